@@ -8,6 +8,8 @@
 //! *Notes*: an earlier instant than the last earns nothing. A change of rate or depth first adds what the old rate
 //! earned.
 
+use core::hint::select_unpredictable;
+
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// A token bucket. See the [module](self).
@@ -38,35 +40,59 @@ impl TokenBucket {
         self.depth.bytes_floor()
     }
     /// The level at `now`, without changing anything.
+    #[inline]
     pub fn level(&self, now: Instant) -> Credit {
         (self.level + self.rate.credit_in(now.since(self.updated))).min(self.depth)
     }
     /// Adds the credit earned until `now`, and returns the part of it that exceeds the depth and is lost.
+    #[inline]
     pub fn update(&mut self, now: Instant) -> Credit {
         let earned = self.level + self.rate.credit_in(now.since(self.updated));
         self.level = earned.min(self.depth);
         self.updated = self.updated.max(now);
         earned - self.level
     }
-    /// Adds `credit`, as far as the bucket holds it.
-    pub fn add(&mut self, credit: Credit) {
-        self.level = (self.level + credit).min(self.depth);
+    /// Adds the credit earned until `now`; the part of it that exceeds the depth goes to `other`, as far as that holds it.
+    #[inline]
+    pub fn update_into(&mut self, now: Instant, other: &mut Self) {
+        let earned = self.rate.credit_in(now.since(self.updated));
+        self.updated = self.updated.max(now);
+        // Where none is a debt or has more than 63 bits, which is more than a gigabyte, as all but always: half of the work.
+        let all = [self.level, self.depth, other.level, other.depth, earned];
+        if all.iter().fold(0, |bits, credit| bits | credit.as_raw() as u128) >> 63 == 0 {
+            let [level, depth, other_level, other_depth, earned] = all.map(|credit| credit.as_raw() as u64);
+            let sum = level + earned;
+            let kept = sum.min(depth);
+            self.level = Credit::from_raw(kept.into());
+            other.level = Credit::from_raw(other_level.saturating_add(sum - kept).min(other_depth).into());
+            return;
+        }
+        let sum = self.level + earned;
+        self.level = sum.min(self.depth);
+        other.level = (other.level + (sum - self.level)).min(other.depth);
     }
     /// Takes `bytes` if the level at `now` pays for them. Returns whether it did.
+    #[inline]
     pub fn take(&mut self, now: Instant, bytes: Bytes) -> bool {
         self.update(now);
         self.spend(bytes)
     }
     /// Takes `bytes` if the level of the last update pays for them. Returns whether it did.
+    #[inline]
     pub fn spend(&mut self, bytes: Bytes) -> bool {
+        self.spend_if(true, bytes)
+    }
+    /// Takes `bytes` if that is `wanted` and the level of the last update pays for them. Returns whether it did.
+    #[inline]
+    pub fn spend_if(&mut self, wanted: bool, bytes: Bytes) -> bool {
         let cost = Credit::of(bytes);
-        if self.level < cost {
-            return false;
-        }
-        self.level -= cost;
-        true
+        // Traffic at the limit makes the result as random as its sizes: a branch would often be predicted wrongly.
+        let pays = wanted & (self.level >= cost);
+        self.level -= select_unpredictable(pays, cost, Credit::ZERO);
+        pays
     }
     /// Takes `bytes`, even if that makes a debt.
+    #[inline]
     pub fn charge(&mut self, now: Instant, bytes: Bytes) {
         self.update(now);
         self.level -= Credit::of(bytes);

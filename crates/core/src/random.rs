@@ -42,10 +42,11 @@ impl Stream {
         if bound == 0 {
             return 0;
         }
-        let threshold = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);
-            if product as u64 >= threshold {
+            // The threshold is below `bound`; most draws need no division to tell that they are above it.
+            let low = product as u64;
+            if low >= bound || low >= bound.wrapping_neg() % bound {
                 return (product >> 64) as u64;
             }
         }

@@ -24,7 +24,7 @@
 use crate::meter::Mode;
 use crate::packet::Colour;
 use crate::params::ParamError;
-use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule};
+use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule, graded};
 use tidegate_units::{Bytes, Instant, Rate};
 
 /// The parameters of the RFC 4115 meter.
@@ -61,13 +61,10 @@ impl TwoBucketRule for Params {
         self.mode
     }
     fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        if incoming == Colour::Green && buckets.committed.take(now, size) {
-            Colour::Green
-        } else if incoming != Colour::Red && buckets.second.take(now, size) {
-            Colour::Yellow
-        } else {
-            Colour::Red
-        }
+        buckets.update(now);
+        let green = buckets.committed.spend_if(incoming == Colour::Green, size);
+        let yellow = buckets.second.spend_if(!green & (incoming != Colour::Red), size);
+        graded(green, yellow)
     }
 }
 

@@ -25,7 +25,7 @@
 use crate::meter::Mode;
 use crate::packet::Colour;
 use crate::params::ParamError;
-use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule};
+use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule, graded};
 use tidegate_units::{Bytes, Instant, Rate};
 
 /// The parameters of srTCM.
@@ -58,18 +58,13 @@ impl TwoBucketRule for Params {
     }
     fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
         Self::settle(buckets, now);
-        if incoming == Colour::Green && buckets.committed.spend(size) {
-            Colour::Green
-        } else if incoming != Colour::Red && buckets.second.spend(size) {
-            Colour::Yellow
-        } else {
-            Colour::Red
-        }
+        let green = buckets.committed.spend_if(incoming == Colour::Green, size);
+        let yellow = buckets.second.spend_if(!green & (incoming != Colour::Red), size);
+        graded(green, yellow)
     }
     /// Tokens that the committed bucket cannot hold go to the excess bucket, which earns nothing else.
     fn settle(buckets: &mut Buckets, now: Instant) {
-        let overflow = buckets.committed.update(now);
-        buckets.second.add(overflow);
+        buckets.committed.update_into(now, &mut buckets.second);
     }
 }
 

@@ -23,7 +23,7 @@
 use crate::meter::Mode;
 use crate::packet::Colour;
 use crate::params::ParamError;
-use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule};
+use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule, graded};
 use alloc::format;
 use tidegate_units::{Bytes, Instant, Rate};
 
@@ -61,13 +61,10 @@ impl TwoBucketRule for Params {
         self.mode
     }
     fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        if incoming == Colour::Red || !buckets.second.take(now, size) {
-            Colour::Red
-        } else if incoming == Colour::Yellow || !buckets.committed.take(now, size) {
-            Colour::Yellow
-        } else {
-            Colour::Green
-        }
+        buckets.update(now);
+        let within_peak = buckets.second.spend_if(incoming != Colour::Red, size);
+        let green = buckets.committed.spend_if(within_peak & (incoming == Colour::Green), size);
+        graded(green, within_peak)
     }
     fn time_of_green(buckets: &Buckets, now: Instant, size: Bytes) -> Option<Instant> {
         Some(buckets.committed.time_of(now, size)?.max(buckets.second.time_of(now, size)?))

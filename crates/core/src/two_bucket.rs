@@ -3,7 +3,7 @@
 //! *Law*: that of each rule; see [`srtcm`](crate::srtcm), [`trtcm`](crate::trtcm), [`rfc4115`](crate::rfc4115).
 //! *Source*: section 3 of RFC 2697, section 3 of RFC 2698, section 4 of RFC 4115.
 //! *Units*: rates as [`Rate`], bursts in bytes; tokens in bit·ns/s, so that nothing rounds.
-//! *Cost*: O(1): a multiplication for each bucket that is asked.
+//! *Cost*: O(1): a multiplication for each bucket, and no branch that depends on the traffic.
 //! *Departures from the source, and why*: tokens arrive continuously instead of one byte at a time; at the instants
 //! where the RFCs add a token, both have the same.
 
@@ -22,6 +22,27 @@ pub struct Buckets {
     pub committed: TokenBucket,
     /// The peak or the excess bucket.
     pub second: TokenBucket,
+}
+
+impl Buckets {
+    /// Adds to each bucket what it has earned until `now`.
+    #[inline]
+    pub fn update(&mut self, now: Instant) {
+        self.committed.update(now);
+        self.second.update(now);
+    }
+}
+
+/// Green, else yellow, else red.
+#[inline]
+pub(crate) fn graded(green: bool, yellow: bool) -> Colour {
+    if green {
+        Colour::Green
+    } else if yellow {
+        Colour::Yellow
+    } else {
+        Colour::Red
+    }
 }
 
 /// The parameters of a two-bucket meter, and its rule.

@@ -38,18 +38,22 @@ impl Instant {
     pub const MAX: Self = Self(u64::MAX);
 
     /// `nanos` nanoseconds after the epoch.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
     /// Nanoseconds since the epoch.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
     /// The time from `earlier` to `self`; zero when `earlier` is later.
+    #[inline]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
     /// `self` moved back by `span`, not before the epoch.
+    #[inline]
     pub const fn saturating_sub(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
@@ -58,12 +62,14 @@ impl Instant {
 impl Add<Span> for Instant {
     type Output = Self;
     /// Saturates at [`Instant::MAX`].
+    #[inline]
     fn add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 }
 
 impl AddAssign<Span> for Instant {
+    #[inline]
     fn add_assign(&mut self, span: Span) {
         *self = *self + span;
     }
@@ -76,22 +82,27 @@ impl Span {
     pub const MAX: Self = Self(u64::MAX);
 
     /// A span of `n` nanoseconds.
+    #[inline]
     pub const fn from_nanos(n: u64) -> Self {
         Self(n)
     }
     /// A span of `n` microseconds; saturates.
+    #[inline]
     pub const fn from_micros(n: u64) -> Self {
         Self(n.saturating_mul(1_000))
     }
     /// A span of `n` milliseconds; saturates.
+    #[inline]
     pub const fn from_millis(n: u64) -> Self {
         Self(n.saturating_mul(1_000_000))
     }
     /// A span of `n` seconds; saturates.
+    #[inline]
     pub const fn from_secs(n: u64) -> Self {
         Self(n.saturating_mul(NANOS_PER_SEC))
     }
     /// The duration in nanoseconds.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -100,14 +111,17 @@ impl Span {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
     /// Whether the duration is zero.
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
     /// `self - other`, not below zero.
+    #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
     /// `self` `n` times; saturates.
+    #[inline]
     pub const fn saturating_mul(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
@@ -116,12 +130,14 @@ impl Span {
 impl Add for Span {
     type Output = Self;
     /// Saturates at [`Span::MAX`].
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Span {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -134,22 +150,27 @@ impl Bytes {
     pub const MAX: Self = Self(u64::MAX);
 
     /// `n` bytes.
+    #[inline]
     pub const fn new(n: u64) -> Self {
         Self(n)
     }
     /// The number of bytes.
+    #[inline]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
     /// The number of bits; saturates.
+    #[inline]
     pub const fn bits(self) -> u64 {
         self.0.saturating_mul(8)
     }
     /// `self - other`, not below zero.
+    #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
     /// `self` `n` times; saturates.
+    #[inline]
     pub const fn saturating_mul(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
@@ -158,12 +179,14 @@ impl Bytes {
 impl Add for Bytes {
     type Output = Self;
     /// Saturates at [`Bytes::MAX`].
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Bytes {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -173,6 +196,7 @@ impl Sub for Bytes {
     type Output = Self;
     /// # Panics
     /// In debug builds when `other` is larger: a count below zero is a bug of the caller.
+    #[inline]
     fn sub(self, other: Self) -> Self {
         debug_assert!(self.0 >= other.0, "bytes below zero");
         Self(self.0.saturating_sub(other.0))
@@ -180,12 +204,14 @@ impl Sub for Bytes {
 }
 
 impl SubAssign for Bytes {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }
 }
 
 impl Sum for Bytes {
+    #[inline]
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::ZERO, Add::add)
     }
@@ -196,44 +222,54 @@ impl Rate {
     pub const ZERO: Self = Self(0);
 
     /// `n` bits per second.
+    #[inline]
     pub const fn from_bps(n: u64) -> Self {
         Self(n)
     }
     /// `n` kilobits (10³) per second; saturates.
+    #[inline]
     pub const fn from_kbit(n: u64) -> Self {
         Self(n.saturating_mul(1_000))
     }
     /// `n` megabits (10⁶) per second; saturates.
+    #[inline]
     pub const fn from_mbit(n: u64) -> Self {
         Self(n.saturating_mul(1_000_000))
     }
     /// `n` bytes per second; saturates.
+    #[inline]
     pub const fn from_bytes_per_sec(n: u64) -> Self {
         Self(n.saturating_mul(8))
     }
     /// Bits per second.
+    #[inline]
     pub const fn as_bps(self) -> u64 {
         self.0
     }
     /// Whether the rate is 0 bit/s.
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
     /// The credit that this rate accumulates in `span`, exactly; saturates beyond 2¹²⁷ bit·ns/s, which no practical
     /// rate and span reach.
+    #[inline]
     pub const fn credit_in(self, span: Span) -> Credit {
         let product = self.0 as u128 * span.0 as u128;
         Credit(if product > i128::MAX as u128 { i128::MAX } else { product as i128 })
     }
     /// Whole bytes sent in `span`, rounded down.
+    #[inline]
     pub fn bytes_in_floor(self, span: Span) -> Bytes {
         self.credit_in(span).bytes_floor()
     }
     /// The time to send `bytes`, rounded up to a nanosecond; `None` at rate zero (unless `bytes` is zero).
+    #[inline]
     pub fn time_for_ceil(self, bytes: Bytes) -> Option<Span> {
         Credit::of(bytes).time_at_ceil(self)
     }
     /// `self - other`, not below zero.
+    #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -242,12 +278,14 @@ impl Rate {
 impl Add for Rate {
     type Output = Self;
     /// Saturates.
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Rate {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -257,6 +295,7 @@ impl Sub for Rate {
     type Output = Self;
     /// # Panics
     /// In debug builds when `other` is larger.
+    #[inline]
     fn sub(self, other: Self) -> Self {
         debug_assert!(self.0 >= other.0, "rate below zero");
         Self(self.0.saturating_sub(other.0))
@@ -264,6 +303,7 @@ impl Sub for Rate {
 }
 
 impl Sum for Rate {
+    #[inline]
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::ZERO, Add::add)
     }
@@ -274,18 +314,22 @@ impl Credit {
     pub const ZERO: Self = Self(0);
 
     /// The cost of `bytes`, exactly.
+    #[inline]
     pub const fn of(bytes: Bytes) -> Self {
         Self(bytes.0 as i128 * CREDIT_PER_BYTE)
     }
     /// A credit of `raw` bit·ns/s.
+    #[inline]
     pub const fn from_raw(raw: i128) -> Self {
         Self(raw)
     }
     /// The credit in bit·ns/s.
+    #[inline]
     pub const fn as_raw(self) -> i128 {
         self.0
     }
     /// Whole bytes that this credit pays for; zero when it is a debt.
+    #[inline]
     pub fn bytes_floor(self) -> Bytes {
         if self.0 <= 0 {
             return Bytes::ZERO;
@@ -298,6 +342,7 @@ impl Credit {
     }
     /// The time in which `rate` accumulates this credit, rounded up to a nanosecond; zero when the credit is not
     /// positive, `None` when it is never reached (rate zero, or beyond [`Span::MAX`]).
+    #[inline]
     pub fn time_at_ceil(self, rate: Rate) -> Option<Span> {
         if self.0 <= 0 {
             return Some(Span::ZERO);
@@ -311,10 +356,12 @@ impl Credit {
         }
     }
     /// The smaller of the two.
+    #[inline]
     pub fn min(self, other: Self) -> Self {
         Self(self.0.min(other.0))
     }
     /// The larger of the two.
+    #[inline]
     pub fn max(self, other: Self) -> Self {
         Self(self.0.max(other.0))
     }
@@ -323,12 +370,14 @@ impl Credit {
 impl Add for Credit {
     type Output = Self;
     /// Saturates.
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Credit {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -337,12 +386,14 @@ impl AddAssign for Credit {
 impl Sub for Credit {
     type Output = Self;
     /// Saturates. Below zero is a debt.
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
 impl SubAssign for Credit {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }
