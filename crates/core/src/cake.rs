@@ -53,7 +53,7 @@ use crate::key_index::KeyIndex;
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List, Pool, Queue};
+use crate::queues::{Linked as _, Links, List, Pool, Queue};
 use crate::random::Stream;
 use crate::round::{Deficit, check_quantum, spread};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};

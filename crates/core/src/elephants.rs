@@ -20,11 +20,10 @@
 
 use alloc::vec::Vec;
 
-use crate::bucket::TokenBucket;
 use crate::flow_table::{self, FlowTable};
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
-use tidegate_units::{Bytes, Instant, Rate, Span};
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// The packets that count together as one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -166,8 +165,24 @@ struct Flow {
     queued_mice: u32,
 }
 
+/// What the mice of a pair of hosts have used of their bucket, whose rate and depth are those of [`PairRule`]: nothing at
+/// first.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pair(Option<TokenBucket>);
+struct Pair {
+    used: Credit,
+    updated: Instant,
+}
+
+impl Pair {
+    /// Takes `size` if the bucket pays for it at `now`. Returns whether it did.
+    fn take(&mut self, rule: &PairRule, now: Instant, size: Bytes) -> bool {
+        let earned = rule.rate.credit_in(now.since(self.updated));
+        let used = (self.used - earned).max(Credit::ZERO);
+        let pays = used + Credit::of(size) <= Credit::of(rule.threshold);
+        *self = Self { used: if pays { used + Credit::of(size) } else { used }, updated: self.updated.max(now) };
+        pays
+    }
+}
 
 /// The class of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -237,8 +252,7 @@ impl FlowSizer {
             && let Some(rule) = self.params.pair
             && let Some(index) = self.pairs.touch(now, key.host_pair())
         {
-            let pair = self.pairs.get_mut(index).0.get_or_insert(TokenBucket::full(rule.rate, rule.threshold, now));
-            if !pair.take(now, size) {
+            if !self.pairs.get_mut(index).take(&rule, now, size) {
                 flow.length += rule.threshold;
                 value = self.params.value.value(flow.length);
                 self.stats.by_pair += 1;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List, Pool, Queue, Store};
+use crate::queues::{Linked as _, Links, List, Pool, Queue, Store};
 use crate::round::{Deficit, spread};
 use tidegate_units::{Bytes, Instant};
 

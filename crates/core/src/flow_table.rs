@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 
 use crate::key_index::KeyIndex;
 use crate::params::ParamError;
-use crate::queues::{Links, List};
+use crate::queues::{Linked, List, NIL};
 use tidegate_units::{Instant, Span};
 
 /// The size of a table, and the lifetime of idle records.
@@ -81,31 +81,58 @@ pub struct Stats {
     pub demoted: u64,
 }
 
-const SEEN_ONCE: usize = 0;
-const SEEN_AGAIN: usize = 1;
-const PROTECTED: usize = 2;
+const SEEN_ONCE: u8 = 0;
+const SEEN_AGAIN: u8 = 1;
+const PROTECTED: u8 = 2;
 /// In none of them: its place is free.
-const GONE: usize = 3;
+const GONE: u8 = 3;
 
+/// A record with all that a touch of it needs, so that it is in one cache line where the record is small.
 #[derive(Clone, Debug)]
 struct Entry<R> {
     key: u64,
-    record: R,
     touched: Instant,
-    segment: usize,
+    /// The records before and after it in its segment.
+    link: [u32; 2],
     pins: u32,
+    segment: u8,
+    record: R,
+}
+
+#[derive(Clone, Debug)]
+struct Entries<R>(Vec<Entry<R>>);
+
+impl<R> Linked for Entries<R> {
+    #[inline]
+    fn link(&mut self, number: u32) -> &mut [u32; 2] {
+        &mut self.0[number as usize].link
+    }
+}
+
+impl<R> core::ops::Index<u32> for Entries<R> {
+    type Output = Entry<R>;
+    #[inline]
+    fn index(&self, number: u32) -> &Entry<R> {
+        &self.0[number as usize]
+    }
+}
+
+impl<R> core::ops::IndexMut<u32> for Entries<R> {
+    #[inline]
+    fn index_mut(&mut self, number: u32) -> &mut Entry<R> {
+        &mut self.0[number as usize]
+    }
 }
 
 /// Records of flows. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct FlowTable<R> {
     params: Params,
-    entries: Vec<Entry<R>>,
+    entries: Entries<R>,
     free: Vec<u32>,
     index: KeyIndex,
     /// The unpinned records of each segment, the one not touched for longest first.
     segments: [List; 3],
-    links: Links,
     protected: u32,
     stats: Stats,
     latest: Instant,
@@ -120,11 +147,10 @@ impl<R: Default> FlowTable<R> {
         let params = params.validate()?;
         Ok(Self {
             params,
-            entries: Vec::new(),
+            entries: Entries(Vec::new()),
             free: Vec::new(),
             index: KeyIndex::with_capacity(params.capacity as usize),
             segments: Default::default(),
-            links: Links::default(),
             protected: 0,
             stats: Stats::default(),
             latest: Instant::ZERO,
@@ -144,26 +170,26 @@ impl<R: Default> FlowTable<R> {
     }
     /// The record of `key`, if there is one. Does not touch it.
     pub fn find(&self, key: u64) -> Option<u32> {
-        self.index.find(key, |index| self.entries[index as usize].key == key)
+        self.index.find(key, |index| self.entries[index].key == key)
     }
     /// A record by the index that [`touch`](Self::touch) returned. Indices of unpinned records are good until the next
     /// touch.
     pub fn get(&self, index: u32) -> &R {
-        &self.entries[index as usize].record
+        &self.entries[index].record
     }
     /// Mutable access to a record.
     pub fn get_mut(&mut self, index: u32) -> &mut R {
-        &mut self.entries[index as usize].record
+        &mut self.entries[index].record
     }
 
     /// Places that records have been put into so far; they are numbered from 0.
     pub fn places(&self) -> u32 {
-        self.entries.len() as u32
+        self.entries.0.len() as u32
     }
     /// The key and the record at place `index`, if it is not free. With [`places`](Self::places), to look through the
     /// table in steps of a bounded length: records made or freed meanwhile may be missed.
     pub fn at(&self, index: u32) -> Option<(u64, &R)> {
-        let entry = self.entries.get(index as usize)?;
+        let entry = self.entries.0.get(index as usize)?;
         (entry.segment != GONE).then_some((entry.key, &entry.record))
     }
 
@@ -178,12 +204,12 @@ impl<R: Default> FlowTable<R> {
         self.latest = self.latest.max(now);
         self.expire();
         if let Some(index) = found.filter(|&index| self.at(index).is_some()) {
-            debug_assert_eq!(self.entries[index as usize].key, key, "another flow was found");
-            let entry = &self.entries[index as usize];
+            debug_assert_eq!(self.entries[index].key, key, "another flow was found");
+            let entry = &self.entries[index];
             let gone = entry.pins == 0 && self.latest.since(entry.touched) >= self.params.idle;
             if !gone {
                 self.unlink(index);
-                let entry = &mut self.entries[index as usize];
+                let entry = &mut self.entries[index];
                 entry.touched = self.latest;
                 entry.segment = entry.segment.max(SEEN_AGAIN);
                 self.link(index);
@@ -199,15 +225,16 @@ impl<R: Default> FlowTable<R> {
             self.remove(index);
         }
         self.stats.created += 1;
-        let entry = Entry { key, record: R::default(), touched: self.latest, segment: SEEN_ONCE, pins: 0 };
+        let (link, record) = ([NIL; 2], R::default());
+        let entry = Entry { key, touched: self.latest, link, pins: 0, segment: SEEN_ONCE, record };
         let index = match self.free.pop() {
             Some(index) => {
-                self.entries[index as usize] = entry;
+                self.entries[index] = entry;
                 index
             }
             None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
+                self.entries.0.push(entry);
+                (self.entries.0.len() - 1) as u32
             }
         };
         self.index.insert(key, index);
@@ -218,12 +245,12 @@ impl<R: Default> FlowTable<R> {
     /// Keeps the record until as many [`unpin`](Self::unpin)s.
     pub fn pin(&mut self, index: u32) {
         self.unlink(index);
-        self.entries[index as usize].pins += 1;
+        self.entries[index].pins += 1;
     }
     /// Ends one [`pin`](Self::pin). The record counts as touched at `now`.
     pub fn unpin(&mut self, now: Instant, index: u32) {
         self.latest = self.latest.max(now);
-        let entry = &mut self.entries[index as usize];
+        let entry = &mut self.entries[index];
         debug_assert!(entry.pins > 0, "unpinned more often than pinned");
         entry.pins -= 1;
         if entry.pins == 0 {
@@ -233,18 +260,18 @@ impl<R: Default> FlowTable<R> {
     }
     /// Makes the record one of those that are evicted last.
     pub fn protect(&mut self, index: u32) {
-        if self.entries[index as usize].segment == PROTECTED {
+        if self.entries[index].segment == PROTECTED {
             return;
         }
         self.unlink(index);
-        self.entries[index as usize].segment = PROTECTED;
+        self.entries[index].segment = PROTECTED;
         self.protected += 1;
         self.link(index);
         if self.protected > self.params.capacity / 8 * 7
-            && let Some(oldest) = self.segments[PROTECTED].front()
+            && let Some(oldest) = self.segments[usize::from(PROTECTED)].front()
         {
-            self.links.remove(&mut self.segments[PROTECTED], oldest);
-            self.entries[oldest as usize].segment = SEEN_AGAIN;
+            self.entries.remove(&mut self.segments[usize::from(PROTECTED)], oldest);
+            self.entries[oldest].segment = SEEN_AGAIN;
             self.protected -= 1;
             self.stats.demoted += 1;
             // It was not touched for longer than some plain records, whose list is by time; it goes last of them all
@@ -254,31 +281,31 @@ impl<R: Default> FlowTable<R> {
     }
 
     fn link(&mut self, index: u32) {
-        let entry = &self.entries[index as usize];
-        if entry.pins == 0 {
-            self.links.push_back(&mut self.segments[entry.segment], index);
+        let Entry { pins, segment, .. } = self.entries[index];
+        if pins == 0 {
+            self.entries.push_back(&mut self.segments[usize::from(segment)], index);
         }
     }
     fn unlink(&mut self, index: u32) {
-        let entry = &self.entries[index as usize];
-        if entry.pins == 0 {
-            self.links.remove(&mut self.segments[entry.segment], index);
+        let Entry { pins, segment, .. } = self.entries[index];
+        if pins == 0 {
+            self.entries.remove(&mut self.segments[usize::from(segment)], index);
         }
     }
     fn remove(&mut self, index: u32) {
         self.unlink(index);
-        let entry = &self.entries[index as usize];
+        let entry = &self.entries[index];
         self.protected -= u32::from(entry.segment == PROTECTED);
         self.index.remove(entry.key, index);
-        self.entries[index as usize].segment = GONE;
+        self.entries[index].segment = GONE;
         self.free.push(index);
     }
     /// Frees up to two idle records of each segment.
     fn expire(&mut self) {
         for segment in [SEEN_ONCE, SEEN_AGAIN, PROTECTED] {
             for _ in 0..2 {
-                let Some(index) = self.segments[segment].front() else { break };
-                if self.latest.since(self.entries[index as usize].touched) < self.params.idle {
+                let Some(index) = self.segments[usize::from(segment)].front() else { break };
+                if self.latest.since(self.entries[index].touched) < self.params.idle {
                     break;
                 }
                 self.stats.expired += 1;
@@ -333,7 +360,7 @@ mod tests {
             table.touch(now, flood);
         }
         assert_eq!(table.len(), 1_000);
-        assert!(table.entries.len() <= 1_000 && table.free.len() <= 1_000);
+        assert!(table.entries.0.len() <= 1_000 && table.free.len() <= 1_000);
         for key in 0..200 {
             assert_eq!(table.find(key).map(|index| *table.get(index)), Some(key), "flow {key} was pushed out");
         }
@@ -391,7 +418,7 @@ mod tests {
                 }
             }
             assert!(table.len() <= 64);
-            assert_eq!(table.len() + table.free.len(), table.entries.len());
+            assert_eq!(table.len() + table.free.len(), table.entries.0.len());
         }
         assert!(
             found > 10_000 && table.stats().expired > 1_000 && table.stats().evicted[0] > 1_000,

@@ -55,7 +55,7 @@ use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List};
+use crate::queues::{Linked as _, Links, List};
 use tidegate_units::{Bytes, Instant, Rate};
 
 /// The number of priorities.

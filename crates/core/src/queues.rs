@@ -138,7 +138,7 @@ impl<P: Packet> Store<P> {
     }
 }
 
-/// A list of small numbers (queues, records), linked through a [`Links`] that it must always be used with.
+/// A list of small numbers (queues, records), linked through a [`Linked`] that it must always be used with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct List {
     head: u32,
@@ -162,41 +162,57 @@ impl List {
     }
 }
 
-/// The links of one or more disjoint [`List`]s: a number is in one of them at most.
-#[derive(Clone, Debug, Default)]
-pub struct Links(Vec<[u32; 2]>);
+/// Where the links of one or more disjoint [`List`]s are: a number is in one of them at most.
+pub trait Linked {
+    /// The numbers before and after `number`.
+    fn link(&mut self, number: u32) -> &mut [u32; 2];
 
-impl Links {
     /// Appends `number`, which is in no list, to `list`.
-    pub fn push_back(&mut self, list: &mut List, number: u32) {
-        if self.0.len() <= number as usize {
-            self.0.resize(number as usize + 1, [NIL; 2]);
-        }
-        self.0[number as usize] = [list.tail, NIL];
+    #[inline]
+    fn push_back(&mut self, list: &mut List, number: u32) {
+        *self.link(number) = [list.tail, NIL];
         match list.tail {
             NIL => list.head = number,
-            tail => self.0[tail as usize][1] = number,
+            tail => self.link(tail)[1] = number,
         }
         list.tail = number;
     }
     /// Removes `number`, which is in `list`, from it.
-    pub fn remove(&mut self, list: &mut List, number: u32) {
-        let [before, next] = self.0[number as usize];
+    #[inline]
+    fn remove(&mut self, list: &mut List, number: u32) {
+        let [before, next] = *self.link(number);
         match before {
             NIL => list.head = next,
-            before => self.0[before as usize][1] = next,
+            before => self.link(before)[1] = next,
         }
         match next {
             NIL => list.tail = before,
-            next => self.0[next as usize][0] = before,
+            next => self.link(next)[0] = before,
         }
     }
     /// Moves the first number of `list` to its end.
-    pub fn rotate(&mut self, list: &mut List) {
-        if let Some(front) = list.front() {
+    #[inline]
+    fn rotate(&mut self, list: &mut List) {
+        if let Some(front) = list.front()
+            && front != list.tail
+        {
             self.remove(list, front);
             self.push_back(list, front);
         }
+    }
+}
+
+/// Links apart from what they link.
+#[derive(Clone, Debug, Default)]
+pub struct Links(Vec<[u32; 2]>);
+
+impl Linked for Links {
+    #[inline]
+    fn link(&mut self, number: u32) -> &mut [u32; 2] {
+        if self.0.len() <= number as usize {
+            self.0.resize(number as usize + 1, [NIL; 2]);
+        }
+        &mut self.0[number as usize]
     }
 }
 

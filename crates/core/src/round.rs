@@ -15,7 +15,7 @@ use crate::fifo::Limit;
 use crate::key_index::mix;
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::queues::{Links, List, Pool, Queue};
+use crate::queues::{Linked as _, Links, List, Pool, Queue};
 use tidegate_units::{Bytes, Instant};
 
 /// The account of a queue that is served while it is positive.
