@@ -68,7 +68,8 @@ impl ClassOrder {
         while let Some((due, q)) = self.upcoming.peek()
             && due <= now
         {
-            self.upcoming.remove(0, &mut |id, to| self.upcoming_at[id as usize] = to);
+            let at = self.upcoming_at[q as usize];
+            self.upcoming.remove(at, &mut |id, to| self.upcoming_at[id as usize] = to);
             let priority = self.by_due.key(self.by_due_at[q as usize]).map_or(0, |key| key.1);
             self.entitled.insert((priority, due), q, &mut |id, to| self.entitled_at[id as usize] = to);
         }
