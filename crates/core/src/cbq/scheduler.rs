@@ -15,7 +15,7 @@
 use alloc::vec::Vec;
 
 use super::estimator::Sent;
-use super::params::{Borrow, General, PRIORITIES, Regulation};
+use super::params::{Borrow, General, Regulation};
 use super::state::{Key, Link, PART};
 use super::{Cbq, Served};
 use crate::heap::NOWHERE;
@@ -26,6 +26,16 @@ use tidegate_units::{Bytes, Instant};
 /// A handle in a class's heap of borrowers: the leaf, and the position of the class in the leaf's chain.
 fn handle(leaf: u32, hop: usize) -> u32 {
     leaf << 5 | hop as u32
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut set: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = set.trailing_zeros() as usize;
+        let next = set.checked_sub(1)?;
+        set &= next;
+        Some(bit)
+    })
 }
 
 /// A closure that stores positions of a heap of borrowers in the leaves.
@@ -138,6 +148,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         slot.ready = ready;
         let (priority, asleep, key, may_borrow) = (slot.priority, slot.asleep, slot.key, slot.may_borrow());
         self.nodes[node as usize].borrowers = u32::from(ready);
+        self.nodes[node as usize].lends = u8::from(ready) << priority;
         self.place(node, priority);
         if !asleep {
             self.link_chain(leaf, ready);
@@ -163,10 +174,14 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             let borrowers = &mut self.nodes[node as usize];
             if join {
                 borrowers.borrowers += 1;
+                borrowers.lends |= 1 << priority;
                 borrowers.members[priority].insert(key, handle(leaf, hop), leaf_position!(self.leaves));
             } else {
                 borrowers.borrowers -= 1;
                 borrowers.members[priority].remove(place, leaf_position!(self.leaves));
+                if borrowers.members[priority].is_empty() {
+                    borrowers.lends &= !(1 << priority);
+                }
             }
             self.place(node, priority);
         }
@@ -231,7 +246,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     pub(super) fn place_all(&mut self, node: u32) {
-        for priority in 0..PRIORITIES {
+        let slot = &self.nodes[node as usize];
+        for priority in bits(slot.lends | slot.opened) {
             self.place_open(node, priority);
         }
     }
@@ -242,6 +258,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let (at, level) = (slot.open[priority], usize::from(slot.level));
         let ring = &mut self.rings[priority];
         let nodes = &mut self.nodes;
+        match first {
+            Some(_) => nodes[node as usize].opened |= 1 << priority,
+            None => nodes[node as usize].opened &= !(1 << priority),
+        }
         let set_position = &mut |node: u32, at: u32| nodes[node as usize].open[priority] = at;
         match (at, first) {
             (NOWHERE, None) => {}
@@ -261,16 +281,14 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Removes a class from the heaps of classes that may lend.
     pub(super) fn unplace_open(&mut self, node: u32) {
-        for priority in 0..PRIORITIES {
+        for priority in bits(core::mem::take(&mut self.nodes[node as usize].opened)) {
             let slot = &self.nodes[node as usize];
             let (at, level) = (slot.open[priority], usize::from(slot.level));
-            if at != NOWHERE {
-                let ring = &mut self.rings[priority];
-                let nodes = &mut self.nodes;
-                ring.open[level].remove(at, &mut |node, at| nodes[node as usize].open[priority] = at);
-                if ring.open[level].is_empty() {
-                    ring.levels &= !(1 << level);
-                }
+            let ring = &mut self.rings[priority];
+            let nodes = &mut self.nodes;
+            ring.open[level].remove(at, &mut |node, at| nodes[node as usize].open[priority] = at);
+            if ring.open[level].is_empty() {
+                ring.levels &= !(1 << level);
             }
         }
     }

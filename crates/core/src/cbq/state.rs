@@ -64,6 +64,10 @@ pub(super) struct Node {
     pub(super) members: Vec<Heap<Key>>,
     /// The number of these over all priorities.
     pub(super) borrowers: u32,
+    /// The priorities, as bits, in which a leaf can send on its account: its own if it is a leaf.
+    pub(super) lends: u8,
+    /// The priorities, as bits, in which it is among the classes that are not over limit.
+    pub(super) opened: u8,
     /// Its position among the classes over limit.
     pub(super) timer: u32,
     /// For each priority, its position among the classes of its level that are not over limit.

@@ -418,6 +418,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             given: 0,
             members: vec![Heap::new(); PRIORITIES],
             borrowers: 0,
+            lends: 0,
+            opened: 0,
             timer: NOWHERE,
             open: [NOWHERE; PRIORITIES],
             stats: Stats::default(),
@@ -465,7 +467,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     fn set_level(&mut self, node: u32, level: u8) {
-        let was_open = self.nodes[node as usize].open.iter().any(|&at| at != NOWHERE);
+        let was_open = self.nodes[node as usize].opened != 0;
         self.unplace_open(node);
         self.nodes[node as usize].level = level;
         if was_open {
