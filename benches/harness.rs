@@ -93,6 +93,20 @@ impl Harness {
         self.measured.push((name.to_owned(), median));
     }
 
+    /// A figure that is not a time: what `measure` returns.
+    pub fn figure(&mut self, name: &str, unit: &str, measure: impl FnOnce() -> f64) {
+        if self.fixed.is_some() || !self.names.is_empty() && !self.names.iter().any(|part| name.contains(part.as_str()))
+        {
+            return;
+        }
+        let figure = measure();
+        if self.rows {
+            println!("row {name} {figure:.3}");
+        } else {
+            println!("{name:<40} {figure:>12.2} {unit}");
+        }
+    }
+
     /// Whether the figures of peers are to be printed.
     pub fn compares(&self) -> bool {
         !self.rows && self.fixed.is_none() && self.names.is_empty()

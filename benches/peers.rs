@@ -23,6 +23,11 @@ pub enum Peer {
     /// Tidegate in the same place, the program at `target/release/tidegate`: also `cpu` in ns of processor time a packet, `start` and
     /// `status` in ms.
     Live,
+    /// HTB with one class of 20, 100 and 500 Mbit/s and packets of 1,400 bytes: `gap-20` and so on, the 99th percentile of the
+    /// distance of a gap from the mean gap, in microseconds.
+    HtbPaced,
+    /// Tidegate in the same place: also `cpu-20` and so on, in percent of a processor.
+    LivePaced,
 }
 
 /// The root of the repository: every package is two levels below it.
@@ -48,14 +53,10 @@ pub fn measure(peer: Peer) -> Result<BTreeMap<String, f64>, String> {
         }
         Peer::Ns2 => ns2(&["rfc2963.tcl", "3"]),
         Peer::Ns2Flows(flows, seconds) => ns2(&["flows.tcl", &flows.to_string(), &seconds.to_string()]),
-        Peer::Htb => Ok(medians(&live(&["htb"])?)),
-        Peer::Live => {
-            let program = root().join("target/release/tidegate");
-            if !program.exists() {
-                return Err("target/release/tidegate is missing: cargo build --release -p tidegate".into());
-            }
-            Ok(medians(&live(&["tidegate", &program.to_string_lossy()])?))
-        }
+        Peer::Htb => Ok(medians(&live(&["flood", "htb"])?)),
+        Peer::HtbPaced => Ok(medians(&live(&["paced", "htb"])?)),
+        Peer::Live => Ok(medians(&live(&["flood", "tidegate", &tidegate()?])?)),
+        Peer::LivePaced => Ok(medians(&live(&["paced", "tidegate", &tidegate()?])?)),
     }
 }
 
@@ -74,6 +75,15 @@ fn compile(name: &str) -> Result<PathBuf, String> {
     let mut compiler = Command::new("cc");
     compiler.args(["-O3", "-march=native", "-o"]).arg(&program).arg(&source).args(flags.split_whitespace());
     run(&mut compiler).map(|_| program)
+}
+
+/// The path of the program.
+fn tidegate() -> Result<String, String> {
+    let program = root().join("target/release/tidegate");
+    if !program.exists() {
+        return Err("target/release/tidegate is missing: cargo build --profile bench -p tidegate".into());
+    }
+    Ok(program.to_string_lossy().into_owned())
 }
 
 fn ns2(arguments: &[&str]) -> Result<BTreeMap<String, f64>, String> {

@@ -63,6 +63,8 @@ struct Run {
     peers: BTreeMap<Peer, Result<BTreeMap<String, Vec<f64>>, String>>,
     /// Events of the processor for a packet, by row.
     counters: BTreeMap<&'static str, String>,
+    /// Whether `target/release/tidegate` has been compiled.
+    compiled: bool,
 }
 
 impl Run {
@@ -86,10 +88,12 @@ impl Run {
                         }
                     }
                 }
-                Ours::Live(_) if !done.contains(&("live", "")) => {
-                    done.push(("live", ""));
-                    self.peer(Peer::Live);
-                    self.peer(Peer::Htb);
+                Ours::Live(peer, _) if !done.contains(&(row.name, "")) => {
+                    let same = |other: &&&Row| matches!(other.ours, Ours::Live(p, _) if p == peer);
+                    done.extend(rows.iter().filter(same).map(|other| (other.name, "")));
+                    self.tidegate()?;
+                    self.peer(peer);
+                    self.peer(if peer == Peer::Live { Peer::Htb } else { Peer::HtbPaced });
                 }
                 _ => {}
             }
@@ -137,6 +141,14 @@ impl Run {
         Ok(())
     }
 
+    /// Compiles the program once, with the profile of the benchmarks, which have compiled most of it.
+    fn tidegate(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.compiled, true) {
+            text_of(Command::new("cargo").args(["build", "--locked", "--profile", "bench", "-q", "-p", "tidegate"]))?;
+        }
+        Ok(())
+    }
+
     fn peer(&mut self, peer: Peer) {
         let kept = self.peers.entry(peer).or_insert_with(|| Ok(BTreeMap::new()));
         let Ok(figures) = kept else { return };
@@ -162,7 +174,7 @@ impl Run {
     fn result(&self, row: &'static Row, history: &str) -> Measured {
         let ours = match row.ours {
             Ours::Case(package, bench, case) => self.of_case(package, bench, case),
-            Ours::Live(figure) => self.of_peer(Peer::Live, figure),
+            Ours::Live(peer, figure) => self.of_peer(peer, figure),
         };
         let theirs = match (row.against, row.ours) {
             (Against::Peer(peer, figure), _) => Some(self.of_peer(peer, figure)),

@@ -7,8 +7,8 @@ use super::peers::Peer;
 pub enum Ours {
     /// A case of a benchmark, in ns a packet: package, benchmark, case.
     Case(&'static str, &'static str, &'static str),
-    /// A figure of the shaper between two namespaces.
-    Live(&'static str),
+    /// A figure of the shaper between two namespaces, flooded or paced.
+    Live(Peer, &'static str),
 }
 
 /// What our figure is compared with.
@@ -72,7 +72,16 @@ const fn simulator(name: &'static str, bench: &'static str, case: &'static str, 
 }
 
 const fn live(name: &'static str, unit: &'static str, figure: &'static str, against: Against, aim: Aim) -> Row {
-    Row { name, unit, ours: Ours::Live(figure), against, aim }
+    Row { name, unit, ours: Ours::Live(Peer::Live, figure), against, aim }
+}
+
+const fn gap(name: &'static str, figure: &'static str) -> Row {
+    let against = Against::Peer(Peer::HtbPaced, figure);
+    Row { name, unit: "µs", ours: Ours::Live(Peer::LivePaced, figure), against, aim: Aim::None }
+}
+
+const fn share(name: &'static str, figure: &'static str, aim: Aim) -> Row {
+    Row { name, unit: "%", ours: Ours::Live(Peer::LivePaced, figure), against: Against::Nothing, aim }
 }
 
 const SCHED_4K: Against = Against::Peer(Peer::RteSched(4_096), "packet");
@@ -113,16 +122,23 @@ pub const ROWS: &[Row] = &[
     core("aqm", "ingress filter, 1,000,000 flows", "ingress/1000000", Aim::AtMost(150.0)),
     engine("engine, 10,000 flows, no statistics", "off/10000", 150.0),
     engine("engine, 10,000 flows, statistics of flows", "flows/10000", 200.0),
+    Row { unit: "B", ..engine("bytes a flow, 10,000 flows, statistics of flows", "bytes", 256.0) },
     replay("replay through FIFO, to reading", "million/fifo", "million/read", 3.0),
     replay("replay through FBQ, to reading", "million/fbq", "million/read", 3.0),
     replay("replay through CBQ, to reading", "million/cbq", "million/read", 3.0),
     replay("replay through FQ-CoDel, to reading", "million/fq-codel", "million/read", 3.0),
     replay("recording, to the same without", "record/with", "record/without", 1.15),
     simulator("simulator, RFC 2963, a run", "rfc2963", "rfc2963", Peer::Ns2),
-    simulator("simulator, 10,000 flows, a run", "scale", "flows/10000", Peer::Ns2Flows(10_000, 24)),
+    simulator("simulator, 10,000 flows, a run", "scale", "flows/10000", Peer::Ns2Flows(10_000, 4)),
     live("live, 64 B UDP", "packets/s", "udp", Against::Peer(Peer::Htb, "udp"), Aim::RatioAtLeast(0.65)),
     live("live, TCP", "bit/s", "tcp", Against::Peer(Peer::Htb, "tcp"), Aim::RatioAtLeast(1.0)),
     live("live, processor time of a packet", "ns", "cpu", Against::Nothing, Aim::None),
+    share("live, 20 Mbit/s in 1,400 B, of a processor", "cpu-20", Aim::AtMost(20.0)),
+    share("live, 100 Mbit/s in 1,400 B, of a processor", "cpu-100", Aim::AtMost(20.0)),
+    share("live, 500 Mbit/s in 1,400 B, of a processor", "cpu-500", Aim::AtMost(20.0)),
+    gap("live, 20 Mbit/s in 1,400 B, error of gaps, 99 %", "gap-20"),
+    gap("live, 100 Mbit/s in 1,400 B, error of gaps, 99 %", "gap-100"),
+    gap("live, 500 Mbit/s in 1,400 B, error of gaps, 99 %", "gap-500"),
     live("tidegate run, in force", "ms", "start", Against::Nothing, Aim::AtMost(150.0)),
     live("tidegate status", "ms", "status", Against::Nothing, Aim::AtMost(10.0)),
 ];

@@ -55,15 +55,23 @@ fn packet(flow: u32) -> PacketMeta {
     PacketMeta { fields, ecn: Ecn::NotEct, length, network_header, headers, pure_ack: false, shape: Shape::Single }
 }
 
+/// A packet of each of `flows` flows.
+pub fn packets(flows: u32) -> Vec<PacketMeta> {
+    (0..flows).map(packet).collect()
+}
+
 impl Workload {
     /// With `flows` flows, and statistics of this detail.
     pub fn new(detail: &str, flows: u32) -> Self {
-        let packets: Vec<_> = (0..flows).map(packet).collect();
+        Self::with(detail, packets(flows))
+    }
+    /// With these packets, one of each flow.
+    pub fn with(detail: &str, packets: Vec<PacketMeta>) -> Self {
         let mut new = Self { engine: engine(detail), packets, next: 0, now: Instant::from_nanos(1) };
-        for meta in new.packets.clone() {
-            new.engine.enqueue(new.now, 0, &meta, &mut Nowhere);
+        for meta in &new.packets {
+            new.engine.enqueue(new.now, 0, meta, &mut Nowhere);
         }
-        (0..2 * flows).for_each(|_| new.one());
+        (0..2 * new.packets.len()).for_each(|_| new.one());
         new
     }
     /// One packet arrives and one leaves; flows take turns in an order that caches do not foresee.
