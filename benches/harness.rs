@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench -p PACKAGE --bench NAME -- [CASE...] [--rows] [--seconds S] [--fixed PACKETS]
 //! ```
-//! A case is selected by a part of its name. `--rows` prints a line `row CASE NANOSECONDS` for each and leaves the peers
+//! A case is selected by a part of its name that does not end within a number. `--rows` prints a line `row CASE NANOSECONDS` for each and leaves the peers
 //! out: whoever compares runs them in turn. `--fixed` passes so many packets and prints nothing: for counters of the
 //! processor.
 // Each benchmark uses a part of it.
@@ -53,9 +53,15 @@ impl Harness {
         Self { names, rows, fixed, seconds, measured: Vec::new() }
     }
 
+    fn selects(&self, name: &str) -> bool {
+        let ends = |after: &str| !after.starts_with(|next: char| next.is_ascii_digit());
+        self.names.is_empty()
+            || self.names.iter().any(|part| name.split_once(part.as_str()).is_some_and(|(_, after)| ends(after)))
+    }
+
     /// Measures a case, each call of which passes `packets`. What `make` does before it returns is not counted.
     pub fn case<F: FnMut()>(&mut self, name: &str, packets: u64, make: impl FnOnce() -> F) {
-        if !self.names.is_empty() && !self.names.iter().any(|part| name.contains(part.as_str())) {
+        if !self.selects(name) {
             return;
         }
         let mut call = make();

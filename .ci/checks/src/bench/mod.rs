@@ -22,6 +22,7 @@ const ROUNDS: usize = 5;
 const PAGE: &str = "benches/SPEED.md";
 const HISTORY: &str = "benches/history.csv";
 const EVENTS: &str = "cycles,instructions,cache-misses";
+const MODELLED: &str = "instructions,L1 misses,last-level misses";
 
 /// Figures of the rounds, or why there are none.
 type Figures = Result<Vec<f64>, String>;
@@ -63,6 +64,8 @@ struct Run {
     peers: BTreeMap<Peer, Result<BTreeMap<String, Vec<f64>>, String>>,
     /// Events of the processor for a packet, by row.
     counters: BTreeMap<&'static str, String>,
+    /// Why the processor counts nothing, once that is known.
+    without_counters: Option<String>,
     /// Whether `target/release/tidegate` has been compiled.
     compiled: bool,
 }
@@ -112,7 +115,7 @@ impl Run {
                         && (p, b, row.unit) == (package, bench, "ns")
                         && package == "tidegate-core"
                     {
-                        self.counters.insert(row.name, counters(&program, case));
+                        self.counters.insert(row.name, counters(&program, case, &mut self.without_counters));
                     }
                 }
                 program
@@ -273,18 +276,12 @@ fn page(results: &[Measured], run: &Run, (date, commit): (&str, &str), stolen: f
     if !notes.is_empty() {
         let _ = writeln!(page, "\nNot measured:\n\n- {}", notes.join("\n- "));
     }
-    let _ = writeln!(page, "\n## Events of the processor, a packet ({EVENTS})\n");
-    let mut counted = run.counters.iter().filter(|(_, counters)| counters.contains("cycles "));
-    match counted.next() {
-        None => {
-            let reason = run.counters.values().next().map_or("no row of the core was measured", String::as_str);
-            let _ = writeln!(page, "Not counted: {reason}");
-        }
-        Some(first) => {
-            for (name, counters) in std::iter::once(first).chain(counted) {
-                let _ = writeln!(page, "- {name}: {counters}");
-            }
-        }
+    let _ = writeln!(page, "\n## Events of the processor, a packet\n");
+    if let Some(reason) = &run.without_counters {
+        let _ = writeln!(page, "Of valgrind's model of a processor: {reason}.\n");
+    }
+    for (name, counters) in run.counters.iter().filter(|(_, counters)| counters.contains("instructions ")) {
+        let _ = writeln!(page, "- {name}: {counters}");
     }
     page
 }
@@ -316,34 +313,65 @@ fn build(package: &str, bench: &str) -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::other(format!("{package} has no benchmark {bench}")))
 }
 
-/// Events for a packet: the difference of two runs that differ by a million packets.
-fn counters(program: &Path, case: &str) -> String {
-    const PACKETS: u32 = 1_000_000;
-    let count = |packets: u32| -> Result<Vec<f64>, String> {
-        let mut command = Command::new("perf");
-        command.args(["stat", "-x", ",", "-e", EVENTS, "--"]).arg(program).args([
-            "--fixed",
-            &packets.to_string(),
-            case,
-        ]);
-        let output = command.output().map_err(|error| format!("perf: {error} (Debian: linux-perf)"))?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        let counts: Vec<f64> = text.lines().filter_map(|line| line.split(',').next()?.parse().ok()).collect();
-        if counts.len() == EVENTS.split(',').count() {
-            Ok(counts)
-        } else {
-            Err(format!("perf counts no {EVENTS} on this machine"))
+/// Events for a packet, as the processor counts them; where it counts nothing, those of valgrind's model of a processor,
+/// for cases that are set up in a moment.
+fn counters(program: &Path, case: &str, without: &mut Option<String>) -> String {
+    if without.is_none() {
+        match differences(program, case, 1_000_000, count_by_perf) {
+            Ok(counts) => return text_of_counts(EVENTS, &counts),
+            Err(reason) => *without = Some(reason),
         }
-    };
-    match count(PACKETS).and_then(|first| Ok((first, count(2 * PACKETS)?))) {
-        Ok((first, second)) => EVENTS
-            .split(',')
-            .zip(first.iter().zip(&second))
-            .map(|(event, (first, second))| format!("{event} {:.2}", (second - first) / f64::from(PACKETS)))
-            .collect::<Vec<_>>()
-            .join(", "),
-        Err(reason) => reason,
     }
+    let reason = without.clone().unwrap_or_default();
+    if case.ends_with("/1000000") || case.ends_with("/100000") {
+        return reason;
+    }
+    match differences(program, case, 20_000, count_by_model) {
+        Ok(counts) => text_of_counts(MODELLED, &counts),
+        Err(error) => format!("{reason}; {error}"),
+    }
+}
+
+fn text_of_counts(events: &str, counts: &[f64]) -> String {
+    events.split(',').zip(counts).map(|(event, count)| format!("{event} {count:.2}")).collect::<Vec<_>>().join(", ")
+}
+
+type Counter = fn(&mut Command) -> Result<Vec<f64>, String>;
+
+/// Events a packet: the difference of two runs that differ by `packets`.
+fn differences(program: &Path, case: &str, packets: u32, count: Counter) -> Result<Vec<f64>, String> {
+    let run = |packets: u32| {
+        let mut arguments = Command::new("a program");
+        count(arguments.arg(program).args(["--fixed", &packets.to_string(), case]))
+    };
+    let (first, second) = (run(packets)?, run(2 * packets)?);
+    Ok(first.iter().zip(&second).map(|(first, second)| (second - first) / f64::from(packets)).collect())
+}
+
+/// Runs `program` under `tool` with its options, and returns what the tool reports.
+fn under(tool: &str, options: &[&str], program: &Command, package: &str) -> Result<String, String> {
+    let output = Command::new(tool).args(options).args(program.get_args()).output();
+    let output = output.map_err(|error| format!("{tool}: {error} (Debian: {package})"))?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn count_by_perf(program: &mut Command) -> Result<Vec<f64>, String> {
+    let text = under("perf", &["stat", "-x", ",", "-e", EVENTS, "--"], program, "linux-perf")?;
+    let counts: Vec<f64> = text.lines().filter_map(|line| line.split(',').next()?.parse().ok()).collect();
+    let all = counts.len() == EVENTS.split(',').count();
+    all.then_some(counts).ok_or_else(|| format!("perf counts no {EVENTS} on this machine"))
+}
+
+fn count_by_model(program: &mut Command) -> Result<Vec<f64>, String> {
+    let options = ["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"];
+    let text = under("valgrind", &options, program, "valgrind")?;
+    let count = |name: &str| {
+        let (_, after) = text.split_once(name)?;
+        let digits: String = after.trim_start().chars().take_while(|&c| c.is_ascii_digit() || c == ',').collect();
+        digits.replace(',', "").parse().ok()
+    };
+    let counts: Option<Vec<f64>> = ["I   refs:", "D1  misses:", "LLd misses:"].into_iter().map(count).collect();
+    counts.ok_or_else(|| "valgrind reported no counts".into())
 }
 
 /// Time that the hypervisor took, and all time, in ticks.
