@@ -86,7 +86,9 @@ impl Harness {
             calls *= 1 + u64::from(!enough);
         }
         let (mut batches, begin) = (Vec::new(), processor_time());
-        while batches.len() < BATCHES || (processor_time() - begin).as_secs_f64() < self.seconds {
+        // Rows are measured in rounds.
+        let least = if self.rows { 1 } else { BATCHES };
+        while batches.len() < least || (processor_time() - begin).as_secs_f64() < self.seconds {
             batches.push(time(calls).as_nanos() as f64 / (calls * packets) as f64);
         }
         let median = peers::median(&mut batches);

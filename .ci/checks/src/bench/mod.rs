@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peers::{Peer, median};
-use rows::{Against, Aim, Ours, ROWS, Row};
+use rows::{Against, Aim, LIMITS, Ours, ROWS, Row};
 
 const ROUNDS: usize = 5;
 const PAGE: &str = "benches/SPEED.md";
@@ -275,6 +275,16 @@ fn page(results: &[Measured], run: &Run, (date, commit): (&str, &str), stolen: f
     }
     if !notes.is_empty() {
         let _ = writeln!(page, "\nNot measured:\n\n- {}", notes.join("\n- "));
+    }
+    let missed: Vec<&str> =
+        results.iter().filter(|result| result.reached() == Some(false)).map(|result| result.row.name).collect();
+    if !missed.is_empty() {
+        let _ = writeln!(page, "\n## Where the aim is missed\n");
+        for (rows, limit) in LIMITS {
+            if missed.iter().any(|name| name.starts_with(rows)) {
+                let _ = writeln!(page, "- {rows}: {limit}");
+            }
+        }
     }
     let _ = writeln!(page, "\n## Events of the processor, a packet\n");
     if let Some(reason) = &run.without_counters {

@@ -142,3 +142,17 @@ pub const ROWS: &[Row] = &[
     live("tidegate run, in force", "ms", "start", Against::Nothing, Aim::AtMost(150.0)),
     live("tidegate status", "ms", "status", Against::Nothing, Aim::AtMost(10.0)),
 ];
+
+/// What keeps rows from their aim, by the beginning of their names.
+pub const LIMITS: &[(&str, &str)] = &[
+    (
+        "CBQ",
+        "each class on the way of a packet is charged (a division) and moves between the classes over limit and those that \
+         may lend; its cost is the same with any number of classes.",
+    ),
+    (
+        "TSWTCM",
+        "the estimate of a packet needs that of the packet before, through a multiplication and a division of 128 bits; \
+         these alone take most of the time.",
+    ),
+];
