@@ -103,7 +103,15 @@ paced() {
                 tc -n $left qdisc add dev pa root handle 1: htb default 10
                 class 1: 1:10 ${rate}mbit ${rate}mbit 3000
                 ;;
-            tidegate) printf 'version = 1\n[[class]]\nname = "line"\nrate = "%smbit"\ndefault = true\n' $rate | start ;;
+            tidegate)
+                start <<TOML
+version = 1
+[[class]]
+name = "line"
+rate = "${rate}mbit"
+default = true
+TOML
+                ;;
             *) usage ;;
         esac
         # Gaps by the kernel's time of arrival; the first packets, sent while the bucket is full, are left out.
