@@ -64,15 +64,17 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// The leaf that sends although the guidelines allow none.
     fn rescue(&self) -> Option<u32> {
-        let may = match self.params.conserving {
-            Conserving::Strict => false,
-            Conserving::Efficient => true,
-            Conserving::WhenLinkIdle => self.link_free <= self.clock,
-        };
-        if !may {
-            return None;
-        }
+        self.rescue_from(self.clock).filter(|&from| from <= self.clock)?;
         self.rings.iter().find_map(|ring| ring.rescue.peek()).map(|(key, _)| key.leaf)
+    }
+
+    /// From when on a leaf may send although the guidelines allow none; `None` for never.
+    fn rescue_from(&self, now: Instant) -> Option<Instant> {
+        match self.params.conserving {
+            Conserving::Strict => None,
+            Conserving::Efficient => Some(now),
+            Conserving::WhenLinkIdle => Some(self.link_free),
+        }
     }
 
     /// Called when a dequeue found no leaf that may send.
@@ -120,12 +122,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             return Some(now);
         }
         let due = self.timers.peek().map(|(due, _)| due);
-        let rescue = match self.params.conserving {
-            Conserving::Strict => None,
-            Conserving::Efficient => Some(now),
-            Conserving::WhenLinkIdle => Some(self.link_free),
-        };
-        match rescue {
+        match self.rescue_from(now) {
             Some(rescue) if (0..PRIORITIES).any(|p| !self.rings[p].rescue.is_empty()) => {
                 Some(due.map_or(rescue, |due| due.min(rescue)))
             }
@@ -140,9 +137,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let own = under_time(slot.node);
         let chain = if slot.asleep { &[][..] } else { &slot.chain };
         let limit = chain.iter().fold(own, |earliest, link| earliest.min(under_time(link.node)));
-        match self.params.conserving {
-            Conserving::Efficient if slot.may_borrow() => now,
-            Conserving::WhenLinkIdle if slot.may_borrow() => limit.min(self.link_free),
+        match self.rescue_from(now) {
+            Some(rescue) if slot.may_borrow() => limit.min(rescue),
             _ => limit,
         }
     }
