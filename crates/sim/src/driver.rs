@@ -2,8 +2,8 @@
 //!
 //! *Source*: Risso and Gevros, "Operational and performance issues of a CBQ router", section 4: the ATM driver of BSD
 //! with ALTQ.
-//! *Law*: the discipline is asked only when something calls the driver: a packet was enqueued, a transmission ended,
-//! a timer tick came at or after the discipline's deadline, and (if so configured) a receive interrupt. A packet
+//! *Law*: the discipline is asked only when something calls the driver: a transmission ended, a timer tick came at or
+//! after the discipline's deadline, and, if so configured, a packet was enqueued or a receive interrupt came. A packet
 //! enters the software buffer when no more than `software` bytes wait there, the hardware when it fits.
 //! *Units*: bytes; the timer in ticks per second.
 //! *Cost*: one event for each transmission, one more for each tick that is waited for.
@@ -34,6 +34,9 @@ pub struct Driver {
     pub service: Service,
     /// Whether a receive interrupt calls the driver before the packet that arrived is enqueued.
     pub on_receive: bool,
+    /// Whether the driver is called when a packet was enqueued. Without it, only the end of a transmission and the timer
+    /// call it.
+    pub on_enqueue: bool,
     /// The time between the receive interrupt and the enqueueing: the router's own work.
     pub forwarding: Span,
     /// Ticks per second of the kernel timer that wakes the discipline at its deadlines; `None` wakes it exactly.
@@ -47,6 +50,7 @@ impl Driver {
         hardware: Bytes::new(32 * 1024),
         service: Service::DrainAll,
         on_receive: true,
+        on_enqueue: true,
         forwarding: Span::from_micros(50),
         timer_hz: Some(100),
     };

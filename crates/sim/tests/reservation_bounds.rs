@@ -106,6 +106,7 @@ const GREEDY: Driver = Driver {
     hardware: Bytes::new(1 << 16),
     service: Calls::DrainAll,
     on_receive: false,
+    on_enqueue: true,
     forwarding: Span::ZERO,
     timer_hz: None,
 };

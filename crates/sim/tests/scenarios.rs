@@ -115,7 +115,7 @@ rate = "20mbit"
 delay = "2ms"
 queue = { kind = "fifo", limit = "60kB" }
 queue-back = { kind = "fifo", limit = "60kB" }
-driver = { software = "4KiB", hardware = "8KiB", service = "drain-all", on-receive = true, timer-hz = 500 }
+driver = { software = "4KiB", hardware = "8KiB", service = "drain-all", on-receive = true, on-enqueue = true, timer-hz = 500 }
 
 [[link]]
 from = "middle"

@@ -27,6 +27,7 @@ impl Simulation {
         let l = &mut self.links[link as usize];
         let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
         let Some((_, mut packet)) = driver.forwarding.pop_front() else { return };
+        let on_enqueue = driver.params.on_enqueue;
         if let Some(&(next, _)) = driver.forwarding.front() {
             self.events.push(next, target(Kind::Forward, link));
         }
@@ -41,7 +42,11 @@ impl Simulation {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);
         }
-        self.call_driver(link);
+        if on_enqueue {
+            self.call_driver(link);
+        } else {
+            self.schedule_poll(link);
+        }
     }
 
     /// One call of the driver: from the discipline to the software buffer, from there to the hardware, from there to

@@ -313,6 +313,8 @@ tidegate_config::record! {
         pub service: ServiceWord = "one-per-call",
         /// Whether a receive interrupt calls the driver. Default no.
         pub on_receive: bool = false,
+        /// Whether a packet that was enqueued calls the driver. Default yes.
+        pub on_enqueue: bool = true,
         /// The router's own work on a packet. Default 50 us.
         pub forwarding: Span = "50us",
         /// Ticks per second of the kernel's timer. Default: deadlines are noticed exactly.

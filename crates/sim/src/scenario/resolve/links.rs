@@ -183,6 +183,7 @@ impl Resolver<'_> {
             hardware: driver.hardware.value,
             service,
             on_receive: driver.on_receive,
+            on_enqueue: driver.on_enqueue,
             forwarding: driver.forwarding,
             timer_hz: driver.timer_hz.as_ref().map(|hz| hz.value),
         })
