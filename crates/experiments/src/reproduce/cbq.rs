@@ -8,6 +8,7 @@ mod driver;
 mod goals;
 mod issues;
 mod linkshare;
+mod overload;
 mod performance;
 mod queues;
 mod rig;
@@ -84,7 +85,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// Figures 18 and 22, whose points are items.
+/// Figures 18, 20 and 22, whose points are items.
 pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
     let shares = [(75.0, "big"), (25.0, "small"), (5.0, "tiny")];
     let curve = |name: &str, what: &str| {
@@ -113,7 +114,18 @@ pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
         curves: vec![curve(9_180, 75), curve(9_180, 25), curve(1_500, 75), curve(1_500, 25), curve(128, 25)],
         ..Figure::default()
     }
-    .draw(options, items, Axis::log("packet size", "B"), Axis::new("part of its rate", "1"))
+    .draw(options, items, Axis::log("packet size", "B"), Axis::new("part of its rate", "1"))?;
+    let curve = |name: &str, system: &str| {
+        let ids = overload::OFFERED.map(|kpps| (kpps as f64, format!("s6.2.load.{system}.{kpps}")));
+        (name.to_owned(), ids.into())
+    };
+    Figure {
+        name: "figure-20".to_owned(),
+        title: "Packets forwarded by the load, 60 B (figure 20; the paper's router at most 20.7 and 23.9)".to_owned(),
+        curves: vec![curve("CBQ", "cbq"), curve("FIFO", "fifo")],
+        ..Figure::default()
+    }
+    .draw(options, items, Axis::new("offered", "1000/s"), Axis::new("forwarded", "1000/s"))
 }
 
 /// The link of the testbed.

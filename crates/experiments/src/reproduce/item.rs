@@ -164,6 +164,18 @@ impl Sample {
     }
 }
 
+/// The noise of a machine: the least and the largest of the same measurement in several runs.
+pub fn range(runs: &[f64], digits: usize) -> String {
+    let (low, high) = runs.iter().fold((f64::MAX, f64::MIN), |(low, high), &run| (low.min(run), high.max(run)));
+    format!("{low:.digits$} to {high:.digits$} in {} runs", runs.len())
+}
+
+/// The median of runs on a machine; of an even number the higher of the two in the middle.
+pub fn median(mut runs: Vec<f64>) -> f64 {
+    runs.sort_by(f64::total_cmp);
+    runs.get(runs.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// One cell, figure reading or claim of a paper.
 #[derive(Debug, Clone, Serialize)]
 #[serde(into = "Record")]

@@ -20,6 +20,7 @@ use tidegate_report::{Axis, Style};
 use super::figure::Figure;
 use super::{Item, Options};
 use crate::Failure;
+pub use live::shape;
 
 /// The papers' numbers.
 #[derive(Deserialize)]
@@ -83,7 +84,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// Illustrations 7 and 8: the three tests beside each other, ours and what the text has of the paper's.
+/// Illustrations 7 and 8: the tests beside each other, ours and what the text has of the paper's; 9 and 10: processor time.
 pub fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
     let curve = |name: &str, ids: &[&str]| {
         (name.to_owned(), (1..).zip(ids).map(|(n, id)| (f64::from(n), (*id).to_owned())).collect())
@@ -120,13 +121,27 @@ pub fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
         let points = load::RATES_MBIT.map(|mbit| (mbit as f64, format!("live.load.{system}.{mbit}mbit.process")));
         (system.to_owned(), points.into())
     };
-    Figure {
-        name: "illustration-9".to_owned(),
-        title: "Processor time against rate (illustrations 9 and 10)".to_owned(),
-        curves: ["none", "kernel_tbf", "kernel_htb", "fifo", "mered", "meredt", "ingress_filter"].map(curve).into(),
-        ..Figure::default()
+    for (name, title, systems) in [
+        (
+            "illustration-9",
+            "Processor time of a queue against rate (illustration 9)",
+            &["none", "kernel_tbf", "kernel_htb", "fifo", "mered", "meredt"][..],
+        ),
+        (
+            "illustration-10",
+            "Processor time of an ingress filter against rate (illustration 10)",
+            &["none", "ingress_filter"],
+        ),
+    ] {
+        Figure {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            curves: systems.iter().map(|system| curve(system)).collect(),
+            ..Figure::default()
+        }
+        .draw(options, items, Axis::new("rate", "Mbit/s"), Axis::new("processors", "1"))?;
     }
-    .draw(options, items, Axis::new("rate", "Mbit/s"), Axis::new("processors", "1"))
+    Ok(())
 }
 
 /// The seeds of the runs that are asked for.

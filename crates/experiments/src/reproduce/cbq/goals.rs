@@ -5,7 +5,7 @@ use tidegate_core::{Bytes, Span};
 use tidegate_sim::Driver;
 
 use super::rig::{Leaf, Load, Outcome, Rig};
-use super::{Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw, exact, kernel, percent, queues};
+use super::{Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw, exact, held_clock, kernel, percent, queues};
 use crate::Failure;
 use crate::reproduce::item::{Bound, paper, theory};
 
@@ -40,6 +40,7 @@ pub fn run(options: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
     }
     if options.wants("s5.2") {
         tcp_and_udp(options, &mut items)?;
+        worst_test(&mut items);
     }
     if options.wants("s5.round") {
         queues::turns(&mut items)?;
@@ -224,6 +225,36 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
         )),
     );
     Ok(())
+}
+
+/// Figure 12, one change at a time: what makes test (b) the worst.
+fn worst_test(items: &mut Vec<Item>) {
+    let part = |mss: u16, packet: u64, params: Params, software: u64| {
+        let tcp = Load::Tcp { connections: 1, mss, window: 16_384 };
+        let udp = Load::Udp { rate: tidegate_core::Rate::from_mbit(3), packet };
+        let driver = Driver { software: Bytes::new(software), ..at_500_hz(Driver::MODIFIED) };
+        let rig = Rig { seconds: 60, ..Rig::new(params, two(tcp, udp, true)) };
+        100.0 * rig.with_driver(driver).run().share(1, 2)
+    };
+    let buffer = Driver::MODIFIED.software.as_u64();
+    let item = |id: &str, how: &str, value| {
+        let what = format!("TCP's part of what was sent, of 75 %: borrow, 20 + 32 KB, {how}");
+        Item::measured(format!("s5.2.worst.{id}"), what, "%", value)
+    };
+    // The lead at which the clock is held is 16 of the link's largest packets: 590 or 96 ms.
+    let (b, c) = (part(1_460, 1_500, held_clock(9_180), buffer), part(1_460, 1_500, held_clock(1_500), buffer));
+    let basis = paper("section 5.2, figure 12: in test (b) TCP's throughput is the worst of all three tests");
+    items.push(item("held.b", "test b, the clock held at its lead", b).bound(Bound::below(c, basis)));
+    items.push(item("held.c", "test c, the clock held at its lead", c));
+    // BSD rounds segments down to whole clusters of 2048 bytes, so that two of them fit a window of 16 KB.
+    items.push(item("clusters", "test a, segments of 8192 B", part(8_192, 9_180, kernel(9_180), buffer)));
+    // A packet of 9180 B enters a buffer in which just 20 KB wait: it holds 29 KB where test b has 22.
+    let filled = buffer - (9_180 - 1_500);
+    items.push(item(
+        "filled",
+        "test a, segments of 8192 B, the buffer as full as in b",
+        part(8_192, 9_180, kernel(9_180), filled),
+    ));
 }
 
 fn tcp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {

@@ -11,7 +11,9 @@ use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
 use tidegate_sim::{Driver, SimPacket};
 
 use super::rig::{Leaf, Load, Rig};
-use super::{Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw_pattern, exact, held_clock, kernel, percent};
+use super::{
+    Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw_pattern, exact, held_clock, kernel, overload, percent,
+};
 use crate::Failure;
 use crate::reproduce::item::{Bound, paper, spread, theory};
 
@@ -22,6 +24,7 @@ pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
     }
     if options.wants("s6.2") {
         cost(numbers, &mut items);
+        items.extend(overload::run(options));
     }
     if options.wants("s6.3") {
         packet_sizes(options, &mut items)?;
@@ -140,6 +143,31 @@ fn timer(items: &mut Vec<Item>, new: Params) {
             let what =
                 format!("UDP of 9180 B alone in a class of {share} % that borrows, actual finish, a timer of {timer}");
             items.push(Item::measured(format!("s6.1.timer.arrivals.{id}.{timer}"), what, "kbit/s", value));
+        }
+    }
+    // Without arrivals that call the driver, only the tick ends a suspension.
+    for (id, share) in [("big", 75), ("small", 25)] {
+        let hz = |timer_hz| {
+            alone(
+                new,
+                Driver { timer_hz: Some(timer_hz), on_receive: false, on_enqueue: false, ..Driver::ORIGINAL },
+                share,
+                UDP,
+            )
+        };
+        let mut faster: Option<f64> = None;
+        for timer in [500, 100, 10] {
+            let value = hz(timer);
+            let what = format!(
+                "UDP alone in a class of {share} % that borrows, actual finish, resumed by a timer of {timer} Hz alone"
+            );
+            let item = Item::measured(format!("s6.1.timer.alone.{id}.{timer}hz"), what, "kbit/s", value);
+            let basis = paper("section 6.1.1: the higher the clock frequency, the better the precision obtained");
+            items.push(match faster {
+                Some(faster) if id == "small" => item.bound(Bound::below(faster, basis)),
+                _ => item,
+            });
+            faster = Some(value);
         }
     }
     let tcp = |params, timer_hz| {

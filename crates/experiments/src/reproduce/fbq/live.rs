@@ -13,7 +13,7 @@ use tidegate_live::shaping::{Options as Shape, Shaping};
 use tidegate_units::{Bytes, Rate};
 
 use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items};
-use crate::reproduce::item::{Bound, paper};
+use crate::reproduce::item::{Bound, median, paper};
 use crate::reproduce::{Item, Options};
 
 const WIRE: Rate = Rate::from_mbit(100);
@@ -52,10 +52,9 @@ pub fn run(options: &Options) -> Vec<Item> {
 
 /// The paper: in the worst case four times the processor time of RAW, three times that of CBQ.
 fn costs(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
-    let median = |system: System| {
-        let mut times = results[system as usize].iter().map(|run| run.processor).collect::<Option<Vec<f64>>>()?;
-        times.sort_by(f64::total_cmp);
-        Some(times[times.len() / 2])
+    let time = |system: System| {
+        let times = results[system as usize].iter().map(|run| run.processor).collect::<Option<Vec<f64>>>()?;
+        Some(median(times))
     };
     [("raw", System::Raw, 4.0), ("cbq", System::Cbq, 3.0)]
         .into_iter()
@@ -64,7 +63,7 @@ fn costs(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
                 "median processor time of senders, receiver and shaper under FBQ over that under {}",
                 name.to_uppercase()
             );
-            let ratio = median(System::Fbq)? / median(other).filter(|time| *time > 0.0)?;
+            let ratio = time(System::Fbq)? / time(other).filter(|time| *time > 0.0)?;
             // Senders and receiver are in both terms, so the paper's worst case is an upper bound here too.
             let bound =
                 Bound::at_most(worst, paper("section 7, figure 4: in the worst case four times RAW, three times CBQ"));

@@ -16,7 +16,7 @@ use tidegate_units::{Bytes, Rate};
 
 use super::{Item, Options};
 use crate::Failure;
-use crate::reproduce::item::{Bound, paper, theory};
+use crate::reproduce::item::{Bound, median, paper, range, theory};
 
 /// The queue before the line, or the filter behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +73,6 @@ struct Scenario {
     elephants: u16,
     warm_up: Duration,
     measured: Duration,
-    /// Runs with different seeds for one of the command line.
-    runs: u64,
     /// The least that the elephant must have under M&E of what it has under drop tail.
     least_elephant: f64,
 }
@@ -92,9 +90,11 @@ const DIALUP: Scenario = Scenario {
     // that do not count, and what follows must be long against them.
     warm_up: Duration::from_secs(120),
     measured: Duration::from_secs(300),
-    runs: 3,
     least_elephant: 0.95,
 };
+
+/// Runs with different seeds, of which the median counts.
+pub const RUNS: u64 = 5;
 
 /// Where the elephant's first 75 s are taken: it is still learning what a round trip is.
 const START: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(90));
@@ -112,26 +112,32 @@ const FILTER: Scenario = Scenario {
     elephants: 4,
     warm_up: Duration::from_secs(7),
     measured: Duration::from_secs(12),
-    runs: 1,
     least_elephant: 0.85,
 };
 
-/// The results of the runs of one discipline.
-#[derive(Default)]
-struct Outcome {
+/// The result of a run of one discipline.
+struct Run {
     mice: Vec<Mouse>,
-    /// Goodput of the elephant in each run, in bit/s.
-    elephants: Vec<f64>,
-    /// Goodput of the elephant at the start of each run, in bit/s.
-    starts: Vec<f64>,
+    /// Goodput of the elephant, in bit/s.
+    elephant: f64,
+    /// Goodput of the elephant at the start, in bit/s.
+    start: Option<f64>,
 }
 
+/// The results of the runs of one discipline.
+struct Outcome(Vec<Run>);
+
 impl Scenario {
+    /// Half of the transfers are shorter.
+    fn middle(&self) -> u64 {
+        u64::midpoint(self.sizes.0, self.sizes.1)
+    }
+
     fn text(&self, queue: &str) -> String {
         queue_text(self.line, self.room, queue)
     }
 
-    fn run(&self, way: Way, seed: u64) -> io::Result<Outcome> {
+    fn run(&self, way: Way, seed: u64) -> io::Result<Run> {
         let chain = Chain::create()?;
         let mut shapings = Vec::new();
         match way {
@@ -173,13 +179,13 @@ impl Scenario {
             let bytes: u64 = (0..elephants.len()).map(|n| sink.bytes(n)).sum();
             bytes as f64 * 8e9 / sink.elapsed() as f64
         };
-        let mut starts = Vec::new();
+        let mut start = None;
         let mut slept = Duration::ZERO;
         if START.1 < self.warm_up {
             sleep(START.0);
             sink.restart();
             sleep(START.1 - START.0);
-            starts.push(goodput());
+            start = Some(goodput());
             slept = START.1;
         }
         sleep(self.warm_up.saturating_sub(slept));
@@ -199,15 +205,15 @@ impl Scenario {
             .into_iter()
             .filter(|mouse| mouse.began >= self.warm_up)
             .map(|mouse| Mouse { completion: mouse.completion.or((!mouse.refused).then(|| waited(&mouse))), ..mouse });
-        Ok(Outcome { mice: counted.collect(), elephants: vec![elephant], starts })
+        Ok(Run { mice: counted.collect(), elephant, start })
     }
 
     /// All runs of each of `ways`. 56 kbit/s costs no processor, so that they all go on at once; 100 Mbit/s one after
     /// the other.
     fn runs(&self, ways: &[Way], options: &Options) -> io::Result<Vec<(Way, Outcome)>> {
-        let seeds = options.seed..options.seed + self.runs;
+        let seeds = options.seed..options.seed + RUNS;
         let all = ways.iter().flat_map(|&way| seeds.clone().map(move |seed| (way, seed)));
-        let results: Vec<io::Result<(Way, Outcome)>> = if self.line < Rate::from_mbit(1) {
+        let results: Vec<io::Result<(Way, Run)>> = if self.line < Rate::from_mbit(1) {
             thread::scope(|scope| {
                 let one = |(way, seed)| scope.spawn(move || Ok((way, self.run(way, seed)?)));
                 let runs: Vec<_> = all.map(one).collect();
@@ -217,16 +223,9 @@ impl Scenario {
         } else {
             all.map(|(way, seed)| Ok((way, self.run(way, seed)?))).collect()
         };
-        let mut outcomes: Vec<_> = ways.iter().map(|&way| (way, Outcome::default())).collect();
-        for result in results {
-            let (way, one) = result?;
-            for (_, sum) in outcomes.iter_mut().filter(|(other, _)| *other == way) {
-                sum.mice.extend_from_slice(&one.mice);
-                sum.elephants.extend_from_slice(&one.elephants);
-                sum.starts.extend_from_slice(&one.starts);
-            }
-        }
-        Ok(outcomes)
+        let mut runs = results.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().map(|(_, run)| run);
+        // In the order of the ways.
+        Ok(ways.iter().map(|&way| (way, Outcome(runs.by_ref().take(RUNS as usize).collect()))).collect())
     }
 }
 
@@ -269,7 +268,7 @@ pub fn shape(host: &crate::lab::Host, text: &str) -> io::Result<Shaping> {
     host.namespace.run(|| Shaping::start(&config, &options))?.map_err(io::Error::other)
 }
 
-impl Outcome {
+impl Run {
     fn times(&self, of: impl Fn(&Mouse) -> bool) -> Vec<f64> {
         let mut times: Vec<f64> =
             self.mice.iter().filter(|m| of(m)).filter_map(|m| m.completion).map(|t| t.as_secs_f64()).collect();
@@ -279,8 +278,13 @@ impl Outcome {
     fn response(&self) -> f64 {
         mean(&self.times(|_| true))
     }
-    fn elephant(&self) -> f64 {
-        mean(&self.elephants)
+    /// The mean response of the sizes below the middle.
+    fn short(&self, scenario: &Scenario) -> f64 {
+        mean(&self.times(|m| m.size < scenario.middle()))
+    }
+    fn connect(&self) -> f64 {
+        let connects: Vec<f64> = self.mice.iter().filter_map(|m| m.connect).map(|time| time.as_secs_f64()).collect();
+        mean(&connects)
     }
     fn refused(&self) -> usize {
         self.mice.iter().filter(|mouse| mouse.refused).count()
@@ -293,45 +297,49 @@ impl Outcome {
             self.mice.iter().filter_map(|m| Some(m.completion?.as_secs_f64() / alone(m.size))).collect();
         mean(&each)
     }
+}
+
+impl Outcome {
+    /// The median over the runs.
+    fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        median(self.0.iter().map(of).collect())
+    }
+    fn response(&self) -> f64 {
+        self.median(Run::response)
+    }
+    fn elephant(&self) -> f64 {
+        self.median(|run| run.elephant)
+    }
 
     fn items(&self, scenario: &Scenario, way: Way, items: &mut Vec<Item>) {
-        let (group, name) = (scenario.group, way.name());
-        let middle = u64::midpoint(scenario.sizes.0, scenario.sizes.1);
-        let mut item = |key: &str, what: &str, unit: &str, value: f64| {
+        let (group, name, middle) = (scenario.group, way.name(), scenario.middle());
+        let mut item = |key: &str, what: &str, unit: &str, digits: usize, of: &dyn Fn(&Run) -> f64| {
             let (id, what) = (format!("{group}.{name}.{key}"), format!("{name}: {what}"));
-            items.push(if value.is_finite() {
-                // Of each run, which shows how far they scatter.
-                let runs = match key {
-                    "elephant" => &self.elephants[..],
-                    "elephant_start" => &self.starts,
-                    _ => &[],
-                };
-                Item::measured(id, what, unit, value).note(spread(runs))
+            let values: Vec<f64> = self.0.iter().map(of).collect();
+            items.push(if values.iter().all(|value| value.is_finite()) {
+                let noise = range(&values, digits);
+                Item::measured(id, what, unit, median(values)).note(noise)
             } else {
-                Item::unmeasured(id, what, "no such transfer was over within the run")
+                Item::unmeasured(id, what, "no such transfer was over within a run")
             });
         };
-        item("response", "mean response of mice", "s", self.response());
-        item("p99", "response of mice, 99th percentile", "s", quantile(&self.times(|_| true), 0.99));
-        item("short", "mean response of the shorter half of sizes", "s", mean(&self.times(|m| m.size < middle)));
-        item("long", "mean response of the longer half of sizes", "s", mean(&self.times(|m| m.size >= middle)));
-        item("slowdown", "mean slowdown of mice", "ratio", self.slowdown(scenario.line));
-        let connects: Vec<f64> = self.mice.iter().filter_map(|m| m.connect).map(|time| time.as_secs_f64()).collect();
-        item("connect", "mean time to connect", "s", mean(&connects));
-        item("refused", "mice that cannot be started", "share", self.refused() as f64 / self.mice.len() as f64);
+        item("response", "mean response of mice", "s", 3, &Run::response);
+        item("p99", "response of mice, 99th percentile", "s", 3, &|run| quantile(&run.times(|_| true), 0.99));
+        item("short", "mean response of the shorter half of sizes", "s", 3, &|run| run.short(scenario));
+        let long = |run: &Run| mean(&run.times(|m| m.size >= middle));
+        item("long", "mean response of the longer half of sizes", "s", 3, &long);
+        item("slowdown", "mean slowdown of mice", "ratio", 2, &|run| run.slowdown(scenario.line));
+        item("connect", "mean time to connect", "s", 3, &Run::connect);
+        let refused = |run: &Run| run.refused() as f64 / run.mice.len() as f64;
+        item("refused", "mice that cannot be started", "share", 3, &refused);
         if way != Way::Only {
-            item("elephant", "goodput of the elephant", "bit/s", self.elephant());
-            if !self.starts.is_empty() {
-                item("elephant_start", "goodput of the elephant from 15 to 90 s", "bit/s", mean(&self.starts));
+            item("elephant", "goodput of the elephant", "bit/s", 0, &|run| run.elephant);
+            if self.0.iter().all(|run| run.start.is_some()) {
+                let start = |run: &Run| run.start.unwrap_or(f64::NAN);
+                item("elephant_start", "goodput of the elephant from 15 to 90 s", "bit/s", 0, &start);
             }
         }
     }
-}
-
-/// The values one by one; nothing for fewer than two.
-fn spread(runs: &[f64]) -> String {
-    let each: Vec<_> = runs.iter().map(|value| format!("{value:.0}")).collect();
-    if runs.len() < 2 { String::new() } else { format!("runs: {}", each.join(" ")) }
 }
 
 pub fn mean(values: &[f64]) -> f64 {
@@ -345,7 +353,8 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
 
 fn plot(scenario: &Scenario, outcomes: &[(Way, Outcome)]) -> Plot {
     let curve = |(way, outcome): &(Way, Outcome)| {
-        let times = outcome.times(|_| true);
+        let mut times: Vec<f64> = outcome.0.iter().flat_map(|run| run.times(|_| true)).collect();
+        times.sort_by(f64::total_cmp);
         let count = times.len() as f64;
         let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count)).collect();
         Curve { name: way.name().to_owned(), points }
@@ -407,8 +416,7 @@ fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item
     let ratio =
         |id: &str, what: &str, value: f64| Item::measured(format!("{}.{id}", scenario.group), what, "ratio", value);
     let by = |a: &Outcome, b: &Outcome| a.response() / b.response();
-    let short =
-        |outcome: &Outcome| mean(&outcome.times(|m| m.size < u64::midpoint(scenario.sizes.0, scenario.sizes.1)));
+    let short = |outcome: &Outcome| outcome.median(|run| run.short(scenario));
     let shorter = "response of the shorter half: M&E with its defaults by drop tail, with the elephant";
     let dramatic =
         || paper("Scenario Testing: dramatic improvement between the congested and the Mice and Elephants test");
@@ -427,8 +435,9 @@ fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item
     items.push(ratio("me.elephant", elephant, mered.elephant() / fifo.elephant()).bound(least));
     if uploads {
         let all = format!("{}.me.refused", scenario.group);
+        let all_started = mered.0.iter().all(|run| run.refused() == 0);
         let basis = paper("Scenario Testing: not all could be started in the congested test only");
-        items.push(Item::claim(all, "with an elephant, M&E: every mouse can be started", mered.refused() == 0, basis));
+        items.push(Item::claim(all, "with an elephant, M&E: every mouse can be started", all_started, basis));
     }
     if let Some(filter) = of("filter") {
         let improves = "response of mice with the elephant: filter by drop tail";

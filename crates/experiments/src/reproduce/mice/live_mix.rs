@@ -12,9 +12,10 @@ use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::metrics::SizeClass;
 use tidegate_units::{Bytes, Rate};
 
-use super::live::{mean, quantile, queue_text, shape};
-use super::{Item, Options};
+use super::live::{RUNS, mean, quantile, queue_text};
+use super::{Item, Options, shape};
 use crate::Failure;
+use crate::reproduce::item::{median, range};
 
 const GROUP: &str = "live.mix";
 /// What a machine of two processors carries beside 200 connections a second that begin and end.
@@ -36,13 +37,16 @@ const END: Duration = Duration::from_secs(95);
 /// Disciplines that are always run, and those that are run when they are asked for by name.
 const ALWAYS: [&str; 6] = ["fifo", "sfq", "fq_codel", "cake", "mered", "meredt"];
 
-/// All transfers of one discipline.
+/// The transfers of a run.
+struct Run(Vec<Mouse>);
+
+/// The runs of one discipline.
 struct Outcome {
     name: &'static str,
-    transfers: Vec<Mouse>,
+    runs: Vec<Run>,
 }
 
-fn run_one(name: &'static str, queue: &str, seed: u64) -> io::Result<Outcome> {
+fn run_one(queue: &str, seed: u64) -> io::Result<Run> {
     let chain = Chain::create()?;
     let pairs = chain.add_hosts(HOSTS)?;
     let shaping = shape(&chain.router, &queue_text(LINE, ROOM, queue))?;
@@ -68,12 +72,12 @@ fn run_one(name: &'static str, queue: &str, seed: u64) -> io::Result<Outcome> {
         .map(|one| Mouse { completion: one.completion.or(Some(END.saturating_sub(one.began).min(PATIENCE))), ..one });
     let transfers = counted.collect();
     shaping.stop().map_err(io::Error::other)?;
-    Ok(Outcome { name, transfers })
+    Ok(Run(transfers))
 }
 
-impl Outcome {
+impl Run {
     fn times(&self, of: impl Fn(SizeClass) -> bool) -> Vec<f64> {
-        let wanted = self.transfers.iter().filter(|one| of(SizeClass::of(Bytes::new(one.size))));
+        let wanted = self.0.iter().filter(|one| of(SizeClass::of(Bytes::new(one.size))));
         let mut times: Vec<f64> = wanted.filter_map(|one| one.completion).map(|time| time.as_secs_f64()).collect();
         times.sort_by(f64::total_cmp);
         times
@@ -87,41 +91,53 @@ impl Outcome {
     /// Completion by what the line alone would take, on average.
     fn slowdown(&self, class: SizeClass) -> f64 {
         let alone = |size: u64| size as f64 * 1_500.0 / 1_448.0 * 8.0 / LINE.as_bps() as f64;
-        let wanted = self.transfers.iter().filter(|one| SizeClass::of(Bytes::new(one.size)) == class);
+        let wanted = self.0.iter().filter(|one| SizeClass::of(Bytes::new(one.size)) == class);
         let each: Vec<f64> = wanted.filter_map(|one| Some(one.completion?.as_secs_f64() / alone(one.size))).collect();
         mean(&each)
     }
+}
+
+impl Outcome {
+    /// The median over the runs.
+    fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        median(self.runs.iter().map(of).collect())
+    }
 
     fn items(&self, items: &mut Vec<Item>) {
-        let mut item = |key: &str, what: String, unit: &str, value: f64| {
+        let mut item = |key: &str, what: String, unit: &str, of: &dyn Fn(&Run) -> f64| {
             let (id, what) = (format!("{GROUP}.{}.{key}", self.name), format!("{}: {what}", self.name));
-            items.push(if value.is_finite() {
-                Item::measured(id, what, unit, value)
+            let values: Vec<f64> = self.runs.iter().map(of).collect();
+            items.push(if values.iter().all(|value| value.is_finite()) {
+                let noise = range(&values, 3);
+                Item::measured(id, what, unit, median(values)).note(noise)
             } else {
-                Item::unmeasured(id, what, "no such transfer within the run")
+                Item::unmeasured(id, what, "no such transfer within a run")
             });
         };
         for class in SizeClass::ALL {
-            let times = self.times(|one| one == class);
+            let times = |run: &Run| run.times(|one| one == class);
             let key = ["tiny", "small", "medium", "large"][class as usize];
             let what = |what: &str| format!("transfers {}: {what}", class.name());
-            item(&format!("{key}.mean"), what("mean completion"), "s", mean(&times));
-            item(&format!("{key}.p50"), what("median completion"), "s", quantile(&times, 0.5));
-            item(&format!("{key}.p99"), what("completion, 99th percentile"), "s", quantile(&times, 0.99));
-            item(&format!("{key}.slowdown"), what("mean slowdown"), "ratio", self.slowdown(class));
+            item(&format!("{key}.mean"), what("mean completion"), "s", &|run| mean(&times(run)));
+            item(&format!("{key}.p50"), what("median completion"), "s", &|run| quantile(&times(run), 0.5));
+            let p99 = |run: &Run| quantile(&times(run), 0.99);
+            item(&format!("{key}.p99"), what("completion, 99th percentile"), "s", &p99);
+            item(&format!("{key}.slowdown"), what("mean slowdown"), "ratio", &|run| run.slowdown(class));
         }
-        let mice = self.mice();
-        item("mice.p50", "transfers <100kB: median completion".into(), "s", quantile(&mice, 0.5));
-        item("mice.p99", "transfers <100kB: completion, 99th percentile".into(), "s", quantile(&mice, 0.99));
-        let large = self.times(|class| class == SizeClass::Large).len();
-        item("transfers", "transfers that were counted".into(), "1", self.transfers.len() as f64);
-        item("elephants", "of them >=1MB".into(), "1", large as f64);
+        let mice = "transfers <100kB: median completion";
+        item("mice.p50", mice.into(), "s", &|run| quantile(&run.mice(), 0.5));
+        let mice = "transfers <100kB: completion, 99th percentile";
+        item("mice.p99", mice.into(), "s", &|run| quantile(&run.mice(), 0.99));
+        item("transfers", "transfers that were counted".into(), "1", &|run| run.0.len() as f64);
+        let large = |run: &Run| run.times(|class| class == SizeClass::Large).len() as f64;
+        item("elephants", "of them >=1MB".into(), "1", &large);
     }
 }
 
 fn plot(outcomes: &[Outcome]) -> Plot {
     let curve = |outcome: &Outcome| {
-        let times = outcome.mice();
+        let mut times: Vec<f64> = outcome.runs.iter().flat_map(Run::mice).collect();
+        times.sort_by(f64::total_cmp);
         let count = times.len() as f64;
         let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count)).collect();
         Curve { name: outcome.name.to_owned(), points }
@@ -149,8 +165,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     };
     let mut outcomes = Vec::new();
     for (name, queue) in super::live::queues().filter(|(name, _)| wanted(name)) {
-        match run_one(name, queue, options.seed) {
-            Ok(outcome) => outcomes.push(outcome),
+        let seeds = options.seed..options.seed + RUNS;
+        match seeds.map(|seed| run_one(queue, seed)).collect() {
+            Ok(runs) => outcomes.push(Outcome { name, runs }),
             Err(error) => return Ok(vec![Item::unmeasured(GROUP, what, error.to_string())]),
         }
     }
@@ -161,16 +178,17 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     let of = |wanted: &str| outcomes.iter().find(|outcome| outcome.name == wanted);
     if let (Some(fq), Some(me), Some(fifo)) = (of("fq_codel"), of("mered"), of("fifo")) {
-        let p99 = |outcome: &Outcome| quantile(&outcome.mice(), 0.99);
+        let p99 = |outcome: &Outcome| outcome.median(|run| quantile(&run.mice(), 0.99));
+        let elephants = |outcome: &Outcome| outcome.median(Run::elephants);
         let ratio = |id: &str, what: &str, value| Item::measured(format!("{GROUP}.{id}"), what, "ratio", value);
         let gain = "99th percentile of completion of transfers <100kB: FQ-CoDel by MERED";
         items.push(ratio("gain", gain, p99(fq) / p99(me)));
         let gain = "99th percentile of completion of transfers <100kB: drop tail by MERED";
         items.push(ratio("gain_by_fifo", gain, p99(fifo) / p99(me)));
         let cost = "mean completion of transfers >=1MB: MERED by FQ-CoDel";
-        items.push(ratio("cost", cost, me.elephants() / fq.elephants()));
+        items.push(ratio("cost", cost, elephants(me) / elephants(fq)));
         let cost = "mean completion of transfers >=1MB: MERED by drop tail";
-        items.push(ratio("cost_by_fifo", cost, me.elephants() / fifo.elephants()));
+        items.push(ratio("cost_by_fifo", cost, elephants(me) / elephants(fifo)));
     }
     Ok(items)
 }

@@ -10,15 +10,17 @@ use tidegate_live::rtnl::HtbClass;
 use tidegate_live::shaping::Shaping;
 use tidegate_units::{Bytes, Rate};
 
-use super::live::shape;
-use super::{Item, Options};
+use super::{Item, Options, shape};
 use crate::Failure;
 use crate::reproduce::fbq::busy_time;
+use crate::reproduce::item::{median, range};
 
 const PAYLOAD: u64 = 1_400;
 const HEADERS: u64 = 28;
-const WARM_UP: Duration = Duration::from_millis(500);
-const MEASURED: Duration = Duration::from_millis(2_000);
+const WARM_UP: Duration = Duration::from_millis(300);
+const MEASURED: Duration = Duration::from_millis(1_000);
+/// Measurements of each system at each rate, of which the median counts.
+const RUNS: usize = 5;
 pub const RATES_MBIT: [u64; 4] = [10, 50, 100, 200];
 /// Flows that share the rate.
 const FLOWS: u16 = 4;
@@ -144,17 +146,20 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         }
         for mbit in RATES_MBIT {
             let (id, name) = (format!("{group}.{mbit}mbit"), system.name());
-            match measure(system, Rate::from_mbit(mbit)) {
-                Ok(cost) => {
-                    let through = format!("{:.1} Mbit/s came through", cost.through / 1e6);
-                    let mut item = |key: &str, what: &str, share: Option<f64>| {
-                        if let Some(share) = share {
+            let rate = Rate::from_mbit(mbit);
+            match (0..RUNS).map(|_| measure(system, rate)).collect::<io::Result<Vec<Cost>>>() {
+                Ok(runs) => {
+                    let through = median(runs.iter().map(|cost| cost.through / 1e6).collect());
+                    let mut item = |key: &str, what: &str, of: fn(&Cost) -> Option<f64>| {
+                        if let Some(shares) = runs.iter().map(of).collect::<Option<Vec<f64>>>() {
                             let what = format!("{name} at {mbit} Mbit/s of 1428-byte packets: {what}");
-                            items.push(Item::measured(format!("{id}.{key}"), what, "processors", share).note(&through));
+                            let noise = range(&shares, 3);
+                            let item = Item::measured(format!("{id}.{key}"), what, "processors", median(shares));
+                            items.push(item.note(format!("{noise}; {through:.1} Mbit/s came through")));
                         }
                     };
-                    item("process", "senders, receiver and what is between", cost.process);
-                    item("data_path", "our thread alone", cost.data_path);
+                    item("process", "senders, receiver and what is between", |cost| cost.process);
+                    item("data_path", "our thread alone", |cost| cost.data_path);
                 }
                 Err(error) => {
                     items.push(Item::unmeasured(id, "processor time", format!("this kernel: {error}")));
