@@ -330,7 +330,7 @@ pub(super) fn measure(
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if let Some(page) = &options.page {
         // Before minutes of measurements.
-        output::write_table(page, NAME, "")?;
+        output::check_table(page, NAME)?;
     }
     let wanted: Vec<&Fault> = FAULTS.iter().filter(|fault| options.wants(fault.id)).collect();
     let unmeasured = |fault: &Fault, why: &str| Item::unmeasured(fault.id, fault.what, why);

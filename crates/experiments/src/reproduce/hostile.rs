@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     if let Some(page) = &options.page {
         // Before minutes of measurements.
-        output::write_table(page, NAME, "")?;
+        output::check_table(page, NAME)?;
     }
     let wanted: Vec<_> = FLOODS.iter().filter(|(id, _)| options.wants(id)).collect();
     let unmeasured = |why: &str| wanted.iter().map(|(id, what)| Item::unmeasured(*id, *what, why)).collect();

@@ -179,7 +179,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         draw: |_, _| Ok(()),
     },
     Experiment {
-        name: "rfc2963",
+        name: rfc2963::NAME,
         page: include_str!("../../../../experiments/rfc2963/README.md"),
         on_this_machine: &[],
         runs: 20,

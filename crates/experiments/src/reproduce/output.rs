@@ -213,12 +213,24 @@ pub fn print(out: &mut impl Write, sentence: &str, items: &[Item], width: Option
     Ok(())
 }
 
-/// Writes a table into the page of an experiment, between two lines that the page has for it.
-pub(super) fn write_table(path: &std::path::Path, experiment: &str, table: &str) -> Result<(), Failure> {
+/// What is before and behind the table in the page of an experiment, with the two lines between which it is.
+fn around_table(path: &std::path::Path, experiment: &str) -> Result<(String, String), Failure> {
     let (begin, end) = (format!("<!-- written by tidegate reproduce {experiment} --page -->\n"), "<!-- end -->\n");
     let failed = |text: String| Failure::Failed(format!("{}: {text}", path.display()));
     let page = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
     let (before, after) = parts.ok_or_else(|| failed(format!("it has no place for the table: {begin}{end}")))?;
-    std::fs::write(path, format!("{before}{begin}{table}{end}{after}")).map_err(|error| failed(error.to_string()))
+    Ok((format!("{before}{begin}"), format!("{end}{after}")))
+}
+
+/// Whether a table can be written into the page of an experiment: to be asked before minutes of measurements.
+pub(super) fn check_table(path: &std::path::Path, experiment: &str) -> Result<(), Failure> {
+    around_table(path, experiment).map(drop)
+}
+
+/// Writes a table into the page of an experiment, between two lines that the page has for it.
+pub(super) fn write_table(path: &std::path::Path, experiment: &str, table: &str) -> Result<(), Failure> {
+    let (before, after) = around_table(path, experiment)?;
+    let written = std::fs::write(path, format!("{before}{table}{after}"));
+    written.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
 }

@@ -1,4 +1,5 @@
 //! Section 4 of RFC 2963: without traffic that reacts to congestion there is no gain; and the gain with few connections.
+//! Without any shaper, which is what ns-2 has too.
 
 use tidegate_core::ras::Coupling;
 
@@ -6,7 +7,7 @@ use super::scenario::{CIRS, Customer, Setup, Sources};
 use super::{Options, simulate_runs};
 use crate::Failure;
 use crate::reproduce::Item;
-use crate::reproduce::item::{Bound, paper};
+use crate::reproduce::item::{Bound, Sample, paper};
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let setup = |sources| Setup { sources, ..Setup::new(Coupling::Uncoupled, 3, options.seed) };
@@ -34,6 +35,21 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             "ratio",
             runs[1].gains(n + 1, goodput),
         ));
+    }
+    Ok(items)
+}
+
+/// The network without shapers: the mean goodput of the two routers of each CIR, which `experiments/rfc2963/ns2.tcl` gives too.
+pub fn unshaped(options: &Options) -> Result<Vec<Item>, Failure> {
+    let cbs = [3, 100];
+    let setups = cbs.map(|cbs| Setup { shaped: false, ..Setup::new(Coupling::Uncoupled, cbs, options.seed) });
+    let mut items = Vec::new();
+    for (cbs, runs) in cbs.into_iter().zip(simulate_runs(&setups, options)?) {
+        for (n, cir) in CIRS.into_iter().enumerate() {
+            let both = runs.values(|outcome| (outcome.customers[n].goodput + outcome.customers[n + 5].goodput) / 2.0);
+            let what = format!("goodput at CBS {cbs} KB with no router shaped, CIR {cir} Mbit/s");
+            items.push(Item::sampled(format!("unshaped.cbs{cbs}.cir{cir}"), what, "Mbit/s", Sample::of(both)));
+        }
     }
     Ok(items)
 }

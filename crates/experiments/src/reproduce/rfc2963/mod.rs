@@ -5,6 +5,7 @@
 mod assumption;
 mod figures;
 mod open;
+mod page;
 mod reading;
 mod rules;
 mod scenario;
@@ -12,12 +13,15 @@ mod scenario;
 use std::collections::BTreeMap;
 
 use super::item::{Bound, Sample, paper, spread};
-use super::{Item, Options};
+use super::{Item, Options, output};
 use crate::Failure;
 pub use figures::draw;
 use scenario::{CIRS, Customer, Outcome, Setup};
 use tidegate_core::Colour;
 use tidegate_core::ras::Coupling;
+
+/// What it is called on the command line.
+pub const NAME: &str = "rfc2963";
 
 /// The RFC's numbers.
 const TABLES: &str = include_str!("../../../../../experiments/rfc2963/tables.csv");
@@ -148,6 +152,10 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if options.only.as_deref().is_some_and(|only| only.starts_with("sensitivity")) {
         return open::sensitivity(options, open::Changes::Wanted);
     }
+    if let Some(path) = &options.page {
+        // Before minutes of simulations: whether the page has a place for them.
+        output::check_table(path, NAME)?;
+    }
     let mut items = open::chosen();
     if options.wants("section") {
         items.extend(rules::run()?);
@@ -186,6 +194,12 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     if options.wants("assumption") {
         items.extend(assumption::run(options)?);
+    }
+    if options.wants("unshaped") {
+        items.extend(assumption::unshaped(options)?);
+    }
+    if let Some(path) = &options.page {
+        output::write_table(path, NAME, &page::tables(&items))?;
     }
     Ok(items)
 }

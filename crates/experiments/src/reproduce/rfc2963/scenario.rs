@@ -42,6 +42,8 @@ pub struct Setup {
     pub kb: u64,
     /// What the workstations send.
     pub sources: Sources,
+    /// Whether C6 to C10 shape at all.
+    pub shaped: bool,
     /// trRAS or G-trRAS at C6 to C10.
     pub shaper: Coupling,
     /// CIR_th, PIR_th, MIR_th and the buffer in maximum windows (thousandths).
@@ -86,6 +88,7 @@ impl Setup {
             cbs_kb,
             kb: 1_000,
             sources: Sources::Tcp { stations: 10 },
+            shaped: true,
             shaper,
             thresholds: [1_000, 2_000, 4_000, 10_000],
             schedule: Schedule::Paid,
@@ -224,7 +227,7 @@ fn condition(net: &mut Network, uplink: LinkId, setup: &Setup, customer: u64) ->
     let meter = trtcm::Params { cir, cbs, pir, pbs: Bytes::new(2 * setup.cbs_kb * setup.kb), mode: Mode::Blind };
     let conditioner = Conditioner::new(TrTcm::new(meter, Instant::ZERO)?, Actions::default());
     let [cir_th, pir_th, mir_th, buffer] = setup.thresholds.map(|milli| Bytes::new(WINDOW * milli / 1_000));
-    if customer <= 5 {
+    if customer <= 5 || !setup.shaped {
         net.queue(uplink, Marker::new(Fifo::new(Limit::bytes(buffer)), conditioner, setup.metered_at));
         return Ok(());
     }
