@@ -48,9 +48,19 @@ struct Fault {
     none: Option<String>,
 }
 
-/// Reads the faults. An empty line ends a fault.
-fn parse(text: &str) -> Result<Vec<Fault>, String> {
+/// Why no fault breaks some items of an experiment.
+#[derive(Debug)]
+struct Kept {
+    experiment: String,
+    /// What the ids of these items begin with.
+    prefix: String,
+    why: String,
+}
+
+/// Reads the faults, and why none breaks some items. An empty line ends a fault.
+fn parse(text: &str) -> Result<(Vec<Fault>, Vec<Kept>), String> {
     let mut faults: Vec<Fault> = Vec::new();
+    let mut kept = Vec::new();
     let mut last = "";
     for (n, line) in (1..).zip(text.lines()) {
         let wrong = |what: &str| format!("{FAULTS}, line {n}: {what}: `{line}`");
@@ -58,6 +68,12 @@ fn parse(text: &str) -> Result<Vec<Fault>, String> {
             continue;
         }
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if word == "kept" {
+            let fields: Vec<&str> = rest.splitn(3, ' ').collect();
+            let [experiment, prefix, why] = fields[..] else { return Err(wrong("not EXPERIMENT PREFIX WHY")) };
+            kept.push(Kept { experiment: experiment.to_owned(), prefix: prefix.to_owned(), why: why.to_owned() });
+            continue;
+        }
         if word == "fault" {
             faults.push(Fault { name: rest.to_owned(), ..Fault::default() });
         }
@@ -100,7 +116,7 @@ fn parse(text: &str) -> Result<Vec<Fault>, String> {
             parsed.map_err(|error| format!("{FAULTS}: {}: `{text}` is no expression: {error}", fault.name))?;
         }
     }
-    Ok(faults)
+    Ok((faults, kept))
 }
 
 /// Where the expression of `fault` is in the text of its file.
@@ -271,8 +287,8 @@ fn worse(before: &Verdicts, after: &Verdicts) -> Vec<String> {
 /// Plants every fault, or those of the short form, or those whose name begins with `only`, and prints the table; that of all
 /// faults is written to the page. Returns what was found wrong with the faults or the items.
 pub fn check(short: bool, only: &str) -> io::Result<Vec<String>> {
-    let faults = match fs::read_to_string(FAULTS).map(|text| parse(&text))? {
-        Ok(faults) => faults,
+    let (faults, kept) = match fs::read_to_string(FAULTS).map(|text| parse(&text))? {
+        Ok(parsed) => parsed,
         Err(wrong) => return Ok(vec![wrong]),
     };
     let program = Items::build(&faults)?;
@@ -315,41 +331,57 @@ pub fn check(short: bool, only: &str) -> io::Result<Vec<String>> {
         rows += &row;
     }
     if !short && only.is_empty() {
-        fs::write(PAGE, page(&rows, &broken)?)?;
+        let unbroken = unbroken(&broken, &kept, &mut wrong)?;
+        fs::write(PAGE, page(&rows, &unbroken)?)?;
     }
     Ok(wrong)
 }
 
-/// The page: the table of the faults, and the items with a bound that none of them broke.
-fn page(rows: &str, broken: &BTreeMap<String, BTreeSet<String>>) -> io::Result<String> {
-    let date = Command::new("date").args(["-u", "+%F"]).output()?.stdout;
-    let mut page = format!(
-        "# Planted faults\n\nWritten by `cargo run -p tidegate-checks -- planted` on {}. Each fault is planted alone into \
-         the system of a paper (`{FAULTS}`), and the items of that paper are measured with it. Found by: the first item that \
-         was reproduced or explained without the fault and is contradicted with it.\n\n| fault | what it does | file | found \
-         by |\n| --- | --- | --- | --- |\n{rows}\n## Items that no fault broke\n\nOf the simulated items with a bound that \
-         holds (`verdicts.csv`), by the first part of their ids. A fault is run only with the groups that its line names, so \
-         an item of another group can be here although the fault would break it.\n\n| paper | items broken | not broken \
-         |\n| --- | --- | --- |\n",
-        String::from_utf8_lossy(&date).trim()
-    );
+/// A row for each experiment and for each line that says why no fault breaks some of its items. An item that no fault breaks and
+/// no line names is wrong, and so is a line without such an item.
+fn unbroken(broken: &BTreeMap<String, BTreeSet<String>>, kept: &[Kept], wrong: &mut Vec<String>) -> io::Result<String> {
+    let mut rows = String::new();
+    let mut used = vec![0_usize; kept.len()];
     for (experiment, broken) in broken {
         let recorded = fs::read_to_string(format!("experiments/{experiment}/verdicts.csv"))?;
-        let all = recorded.lines().filter_map(|line| line.split_once(','));
-        let mut rest: BTreeMap<String, usize> = BTreeMap::new();
-        let mut count = 0;
-        for (id, _) in all.filter(|(_, verdict)| held(verdict)) {
+        let of_this = |line: &Kept| line.experiment == *experiment;
+        let (mut count, mut found) = (0, 0);
+        for (id, _) in recorded.lines().filter_map(|line| line.split_once(',')).filter(|(_, verdict)| held(verdict)) {
             count += 1;
-            if !broken.contains(id) {
-                let group: Vec<&str> = id.split('.').take(2).collect();
-                *rest.entry(group.join(".")).or_default() += 1;
+            if broken.contains(id) {
+                found += 1;
+                continue;
+            }
+            match kept.iter().position(|line| of_this(line) && id.starts_with(&line.prefix)) {
+                Some(n) => used[n] += 1,
+                None => {
+                    wrong.push(format!("{experiment}, {id}: no fault breaks it, and no `kept` of {FAULTS} says why"))
+                }
             }
         }
-        let kept: usize = rest.values().sum();
-        let groups: Vec<String> = rest.iter().map(|(group, n)| format!("`{group}` {n}")).collect();
-        let _ = writeln!(page, "| {experiment} | {} of {count} | {} |", count - kept, groups.join(", "));
+        let _ = writeln!(rows, "| {experiment} | {found} of {count} are broken | |");
+        for (line, &used) in kept.iter().zip(&used).filter(|(line, _)| of_this(line)) {
+            if used == 0 {
+                wrong.push(format!("kept {experiment} {}: there is no such item that no fault breaks", line.prefix));
+            }
+            let _ = writeln!(rows, "| | {used} of `{}` | {} |", line.prefix, line.why);
+        }
     }
-    Ok(page)
+    Ok(rows)
+}
+
+/// The page: the table of the faults, and the items with a bound that none of them broke.
+fn page(rows: &str, unbroken: &str) -> io::Result<String> {
+    let date = Command::new("date").args(["-u", "+%F"]).output()?.stdout;
+    Ok(format!(
+        "# Planted faults\n\nWritten by `cargo run -p tidegate-checks -- planted` on {}. Each fault is planted alone into \
+         the system of a paper (`{FAULTS}`), and the items of that paper are measured with it, with the first seed (of FBQ's \
+         `sim` two). Found by: the first item that was reproduced or explained without the fault and is contradicted with \
+         it.\n\n| fault | what it does | file | found by |\n| --- | --- | --- | --- |\n{rows}\n## Items that no fault \
+         breaks\n\nOf the simulated items with a bound that holds (`verdicts.csv`).\n\n| paper | items | why no fault \
+         breaks them |\n| --- | --- | --- |\n{unbroken}",
+        String::from_utf8_lossy(&date).trim()
+    ))
 }
 
 #[cfg(test)]
@@ -359,7 +391,13 @@ mod tests {
     #[test]
     fn every_fault_is_readable_and_its_expression_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let faults = parse(&fs::read_to_string(root.join(FAULTS)).unwrap()).unwrap();
+        let (faults, kept) = parse(&fs::read_to_string(root.join(FAULTS)).unwrap()).unwrap();
+        for line in kept {
+            let recorded =
+                fs::read_to_string(root.join(format!("experiments/{}/verdicts.csv", line.experiment))).unwrap();
+            let named = recorded.lines().any(|item| item.starts_with(&line.prefix) && !line.why.is_empty());
+            assert!(named, "{} has no item {}", line.experiment, line.prefix);
+        }
         assert!(
             faults.len() >= 40 && faults.iter().filter(|fault| fault.short.is_some()).count() >= 5,
             "{}",
@@ -375,7 +413,9 @@ mod tests {
     fn expressions_become_choices() {
         let text = "fault x\nsays s\nfile f\nrun fbq shares 1\nafter one\n| two\nreplace a + b\nwith c";
         let other = "\n\nfault y\nsays s\nfile f\nrun fbq shares 1\nreplace d\nwith e";
-        let faults = parse(&format!("{text}{other}")).unwrap();
+        let (faults, kept) = parse(&format!("{text}{other}\nkept fbq a.b because it is\n")).unwrap();
+        assert_eq!((&kept[0].experiment[..], &kept[0].prefix[..], &kept[0].why[..]), ("fbq", "a.b", "because it is"));
+        assert!(parse("kept fbq a.b").is_err(), "without a reason");
         let numbered: Vec<(usize, &Fault)> = faults.iter().enumerate().collect();
         assert_eq!(
             planted(&numbered, "d; one\ntwo a + b; a + b", "units").unwrap(),
