@@ -1,6 +1,6 @@
-//! Changes of a line while the simulation runs.
+//! Lines: whether a transmitter may use one, and changes of one while the simulation runs.
 
-use super::Simulation;
+use super::{Kind, Simulation, target};
 use crate::conditions::{Conditions, LineChange, LineState};
 use crate::ids::LinkId;
 use crate::link::Queue;
@@ -31,5 +31,45 @@ impl Simulation {
             .get_or_insert_with(|| Box::new(LineState::new(Conditions::default(), rate, delay, 0, name)));
         state.change(change.clone());
         Ok(())
+    }
+
+    /// Whether `link` may transmit now: its line works, and the other direction, where that shares it, is silent and had
+    /// its turn. Where not, it is served again when it may.
+    pub(super) fn has_line(&mut self, link: u32) -> bool {
+        let now = self.now;
+        let l = &mut self.links[link as usize];
+        l.wait_for_line(now);
+        if l.free_at > now {
+            self.schedule_transmit(link);
+            return false;
+        }
+        let Some(number) = l.shared_line else { return true };
+        let line = &mut self.shared_lines[number as usize];
+        if line.free_at > now {
+            line.waits |= line.last != link;
+            l.free_at = line.free_at;
+            self.schedule_transmit(link);
+            return false;
+        }
+        if line.last == link && line.waits {
+            // The other direction has an event at this time, and goes first, once.
+            line.waits = false;
+            l.transmit_at = now;
+            self.events.push(now, target(Kind::Transmit, link));
+            return false;
+        }
+        true
+    }
+
+    /// Notes that `link` occupies the line that two directions share.
+    pub(super) fn take_line(&mut self, link: u32) {
+        let l = &self.links[link as usize];
+        if let Some(number) = l.shared_line
+            && l.free_at > self.now
+        {
+            let line = &mut self.shared_lines[number as usize];
+            line.waits &= line.last == link;
+            (line.free_at, line.last) = (l.free_at, link);
+        }
     }
 }

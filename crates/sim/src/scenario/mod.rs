@@ -37,6 +37,7 @@ mod report;
 mod resolve;
 mod run;
 mod stored;
+mod targets;
 mod trace;
 mod traced;
 
