@@ -9,7 +9,7 @@ use super::model::Flows;
 use crate::shaper::ShaperQueue;
 
 /// What `flows` asks for, of each flow in each direction where flows of the scenario are named.
-pub(super) fn targets_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Target>, String> {
+fn targets_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Target>, String> {
     let uid = match &flows.user {
         Some(user) => Some(queue.user_number(user).ok_or_else(|| format!("no flow is of user `{user}`"))?),
         None => None,

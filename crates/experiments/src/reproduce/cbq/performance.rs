@@ -110,6 +110,25 @@ fn utilisation(items: &mut Vec<Item>) {
             .bound(link(paper("section 6.1, figure 18: TCP flows are not affected by this problem"))),
         );
     }
+    // The faster the input, the more often the clock of expected finish times is corrected.
+    let mut slower: Option<f64> = None;
+    for mbit in [3, 6, 12] {
+        let load = Load::Udp { rate: Rate::from_mbit(mbit), packet: 1_500 };
+        let rig = Rig::new(old, vec![Leaf::new(1, percent(25).borrowing(), load)]);
+        let rig = Rig { input: Rate::from_mbit(mbit), ..rig }.with_driver(at_100_hz(standard));
+        let value = rig.run().kbit(1, 2);
+        let what =
+            format!("UDP of {mbit} Mbit/s alone in a class of 25 % that borrows, under-time from the expected finish");
+        let basis = paper(
+            "section 6.1: the faster the input link compared with the output one, the more often the link is idle",
+        );
+        let item = Item::measured(format!("s6.1.mismatch.{mbit}m"), what, "kbit/s", value);
+        items.push(match slower {
+            Some(slower) => item.bound(Bound::below(slower, basis)),
+            None => item,
+        });
+        slower = Some(value);
+    }
     timer(items, new);
 }
 
@@ -336,6 +355,26 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
             0.015,
             theory("bytes are counted; 1.5 % for bursts"),
         )));
+    }
+
+    // Figure 22 with the old kernel: how far apart the parts of the rate are by the size of the packets.
+    for share in [75, 25] {
+        let spread = |params: Params| {
+            let parts =
+                [128, 540, 1_500].map(|size| run(params, share, 9_180, size).kbit(1, 2) / (20.0 * share as f64));
+            parts.iter().fold(0.0, |most: f64, part| most.max(*part))
+                - parts.iter().fold(1.0, |least: f64, part| least.min(*part))
+        };
+        let basis = paper(
+            "section 6.3, figure 22: with the original under-time clearly less predictable than with the new one",
+        );
+        let what = format!(
+            "class of {share} %, 9180 B configured, 128 to 1500 B sent, expected finish: range of the parts of its rate"
+        );
+        items.push(
+            Item::measured(format!("s6.3.old.{share}"), what, "part", spread(kernel(9_180)))
+                .bound(Bound::above(spread(actual(9_180)), basis)),
+        );
     }
 
     // A larger minburst where packets are bigger than configured.
