@@ -261,7 +261,7 @@ pub fn ahead_of_the_link(options: &Options, items: &mut Vec<Item>, outcome: &Out
             "kbit/s",
             outcome.fastest(Stage::Dequeued, 30.0),
         )
-        .bound(Bound::above(2_000.0, basis)),
+        .bound(Bound::above(2_000.5, basis)),
     );
     let basis = theory("the link has 2 Mbit/s");
     items.push(
