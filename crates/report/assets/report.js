@@ -7,7 +7,6 @@ addEventListener("error", () => { root.dataset.errors = String(++errors); });
 root.dataset.errors = "0";
 
 const plots = JSON.parse(document.getElementById("data").textContent);
-const CURVES = 8;
 const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
 const SCALES = {
   "bit/s": [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]],
@@ -45,7 +44,8 @@ function ticks(axis) {
     });
   };
 }
-const label = axis => axis.unit && axis.unit !== "1" && !SCALES[axis.unit] ? axis.title + ", " + axis.unit : axis.title;
+const label = axis => (axis.unit && axis.unit !== "1" && !SCALES[axis.unit] ? axis.title + ", " + axis.unit : axis.title) +
+  (axis.log ? " (logarithmic)" : "");
 
 function make(tag, props, ...inside) {
   const element = Object.assign(document.createElement(tag), props || {});
@@ -95,8 +95,78 @@ function colours() {
   const style = getComputedStyle(root);
   const of = name => style.getPropertyValue("--tg-" + name).trim();
   return { ink: of("ink"), muted: of("muted"), grid: of("grid"), line: of("line"),
-    curve: n => of("c" + (n % CURVES + 1)), sans: of("sans") };
+    surface: of("surface"), curve: n => of("c" + (n + 1)), sans: of("sans") };
 }
+
+// The corners of a mark around its centre, by the dash of its curve; none for a circle.
+function corners(dash, x, y, r) {
+  return [[], [[-1, -1], [1, -1], [1, 1], [-1, 1]], [[0, -1.3], [1.2, 1], [-1.2, 1]], [[0, -1.4], [1.4, 0], [0, 1.4], [-1.4, 0]]]
+    [dash].map(([dx, dy]) => [x + dx * r, y + dy * r]);
+}
+// Draws the marks of a curve in its shape.
+function marks(curve, colour) {
+  return (u, series, from, to) => {
+    const [xs, ys] = [u.data[0], u.data[series]];
+    const r = 2.2 * devicePixelRatio;
+    u.ctx.save();
+    u.ctx.fillStyle = colour;
+    for (let i = from; i <= to; i++) {
+      if (ys[i] == null) continue;
+      const [x, y] = [u.valToPos(xs[i], "x", true), u.valToPos(ys[i], "y", true)];
+      const shape = corners(curve.dash, x, y, r);
+      u.ctx.beginPath();
+      if (shape.length) shape.forEach(([x, y], n) => n ? u.ctx.lineTo(x, y) : u.ctx.moveTo(x, y)); else u.ctx.arc(x, y, r, 0, 7);
+      u.ctx.fill();
+    }
+    u.ctx.restore();
+    return null;
+  };
+}
+
+// Saving. A figure is saved as it is seen: its window, without hidden curves.
+function save(title, end, type, content) {
+  const href = type ? URL.createObjectURL(new Blob([content], { type })) : content;
+  make("a", { download: title.replace(/[^\w.]+/g, "-") + end, href }).click();
+  if (type) URL.revokeObjectURL(href);
+}
+function savePng(title, svg, width, height) {
+  const image = new Image(width, height);
+  image.onload = () => {
+    const canvas = make("canvas", { width: 2 * width, height: 2 * height });
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    save(title, ".png", null, canvas.toDataURL("image/png"));
+  };
+  image.src = "data:image/svg+xml," + encodeURIComponent(svg);
+}
+const xml = text => text.replace(/[&<>"]/g, c => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+const NAMESPACE = 'xmlns="http:' + '//www.w3.org/2000/svg"';
+function saveButtons(title, svg, csv) {
+  const button = (text, act) => {
+    const element = make("button", { type: "button", textContent: text });
+    element.setAttribute("aria-label", "Save as " + text + ": " + title);
+    element.addEventListener("click", act);
+    return element;
+  };
+  return make("span", { className: "save" }, "Save ",
+    button("SVG", () => save(title, ".svg", "image/svg+xml", svg().text)),
+    button("PNG", () => { const { text, width, height } = svg(); savePng(title, text, width, height); }),
+    button("CSV", () => save(title, ".csv", "text/csv", csv())));
+}
+const quote = text => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+
+// The comparison is an SVG already: with the colours of the page in place of their variables.
+document.querySelectorAll(".comparison").forEach(figure => {
+  const drawing = figure.querySelector("svg");
+  const svg = () => {
+    const style = getComputedStyle(root);
+    const text = drawing.outerHTML.replace("<svg", "<svg " + NAMESPACE)
+      .replace(/var\((--[\w-]+)\)/g, (all, name) => style.getPropertyValue(name).trim());
+    return { text, width: drawing.viewBox.baseVal.width, height: drawing.viewBox.baseVal.height };
+  };
+  const csv = () => [...figure.querySelectorAll("table tr")]
+    .map(row => [...row.cells].map(cell => quote(cell.textContent)).join(",")).join("\n") + "\n";
+  figure.append(saveButtons(figure.dataset.title, svg, csv));
+});
 
 const drawn = new Map();
 
@@ -117,6 +187,7 @@ class Chart {
     };
     const bar = make("div", { className: "bar" },
       make("span", { className: "y", textContent: label(plot.y) }),
+      saveButtons(plot.title, () => this.svg(), () => csv(plot)),
       button("\u2212", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
       button("\u2190", "To the left", () => this.pan(-0.5)), button("\u2192", "To the right", () => this.pan(0.5)),
       button("All", "Show all", () => this.show(null)));
@@ -164,21 +235,20 @@ class Chart {
       ...(of.log ? { splits: (u, n, low, high) => decades(low, high), filter: apart } : {}), ...extra });
     const steps = uPlot.paths.stepped({ align: 1 });
     const series = plot.curves.map((curve, n) => ({
-      label: curve.name, stroke: ink.curve(n), width: 1.75, show: !this.hidden.has(n),
-      dash: DASHES[Math.floor(n / CURVES) % DASHES.length],
+      label: curve.name, stroke: ink.curve(curve.colour), width: 1.75, show: !this.hidden.has(n), dash: DASHES[curve.dash],
       value: (u, value) => human(value, plot.y.unit),
       ...(plot.style === "marks"
-        ? { paths: () => null, points: { show: true, size: 4, fill: ink.curve(n), width: 0 } }
+        ? { paths: marks(curve, ink.curve(curve.colour)), points: { show: false } }
         : { points: { show: curve.x.length === 1 ? true : undefined } }),
       ...(plot.style === "steps" || plot.style === "cdf" ? { paths: steps } : {}),
     }));
     const time = plot.x.unit === "s" && !plot.x.log && plot.style !== "cdf";
     this.u = new uPlot({
       ...size,
-      padding: [10, 14, 0, 0],
+      padding: [10, 30, 0, 0],
       cursor: { drag: { x: true, y: false }, focus: { prox: 30 }, ...(time ? { sync: { key: "time" } } : {}) },
       focus: { alpha: 0.35 },
-      legend: { live: plot.curves.length <= 16, markers: { dash: (u, n) => n > CURVES ? "dashed" : "solid" } },
+      legend: { live: plot.curves.length <= 16, markers: { dash: (u, n) => n > 0 ? ["solid", "dashed", "dotted", "dashed"][plot.curves[n - 1].dash] : "solid" } },
       scales: {
         x: { time: false, distr: plot.x.log ? 3 : 1, range: (u, low, high) => low == null ? this.all : [low, high] },
         y: { distr: plot.y.log ? 3 : 1, ...(plot.y.log ? {} : { range: (u, low, high) =>
@@ -210,6 +280,61 @@ class Chart {
       });
     });
     this.u.over.addEventListener("dblclick", event => { event.stopImmediatePropagation(); this.show(null); }, true);
+  }
+  // What is seen as SVG, with the legend below.
+  svg() {
+    const { u, plot } = this;
+    const ink = colours();
+    const [left, top] = [u.bbox.left / devicePixelRatio, 34 + u.bbox.top / devicePixelRatio];
+    const [wide, high] = [u.bbox.width / devicePixelRatio, u.bbox.height / devicePixelRatio];
+    const shown = plot.curves.map((curve, n) => [curve, n]).filter(([, n]) => !this.hidden.has(n));
+    const rows = plot.curves.length > 1 ? shown.length : 0;
+    const [width, height] = [u.width, 34 + u.height + 18 * rows + 8];
+    const at = (value, scale) => u.valToPos(value, scale);
+    const text = (x, y, anchor, text) =>
+      `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" fill="${ink.ink}">${xml(text)}</text>`;
+    const line = (path, colour, wide, dash) =>
+      `<path d="${path}" fill="none" stroke="${colour}" stroke-width="${wide}" stroke-dasharray="${dash.join(" ")}"/>`;
+    const out = [`<svg ${NAMESPACE} viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
+      `<title>${xml(plot.title)}</title><rect width="${width}" height="${height}" fill="${ink.surface}"/>`,
+      text(8, 16, "start", plot.title), text(8, 32, "start", label(plot.y)),
+      text(left + wide / 2, 34 + u.height - 6, "middle", label(plot.x))];
+    const labels = n => (u.axes[n]._splits || []).map((value, i) => [value, (u.axes[n]._values || [])[i] || ""]);
+    for (const [value, name] of labels(0)) {
+      const x = left + at(value, "x");
+      out.push(line(`M${x},${top}v${high}`, ink.grid, 1, []), text(x, top + high + 16, "middle", name));
+    }
+    for (const [value, name] of labels(1)) {
+      const y = top + at(value, "y");
+      out.push(line(`M${left},${y}h${wide}`, ink.grid, 1, []), text(left - 6, y + 4, "end", name));
+    }
+    const mark = (curve, x, y, r) => {
+      const shape = corners(curve.dash, x, y, r);
+      const fill = ink.curve(curve.colour);
+      return shape.length ? `<path d="M${shape.map(p => p.map(v => v.toFixed(1)).join(",")).join("L")}Z" fill="${fill}"/>`
+        : `<circle cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="${r}" fill="${fill}"/>`;
+    };
+    // An inner SVG cuts off what is beyond the window.
+    out.push(`<svg x="${left}" y="${top}" width="${wide}" height="${high}" viewBox="${left} ${top} ${wide} ${high}">`);
+    for (const [curve] of shown) {
+      let path = "";
+      curve.x.forEach((value, i) => {
+        if (curve.y[i] === null || (plot.x.log && value <= 0) || (plot.y.log && curve.y[i] <= 0)) { path += " "; return; }
+        const [x, y] = [left + at(value, "x"), top + at(curve.y[i], "y")];
+        if (plot.style === "marks") { out.push(mark(curve, x, y, 2.2)); return; }
+        const begins = path === "" || path.endsWith(" ");
+        const stepped = plot.style === "steps" || plot.style === "cdf";
+        path += begins ? `M${x.toFixed(1)},${y.toFixed(1)}` : stepped ? `H${x.toFixed(1)}V${y.toFixed(1)}` : `L${x.toFixed(1)},${y.toFixed(1)}`;
+      });
+      if (path.trim()) out.push(line(path, ink.curve(curve.colour), 1.75, DASHES[curve.dash]));
+    }
+    out.push("</svg>");
+    if (rows) shown.forEach(([curve], row) => {
+      const y = 34 + u.height + 12 + 18 * row;
+      out.push(plot.style === "marks" ? mark(curve, left + 14, y - 4, 4)
+        : line(`M${left},${y - 4}h28`, ink.curve(curve.colour), 1.75, DASHES[curve.dash]), text(left + 36, y, "start", curve.name));
+    });
+    return { text: out.join("\n") + "\n</svg>\n", width, height };
   }
   // In the scale: logarithms on a logarithmic axis.
   to(x) { return this.plot.x.log ? Math.log10(x) : x; }
@@ -277,24 +402,20 @@ function build(figure) {
 }
 function buildAll() { document.querySelectorAll("figure[data-plot]").forEach(build); }
 
-// The points as a table, and as CSV to take away; made when they are asked for.
+const unit = axis => axis.unit && axis.unit !== "1" ? axis.title + " (" + axis.unit + ")" : axis.title;
+function csv(plot) {
+  const lines = ["curve," + quote(unit(plot.x)) + "," + quote(unit(plot.y))];
+  for (const curve of plot.curves)
+    curve.x.forEach((x, i) => { if (curve.y[i] !== null) lines.push(quote(curve.name) + "," + x + "," + curve.y[i]); });
+  return lines.join("\n") + "\n";
+}
+
+// The points as a table; made when it is asked for.
 function table(details) {
   const figure = details.closest("figure");
   const place = details.querySelector(".points");
   if (!figure || !place || place.firstChild) return;
   const plot = plots[Number(figure.dataset.plot)];
-  const unit = axis => axis.unit && axis.unit !== "1" ? axis.title + " (" + axis.unit + ")" : axis.title;
-  const save = make("button", { type: "button", textContent: "Save as CSV" });
-  save.addEventListener("click", () => {
-    const quote = text => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
-    const lines = ["curve," + quote(unit(plot.x)) + "," + quote(unit(plot.y))];
-    for (const curve of plot.curves)
-      curve.x.forEach((x, i) => { if (curve.y[i] !== null) lines.push(quote(curve.name) + "," + x + "," + curve.y[i]); });
-    const link = make("a", { download: plot.title.replace(/[^\w.]+/g, "-") + ".csv",
-      href: URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" })) });
-    link.click();
-    URL.revokeObjectURL(link.href);
-  });
   const most = 2000;
   const total = plot.curves.reduce((sum, curve) => sum + curve.y.filter(y => y !== null).length, 0);
   const body = make("tbody");
@@ -314,7 +435,6 @@ function table(details) {
     make("table", null, make("thead", null, make("tr", null, ...heads)), body));
   scroll.setAttribute("role", "region");
   scroll.setAttribute("aria-label", "Points of " + plot.title);
-  place.append(save);
   if (total > most) place.append(make("p", { className: "fine",
     textContent: "The first " + most + " of " + total + " points; the CSV has them all." }));
   place.append(scroll);

@@ -1,30 +1,74 @@
-//! Plots of a report by their titles, as one SVG.
+//! Figures of a report: its comparison, and plots by their titles.
 
-use crate::model::{Part, Plot, Report};
+use crate::comparison::Comparison;
+use crate::drawing::Drawing;
+use crate::model::{Fold, Part, Plot, Report, Section};
+use crate::palette::Pens;
 use crate::svg::stacked;
+
+impl Section {
+    fn plots(&self) -> impl Iterator<Item = &Plot> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Plot(plot) => Some(plot),
+            Part::Text(_) | Part::Table(_) | Part::Comparison(_) => None,
+        })
+    }
+}
 
 impl Report {
     /// All plots, in display order.
     pub fn plots(&self) -> impl Iterator<Item = &Plot> {
-        self.sections.iter().flat_map(|section| &section.parts).filter_map(|part| match part {
-            Part::Plot(plot) => Some(plot),
-            Part::Text(_) | Part::Table(_) => None,
+        self.sections.iter().flat_map(Section::plots)
+    }
+
+    /// Its comparison, if it has one.
+    pub fn comparison(&self) -> Option<&Comparison> {
+        self.sections.iter().flat_map(|section| &section.parts).find_map(|part| match part {
+            Part::Comparison(comparison) => Some(comparison),
+            Part::Text(_) | Part::Table(_) | Part::Plot(_) => None,
         })
     }
 
-    /// The plot with this title as SVG; or those whose title contains it, one below the other and over the same ranges.
-    /// Only the curves whose name contains `curve`, all of them where it is empty. Upper and lower case are equal.
+    /// The pens of what has a name in it.
+    pub fn pens(&self) -> Pens {
+        let rows =
+            self.comparison().into_iter().flat_map(|comparison| &comparison.groups).flat_map(|group| &group.rows);
+        let curves = self.plots().flat_map(|plot| &plot.curves);
+        let names: Vec<&str> =
+            rows.map(|row| row.name.as_str()).chain(curves.map(|curve| curve.name.as_str())).collect();
+        Pens::named(names.iter().copied())
+    }
+
+    /// Its first figure: the comparison, or else the first plot; `None` without any.
+    pub fn first_figure(&self) -> Option<Drawing> {
+        let pens = self.pens();
+        let comparison = self.comparison().map(|comparison| comparison.drawing(&pens));
+        comparison.or_else(|| self.plots().next().map(|plot| plot.drawing(&pens.of_plot(plot))))
+    }
+
+    /// The plot with this title as SVG: see [`drawing`](Self::drawing).
     ///
     /// # Errors
     /// No plot is meant, with the titles that there are; or several that have different axes.
     pub fn figure(&self, title: &str, curve: &str) -> Result<String, String> {
+        self.drawing(title, curve).map(|drawing| drawing.svg())
+    }
+
+    /// The plot with this title; or those whose title contains it, one below the other and over the same ranges.
+    /// Only the curves whose name contains `curve`, all of them where it is empty. Upper and lower case are equal.
+    ///
+    /// # Errors
+    /// No plot is meant, with the titles that there are; or several that have different axes.
+    pub fn drawing(&self, title: &str, curve: &str) -> Result<Drawing, String> {
         let (title, curve) = (title.to_lowercase(), curve.to_lowercase());
-        let exact = self.plots().any(|plot| plot.title.to_lowercase() == title);
+        // Closed sections have the plots of open ones again, of other runs.
+        let of = |fold: Fold| self.sections.iter().filter(move |section| section.fold == fold).flat_map(Section::plots);
+        let exact = of(Fold::Open).any(|plot| plot.title.to_lowercase() == title);
         let is_meant = |plot: &&Plot| {
             let found = plot.title.to_lowercase();
             if exact { found == title } else { found.contains(&title) }
         };
-        let mut meant: Vec<Plot> = self.plots().filter(is_meant).cloned().collect();
+        let mut meant: Vec<Plot> = of(Fold::Open).filter(is_meant).cloned().collect();
         for plot in &mut meant {
             plot.curves.retain(|found| found.name.to_lowercase().contains(&curve));
             // One curve alone has no legend.
@@ -38,8 +82,11 @@ impl Report {
             let titles = (&pair[0].title, &pair[1].title);
             return Err(format!("`{}` and `{}` have different axes: name one of them", titles.0, titles.1));
         }
-        stacked(&meant).ok_or_else(|| {
-            let titles: Vec<String> = self.plots().map(|plot| format!("\n  {}", plot.title)).collect();
+        let pens = self.pens();
+        let drawn: Vec<_> =
+            meant.into_iter().map(|plot| (pens.of_plot(&plot), plot)).map(|(pens, plot)| (plot, pens)).collect();
+        stacked(&drawn).ok_or_else(|| {
+            let titles: Vec<String> = of(Fold::Open).map(|plot| format!("\n  {}", plot.title)).collect();
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
             format!("no plot is meant by `{wanted}`; the plots are{}", titles.concat())
         })

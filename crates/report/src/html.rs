@@ -7,9 +7,11 @@
 use std::fmt::Write as _;
 
 use crate::assets;
+use crate::comparison::Comparison;
 use crate::decimate::decimate;
 use crate::model::{Align, Axis, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Style, Table};
 use crate::number::{exact, human};
+use crate::palette::{Pen, Pens};
 
 /// The most points of a curve on the page. Four for each of a thousand steps: more than a wide screen has columns.
 const POINTS: usize = 4_000;
@@ -90,7 +92,7 @@ impl Report {
             }
             page.push_str("</dl>\n");
         }
-        page.push_str("<nav aria-label=\"Contents\">\n<ul>\n");
+        page.push_str("</header>\n<nav aria-label=\"Contents\">\n<ul class=\"scroll\">\n");
         for (n, section) in self.sections.iter().enumerate() {
             push(&mut page, format_args!("<li><a href=\"#s{n}\">{}</a></li>\n", escape(&section.title)));
         }
@@ -98,13 +100,14 @@ impl Report {
             page.push_str("<li><a href=\"#sources\">Configuration</a></li>\n");
         }
         page.push_str(
-            "</ul>\n<button type=\"button\" id=\"theme\" hidden>Colours: as the system</button>\n</nav>\n</header>\n\
+            "</ul>\n<button type=\"button\" id=\"theme\" hidden>Colours: as the system</button>\n</nav>\n\
              <main id=\"main\">\n<noscript><p class=\"note\">Plots need a script, which is in this file. Tables and the \
              summary of each plot can be read without it.</p></noscript>\n",
         );
         let mut plots = Vec::new();
+        let pens = self.pens();
         for (n, section) in self.sections.iter().enumerate() {
-            section.html(n, &mut page, &mut plots);
+            section.html(n, &mut page, &mut plots, &pens);
         }
         if !self.sources.is_empty() {
             page.push_str("<section id=\"sources\">\n<h2>Configuration</h2>\n");
@@ -134,7 +137,7 @@ impl Report {
         page.push_str("<script type=\"application/json\" id=\"data\">[");
         for (n, plot) in plots.iter().enumerate() {
             page.push_str(if n == 0 { "\n" } else { ",\n" });
-            data(plot, &mut page);
+            data(plot, &pens.of_plot(plot), &mut page);
         }
         page.push_str("\n]</script>\n");
         if !plots.is_empty() {
@@ -153,7 +156,7 @@ impl Report {
 }
 
 impl Section {
-    fn html<'a>(&'a self, n: usize, page: &mut String, plots: &mut Vec<&'a Plot>) {
+    fn html<'a>(&'a self, n: usize, page: &mut String, plots: &mut Vec<&'a Plot>, pens: &Pens) {
         let title = escape(&self.title);
         match self.fold {
             Fold::Open => push(page, format_args!("<section id=\"s{n}\">\n<h2>{title}</h2>\n")),
@@ -172,6 +175,7 @@ impl Section {
                     figure(plot, plots.len(), page);
                     plots.push(plot);
                 }
+                Part::Comparison(comparison) => comparison.html(page, pens),
             }
         }
         page.push_str(if self.fold == Fold::Open { "</section>\n" } else { "</details>\n" });
@@ -189,13 +193,15 @@ impl Table {
             ),
         );
         let class = |align: Align| if align == Align::Right { " class=\"n\"" } else { "" };
-        for column in &self.columns {
+        // A column without a single value would only make the others narrow.
+        let filled = |n: usize| n == 0 || self.rows.is_empty() || self.rows.iter().any(|row| !row[n].text.is_empty());
+        for (_, column) in self.columns.iter().enumerate().filter(|(n, _)| filled(*n)) {
             push(page, format_args!("<th scope=\"col\"{}>{}</th>", class(column.align), escape(&column.name)));
         }
         page.push_str("</tr></thead>\n<tbody>\n");
         for row in &self.rows {
             page.push_str("<tr>");
-            for (n, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+            for (n, (cell, column)) in row.iter().zip(&self.columns).enumerate().filter(|(n, _)| filled(*n)) {
                 let text = escape(&cell.text);
                 let class = match (column.align, cell.mood) {
                     (Align::Left, Mood::Plain) => String::new(),
@@ -219,6 +225,31 @@ impl Table {
             page.push_str("</tr>\n");
         }
         page.push_str("</tbody>\n</table>\n</div>\n");
+    }
+}
+
+impl Comparison {
+    /// The answer in sentences, the figure, and its values as a table.
+    fn html(&self, page: &mut String, pens: &Pens) {
+        let sentences = self.sentences();
+        if !sentences.is_empty() {
+            page.push_str("<ul class=\"answer\">\n");
+            sentences.iter().for_each(|sentence| push(page, format_args!("<li>{}</li>\n", escape(sentence))));
+            page.push_str("</ul>\n");
+        }
+        let title = escape(&self.title);
+        push(
+            page,
+            format_args!(
+                "<figure class=\"comparison\" data-title=\"{title}\">\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" \
+                 aria-label=\"{title}\">\n{}</div>\n<figcaption class=\"fine\">Bars are means, lines over them 95 % \
+                 intervals of the mean, from five runs on instead boxes of the quartiles between the least and the greatest run. \
+                 The best of a column has a star.</figcaption>\n<details class=\"data\"><summary>Data</summary>\n",
+                self.drawing(pens).svg_of_page().replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
+            ),
+        );
+        self.table().html(page);
+        page.push_str("</details>\n</figure>\n");
     }
 }
 
@@ -286,7 +317,7 @@ fn summary(plot: &Plot) -> Table {
 }
 
 /// Writes a plot as JSON for the script.
-fn data(plot: &Plot, page: &mut String) {
+fn data(plot: &Plot, pens: &[Pen], page: &mut String) {
     let axis = |axis: &Axis| {
         let log = axis.scale == Scale::Log;
         format!("{{\"title\":{},\"unit\":{},\"log\":{log}}}", json(&axis.title), json(&axis.unit))
@@ -338,9 +369,11 @@ fn data(plot: &Plot, page: &mut String) {
         push(
             page,
             format_args!(
-                "{}{{\"name\":{},\"x\":[{}],\"y\":[{}]}}",
+                "{}{{\"name\":{},\"colour\":{},\"dash\":{},\"x\":[{}],\"y\":[{}]}}",
                 if n == 0 { "" } else { "," },
                 json(&curve.name),
+                pens[n].colour,
+                pens[n].dash,
                 xs.join(","),
                 ys.join(",")
             ),
@@ -400,7 +433,7 @@ mod tests {
         let mut page = String::new();
         let report = report();
         let Part::Plot(plot) = &report.sections[0].parts[1] else { panic!("the plot is second") };
-        data(plot, &mut page);
+        data(plot, &[Pen::default()], &mut page);
         assert!(page.contains("\"x\":[1,1.0000000000000002,2],\"y\":[2,5,3]"), "{page}");
     }
 
@@ -418,14 +451,15 @@ mod tests {
         }
         .with_gaps();
         let mut page = String::new();
-        data(&plot, &mut page);
+        data(&plot, &[Pen::default(); 2], &mut page);
         assert!(page.contains("9,10,35,60,61") && page.contains("5,5,null,5,5"), "{page}");
         assert_eq!(page.matches("null").count(), 1, "{page}");
-        // Of 23 points, 22 are counted, without the gap. In print the line restarts after it.
+        // Of 23 points, 22 are counted, without the gap. In print the line restarts after it; each has its sample in the
+        // legend.
         assert!(summary(&plot).rows[0].iter().any(|cell| cell.text == "22"));
         let svg = plot.svg();
-        let lines: Vec<_> = svg.lines().filter(|line| line.contains("fill=\"none\"") && line.contains('L')).collect();
-        assert_eq!(lines.iter().map(|line| line.matches('M').count()).collect::<Vec<_>>(), [2, 1], "{svg}");
+        let lines: Vec<_> = svg.lines().filter(|line| line.contains("stroke-width=\"1.8\"")).collect();
+        assert_eq!(lines.iter().map(|line| line.matches('M').count()).collect::<Vec<_>>(), [2, 1, 1, 1], "{svg}");
         assert!(!svg.contains("NaN"));
     }
 

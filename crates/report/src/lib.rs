@@ -23,8 +23,10 @@
 
 pub mod assets;
 pub mod columns;
+pub mod comparison;
 pub mod curves;
 pub mod decimate;
+mod drawing;
 mod figure;
 mod html;
 mod model;
@@ -34,8 +36,8 @@ pub mod simulation;
 mod svg;
 pub mod text;
 
+pub use drawing::Drawing;
 pub use html::escape;
 pub use model::{
     Align, Axis, Cell, Column, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Source, Style, Table,
 };
-pub use svg::stacked;

@@ -1,5 +1,7 @@
 //! The content of a report, independent of its format: sections of text, tables and plots, and the input files.
 
+use crate::comparison::Comparison;
+
 /// A report.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
@@ -75,6 +77,14 @@ pub enum Part {
     Table(Table),
     /// A plot.
     Plot(Plot),
+    /// A comparison.
+    Comparison(Comparison),
+}
+
+impl From<Comparison> for Part {
+    fn from(comparison: Comparison) -> Self {
+        Self::Comparison(comparison)
+    }
 }
 
 impl From<Table> for Part {
@@ -236,12 +246,13 @@ impl Axis {
     pub fn log(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { scale: Scale::Log, ..Self::new(title, unit) }
     }
-    /// Title and unit.
+    /// Title, unit, and the scale if it is not linear.
     pub fn label(&self) -> String {
+        let scale = if self.scale == Scale::Log { " (logarithmic)" } else { "" };
         if self.unit.is_empty() || self.unit == "1" {
-            self.title.clone()
+            format!("{}{scale}", self.title)
         } else {
-            format!("{}, {}", self.title, self.unit)
+            format!("{}, {}{scale}", self.title, self.unit)
         }
     }
 }

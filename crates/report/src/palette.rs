@@ -1,8 +1,14 @@
 //! The colours of curves, the same eight in the browser ([`THEME_CSS`](crate::assets::THEME_CSS)) and in SVG.
 //!
-//! Each has a contrast of at least 3:1 against its background (WCAG 2.2, 1.4.11 for graphics), and any two are
-//! distinguishable also with one of the three kinds of cones missing. From the ninth curve on the colours repeat with
-//! another [dash](DASHES): colour is never the only distinction.
+//! What has the same name has the same [pen](Pens) in all plots of a report, and disciplines have the same in all reports.
+//!
+//! Each colour has a contrast of at least 3:1 against its background (WCAG 2.2, 1.4.11 for graphics), and any two are
+//! distinguishable also with one of the three kinds of cones missing. Neighbours also differ in their [dash](DASHES), or in
+//! the shape of their marks: colour is never the only distinction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::Plot;
 
 /// The background of plots on light pages and in SVG.
 pub const LIGHT_GROUND: &str = "#ffffff";
@@ -12,12 +18,99 @@ pub const DARK_GROUND: &str = "#14171c";
 pub const LIGHT: [&str; 8] = ["#0072b2", "#e0401c", "#0ca348", "#75704a", "#35207a", "#8f80f0", "#5a2f5c", "#6a1210"];
 /// Colours on [`DARK_GROUND`].
 pub const DARK: [&str; 8] = ["#56b4e9", "#dd6b3d", "#22ec86", "#a8689a", "#ecec50", "#cdf4ff", "#6a60e0", "#f0a8a8"];
-/// Dashes in pixels, drawn and skipped; one row for every eight curves. Empty: a solid line.
+/// Dashes in pixels, drawn and skipped. Empty: a solid line.
 pub const DASHES: [&[u32]; 4] = [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3]];
 
-/// The colour and the dash of the curve of this index on a light background.
-pub const fn light(index: usize) -> (&'static str, &'static [u32]) {
-    (LIGHT[index % LIGHT.len()], DASHES[index / LIGHT.len() % DASHES.len()])
+/// Names of disciplines: each has the same pen in every report, whatever else is in it. The common ones of comparisons
+/// first, since the first eight have a colour of their own.
+const DISCIPLINES: [&str; 24] = [
+    "fifo", "fq-codel", "red", "codel", "pie", "cake", "fbq", "mice", "cbq", "drr", "sfq", "htb", "hfsc", "wfq",
+    "wf2q", "fq-pie", "ared", "mered", "meredt", "rio", "wred", "srr", "tail", "priority",
+];
+
+/// The colour and the dash of a curve; of marks the shape instead of the dash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pen {
+    /// The index of the colour in [`LIGHT`] and [`DARK`].
+    pub colour: usize,
+    /// The index in [`DASHES`].
+    pub dash: usize,
+}
+
+impl Pen {
+    /// One of 32 pens: neighbours differ in colour and in dash.
+    const fn nth(n: usize) -> Self {
+        let (n, colours) = (n % (LIGHT.len() * DASHES.len()), LIGHT.len());
+        Self { colour: n % colours, dash: (n % colours + n / colours) % DASHES.len() }
+    }
+    /// Its dash in pixels.
+    pub const fn dashes(self) -> &'static [u32] {
+        DASHES[self.dash % DASHES.len()]
+    }
+}
+
+/// The pens of a report: what has the same name has the same colour in every plot.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pens {
+    known: BTreeMap<String, usize>,
+}
+
+/// What a curve is of, before what distinguishes it from others of the same: `red: flow bulk`, `red, the paper`.
+fn split(name: &str) -> (&str, &str) {
+    let end = name.find(": ").into_iter().chain(name.find(", ")).min().unwrap_or(name.len());
+    name.split_at(end)
+}
+
+/// The place of a discipline of this name among those with pens of their own.
+fn discipline(name: &str) -> Option<usize> {
+    let name = name.to_lowercase().replace('_', "-");
+    let kind = name.split(['@', ' ']).next()?;
+    DISCIPLINES.iter().position(|known| *known == kind)
+}
+
+impl Pens {
+    /// Chooses pens for the curves of all `plots`: first for disciplines, then for the others by their first appearance.
+    pub fn of<'a>(plots: impl Iterator<Item = &'a Plot> + Clone) -> Self {
+        Self::named(plots.flat_map(|plot| plot.curves.iter().map(|curve| curve.name.as_str())))
+    }
+    /// Chooses pens for `names`.
+    pub fn named<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let mut known = BTreeMap::new();
+        for key in names.clone().map(|name| split(name).0) {
+            if let Some(place) = discipline(key) {
+                known.insert(key.to_owned(), place);
+            }
+        }
+        let mut taken: BTreeSet<usize> = known.values().copied().collect();
+        for key in names.map(|name| split(name).0) {
+            if !known.contains_key(key) {
+                let free = (0..).find(|n| !taken.contains(n)).unwrap_or(0);
+                taken.insert(free);
+                known.insert(key.to_owned(), free);
+            }
+        }
+        Self { known }
+    }
+    /// The pen of a name.
+    pub fn pen(&self, name: &str) -> Pen {
+        Pen::nth(self.known.get(split(name).0).copied().unwrap_or(0))
+    }
+    /// The pens of the curves of a plot, which are among those that it was made of. Curves of the same name before the
+    /// colon have its colour and differ in the dash; no two curves have the same pen while there are others. A curve
+    /// alone is solid.
+    pub fn of_plot(&self, plot: &Plot) -> Vec<Pen> {
+        if let [only] = plot.curves.as_slice() {
+            return vec![Pen { dash: 0, ..self.pen(&only.name) }];
+        }
+        let mut pens: Vec<Pen> = Vec::with_capacity(plot.curves.len());
+        for curve in &plot.curves {
+            let wanted = self.pen(&curve.name);
+            let other_dashes = (0..DASHES.len()).map(|n| Pen { dash: (wanted.dash + n) % DASHES.len(), ..wanted });
+            let others = (0..LIGHT.len() * DASHES.len()).map(Pen::nth);
+            pens.push(other_dashes.chain(others).find(|pen| !pens.contains(pen)).unwrap_or(wanted));
+        }
+        pens
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +167,35 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_name_has_its_pen_in_every_plot() {
+        let plot = |names: &[&str]| Plot {
+            curves: names.iter().map(|name| crate::Curve::new(*name, [])).collect(),
+            ..Plot { title: String::new(), x: axis(), y: axis(), style: crate::Style::Lines, curves: vec![] }
+        };
+        fn axis() -> crate::Axis {
+            crate::Axis::new("x", "")
+        }
+        let plots = [
+            plot(&["mine", "red", "fq_codel"]),
+            plot(&["red"]),
+            plot(&["red: flow a", "red: flow b", "fq_codel: flow a", "mine: flow a"]),
+            plot(&["fifo", "fifo, the paper"]),
+        ];
+        let pens = Pens::of(plots.iter());
+        let of: Vec<Vec<Pen>> = plots.iter().map(|plot| pens.of_plot(plot)).collect();
+        // Red is the third of the disciplines in every report.
+        assert_eq!((of[0][1].colour, of[1][0].colour, of[2][0].colour, of[2][1].colour), (2, 2, 2, 2));
+        assert_eq!(Pens::of(plots[1..2].iter()).pen("red").colour, 2);
+        assert_eq!(of[0][0].colour, of[2][3].colour, "the same name, the same colour");
+        assert_eq!(of[1][0].dash, 0, "alone");
+        assert!(of[2][0].dash != of[2][1].dash && of[3][0].dash != of[3][1].dash && of[3][0].colour == of[3][1].colour);
+        // All 32 differ, neighbours in both.
+        let all: Vec<Pen> = (0..32).map(Pen::nth).collect();
+        assert!(all.iter().enumerate().all(|(n, pen)| !all[..n].contains(pen)));
+        assert!(all.windows(2).all(|two| two[0].colour != two[1].colour && two[0].dash != two[1].dash));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_metrics::{Curve, Value, summarise};
 
 use crate::columns::{self, Column};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::curves;
 use crate::model::{Fold, Report, Section, Source, Table};
 use crate::number::human;
@@ -135,7 +136,11 @@ impl Simulation<'_> {
         for run in &self.runs {
             runs.row([run.seed.to_string().into(), run.events.to_string().into(), run.digest.clone().into()]);
         }
-        let mut sections = vec![Section::new("Results").with(table)];
+        let mut sections = Vec::new();
+        let comparison = self.comparison();
+        if !comparison.groups.is_empty() {
+            sections.push(Section::new("Answer").with(comparison));
+        }
         for (n, run) in self.runs.iter().take(SHOWN).enumerate() {
             let (title, fold) =
                 if n == 0 { (String::new(), Fold::Open) } else { (format!("Seed {}: ", run.seed), Fold::Closed) };
@@ -152,7 +157,8 @@ impl Simulation<'_> {
         if self.runs.len() > SHOWN {
             last = last.note(format!("Curves of the first {SHOWN} runs are above; the table has those of all."));
         }
-        sections.push(last);
+        let values = Section::new("Values").with(table);
+        sections.extend([values, last].map(|section| Section { fold: Fold::Closed, ..section }));
         Report {
             title: self.sentence.map_or_else(|| format!("Simulation of {}", self.scenario), str::to_owned),
             sentence: self.sentence.map(|_| format!("Simulation of {}", self.scenario)),
@@ -160,6 +166,11 @@ impl Simulation<'_> {
             sections,
             sources: vec![source],
         }
+    }
+
+    /// What users ask of each flow and of the busiest links, variants beside each other.
+    pub fn comparison(&self) -> Comparison {
+        compared("What was measured", &self.quantities())
     }
 
     /// All values: a row is a value of a run.
@@ -185,6 +196,133 @@ impl Simulation<'_> {
         }
         rows.table(self.scenario)
     }
+}
+
+/// The most flows, and links, of a comparison.
+const SUBJECTS: usize = 6;
+const LINKS: usize = 2;
+
+/// The measures of a comparison in order of weight, those of links among them. Of each group of alternatives the first that
+/// was measured is taken.
+const MEASURES: &[&[(&str, Better)]] = &[
+    &[("MOS", Better::More), ("rebuffering", Better::Less), ("page load mean", Better::Less)],
+    &[("bit rate mean", Better::More), ("goodput", Better::More), ("throughput", Better::Neither)],
+    &[
+        ("page load p50", Better::Less),
+        ("completion p50", Better::Less),
+        ("delay p50", Better::Less),
+        ("queueing p50", Better::Less),
+        ("wait p50", Better::Less),
+    ],
+    &[
+        ("page load p99", Better::Less),
+        ("completion p99", Better::Less),
+        ("delay p99", Better::Less),
+        ("queueing p99", Better::Less),
+        ("wait p99", Better::Less),
+    ],
+    &[("fairness", Better::More)],
+    &[("loss", Better::Less), ("dropped", Better::Neither)],
+];
+
+impl Quantity {
+    /// The subject without the variant.
+    pub fn plain(&self) -> &str {
+        let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
+        rest.unwrap_or(&self.subject)
+    }
+    fn estimate(&self, scale: f64) -> Estimate {
+        let values: Vec<f64> = self.values.iter().flatten().map(|value| value * scale).collect();
+        Estimate {
+            mean: self.mean * scale,
+            half: self.half_width_95.map(|half| half * scale),
+            values: if values.len() > 1 { values } else { Vec::new() },
+        }
+    }
+}
+
+/// The part of packets that was dropped, in percent, of each run that has both.
+fn loss(sent: &Quantity, dropped: &Quantity) -> Option<Estimate> {
+    let pairs = sent.values.iter().zip(&dropped.values);
+    let both = pairs.filter_map(|(sent, dropped)| Some((sent.filter(|sent| *sent > 0.0)?, (*dropped)?)));
+    let values: Vec<f64> = both.map(|(sent, dropped)| dropped / sent * 100.0).collect();
+    let summary = summarise(&values)?;
+    let values = if values.len() > 1 { values } else { Vec::new() };
+    Some(Estimate { mean: summary.mean, half: summary.half_width, values })
+}
+
+/// What users ask of each subject of `quantities`, variants beside each other: rate, delay, fairness, loss. Of links those
+/// that are used most; flows before them.
+pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
+    let mut subjects: Vec<&str> = Vec::new();
+    let mut variants: Vec<&str> = Vec::new();
+    let mut used: BTreeMap<&str, f64> = BTreeMap::new();
+    for quantity in quantities {
+        if !subjects.contains(&quantity.plain()) {
+            subjects.push(quantity.plain());
+        }
+        if !variants.contains(&quantity.variant.as_str()) {
+            variants.push(&quantity.variant);
+        }
+        if quantity.measure == "utilisation" {
+            let most = used.entry(quantity.plain()).or_insert(0.0);
+            *most = quantity.mean.max(*most);
+        }
+    }
+    let find = |subject: &str, variant: &str, measure: &str| {
+        let of = |quantity: &&Quantity| quantity.plain() == subject && quantity.variant == variant;
+        quantities.iter().filter(of).find(|quantity| quantity.measure == measure)
+    };
+    let used = |subject: &str| used.get(subject).copied().unwrap_or(0.0);
+    let (mut links, mut chosen): (Vec<&str>, Vec<&str>) = subjects.iter().partition(|name| name.starts_with("link "));
+    links.sort_by(|a, b| used(b).total_cmp(&used(a)));
+    chosen.truncate(SUBJECTS);
+    chosen.extend(links.into_iter().take(LINKS));
+    let group = |subject: &str| {
+        let mut group = Group { name: subject.to_owned(), ..Group::default() };
+        group.rows = variants.iter().map(|name| Row { name: (*name).to_owned(), cells: Vec::new() }).collect();
+        for alternatives in MEASURES {
+            let cells = |measure: &str| -> Vec<Option<(Estimate, String)>> {
+                let cell = |variant: &&str| match measure {
+                    "loss" => {
+                        let pair = find(subject, variant, "sent").zip(find(subject, variant, "dropped"));
+                        Some((pair.and_then(|(sent, dropped)| loss(sent, dropped))?, "%".to_owned()))
+                    }
+                    _ => find(subject, variant, measure).map(|found| (found.estimate(1.0), found.unit.to_owned())),
+                };
+                variants.iter().map(cell).collect()
+            };
+            let found = alternatives.iter().map(|(name, better)| (name, better, cells(name)));
+            let Some((name, better, cells)) = found.into_iter().find(|(.., cells)| cells.iter().any(Option::is_some))
+            else {
+                continue;
+            };
+            let unit = cells.iter().flatten().next().map_or(String::new(), |(_, unit)| unit.clone());
+            group.measures.push(Measure::new(*name, unit, *better));
+            for (row, cell) in group.rows.iter_mut().zip(cells) {
+                row.cells.push(cell.map(|(estimate, _)| estimate));
+            }
+        }
+        group.rows.retain(|row| row.cells.iter().any(Option::is_some));
+        // Without variants the row is that of the subject.
+        if let [row] = group.rows.as_mut_slice()
+            && row.name.is_empty()
+        {
+            row.name = std::mem::take(&mut group.name);
+        }
+        group
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    for group in chosen.into_iter().map(group).filter(|group| !group.rows.is_empty()) {
+        // Subjects with the same measures are rows of one group.
+        match groups.last_mut() {
+            Some(last) if last.name.is_empty() && group.name.is_empty() && last.measures == group.measures => {
+                last.rows.extend(group.rows);
+            }
+            _ => groups.push(group),
+        }
+    }
+    Comparison { title: title.to_owned(), groups }
 }
 
 /// The columns of the tables.

@@ -1,10 +1,8 @@
-//! [`Plot::svg`]: a plot for a paper, as SVG without fonts or libraries.
+//! [`Plot::svg`]: a plot for a paper.
 
-use std::fmt::Write as _;
-
-use crate::html::escape;
+use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::model::{Axis, Plot, Scale, Style};
-use crate::palette;
+use crate::palette::{Pen, Pens};
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 480.0;
@@ -84,34 +82,36 @@ fn plain(value: f64) -> String {
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
 }
 
-/// Formats plots as one SVG, one below the other, with the axes of the first and over the same ranges; `None` for none.
-pub fn stacked(plots: &[Plot]) -> Option<String> {
-    let first = plots.first()?;
+/// Draws plots one below the other, with the axes of the first and over the same ranges; `None` for none. `pens` are those of
+/// the curves of each.
+pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)]) -> Option<Drawing> {
+    let (first, _) = plots.first()?;
     let alike = |plot: &Plot| Plot { x: first.x.clone(), y: first.y.clone(), ..plot.clone() };
-    let plots: Vec<Plot> = plots.iter().map(alike).collect();
-    let placed: Vec<_> = plots.iter().flat_map(Plot::placed).flatten().collect();
+    let plots: Vec<(Plot, &[Pen])> = plots.iter().map(|(plot, pens)| (alike(plot), pens.as_slice())).collect();
+    let placed: Vec<_> = plots.iter().flat_map(|(plot, _)| plot.placed()).flatten().collect();
     let x = Ruler::new(&first.x, placed.iter().map(|point| point.0), first.style == Style::Cdf);
     let y = Ruler::new(&first.y, placed.iter().map(|point| point.1), true);
-    let longest = plots.iter().map(Plot::longest_name).max().unwrap_or(0);
-    let mut svg =
-        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\">\n", HEIGHT * plots.len() as f64);
-    for (n, plot) in plots.iter().enumerate() {
-        push(&mut svg, format_args!("<svg y=\"{}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">\n", HEIGHT * n as f64));
-        svg.push_str(&plot.drawn(&x, &y, longest));
-        svg.push_str("</svg>\n");
+    let longest = plots.iter().map(|(plot, _)| plot.longest_name()).max().unwrap_or(0);
+    let mut whole = Drawing::default();
+    for (plot, pens) in &plots {
+        whole.append(plot.drawn(&x, &y, longest, pens));
     }
-    svg.push_str("</svg>\n");
-    Some(svg)
+    Some(whole)
 }
 
 impl Plot {
-    /// Formats the plot as SVG, 900 by 480, on white.
+    /// Formats the plot as SVG on white, 900 by 480; higher where its legend needs it.
     pub fn svg(&self) -> String {
+        self.drawing(&Pens::of(std::iter::once(self)).of_plot(self)).svg()
+    }
+
+    /// Draws it, each curve with its pen.
+    pub(crate) fn drawing(&self, pens: &[Pen]) -> Drawing {
         let placed = self.placed();
         let points = || placed.iter().flatten();
         let x = Ruler::new(&self.x, points().map(|point| point.0), self.style == Style::Cdf);
         let y = Ruler::new(&self.y, points().map(|point| point.1), true);
-        self.drawn(&x, &y, self.longest_name())
+        self.drawn(&x, &y, self.longest_name(), pens)
     }
 
     fn placed(&self) -> Vec<Vec<(f64, f64)>> {
@@ -123,100 +123,78 @@ impl Plot {
         self.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0)
     }
 
-    /// Formats it over the ranges of `x` and `y`, with space for a legend of `longest` characters.
-    fn drawn(&self, x: &Ruler, y: &Ruler, longest: usize) -> String {
+    /// Draws it over the ranges of `x` and `y`, with space for a legend of `longest` characters.
+    fn drawn(&self, x: &Ruler, y: &Ruler, longest: usize, pens: &[Pen]) -> Drawing {
         let curves = self.placed();
         let longest = longest as f64;
-        let right = if self.curves.len() > 1 { (52.0 + longest * CHARACTER).clamp(80.0, 340.0) } else { 24.0 };
+        let right = if self.curves.len() > 1 { (52.0 + longest * CHARACTER).clamp(80.0, 340.0) } else { 32.0 };
+        let height = HEIGHT.max(TOP + 20.0 + 20.0 * self.curves.len() as f64);
+        let bottom = height - BOTTOM;
         let at_x = |value: f64| LEFT + x.at(value) * (WIDTH - LEFT - right);
-        let at_y = |value: f64| HEIGHT - BOTTOM - y.at(value) * (HEIGHT - TOP - BOTTOM);
+        let at_y = |value: f64| bottom - y.at(value) * (bottom - TOP);
 
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
-             font-size=\"13\" role=\"img\">\n<title>{}</title>\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-             fill=\"{}\"/>\n",
-            escape(&self.title),
-            palette::LIGHT_GROUND,
-        );
-        let mut text = |x: f64, y: f64, anchor: &str, text: &str| {
-            push(
-                &mut svg,
-                format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(text)),
-            );
-        };
-        text(LEFT, 22.0, "start", &self.title);
-        text((LEFT + WIDTH - right) / 2.0, HEIGHT - 12.0, "middle", &self.x.label());
-        text(12.0, TOP - 12.0, "start", &self.y.label());
+        let mut drawing = Drawing { width: WIDTH, height, title: self.title.clone(), shapes: Vec::new() };
+        let mut text = |at: (f64, f64), anchor: Anchor, text: &str| drawing.text(at, anchor, 13.0, Ink::Text, text);
+        text((LEFT, 22.0), Anchor::Start, &self.title);
+        text(((LEFT + WIDTH - right) / 2.0, height - 12.0), Anchor::Middle, &self.x.label());
+        text((12.0, TOP - 12.0), Anchor::Start, &self.y.label());
         for (value, label) in &x.ticks {
-            text(at_x(*value), HEIGHT - BOTTOM + 18.0, "middle", label);
+            text((at_x(*value), bottom + 18.0), Anchor::Middle, label);
         }
         for (value, label) in &y.ticks {
-            text(LEFT - 8.0, at_y(*value) + 4.0, "end", label);
+            text((LEFT - 8.0, at_y(*value) + 4.0), Anchor::End, label);
         }
         let legend = WIDTH - right + 12.0;
         if self.curves.len() > 1 {
             for (n, curve) in self.curves.iter().enumerate() {
-                text(legend + 34.0, TOP + 14.0 + 20.0 * n as f64, "start", &curve.name);
+                text((legend + 34.0, TOP + 14.0 + 20.0 * n as f64), Anchor::Start, &curve.name);
             }
         }
         for (value, _) in &x.ticks {
-            let x = at_x(*value);
-            push(&mut svg, format_args!("<path d=\"M{x:.1},{TOP}V{:.1}\" stroke=\"#ddd\"/>\n", HEIGHT - BOTTOM));
+            drawing.line((at_x(*value), TOP), (at_x(*value), bottom), 1.0, Ink::Grid);
         }
         for (value, _) in &y.ticks {
-            let y = at_y(*value);
-            push(&mut svg, format_args!("<path d=\"M{LEFT},{y:.1}H{:.1}\" stroke=\"#ddd\"/>\n", WIDTH - right));
+            drawing.line((LEFT, at_y(*value)), (WIDTH - right, at_y(*value)), 1.0, Ink::Grid);
         }
         for (n, (points, curve)) in curves.iter().zip(&self.curves).enumerate() {
-            let (colour, dash) = palette::light(n);
-            let dash: Vec<String> = dash.iter().map(u32::to_string).collect();
-            let dash =
-                if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", dash.join(" ")) };
-            let place = |value: f64| x.at(value);
+            let pen = pens.get(n).copied().unwrap_or_default();
+            let ink = Ink::Curve(pen.colour);
             let at = TOP + 10.0 + 20.0 * n as f64;
             if self.style == Style::Marks {
-                push(&mut svg, format_args!("<g fill=\"{colour}\">"));
-                for (x, y) in points {
-                    push(&mut svg, format_args!("<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2\"/>", at_x(*x), at_y(*y)));
-                }
+                let points = points.iter().map(|(x, y)| (at_x(*x), at_y(*y))).collect();
+                drawing.shapes.push(Shape::Marks { points, radius: 2.0, pen });
                 if self.curves.len() > 1 {
-                    push(&mut svg, format_args!("<circle cx=\"{:.1}\" cy=\"{at:.1}\" r=\"4\"/>", legend + 14.0));
+                    drawing.shapes.push(Shape::Marks { points: vec![(legend + 14.0, at)], radius: 4.0, pen });
                 }
-                svg.push_str("</g>\n");
                 continue;
             }
-            let style = format!("fill=\"none\" stroke-width=\"1.8\" stroke=\"{colour}\"{dash}");
-            let mut path = String::new();
+            let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
             let gaps = curve.gaps();
-            // The number of gaps before the last point, if there is one.
-            let (mut height, mut behind) = (None, 0);
-            for (x, y) in crate::decimate::decimate(points, POINTS, place) {
+            // The number of gaps before the last point.
+            let mut behind = 0;
+            for (x, y) in crate::decimate::decimate(points, POINTS, |value| x.at(value)) {
                 let gone = gaps.partition_point(|gap| *gap <= x);
-                if gone > behind && self.style != Style::Cdf {
-                    (height, behind) = (None, gone);
-                }
                 let (x, y) = (at_x(x), at_y(y));
-                match (height, self.style) {
-                    (None, Style::Cdf) => push(&mut path, format_args!("M{x:.1},{:.1}V{y:.1}", HEIGHT - BOTTOM)),
-                    (None, _) => push(&mut path, format_args!("M{x:.1},{y:.1}")),
-                    (Some(()), Style::Steps | Style::Cdf) => push(&mut path, format_args!("H{x:.1}V{y:.1}")),
-                    (Some(()), _) => push(&mut path, format_args!("L{x:.1},{y:.1}")),
+                let begins = lines.is_empty() || (gone > behind && self.style != Style::Cdf);
+                behind = gone;
+                if begins {
+                    lines.push(if self.style == Style::Cdf { vec![(x, bottom), (x, y)] } else { vec![(x, y)] });
+                } else if let Some(line) = lines.last_mut() {
+                    if let (Style::Steps | Style::Cdf, Some(&(_, before))) = (self.style, line.last()) {
+                        line.push((x, before));
+                    }
+                    line.push((x, y));
                 }
-                height = Some(());
             }
-            push(&mut svg, format_args!("<path d=\"{path}\" {style}/>\n"));
+            let dash = pen.dashes();
+            drawing.shapes.push(Shape::Lines { lines, width: 1.8, ink, dash });
             if self.curves.len() > 1 {
-                push(&mut svg, format_args!("<path d=\"M{legend:.1},{at:.1}h28\" {style}/>\n"));
+                let sample = vec![vec![(legend, at), (legend + 28.0, at)]];
+                drawing.shapes.push(Shape::Lines { lines: sample, width: 1.8, ink, dash });
             }
         }
-        svg.push_str("</svg>\n");
-        svg
+        drawing
     }
-}
-
-/// Writing to a string cannot fail.
-fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
-    let _ = to.write_fmt(text);
 }
 
 #[cfg(test)]
@@ -233,10 +211,13 @@ mod tests {
             style: Style::Lines,
             curves: vec![Curve::new("one", [(0.0, 0.0), (10.0, most)])],
         };
-        let svg = stacked(&[plot("first", 1.0), plot("second", 1e7)]).unwrap_or_default();
-        assert_eq!(svg.matches("<svg").count(), 5, "one around two, each in its place");
-        assert_eq!(svg.matches("</svg>").count(), 5);
+        let both = [plot("first", 1.0), plot("second", 1e7)].map(|plot| (plot, vec![Pen::default()]));
+        let drawing = stacked(&both).unwrap_or_default();
+        assert_eq!((drawing.width, drawing.height), (WIDTH, 2.0 * HEIGHT));
+        let svg = drawing.svg();
         assert_eq!(svg.matches(">10 M<").count(), 2, "both reach to the greatest value: {svg}");
+        // The second is below the first: its upper edge is at 480 + 56.
+        assert!(svg.contains("L868.0,536.0"), "{svg}");
         assert_eq!(stacked(&[]), None);
     }
 
@@ -250,7 +231,7 @@ mod tests {
             curves: vec![Curve::new("one", [(0.02, 1.0), (3.0, 0.1), (5.0, 0.0)]), Curve::new("two", [])],
         };
         let svg = plot.svg();
-        assert!(svg.contains("a &lt; b &amp; c") && svg.contains(">time, s<"));
+        assert!(svg.contains("a &lt; b &amp; c") && svg.contains(">time, s (logarithmic)<"));
         // 0.02 to 3 needs 0.01 to 10, and 0.1 to 1 one decade; the point at zero is left out.
         for label in [">0.01<", ">0.1<", ">1<", ">10<"] {
             assert!(svg.contains(label), "{label}");

@@ -8,6 +8,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use support::{LOOKS, Look, ask, chromium, command, shoot, skip};
+use tidegate_report::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use tidegate_report::{Axis, Cell, Curve, Fold, Mood, Plot, Report, Section, Source, Style, Table};
 
 fn wave(n: usize, phase: f64) -> Vec<(f64, f64)> {
@@ -70,6 +71,17 @@ fn report() -> Report {
         let what = "Short transfers that wait behind long ones, ninety-ninth of a hundred";
         table.row([format!("a{n}.green").into(), what.into(), "12.34 Mbit/s".into(), "10 .. 15".into(), holds]);
     }
+    let measures = vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
+    let row = |name: &str, rate: f64, delay: f64| {
+        let estimate =
+            |mean: f64| Some(Estimate { mean, half: Some(mean / 9.0), values: vec![mean * 0.9, mean, mean * 1.1] });
+        Row { name: name.into(), cells: vec![estimate(rate), estimate(delay)] }
+    };
+    let rows = vec![row("fifo", 5e6, 9e7), row("fq_codel", 5.1e6, 4e6)];
+    let comparison = Comparison {
+        title: "Two disciplines".into(),
+        groups: vec![Group { name: "flow call".into(), measures, rows }],
+    };
     let folded = Section { fold: Fold::Closed, ..Section::new("Another run").with(rates.clone()) };
     Report {
         title: "A scenario with everything".into(),
@@ -80,6 +92,7 @@ fn report() -> Report {
             ("seed".into(), "1".into()),
         ],
         sections: vec![
+            Section::new("Answer").with(comparison),
             Section::new("Results").with(table),
             Section::new("Over time").note("Run with seed 1.").with(rates).with(long).with(marks),
             Section::new("Distributions").with(cdf).with(empty).with(halting),
@@ -100,39 +113,59 @@ addEventListener("load", () => setTimeout(() => {
     for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
     return seen.size;
   });
-  // Pixels of the first curve's colour in a column of the plot with a gap: in the first third, and in the middle.
+  // Pixels of the first curve's colour in columns of the plot with a gap, as many as a dash and its gap take: in the first
+  // third, and in the middle.
   const gap = (() => {
     const canvas = [...document.querySelectorAll("figure")].find(f => f.querySelector("figcaption").textContent === "Wait")
       .querySelector("canvas");
     const colour = document.createElement("canvas").getContext("2d");
-    colour.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--tg-c1").trim();
+    const halting = JSON.parse(document.getElementById("data").textContent).find(plot => plot.title === "Wait").curves[0];
+    colour.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--tg-c" + (halting.colour + 1)).trim();
     colour.fillRect(0, 0, 1, 1);
     const want = colour.getImageData(0, 0, 1, 1).data;
     return [0.3, 0.55].map(part => {
       const data = pixels.get(canvas);
       let hits = 0;
-      for (let i = 4 * Math.floor(canvas.width * part); i < data.length; i += 4 * canvas.width)
-        if (data[i + 3] > 100 && [0, 1, 2].every(k => Math.abs(data[i + k] - want[k]) < 30)) hits++;
+      for (let column = 0; column < 16; column++)
+        for (let i = 4 * (Math.floor(canvas.width * part) + column); i < data.length; i += 4 * canvas.width)
+          if (data[i + 3] > 100 && [0, 1, 2].every(k => Math.abs(data[i + k] - want[k]) < 30)) hits++;
       return hits > 0;
     });
   })();
   const wide = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre, .skip, .said") &&
     e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className).slice(0, 5);
-  const figure = document.querySelector("figure");
+  const figure = document.querySelector("figure.plot");
   const key = (key, shiftKey) => figure.querySelector(".chart").dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey, bubbles: true }));
   key("ArrowRight"); key("ArrowRight");
   const said = figure.querySelector(".said").textContent;
   key("+"); key("+");
+  // Every figure is saved as SVG, PNG and CSV: what the links would have written.
+  const saved = [];
+  const bytes = new Map();
+  URL.createObjectURL = blob => { const url = "blob:" + bytes.size; bytes.set(url, blob); return url; };
+  URL.revokeObjectURL = () => {};
+  HTMLAnchorElement.prototype.click = function () { saved.push([this.download, this.href]); };
+  document.querySelectorAll(".save").forEach(save => save.querySelectorAll("button").forEach(button => button.click()));
   const before = document.querySelectorAll(".points td").length;
   figure.querySelector(".data").open = true;
   document.querySelector("details.section").open = true;
-  setTimeout(() => parent.postMessage({
+  setTimeout(async () => {
+   let [vectors, images, tables, wrong] = [0, 0, 0, []];
+   for (const [name, href] of saved) {
+     if (name.endsWith(".png")) { images += href.startsWith("data:image/png;base64,") && href.length > 5000; continue; }
+     const text = await bytes.get(href).text();
+     if (name.endsWith(".csv")) { tables += text.split("\n").length > 1; continue; }
+     const drawn = new DOMParser().parseFromString(text, "image/svg+xml");
+     if (drawn.querySelector("parsererror") || /NaN|undefined|var\(/.test(text)) wrong.push(name); else vectors++;
+   }
+   parent.postMessage({
+    saved: [vectors, images, tables], wrong,
     width: innerWidth, scroll: document.documentElement.scrollWidth, painted, wide, said, gap,
     dark: matchMedia("(prefers-color-scheme: dark)").matches, ground: getComputedStyle(document.body).backgroundColor,
     errors: document.documentElement.dataset.errors, plots: document.documentElement.dataset.plots,
     cells: before + " then " + document.querySelectorAll(".points td").length,
     fetched: performance.getEntriesByType("resource").length,
-  }, "*"), 300);
+  }, "*"); }, 300);
 }, 300));
 </script>"#;
 
@@ -153,6 +186,8 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         has("\"wide\":[]");
         has("\"errors\":\"0\",\"plots\":\"7\"");
         has("\"gap\":[true,false]");
+        // The comparison, the six plots of open sections, and the plot of the one that is opened.
+        has("\"saved\":[8,8,8],\"wrong\":[]");
         has("\"fetched\":0");
         has(&format!("\"dark\":{}", look.dark));
         has(if look.dark { "rgb(13, 15, 19)" } else { "rgb(246, 247, 249)" });

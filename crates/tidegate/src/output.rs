@@ -22,6 +22,10 @@ pub struct Files {
     /// Write that table in the format of the file name: .csv, .json or .parquet
     #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
     pub table: Option<TableFile>,
+    /// Write a figure of the report to this file: the comparison; or the plot with this title, or those whose title contains
+    /// it, one below the other and over the same ranges. With CURVE only the curves with that in their name. May be repeated
+    #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg|pdf", value_parser = FigureFile::parse)]
+    pub figure: Vec<FigureFile>,
 }
 
 /// The file of a table, and its format.
@@ -54,12 +58,13 @@ impl TableFile {
 impl Files {
     /// Whether any file was requested.
     pub fn wanted(&self) -> bool {
-        self.report.is_some() || self.parquet.is_some() || self.table.is_some()
+        self.report.is_some() || self.parquet.is_some() || self.table.is_some() || !self.figure.is_empty()
     }
     /// The requested files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let table = self.table.as_ref().map(|table| &table.path);
-        self.report.iter().chain(&self.parquet).chain(table).map(PathBuf::as_path)
+        let figures = self.figure.iter().map(|figure| &figure.path);
+        self.report.iter().chain(&self.parquet).chain(table).chain(figures).map(PathBuf::as_path)
     }
     /// Checks that the requested files can be written, before a long run, and are none of the files that are `read`.
     /// Existing files stay as they are, and no new file is left.
@@ -76,8 +81,12 @@ impl Files {
         report: impl FnOnce() -> Report,
         table: impl FnOnce() -> columns::Table,
     ) -> Result<(), Failure> {
-        if let Some(path) = &self.report {
-            write(path, report().html().as_bytes())?;
+        if self.report.is_some() || !self.figure.is_empty() {
+            let report = report();
+            if let Some(path) = &self.report {
+                write(path, report.html().as_bytes())?;
+            }
+            self.figure.iter().try_for_each(|figure| figure.write(&report))?;
         }
         if self.parquet.is_none() && self.table.is_none() {
             return Ok(());
@@ -119,36 +128,39 @@ pub fn try_path<'a>(path: &Path, read: impl Iterator<Item = &'a Path>) -> Result
     Ok(())
 }
 
-/// Plots of a report as one SVG file: `TITLE=FILE.svg` or `TITLE/CURVE=FILE.svg`.
+/// A figure of a report as a file: `FILE`, `TITLE=FILE` or `TITLE/CURVE=FILE`.
 #[derive(Debug, Clone)]
-pub struct PlotFile {
-    /// A title, or part of the titles of the plots.
-    title: String,
-    /// Part of the names of the curves; empty for all.
-    curve: String,
-    /// The file.
-    pub path: PathBuf,
+pub struct FigureFile {
+    /// A title, or part of the titles of the plots, and part of the names of the curves, empty for all; `None` for the
+    /// first figure of the report.
+    plots: Option<(String, String)>,
+    path: PathBuf,
+    pdf: bool,
 }
 
-impl PlotFile {
-    /// Reads the argument of an option.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (plots, path) =
-            text.rsplit_once('=').ok_or("a part of the title and a file are expected: TITLE=FILE.svg")?;
-        if !path.ends_with(".svg") {
-            return Err("the name of the file must end in .svg".into());
-        }
-        let (title, curve) = plots.split_once('/').unwrap_or((plots, ""));
-        Ok(Self { title: title.to_owned(), curve: curve.to_owned(), path: path.into() })
+impl FigureFile {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (plots, path) = text.rsplit_once('=').map_or((None, text), |(plots, path)| (Some(plots), path));
+        let path = PathBuf::from(path);
+        let pdf = match path.extension().and_then(|end| end.to_str()) {
+            Some("svg") => false,
+            Some("pdf") => true,
+            _ => return Err("the name of the file must end in .svg or .pdf; with a title it is TITLE=FILE.svg".into()),
+        };
+        let plots = plots.map(|plots| plots.split_once('/').unwrap_or((plots, "")));
+        Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, pdf })
     }
 
-    /// Writes the plots of `report` that are meant, one below the other.
+    /// Writes what is meant of `report`.
     ///
     /// # Errors
-    /// Invalid usage where no plot is meant, with the titles that there are; or the file cannot be written.
-    pub fn write(&self, report: &Report) -> Result<(), Failure> {
-        let svg = report.figure(&self.title, &self.curve).map_err(Failure::Usage)?;
-        write(&self.path, svg.as_bytes())
+    /// Invalid usage where nothing is meant, with the titles that there are; or the file cannot be written.
+    fn write(&self, report: &Report) -> Result<(), Failure> {
+        let drawing = match &self.plots {
+            Some((title, curve)) => report.drawing(title, curve).map_err(Failure::Usage)?,
+            None => report.first_figure().ok_or_else(|| Failure::Failed("the report has no figure".into()))?,
+        };
+        write(&self.path, &if self.pdf { drawing.pdf() } else { drawing.svg().into_bytes() })
     }
 }
 

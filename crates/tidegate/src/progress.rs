@@ -1,6 +1,7 @@
 //! The progress of what takes longer than a second, on standard error if that is a terminal.
 
 use std::io::{IsTerminal, Read};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -22,8 +23,12 @@ impl Progress {
             return;
         }
         let elapsed = self.begin.elapsed();
-        let left = elapsed.mul_f64((total.saturating_sub(done)) as f64 / done.max(1) as f64);
-        let text = format!("{}, {} s left", text(), left.as_secs());
+        // Before the first part is done nothing is known of the others.
+        let left = (done > 0).then(|| elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64));
+        let text = match left {
+            Some(left) => format!("{}, {} s left", text(), left.as_secs()),
+            None => format!("{}, for {} s so far", text(), elapsed.as_secs()),
+        };
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
             let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
@@ -35,6 +40,27 @@ impl Progress {
         bar.set_draw_target(ProgressDrawTarget::stderr());
         bar.set_position(done);
     }
+}
+
+/// Shows the progress that `state` reports, done and total with a text, ten times a second while `work` runs.
+pub fn during<T>(state: impl Fn() -> (u64, u64, String) + Send, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let (ended, waits) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut progress = Progress::new();
+            // The sender is dropped at the end of the work.
+            while waits.recv_timeout(Duration::from_millis(100)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let (done, total, text) = state();
+                progress.show(done, total, || text);
+            }
+        });
+        // Dropped by a panic as well.
+        let _ended = ended;
+        work()
+    })
 }
 
 impl Drop for Progress {

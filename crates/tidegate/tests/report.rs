@@ -158,9 +158,13 @@ fn an_experiment_has_its_items_and_its_page() {
     let run = tidegate(&["reproduce", "pacing", "--only", "fig6", "--report", &page, "--recorded", "--json"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let found = plots(Path::new(&page));
-    assert!(found.iter().any(|(title, _)| title == "Ours by the paper's: 1 is equal"), "{found:?}");
+    assert!(found.iter().any(|(title, _)| title == "DT0 with a sleep of 10 ms (figure 6)"), "{found:?}");
     browser::look_at(Path::new(&page), 1);
     let page = std::fs::read_to_string(page).expect("a report");
+    // The answer is first, and what is not as in the paper before the list of all.
+    let places = ["Verdicts by the part of the paper", "What is not as in the paper</h2>", "All items</h2>"];
+    let places = places.map(|part| page.find(part).unwrap_or_else(|| panic!("{part}")));
+    assert!(places.is_sorted(), "{places:?}");
     let results: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
     for item in results["items"].as_array().expect("items") {
         assert!(page.contains(item["id"].as_str().expect("an id")), "{item}");

@@ -312,7 +312,13 @@ fn a_plot_is_chosen_by_its_title() {
     assert!(plotted.status.success(), "{}", text(&plotted.stderr));
     let drawn = std::fs::read_to_string(&svg).expect("written");
     assert!(drawn.contains("One-way delay, distribution: flow bulk, of one</text>"), "{drawn}");
-    assert_eq!(drawn.matches("stroke-width").count(), 1, "one curve");
+    assert_eq!(drawn.matches("stroke-width=\"1.8\"").count(), 1, "one curve");
+    // The comparison without a title; PDF by the name of the file.
+    let whole = folder.0.join("all.pdf").display().to_string();
+    let compared = simulate(&[&file, "--figure", &whole]);
+    assert!(compared.status.success(), "{}", text(&compared.stderr));
+    let pdf = std::fs::read(&whole).expect("written");
+    assert!(pdf.starts_with(b"%PDF-1.4") && text(&pdf).contains("(What was measured) Tj"));
     for (plot, says) in [
         (format!("no such thing={svg}"), "no plot is meant by `no such thing`; the plots are"),
         (format!("link a->b={svg}"), "have different axes"),
@@ -323,6 +329,42 @@ fn a_plot_is_chosen_by_its_title() {
         assert_eq!(refused.status.code(), Some(2), "{plot}");
         assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
     }
+}
+
+#[test]
+fn results_are_compared_beside_each_other() {
+    let folder = Folder::new("compare");
+    let slow = folder.file("slow.toml", SCENARIO);
+    let fast = folder.file("fast.toml", &SCENARIO.replace("rate = \"5mbit\"", "rate = \"50mbit\""));
+    assert_ne!(std::fs::read_to_string(&slow).ok(), std::fs::read_to_string(&fast).ok());
+    let results = |file: &str, name: &str| {
+        let found = simulate(&[file, "--json"]);
+        assert!(found.status.success(), "{}", text(&found.stderr));
+        folder.file(name, &text(&found.stdout))
+    };
+    let (slow, fast) = (results(&slow, "slow.json"), results(&fast, "fast.json"));
+    let compare = |args: &[&str]| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("compare").args(args).output().expect("it runs")
+    };
+    let page = folder.0.join("both.html").display().to_string();
+    let found = compare(&[&slow, &fast, "--report", &page]);
+    assert!(found.status.success(), "{}", text(&found.stderr));
+    let said = text(&found.stdout);
+    assert!(said.lines().any(|line| line.starts_with("goodput of flow ") && line.contains("fast.json")), "{said}");
+    assert!(said.lines().any(|line| line.contains("slow.json") && line.contains("fast.json")), "columns: {said}");
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("class=\"comparison\"") && page.contains("fast.json"));
+    // As JSON every value of either file, with the file as its variant.
+    let json: serde_json::Value = serde_json::from_slice(&compare(&[&slow, &fast, "--json"]).stdout).expect("JSON");
+    let of = |name: &str| {
+        let items = json["items"].as_array().expect("a list").iter();
+        items.filter(|item| item["variant"].as_str().is_some_and(|variant| variant.starts_with(name))).count()
+    };
+    assert!(of("slow.json") > 0 && of("slow.json") == of("fast.json"), "{json}");
+    let other = folder.file("other.json", "{\"neither\": 1}");
+    let refused = compare(&[&slow, &other]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("other.json: it has neither `items` nor `configurations`"));
 }
 
 /// A class that is to have its share, and a kind of sharing under which another starves it.

@@ -5,6 +5,9 @@ use tidegate_report::{Axis, Curve, Plot, Style};
 use super::{Item, Options};
 use crate::Failure;
 
+/// The end of the name of a curve of the paper's values, after the name of ours.
+pub(super) const PAPER: &str = ", the paper";
+
 /// Curves over items: a name, and the place on the axis with the id of each.
 #[derive(Debug, Default)]
 pub struct Figure {
@@ -38,7 +41,7 @@ impl Figure {
                 points.iter().filter_map(place).collect::<Vec<_>>()
             };
             for (name, points) in
-                [(name.clone(), of(|item| item.measured)), (format!("{name}, the paper"), of(|item| item.paper))]
+                [(name.clone(), of(|item| item.measured)), (format!("{name}{PAPER}"), of(|item| item.paper))]
             {
                 if !points.is_empty() {
                     curves.push(Curve::new(name, points));

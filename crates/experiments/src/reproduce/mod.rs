@@ -191,9 +191,27 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
+/// How many simulations of this process have begun to be wanted, and how many have ended: for a display of the progress.
+#[derive(Debug, Default)]
+pub struct Work {
+    wanted: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// The simulations of this process.
+pub static WORK: Work = Work { wanted: AtomicUsize::new(0), ended: AtomicUsize::new(0) };
+
+impl Work {
+    /// How many have ended, and how many are wanted so far. Parts of an experiment that follow add to the latter.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.ended.load(Ordering::Relaxed), self.wanted.load(Ordering::Relaxed))
+    }
+}
+
 /// Runs each of `inputs` on the processors there are; results in the order of the inputs.
 fn in_parallel<T: Sync, R: Send>(inputs: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from).min(inputs.len().max(1));
+    WORK.wanted.fetch_add(inputs.len(), Ordering::Relaxed);
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut done = Vec::new();
@@ -201,6 +219,7 @@ fn in_parallel<T: Sync, R: Send>(inputs: &[T], run: impl Fn(&T) -> R + Sync) -> 
             let n = next.fetch_add(1, Ordering::Relaxed);
             let Some(input) = inputs.get(n) else { return done };
             done.push((n, run(input)));
+            WORK.ended.fetch_add(1, Ordering::Relaxed);
         }
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {

@@ -4,9 +4,12 @@ use std::io::Write;
 
 use serde::Serialize;
 use tidegate_report::columns::{self, Column};
+use tidegate_report::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
+use tidegate_report::number::human;
 use tidegate_report::text::wrapped;
-use tidegate_report::{Axis, Cell, Curve, Mood, Plot, Report as Page, Section, Source, Style, Table};
+use tidegate_report::{Cell, Fold, Mood, Part, Plot, Report as Page, Section, Source, Table};
 
+use super::figure::PAPER;
 use super::item::{Basis, Counts};
 use super::{Experiment, Item, Options, Verdict};
 use crate::Failure;
@@ -70,7 +73,7 @@ pub fn nothing_contradicted(items: &[Item]) -> bool {
 }
 
 /// The paper's values beside ours, an item a row.
-fn table(items: &[Item]) -> Table {
+fn table(items: &[&Item]) -> Table {
     let heads =
         ["item", "what", "unit", ">paper", ">measured", ">95 %", ">deviation", ">bounds", "verdict", "source", "note"];
     let mut table = Table::new("The paper's values beside ours", heads)
@@ -102,6 +105,81 @@ fn table(items: &[Item]) -> Table {
     table
 }
 
+/// What the verdicts are, in words.
+fn said(items: &[Item]) -> String {
+    let Counts { reproduced, deviates, contradicted, information, unmeasured } = Counts::of(items);
+    let bounded = reproduced + deviates + contradicted;
+    let mut text = format!("Of {bounded} items with bounds {reproduced} are as in the paper");
+    for (count, what) in [
+        (deviates, "are not, with a cause that is known"),
+        (contradicted, "contradict it"),
+        (unmeasured, "were not measured here"),
+    ] {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    if information > 0 {
+        text += &format!(". {information} more have no bounds: they are information, and count for nothing");
+    }
+    text + "."
+}
+
+/// The verdicts of each part of the paper: the items whose ids begin alike.
+fn by_group(items: &[Item]) -> Comparison {
+    let mut rows: Vec<(&str, Vec<Item>)> = Vec::new();
+    for item in items {
+        let name = item.id.split('.').next().unwrap_or_default();
+        match rows.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, group)) => group.push(item.clone()),
+            None => rows.push((name, vec![item.clone()])),
+        }
+    }
+    let counts = ["reproduced", "deviates", "contradicted", "information"];
+    let mut measures: Vec<Measure> = counts.iter().map(|name| Measure::new(*name, "", Better::Neither)).collect();
+    measures.push(Measure::new("median distance", "%", Better::Neither));
+    let row = |(name, items): (&str, Vec<Item>)| {
+        let Counts { reproduced, deviates, contradicted, information, .. } = Counts::of(&items);
+        let mut far: Vec<f64> = items
+            .iter()
+            .filter_map(|item| Some((item.measured? / item.paper.filter(|paper| *paper != 0.0)? - 1.0).abs() * 100.0))
+            .collect();
+        far.sort_by(f64::total_cmp);
+        let counts = [reproduced, deviates, contradicted, information].map(|count| Some(Estimate::from(count as f64)));
+        let median = far.get(far.len() / 2).copied().map(Estimate::from);
+        Row { name: name.to_owned(), cells: counts.into_iter().chain([median]).collect() }
+    };
+    let rows = rows.into_iter().map(row).collect();
+    let group = Group { name: String::new(), measures, rows };
+    Comparison { title: "Verdicts by the part of the paper".to_owned(), groups: vec![group] }
+}
+
+/// How far the curves of a figure are from those of the paper, at the places that both have; `None` where it has none.
+fn deviations(plot: &Plot) -> Option<Table> {
+    let heads = ["curve", ">places", ">mean distance", ">greatest distance", ">at"];
+    let mut table = Table::new(format!("Distance from the paper: {}", plot.title), heads);
+    for paper in &plot.curves {
+        let Some(name) = paper.name.strip_suffix(PAPER) else { continue };
+        let Some(ours) = plot.curves.iter().find(|curve| curve.name == name) else { continue };
+        let far: Vec<(f64, f64)> = paper
+            .points
+            .iter()
+            .filter(|(_, value)| *value != 0.0)
+            .filter_map(|(x, value)| Some((*x, ours.points.iter().find(|point| point.0 == *x)?.1 / value - 1.0)))
+            .collect();
+        let Some(worst) = far.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) else { continue };
+        let mean = far.iter().map(|(_, distance)| distance.abs()).sum::<f64>() / far.len() as f64;
+        table.row([
+            name.into(),
+            far.len().to_string().into(),
+            format!("{:.1} %", mean * 100.0).into(),
+            format!("{:+.1} %", worst.1 * 100.0).into(),
+            human(worst.0, &plot.x.unit).into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
 /// The report of an experiment.
 pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page {
     let facts = [
@@ -113,31 +191,28 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
         ("items", Counts::of(items).to_string()),
         ("digest", digest(items)),
     ];
-    let mut sections = vec![Section::new("Items").with(table(items))];
-    let beside: Vec<(f64, f64)> = items
-        .iter()
-        .enumerate()
-        .filter_map(|(n, item)| match (item.paper, item.measured) {
-            (Some(paper), Some(measured)) if paper != 0.0 => Some(((n + 1) as f64, measured / paper)),
-            _ => None,
-        })
-        .collect();
-    if beside.len() > 2 {
-        let plot = Plot {
-            title: "Ours by the paper's: 1 is equal".to_owned(),
-            x: Axis::new("item, by its place in the table", ""),
-            y: Axis::new("measured / paper", "1"),
-            style: Style::Marks,
-            curves: vec![Curve::new("measured / paper", beside)],
-        };
-        sections.push(Section::new("Beside the paper").with(plot));
+    let mut answer = Section::new("Answer");
+    answer.parts.push(Part::Text(said(items)));
+    answer.parts.push(by_group(items).into());
+    let mut sections = vec![answer];
+    let not_so: Vec<&Item> =
+        items.iter().filter(|item| matches!(item.verdict(), Some(Verdict::Contradicted | Verdict::Deviates))).collect();
+    if !not_so.is_empty() {
+        sections.push(Section::new("What is not as in the paper").with(table(&not_so)));
     }
     let plots = options.plots.kept();
     if !plots.is_empty() {
-        let mut section = Section::new("Plots");
-        section.parts = plots.into_iter().map(Into::into).collect();
+        let mut section = Section::new("Figures")
+            .note("The axes are those of the paper, and its values, where its text or tables have them, are curves of their own.");
+        for plot in plots {
+            let beside = deviations(&plot);
+            section.parts.push(plot.into());
+            section.parts.extend(beside.map(Part::from));
+        }
         sections.push(section);
     }
+    let all: Vec<&Item> = items.iter().collect();
+    sections.push(Section { fold: Fold::Closed, ..Section::new("All items").with(table(&all)) });
     let mut command = format!("tidegate reproduce {}", experiment.name);
     if let Some(only) = &options.only {
         command += &format!(" --only {only}");
@@ -208,7 +283,7 @@ pub fn json(out: &mut impl Write, experiment: &Experiment, seed: u64, items: &[I
 /// # Errors
 /// When it cannot be written.
 pub fn print(out: &mut impl Write, sentence: &str, items: &[Item], width: Option<usize>) -> Result<(), Failure> {
-    write!(out, "{}\n{}", wrapped(sentence, width), table(items).text(width))?;
+    write!(out, "{}\n{}", wrapped(sentence, width), table(&items.iter().collect::<Vec<_>>()).text(width))?;
     writeln!(out, "{}", wrapped(&Counts::of(items).to_string(), width))?;
     Ok(())
 }

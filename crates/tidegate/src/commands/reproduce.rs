@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_experiments::reproduce::item::from_json;
-use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, output, verdicts};
+use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, WORK, output, verdicts};
 
 use crate::Failure;
 use crate::output::{Files, width};
+use crate::progress;
 
 /// Rerun the experiments of the papers and print the paper's values beside ours
 #[derive(Debug, clap::Args)]
@@ -55,7 +56,7 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = std::io::stdout();
     if args.list {
         for experiment in EXPERIMENTS {
             writeln!(out, "{:10} {}", experiment.name, experiment.sentence)?;
@@ -68,7 +69,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("no experiment is called `{name}`; there are: {}", known.join(", "))));
     };
     args.files.try_them([])?;
-    let plots = Arc::new(Gallery::new(args.plots.clone(), args.files.report.is_some()));
+    let plots = Arc::new(Gallery::new(args.plots.clone(), args.files.wanted()));
     let without = if args.simulated { experiment.on_this_machine } else { &[] };
     let options = Options {
         only: args.only.clone(),
@@ -79,7 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         page: args.page.clone(),
     };
     let items = match &args.from {
-        None => experiment.run(&options)?,
+        None => progress::during(simulations, || experiment.run(&options))?,
         Some(file) => read(file, experiment, &options)?,
     };
     if items.is_empty() {
@@ -101,6 +102,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let differences = experiment.differences(&items, &options).map_err(Failure::Failed)?;
     if differences.is_empty() { Ok(()) } else { Err(Failure::Failed(differences.join("\n"))) }
+}
+
+/// How many simulations have ended of those wanted so far; live measurements take their time in seconds.
+fn simulations() -> (u64, u64, String) {
+    let (ended, wanted) = WORK.progress();
+    let text = match wanted {
+        0 => "measuring".to_owned(),
+        _ if ended == wanted => format!("{ended} simulations, and what follows them"),
+        _ => format!("{ended} of {wanted} simulations"),
+    };
+    // What follows is not known before.
+    (if ended == wanted { 0 } else { ended as u64 }, wanted as u64, text)
 }
 
 /// The items of a result that was written as JSON, and its figures.

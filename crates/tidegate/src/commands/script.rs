@@ -9,6 +9,7 @@ use tidegate_script::{Findings, Limits, Outcome, Script, What};
 
 use super::check::open;
 use crate::Failure;
+use crate::progress::Progress;
 
 /// The reference of the language, a page of the book.
 const LANGUAGE: &str = include_str!("../../../../book/src/reference/script-language.md");
@@ -43,7 +44,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let styled = std::io::stderr().is_terminal();
     let (mut results, mut failed, mut wrong) = (Vec::new(), 0, 0);
-    for path in &args.files {
+    let mut progress = Progress::new();
+    let all = args.files.len();
+    for (done, path) in args.files.iter().enumerate() {
+        progress.show(done as u64, all as u64, || format!("{done} of {all} scripts"));
         let source = open(path)?;
         let name = source.name().to_owned();
         let outcome = match play(source, path) {

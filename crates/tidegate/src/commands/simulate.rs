@@ -23,7 +23,7 @@ use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
-use crate::output::{self, Files, PlotFile, width};
+use crate::output::{Files, width};
 use cache::Cache;
 
 /// Run a scenario in the simulator
@@ -48,10 +48,6 @@ pub struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     files: Files,
-    /// Write the plot of the report with this title to this file; or those whose title contains it, one below the other
-    /// and over the same ranges. With CURVE only the curves with that in their name. May be repeated
-    #[arg(long, value_name = "TITLE[/CURVE]=FILE.svg", value_parser = PlotFile::parse)]
-    plot: Vec<PlotFile>,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -76,7 +72,7 @@ pub struct Args {
 
 /// A value over all runs.
 #[derive(Serialize)]
-struct Item {
+pub(super) struct Item {
     /// With the name of the variant before it, where there are variants.
     subject: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -134,12 +130,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&diagnostics, &source);
     let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
     args.files.try_them([file])?;
-    args.plot.iter().try_for_each(|plot| output::try_path(&plot.path, std::iter::once(file)))?;
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::Usage(format!("cannot write into {}: {error}", folder.display())))?;
     }
-    if args.out.is_some() || args.files.wanted() || !args.plot.is_empty() {
+    if args.out.is_some() || args.files.wanted() {
         scenario.detail = Detail::Parts;
     }
 
@@ -216,11 +211,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;
-    if !args.plot.is_empty() {
-        let first = outcomes.first().map(shown).into_iter().collect();
-        let page = Simulation { runs: first, ..found.clone() }.page(text());
-        args.plot.iter().try_for_each(|plot| plot.write(&page))?;
-    }
     let mut out = std::io::stdout().lock();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
@@ -272,28 +262,36 @@ fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     if let Some(sentence) = report.sentence {
         writeln!(out, "{}", wrapped(sentence, width()))?;
     }
+    tables(out, &report.items, width())?;
+    let plural = if report.runs.len() == 1 { "" } else { "s" };
+    let first = report.runs.first().map_or(0, |run| run.seed);
+    writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
+    Ok(())
+}
+
+/// All values: variants in columns beside each other, as many as fit, and below what has no variant.
+pub(super) fn tables(out: &mut impl Write, items: &[Item], width: Option<usize>) -> std::io::Result<()> {
     let mut variants: Vec<&str> = Vec::new();
-    for item in &report.items {
+    for item in items {
         if !item.variant.is_empty() && !variants.contains(&item.variant.as_str()) {
             variants.push(&item.variant);
         }
     }
-    let width = width();
     // Beside each other as many as fit.
     let mut rest = variants.as_slice();
     while !rest.is_empty() {
         let fits = |n: &usize| {
-            let table = beside(&report.items, &rest[..*n]);
+            let table = beside(items, &rest[..*n]);
             width.is_none_or(|width| table.width() <= width)
         };
         let n = (1..=rest.len()).rev().find(fits).unwrap_or(1);
-        write!(out, "{}", beside(&report.items, &rest[..n]).text(width))?;
+        write!(out, "{}", beside(items, &rest[..n]).text(width))?;
         rest = &rest[n..];
         if !rest.is_empty() {
             writeln!(out)?;
         }
     }
-    let alone = report.items.iter().filter(|item| item.variant.is_empty());
+    let alone = items.iter().filter(|item| item.variant.is_empty());
     let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
     for item in alone {
@@ -305,9 +303,6 @@ fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     if !table.rows.is_empty() {
         write!(out, "{}", table.text(width))?;
     }
-    let plural = if report.runs.len() == 1 { "" } else { "s" };
-    let first = report.runs.first().map_or(0, |run| run.seed);
-    writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
     Ok(())
 }
 

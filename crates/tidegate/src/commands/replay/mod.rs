@@ -20,6 +20,8 @@ use tidegate_replay::session::{self, Again, Hooks, Part};
 use tidegate_replay::source::{Choice, Direction, Kind, Notice, Source, SourceError, sniff};
 use tidegate_units::Rate;
 
+pub(super) use page::quantities;
+
 use crate::Failure;
 use crate::output::{Files, spare};
 use crate::progress::Reading;

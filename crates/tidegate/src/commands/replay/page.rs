@@ -3,8 +3,10 @@
 use tidegate_core::DropReason;
 use tidegate_metrics::Curve;
 use tidegate_report::columns::{self, Column};
+use tidegate_report::comparison::Comparison;
 use tidegate_report::curves::sections;
 use tidegate_report::number::human;
+use tidegate_report::simulation::{Quantity, compared};
 use tidegate_report::{Fold, Report, Section, Source, Table};
 
 use super::output::sentence;
@@ -28,6 +30,43 @@ fn curves(outcomes: &[&Outcome]) -> Vec<Curve> {
     // Classes first, so that the comparison is at the top.
     let (flows, classes): (Vec<_>, Vec<_>) = all().partition(|curve| curve.part.starts_with("flow "));
     classes.into_iter().chain(flows).collect()
+}
+
+/// The measures of each class, the configurations beside each other.
+pub fn quantities(outcomes: &[&Outcome]) -> Vec<Quantity> {
+    let mut found = Vec::new();
+    for outcome in outcomes {
+        let seconds = outcome.time.as_secs_f64();
+        for class in &outcome.classes {
+            let counts = &class.counts;
+            let bits = counts.through.bytes.as_u64() as f64 * 8.0;
+            let wait = |part: f64| counts.waited_at(part).as_nanos() as f64;
+            let values = [
+                ("throughput", "bps", if seconds > 0.0 { bits / seconds } else { 0.0 }),
+                ("wait p50", "ns", wait(0.5)),
+                ("wait p99", "ns", wait(0.99)),
+                ("sent", "packets", counts.accounts.enqueued.packets as f64),
+                ("dropped", "packets", counts.accounts.dropped_total().packets as f64),
+            ];
+            let variant = if outcomes.len() > 1 { outcome.name.clone() } else { String::new() };
+            let of = format!("class {}", class.name);
+            let subject = if variant.is_empty() { of } else { format!("{variant}: {of}") };
+            found.extend(values.map(|(measure, unit, value)| Quantity {
+                subject: subject.clone(),
+                variant: variant.clone(),
+                measure: measure.to_owned(),
+                unit,
+                mean: value,
+                half_width_95: None,
+                values: vec![Some(value)],
+            }));
+        }
+    }
+    found
+}
+
+fn comparison(outcomes: &[&Outcome]) -> Comparison {
+    compared("Each class under each configuration", &quantities(outcomes))
 }
 
 /// Builds the report. `sources` are the texts of the configurations.
@@ -85,17 +124,19 @@ pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<
             }
         }
     }
-    let mut result = Section::new("Results").with(table).with(whole);
+    let mut result = Section { fold: Fold::Closed, ..Section::new("Tables") }.with(table).with(whole);
     if !reasons.rows.is_empty() {
         result = result.with(reasons);
     }
+    let mut answer = Section::new("Answer").with(comparison(outcomes));
     if let Some(again) = &results.again {
-        result = result.note(sentence(again));
+        answer = answer.note(sentence(again));
     }
     let note = "Rates, delays and queues are of a bin; the queue is at the end of it. Of flows, those with the most bytes \
                 have curves of their own; what one had before it was among them is with the others.";
-    let mut all = vec![result];
+    let mut all = vec![answer];
     all.extend(sections("", note, &curves(outcomes), Fold::Open));
+    all.push(result);
     let file = args.file.display().to_string();
     let packets = results.session.as_ref().map(|session| session.packets);
     let packets = packets.or(results.again.as_ref().map(|again| again.packets)).unwrap_or_default();

@@ -1,0 +1,388 @@
+//! A comparison: measures of several variants beside each other, as words, as a figure and as a table.
+
+use crate::drawing::{Anchor, Drawing, Ink, Shape};
+use crate::model::Table;
+use crate::number::human;
+use crate::palette::{Pen, Pens};
+
+/// Variants beside each other, in groups of what is measured of them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Comparison {
+    /// The title, in one line.
+    pub title: String,
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+/// What is measured of one subject: a flow, a link, a class.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Group {
+    /// The subject; empty where there is only one.
+    pub name: String,
+    /// The measures.
+    pub measures: Vec<Measure>,
+    /// A row for each variant.
+    pub rows: Vec<Row>,
+}
+
+/// A quantity.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measure {
+    /// Its name.
+    pub name: String,
+    /// Its unit, as in [`human`].
+    pub unit: String,
+    /// Which of two values is better.
+    pub better: Better,
+}
+
+/// Which of two values is better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Better {
+    /// The smaller one: delays, losses.
+    Less,
+    /// The greater one: rates, fairness.
+    More,
+    /// Neither.
+    Neither,
+}
+
+/// A variant.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// For each of the measures what was measured, if it was.
+    pub cells: Vec<Option<Estimate>>,
+}
+
+/// A mean with its interval.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval; `None` with one run.
+    pub half: Option<f64>,
+    /// The values of the runs, if there are several.
+    pub values: Vec<f64>,
+}
+
+impl From<f64> for Estimate {
+    fn from(mean: f64) -> Self {
+        Self { mean, ..Self::default() }
+    }
+}
+
+impl Estimate {
+    fn low(&self) -> f64 {
+        self.mean - self.half.unwrap_or(0.0)
+    }
+    fn high(&self) -> f64 {
+        self.mean + self.half.unwrap_or(0.0)
+    }
+    fn text(&self, unit: &str) -> String {
+        match self.half {
+            None => human(self.mean, unit),
+            Some(half) => format!("{} \u{b1} {}", human(self.mean, unit), human(half, unit)),
+        }
+    }
+    /// Least, lower quartile, median, upper quartile and greatest of five runs or more.
+    fn box_of(&self) -> Option<[f64; 5]> {
+        let mut values = self.values.clone();
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1).filter(|last| *last >= 4)? as f64;
+        let at = |part: f64| {
+            let (place, values) = (part * last, &values);
+            let (below, above) = (place.floor() as usize, place.ceil() as usize);
+            values[below] + (values[above] - values[below]) * (place - place.floor())
+        };
+        Some([0.0, 0.25, 0.5, 0.75, 1.0].map(at))
+    }
+}
+
+impl Measure {
+    /// A measure.
+    pub fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
+        Self { name: name.into(), unit: unit.into(), better }
+    }
+    /// A share, which is shown in percent.
+    fn value(&self, value: f64) -> String {
+        human(value, &self.unit)
+    }
+}
+
+/// Differences below this part are not named.
+const SMALL: f64 = 0.02;
+
+impl Group {
+    /// The rows that have a value of this measure, the best first.
+    fn ranked(&self, at: usize) -> Vec<(&str, &Estimate)> {
+        let value = |row: &'_ Row| row.cells.get(at).and_then(Option::as_ref).is_some();
+        let mut rows: Vec<(&str, &Estimate)> = self
+            .rows
+            .iter()
+            .filter(|row| value(row))
+            .filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)))
+            .collect();
+        if self.measures[at].better == Better::More {
+            rows.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
+        } else {
+            rows.sort_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+        }
+        rows
+    }
+
+    /// Which variant is the best of a measure and by how much; `None` where that has no answer.
+    fn sentence(&self, at: usize) -> Option<String> {
+        let measure = &self.measures[at];
+        let of = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
+        let ranked = self.ranked(at);
+        let (best, worst) = (ranked.first()?, ranked.last()?);
+        if ranked.len() < 2 || measure.better == Better::Neither {
+            return None;
+        }
+        let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
+        if great - small <= SMALL * great {
+            return Some(format!("{}{of}: no difference above 2 %, {}", measure.name, measure.value(best.1.mean)));
+        }
+        let ends = match measure.better {
+            Better::More => "the most",
+            _ => "the least",
+        };
+        // The intervals of those as good as the best overlap its own.
+        let overlap = |other: &Estimate| other.low() <= best.1.high() && best.1.low() <= other.high();
+        let equal: Vec<&str> = ranked[1..].iter().filter(|(_, other)| overlap(other)).map(|(name, _)| *name).collect();
+        let mut text = format!("{}{of}: {} has {ends}, {}", measure.name, best.0, measure.value(best.1.mean));
+        if equal.len() + 1 == ranked.len() {
+            text += "; the intervals of all overlap, so that more runs are needed to tell them apart";
+            return Some(text);
+        }
+        if !equal.is_empty() {
+            text += &format!(", with an interval that overlaps that of {}", equal.join(", "));
+        }
+        text += &format!("; {} has {}", worst.0, measure.value(worst.1.mean));
+        if small > 0.0 {
+            let times = great / small;
+            text += &match measure.better {
+                _ if times < 1.1 => String::new(),
+                Better::More => format!(", {times:.1} times less"),
+                _ => format!(", {times:.1} times as much"),
+            };
+        }
+        Some(text)
+    }
+
+    /// The only variant in words.
+    fn description(&self) -> Option<String> {
+        let [row] = self.rows.as_slice() else { return None };
+        let cells = self.measures.iter().zip(&row.cells);
+        let said: Vec<String> =
+            cells.filter_map(|(m, cell)| Some(format!("{} {}", m.name, m.value(cell.as_ref()?.mean)))).collect();
+        let name = if self.name.is_empty() { &row.name } else { &self.name };
+        (!said.is_empty()).then(|| format!("{name}: {}", said.join(", ")))
+    }
+}
+
+const WIDTH: f64 = 900.0;
+const ROW: f64 = 22.0;
+/// The approximate width of a character of size 12.
+const CHARACTER: f64 = 6.6;
+
+impl Comparison {
+    /// The answer in sentences, one for each measure of each group that has one.
+    pub fn sentences(&self) -> Vec<String> {
+        let of_group = |group: &Group| match group.description() {
+            Some(only) => vec![only],
+            None => (0..group.measures.len()).filter_map(|at| group.sentence(at)).collect(),
+        };
+        self.groups.iter().flat_map(of_group).collect()
+    }
+
+    /// All values, a variant of a group a row.
+    pub fn table(&self) -> Table {
+        let mut names: Vec<&str> = Vec::new();
+        for measure in self.groups.iter().flat_map(|group| &group.measures) {
+            if !names.contains(&measure.name.as_str()) {
+                names.push(&measure.name);
+            }
+        }
+        let heads: Vec<String> = names.iter().map(|name| format!(">{name}")).collect();
+        let mut table =
+            Table::new(self.title.clone(), ["of", "variant"].into_iter().chain(heads.iter().map(String::as_str)));
+        for group in &self.groups {
+            for row in &group.rows {
+                let cell = |name: &&str| {
+                    let at = group.measures.iter().position(|measure| measure.name == **name)?;
+                    Some(row.cells.get(at)?.as_ref()?.text(&group.measures[at].unit))
+                };
+                let cells = names.iter().map(|name| cell(name).unwrap_or_default());
+                let cells = [group.name.clone(), row.name.clone()].into_iter().chain(cells);
+                table.row(cells.map(Into::into));
+            }
+        }
+        table
+    }
+
+    /// Draws it: a row for each variant, a column for each measure, with bars, 95 % intervals and the runs. The pens are
+    /// those of the rows' names.
+    pub fn drawing(&self, pens: &Pens) -> Drawing {
+        let names = self.groups.iter().flat_map(|group| group.rows.iter().map(|row| row.name.chars().count()));
+        let left = (names.max().unwrap_or(0) as f64 * CHARACTER + 24.0).clamp(70.0, 240.0);
+        let mut drawing = Drawing { width: WIDTH, title: self.title.clone(), ..Drawing::default() };
+        drawing.text((12.0, 24.0), Anchor::Start, 14.0, Ink::Text, self.title.as_str());
+        let mut y = 38.0;
+        for group in &self.groups {
+            if !group.name.is_empty() {
+                y += 20.0;
+                drawing.text((12.0, y), Anchor::Start, 13.0, Ink::Text, group.name.as_str());
+            }
+            y += 18.0;
+            let column = (WIDTH - left - 12.0) / group.measures.len().max(1) as f64;
+            for (at, measure) in group.measures.iter().enumerate() {
+                let x = left + column * at as f64;
+                let better = match measure.better {
+                    Better::Less => " (less is better)",
+                    Better::More => " (more is better)",
+                    Better::Neither => "",
+                };
+                let whole = format!("{}{better}", measure.name);
+                let fits = whole.chars().count() as f64 * 5.6 < column - 8.0;
+                let text = if fits { whole } else { measure.name.clone() };
+                drawing.text((x, y), Anchor::Start, 11.0, Ink::Muted, text);
+            }
+            for row in &group.rows {
+                y += ROW;
+                // Long names lose their middle.
+                let most = ((left - 20.0) / CHARACTER) as usize;
+                drawing.text((12.0, y), Anchor::Start, 12.0, Ink::Text, crate::text::middle(&row.name, most));
+                for (at, measure) in group.measures.iter().enumerate() {
+                    let Some(estimate) = row.cells.get(at).and_then(Option::as_ref) else { continue };
+                    let best = measure.better != Better::Neither
+                        && group.rows.len() > 1
+                        && group.ranked(at).first().is_some_and(|(_, best)| best.mean == estimate.mean);
+                    let place = (left + column * at as f64, y);
+                    group.bar(&mut drawing, (at, estimate), place, column, (pens.pen(&row.name), best));
+                }
+            }
+            y += 8.0;
+        }
+        drawing.height = y + 12.0;
+        drawing
+    }
+}
+
+impl Group {
+    /// Draws one value, as a bar with its interval and its number.
+    fn bar(
+        &self,
+        drawing: &mut Drawing,
+        (at, estimate): (usize, &Estimate),
+        (x, y): (f64, f64),
+        column: f64,
+        (pen, best): (Pen, bool),
+    ) {
+        let cells = || self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
+        let ends = cells().flat_map(|cell| cell.values.iter().copied().chain([cell.high()]));
+        let most = ends.fold(0.0_f64, f64::max);
+        let text = self.measures[at].value(estimate.mean);
+        let room = (column - 94.0).max(20.0);
+        let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * room } else { 0.0 };
+        let middle = y - 4.0;
+        drawing.line((x, middle - 8.0), (x, middle + 8.0), 1.0, Ink::Muted);
+        drawing.rectangle((x, middle - 6.0), scale(estimate.mean), 12.0, Ink::Curve(pen.colour));
+        let whisker = |drawing: &mut Drawing, low: f64, high: f64, height: f64| {
+            let (low, high) = (x + scale(low), x + scale(high));
+            let lines = vec![
+                vec![(low, middle), (high, middle)],
+                vec![(low, middle - height), (low, middle + height)],
+                vec![(high, middle - height), (high, middle + height)],
+            ];
+            drawing.shapes.push(Shape::Lines { lines, width: 1.2, ink: Ink::Text, dash: &[] });
+        };
+        if let Some([least, lower, median, upper, most]) = estimate.box_of() {
+            whisker(drawing, least, most, 3.0);
+            let (low, high) = (x + scale(lower), x + scale(upper));
+            let outline = [(low, -5.0), (high, -5.0), (high, 5.0), (low, 5.0), (low, -5.0)];
+            drawing.rectangle((low, middle - 5.0), high - low, 10.0, Ink::Ground);
+            let lines = vec![
+                outline.map(|(x, by)| (x, middle + by)).to_vec(),
+                vec![(x + scale(median), middle - 5.0), (x + scale(median), middle + 5.0)],
+            ];
+            drawing.shapes.push(Shape::Lines { lines, width: 1.0, ink: Ink::Text, dash: &[] });
+        } else if estimate.half.is_some() {
+            whisker(drawing, estimate.low(), estimate.high(), 4.0);
+        }
+        // The best value of a column has a mark before it.
+        let text = if best { format!("{text} *") } else { text };
+        drawing.text((x + room + 6.0, y), Anchor::Start, 12.0, if best { Ink::Text } else { Ink::Muted }, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(mean: f64, half: f64) -> Option<Estimate> {
+        Some(Estimate { mean, half: Some(half), values: vec![mean - half, mean, mean + half] })
+    }
+
+    fn comparison() -> Comparison {
+        let row = |name: &str, cells: [Option<Estimate>; 2]| Row { name: name.into(), cells: cells.into() };
+        let measures =
+            vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
+        let rows = vec![
+            row("fifo", [estimate(5e6, 1e4), estimate(100e6, 5e6)]),
+            row("codel", [estimate(5e6, 1e4), estimate(13e6, 2e6)]),
+            row("pie", [estimate(4.99e6, 1e4), estimate(12e6, 2e6)]),
+        ];
+        Comparison { title: "Three".into(), groups: vec![Group { name: "flow call".into(), measures, rows }] }
+    }
+
+    #[test]
+    fn the_answer_names_the_best_by_how_much_and_what_is_not_told_apart() {
+        let said = comparison().sentences();
+        assert_eq!(
+            said,
+            [
+                "goodput of flow call: no difference above 2 %, 5 Mbit/s",
+                "delay p99 of flow call: pie has the least, 12 ms, with an interval that overlaps that of codel; \
+                 fifo has 100 ms, 8.3 times as much",
+            ]
+        );
+        let mut wide = comparison();
+        wide.groups[0].rows[0].cells[1] = estimate(20e6, 9e6);
+        assert!(wide.sentences()[1].ends_with("more runs are needed to tell them apart"), "{:?}", wide.sentences());
+        // One variant alone is described.
+        wide.groups[0].rows.truncate(1);
+        assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
+    }
+
+    #[test]
+    fn bars_are_in_proportion_and_inside() {
+        let drawing = comparison().drawing(&Pens::named(["fifo", "codel", "pie"].into_iter()));
+        let bars: Vec<f64> = drawing
+            .shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Rectangle { width, .. } => Some(*width),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(bars.len(), 6);
+        // Delays of 100 and 13 ms, in every second bar.
+        assert!((bars[1] / bars[3] - 100.0 / 13.0).abs() < 0.01, "{bars:?}");
+        for shape in &drawing.shapes {
+            let Shape::Lines { lines, .. } = shape else { continue };
+            assert!(
+                lines.iter().flatten().all(|(x, y)| (0.0..=WIDTH).contains(x) && (0.0..=drawing.height).contains(y))
+            );
+        }
+    }
+
+    #[test]
+    fn five_runs_have_a_box() {
+        let five = Estimate { mean: 3.0, half: Some(1.0), values: vec![5.0, 1.0, 2.0, 4.0, 3.0] };
+        assert_eq!(five.box_of(), Some([1.0, 2.0, 3.0, 4.0, 5.0]));
+        assert_eq!(Estimate { values: vec![1.0; 4], ..five }.box_of(), None);
+    }
+}
