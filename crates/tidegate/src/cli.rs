@@ -49,6 +49,7 @@ enum Command {
     NewQdisc(commands::new_qdisc::Args),
     Pace(Box<commands::pace::Args>),
     Replay(Box<commands::replay::Args>),
+    Compare(commands::compare::Args),
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
     Script(commands::script::Args),
@@ -147,7 +148,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> ExitCode {
     let outcome = match cli.command {
         Command::Setup(args) => commands::setup::run(&args),
-        Command::Run(args) => commands::run::run(&args),
+        Command::Run(args) => commands::run::run(args),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Events(args) => commands::events::run(&args),
@@ -166,6 +167,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::NewQdisc(args) => commands::new_qdisc::run(&args),
         Command::Pace(args) => commands::pace::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Script(args) => commands::script::run(&args),
@@ -205,6 +207,29 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_json_of_every_command_is_described() {
+        let book = Book::new();
+        let chapters = book.chapters();
+        let page = chapters.iter().find(|chapter| chapter.slug == "reference/json").expect("a page");
+        let described: Vec<&str> = page
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("## tidegate "))
+            .flat_map(|names| names.split(", "))
+            .collect();
+        let definition = command();
+        let has = |of: &clap::Command| of.get_arguments().any(|argument| argument.get_id() == "json");
+        let with: Vec<&str> = definition.get_subcommands().filter(|of| has(of)).map(clap::Command::get_name).collect();
+        assert!(with.len() >= 18, "{with:?}");
+        for name in &with {
+            assert!(described.contains(name), "{name} has --json, and book/src/reference/json.md has nothing on it");
+        }
+        for name in described {
+            assert!(with.contains(&name), "{name} has no --json");
+        }
     }
 
     /// Those that are run are run by `tests/book.rs`; those that need root or a network are parsed here.

@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod book;
 pub mod check;
+pub mod compare;
 pub mod completions;
 pub mod connect;
 pub mod demo;

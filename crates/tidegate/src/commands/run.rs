@@ -112,8 +112,13 @@ fn quantum(text: &str) -> Result<Span, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let (files, sources) = read(args)?;
+pub fn run(mut args: Args) -> Result<(), Failure> {
+    let (files, sources) = read(&args)?;
+    let none = files.iter().flat_map(|file| &file.configs).all(|config| config.interface.names.is_empty());
+    if args.interface.is_empty() && none {
+        args.interface.push(interfaces::ask(&std::env::args().skip(1).collect::<Vec<_>>())?);
+    }
+    let args = &args;
     check_interfaces(args, &files)?;
     let configs: Vec<Config> = files.iter().flat_map(|file| file.configs.clone()).collect();
     if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
@@ -221,9 +226,6 @@ fn read(args: &Args) -> Result<(Vec<ShaperFile>, Vec<Source>), Failure> {
 fn check_interfaces(args: &Args, files: &[ShaperFile]) -> Result<(), Failure> {
     let usage = |text: String| Err(Failure::Usage(text));
     let configs = || files.iter().flat_map(|file| file.configs.iter().map(move |config| (file, config)));
-    if args.interface.is_empty() && configs().all(|(_, config)| config.interface.names.is_empty()) {
-        return usage(interfaces::which(&std::env::args().skip(1).collect::<Vec<_>>()));
-    }
     let again = args.interface.iter().enumerate().find(|(at, name)| args.interface[..*at].contains(name));
     if let Some((_, name)) = again {
         return usage(format!("the interface `{name}` is named twice in --interface; name it once"));

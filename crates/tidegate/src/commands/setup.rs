@@ -13,7 +13,7 @@ use tidegate_live::rtnl::Rtnl;
 use tidegate_live::uplink::{Uplink, Uplinks};
 use tidegate_units::{Bytes, Rate};
 
-mod dialogue;
+pub(super) mod dialogue;
 mod service;
 
 use crate::Failure;

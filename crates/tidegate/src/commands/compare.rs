@@ -1,0 +1,200 @@
+//! `tidegate compare`: results of simulations, replays and recordings side by side.
+
+use std::io::{BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tidegate_replay::departures::Departures;
+use tidegate_replay::meter::Keep;
+use tidegate_replay::recording::Reader;
+use tidegate_replay::session;
+use tidegate_replay::source::{Kind, sniff};
+use tidegate_report::columns::{self, Column};
+use tidegate_report::simulation::{Quantity, compared};
+use tidegate_report::text::wrapped;
+use tidegate_report::{Fold, Report, Section};
+
+use super::replay::{next_part, quantities};
+use super::simulate::{Item, tables};
+use crate::Failure;
+use crate::output::{Files, width};
+
+/// Compare results of simulations, replays, experiments and recordings side by side
+///
+/// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
+/// results.json), or a recording of `tidegate run --record`. What has the same subject and measure in several files is in
+/// one row; the answer is which of them is the best of each measure, and by how much.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The results and recordings
+    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: Files,
+    /// Print all values as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
+    let mut all = Vec::new();
+    for (path, name) in args.files.iter().zip(names(&args.files)) {
+        all.extend(load(path)?.into_iter().map(|quantity| named(quantity, &name)));
+    }
+    let comparison = compared("The files beside each other", &all);
+    args.output.write(
+        || {
+            let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
+            Report {
+                title: format!("{} results beside each other", args.files.len()),
+                facts: vec![("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
+                sections: vec![Section::new("Answer").with(comparison.clone()), values],
+                ..Report::default()
+            }
+        },
+        || table(&all),
+    )?;
+    let items: Vec<Item> = all.into_iter().map(Item::from).collect();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let files: Vec<_> = args.files.iter().map(|path| path.display().to_string()).collect();
+        writeln!(out, "{:#}", json!({ "version": env!("CARGO_PKG_VERSION"), "files": files, "items": items }))?;
+        return Ok(());
+    }
+    for sentence in comparison.sentences() {
+        writeln!(out, "{}", wrapped(&sentence, width()))?;
+    }
+    writeln!(out)?;
+    tables(&mut out, &items, width())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// The files by the shortest end of their paths that no other has.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let end = |path: &Path, parts: usize| {
+        let all: Vec<String> = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+        all[all.len().saturating_sub(parts)..].join("/")
+    };
+    let most = files.iter().map(|path| path.components().count()).max().unwrap_or(1);
+    let of = |(at, path): (usize, &PathBuf)| {
+        let alone =
+            |parts: &usize| files.iter().enumerate().all(|(n, file)| n == at || end(file, *parts) != end(path, *parts));
+        match (1..=most).find(alone) {
+            Some(parts) => end(path, parts),
+            // The same file twice.
+            None => format!("{} ({})", path.display(), at + 1),
+        }
+    };
+    files.iter().enumerate().map(of).collect()
+}
+
+/// The quantity as one of the file `name`.
+fn named(quantity: Quantity, name: &str) -> Quantity {
+    let plain = quantity.plain().to_owned();
+    let variant = if quantity.variant.is_empty() { name.to_owned() } else { format!("{name} {}", quantity.variant) };
+    Quantity { subject: format!("{variant}: {plain}"), variant, ..quantity }
+}
+
+/// What the file at `path` has.
+fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
+    let wrong = |what: &str| {
+        Failure::Usage(format!(
+            "{}: {what}; what is compared are recordings, and results that `tidegate simulate`, `replay` or `reproduce` \
+             prints with --json",
+            path.display()
+        ))
+    };
+    let mut bytes = Vec::new();
+    let mut file = std::fs::File::open(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    Read::by_ref(&mut file).take(1).read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
+    if bytes.first() != Some(&b'{') {
+        let whole: Box<dyn Read> = Box::new(BufReader::new(std::io::Cursor::new(bytes).chain(file)));
+        let Kind::Recording(whole) = sniff(whole).map_err(|error| wrong(&error.to_string()))? else {
+            return Err(wrong("a capture has no result of its own: `tidegate replay` gives it one"));
+        };
+        let mut reader = Reader::with_parts(whole, next_part(path)).map_err(|error| wrong(&error.to_string()))?;
+        let again = session::again(&mut reader, "recorded", Keep::default(), None::<&mut Departures<Vec<u8>>>)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        let outcome = again.outcome.ok_or_else(|| wrong("the recording has no packets"))?;
+        return Ok(quantities(&[&outcome]));
+    }
+    file.read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
+    let found = match (value["items"].as_array(), value["configurations"].as_array()) {
+        (Some(items), _) => items.iter().filter_map(item).collect(),
+        (None, Some(configurations)) => {
+            configurations.iter().flat_map(|found| classes(found, configurations.len())).collect()
+        }
+        (None, None) => return Err(wrong("it has neither `items` nor `configurations`")),
+    };
+    Ok(found)
+}
+
+/// The unit of a value, if it is one of those that results have.
+fn unit(text: &str) -> &'static str {
+    ["bps", "ns", "packets", "1", "B", "bytes", "%"].into_iter().find(|known| *known == text).unwrap_or("")
+}
+
+/// An item of a simulation or of an experiment, if it was measured.
+fn item(value: &Value) -> Option<Quantity> {
+    let text = |key: &str| value[key].as_str().map(str::to_owned);
+    let (subject, measure, mean) = match value["mean"].as_f64() {
+        Some(mean) => (text("subject")?, text("measure")?, mean),
+        None => (text("id")?, "measured".to_owned(), value["measured"].as_f64()?),
+    };
+    let values = value["values"].as_array().map(|values| values.iter().map(Value::as_f64).collect());
+    Some(Quantity {
+        subject,
+        variant: text("variant").unwrap_or_default(),
+        measure,
+        unit: unit(value["unit"].as_str().unwrap_or_default()),
+        mean,
+        half_width_95: value["half_width_95"].as_f64(),
+        values: values.unwrap_or_else(|| vec![Some(mean)]),
+    })
+}
+
+/// The classes of a configuration of a replay, one of `many`.
+fn classes(configuration: &Value, many: usize) -> Vec<Quantity> {
+    let variant = if many > 1 { configuration["name"].as_str().unwrap_or_default() } else { "" };
+    let mut found = Vec::new();
+    for class in configuration["classes"].as_array().into_iter().flatten() {
+        let dropped = class["dropped_packets"].as_object().map(|by| by.values().filter_map(Value::as_f64).sum());
+        let values = [
+            ("throughput", "bps", class["rate_bps"].as_f64()),
+            ("wait p50", "ns", class["delay_p50_ns"].as_f64()),
+            ("wait p99", "ns", class["delay_p99_ns"].as_f64()),
+            ("sent", "packets", class["arrived_packets"].as_f64()),
+            ("dropped", "packets", dropped),
+        ];
+        let of = format!("class {}", class["name"].as_str().unwrap_or_default());
+        let subject = if variant.is_empty() { of } else { format!("{variant}: {of}") };
+        found.extend(values.into_iter().filter_map(|(measure, unit, mean)| {
+            Some(Quantity {
+                subject: subject.clone(),
+                variant: variant.to_owned(),
+                measure: measure.to_owned(),
+                unit,
+                mean: mean?,
+                half_width_95: None,
+                values: vec![mean],
+            })
+        }));
+    }
+    found
+}
+
+/// All values as columns for notebooks.
+fn table(all: &[Quantity]) -> columns::Table {
+    let text = |of: fn(&Quantity) -> &str| Column::Text(all.iter().map(|found| Some(of(found).to_owned())).collect());
+    columns::Table::default()
+        .with("variant", text(|found| &found.variant))
+        .with("subject", text(Quantity::plain))
+        .with("measure", text(|found| &found.measure))
+        .with("unit", text(|found| found.unit))
+        .with("mean", Column::Number(all.iter().map(|found| Some(found.mean)).collect()))
+        .with("half_width_95", Column::Number(all.iter().map(|found| found.half_width_95).collect()))
+}
