@@ -1,5 +1,8 @@
 //! `tidegate top`: classes and flows of a running shaper.
 
+mod columns;
+mod history;
+mod hosts;
 mod programs;
 mod show;
 mod view;
@@ -21,7 +24,8 @@ use programs::Programs;
 /// Watch classes and flows of a running tidegate, with their programs
 ///
 /// Each line of the lower table is a flow: its program where you may see it (root sees all), rate, share, what it
-/// borrows, its queue, its waits, and its drops. The key ? shows all keys.
+/// borrows, its queue, its waits, and its drops. With --hosts, or the key g, it is a host, with both of its directions. The
+/// key ? shows all keys.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -38,6 +42,9 @@ pub struct Args {
     /// The interval between updates
     #[arg(long, value_name = "TIME", default_value = "1s")]
     every: Span,
+    /// Show hosts instead of flows: what each behind this gateway sends and receives
+    #[arg(long)]
+    hosts: bool,
     /// Print one table and exit, as when the output is not a terminal
     #[arg(long)]
     once: bool,
@@ -70,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let users = Programs::of_process(None);
     let watcher = args.clone_for_thread();
     thread::Builder::new().name("top".into()).spawn(move || watch(&watcher, poller, &updates))?;
-    view::run(first, &received, users, args.sort, args.filter.clone().unwrap_or_default())
+    view::run(first, &received, users, args.sort, args.filter.clone().unwrap_or_default(), args.hosts)
 }
 
 impl Args {
@@ -140,6 +147,8 @@ fn plain(args: &Args, poller: &mut Poller) -> Result<(), Failure> {
         if args.json {
             let text = serde_json::to_string(&json(&seen, &names)?).map_err(std::io::Error::other)?;
             writeln!(out, "{text}")?;
+        } else if args.hosts {
+            hosts::table(&mut out, &hosts::hosts(&seen, &hosts::names(), |_| true))?;
         } else {
             show::table(&mut out, &seen, &names, &poller.programs)?;
         }

@@ -1,5 +1,7 @@
 //! The interactive view: the screen and its keys.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -10,7 +12,11 @@ use ratatui::text::{Line, Span as Words};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
 use tidegate_control::calls::{ClassObservation, DirectionObservation, FlowObservation, FlowSort, Observation};
+use tidegate_units::Rate;
 
+use super::columns::{CLASSES, Column, FLOWS, columns, fit, head};
+use super::history::History;
+use super::hosts::{self, Host};
 use super::programs::Programs;
 use super::show::{self, clock, maybe, promise, rate, scaled, wait};
 use super::{Names, Update, newest};
@@ -26,9 +32,10 @@ pub fn run(
     programs: Programs,
     sort: FlowSort,
     filter: String,
+    hosts: bool,
 ) -> Result<(), Failure> {
     let mut screen = Screen { terminal: ratatui::try_init()? };
-    let mut view = View::new(first, programs, sort, filter);
+    let mut view = View { hosts, ..View::new(first, programs, sort, filter) };
     loop {
         screen.terminal.draw(|frame| view.paint(frame))?;
         if event::poll(TICK)? {
@@ -82,6 +89,10 @@ struct View {
     sort: FlowSort,
     filter: String,
     mode: Mode,
+    /// Whether hosts are shown instead of flows, and the names that are known of them.
+    hosts: bool,
+    host_names: BTreeMap<IpAddr, String>,
+    history: History,
     frozen: bool,
     lost: Option<String>,
     direction: usize,
@@ -94,9 +105,14 @@ struct View {
 
 impl View {
     fn new((seen, names): (Observation, Names), programs: Programs, sort: FlowSort, filter: String) -> Self {
+        let mut history = History::default();
+        history.add(&seen);
         Self {
             seen,
             names,
+            hosts: false,
+            host_names: hosts::names(),
+            history,
             programs,
             sort,
             filter,
@@ -114,6 +130,7 @@ impl View {
         match update {
             Some(Update::Observation(seen)) => {
                 self.lost = None;
+                self.history.add(&seen.0);
                 if !self.frozen {
                     (self.seen, self.names) = *seen;
                 }
@@ -130,6 +147,13 @@ impl View {
         let mut flows: Vec<FlowObservation> = direction.flows.iter().filter(wanted).cloned().collect();
         self.sort.sort(&mut flows);
         flows
+    }
+
+    /// The hosts of the flows that pass the filter.
+    fn hosts(&self) -> Vec<Host> {
+        hosts::hosts(&self.seen, &self.host_names, |flow| {
+            show::matches(flow, &self.names, &self.programs, &self.filter)
+        })
     }
 
     fn key(&mut self, key: KeyEvent) -> Next {
@@ -160,6 +184,17 @@ impl View {
             KeyCode::Esc => {
                 self.filter.clear();
                 self.selected = None;
+            }
+            KeyCode::Char('g') => {
+                self.hosts = !self.hosts;
+                self.selected = None;
+            }
+            // The flows of the host.
+            KeyCode::Enter if self.hosts => {
+                if let Some(address) = self.selected.take() {
+                    self.filter = address;
+                    self.hosts = false;
+                }
             }
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Char('/') => self.mode = Mode::Filter,
@@ -193,14 +228,17 @@ impl View {
     }
 
     fn move_by(&mut self, by: isize) {
-        let flows = self.flows();
-        let at = flows.iter().position(|flow| Some(&flow.flow.key) == self.selected.as_ref());
+        let keys: Vec<String> = match self.hosts {
+            true => self.hosts().into_iter().map(|host| host.address).collect(),
+            false => self.flows().into_iter().map(|flow| flow.flow.key).collect(),
+        };
+        let at = keys.iter().position(|key| Some(key) == self.selected.as_ref());
         let to = match at {
-            Some(at) => at.saturating_add_signed(by).min(flows.len().saturating_sub(1)),
-            None if by > 1 => flows.len().saturating_sub(1).min(by.unsigned_abs()),
+            Some(at) => at.saturating_add_signed(by).min(keys.len().saturating_sub(1)),
+            None if by > 1 => keys.len().saturating_sub(1).min(by.unsigned_abs()),
             None => 0,
         };
-        self.selected = flows.get(to).map(|flow| flow.flow.key.clone());
+        self.selected = keys.into_iter().nth(to);
     }
 
     fn paint(&mut self, frame: &mut Frame<'_>) {
@@ -211,7 +249,7 @@ impl View {
             return;
         };
         // On a small screen the details are omitted first, then the classes.
-        let details = if area.height >= 16 { 3 } else { 0 };
+        let details = if area.height >= 16 && !self.hosts { 3 } else { 0 };
         let most = usize::from(area.height.saturating_sub(9 + details) / 2).max(1);
         let shown = direction.classes.len().min(most);
         let [head, classes, flows, below, foot] = Layout::vertical([
@@ -223,7 +261,16 @@ impl View {
         ])
         .areas(area);
         self.paint_head(frame, head, &direction);
-        paint_classes(frame, classes, &direction, shown);
+        paint_classes(frame, classes, &direction, shown, &self.history);
+        if self.hosts {
+            self.page = usize::from(flows.height.saturating_sub(1)).max(1);
+            hosts::paint(frame, flows, &self.hosts(), self.selected.as_ref(), &mut self.state);
+            self.paint_foot(frame, foot);
+            if self.mode == Mode::Help {
+                paint_help(frame, area);
+            }
+            return;
+        }
         let list = self.flows();
         self.paint_flows(frame, flows, &direction, &list);
         if details > 0 {
@@ -386,6 +433,10 @@ impl View {
             key("q", "quit".into());
             key("s", format!("sort: {}", self.sort));
             key("/", if self.filter.is_empty() { "filter".into() } else { format!("filter: {}", self.filter) });
+            key("g", if self.hosts { "flows".into() } else { "hosts".into() });
+            if self.hosts {
+                key("enter", "its flows".into());
+            }
             key("f", if self.frozen { "go on".into() } else { "freeze".into() });
             if self.seen.directions.len() > 1 {
                 key("d", "direction".into());
@@ -397,110 +448,7 @@ impl View {
     }
 }
 
-/// A column: its width, and its rank for omission on a narrow screen (the highest first).
-struct Column {
-    name: &'static str,
-    width: usize,
-    gives_way: u8,
-    left: bool,
-    /// The sort order of this column.
-    sort: Option<FlowSort>,
-}
-
-const fn right(name: &'static str, width: usize, gives_way: u8) -> Column {
-    Column { name, width, gives_way, left: false, sort: None }
-}
-const fn left(name: &'static str, width: usize, gives_way: u8) -> Column {
-    Column { name, width, gives_way, left: true, sort: None }
-}
-const fn sorted(column: Column, sort: FlowSort) -> Column {
-    Column { sort: Some(sort), ..column }
-}
-
-/// The flow column takes the remaining width.
-const FLOWS: [Column; 17] = [
-    left("program", 11, 1),
-    left("flow", 21, 0),
-    left("class", 10, 2),
-    sorted(right("rate", 6, 0), FlowSort::Rate),
-    right("share", 6, 3),
-    right("lent", 5, 7),
-    sorted(right("queue", 6, 4), FlowSort::Queue),
-    right("p50", 7, 8),
-    right("p90", 7, 14),
-    sorted(right("p99", 7, 5), FlowSort::Delay),
-    right("jitter", 7, 9),
-    sorted(right("drops", 6, 6), FlowSort::Drops),
-    right("marks", 6, 10),
-    right("minimum", 7, 11),
-    right("promise", 8, 12),
-    sorted(right("sent", 6, 13), FlowSort::Bytes),
-    left("rule", 24, 15),
-];
-
-const CLASSES: [Column; 14] = [
-    left("class", 12, 0),
-    right("rate", 6, 0),
-    right("promised", 8, 2),
-    right("free", 6, 10),
-    right("lent", 6, 3),
-    right("flows", 6, 5),
-    right("queue", 6, 4),
-    right("p50", 7, 7),
-    right("p90", 7, 12),
-    right("p99", 7, 6),
-    right("jitter", 7, 9),
-    right("drops", 6, 8),
-    right("marks", 6, 11),
-    right("promise", 8, 1),
-];
-
-/// The columns that fit into `width`, each with its width; the first wide one takes the rest.
-fn columns(width: u16, all: &[Column]) -> Vec<(usize, usize)> {
-    let width = usize::from(width);
-    let mut chosen: Vec<usize> = (0..all.len()).collect();
-    let needed = |chosen: &[usize]| chosen.iter().map(|&n| all[n].width + 1).sum::<usize>().saturating_sub(1);
-    while chosen.len() > 1 {
-        let Some(worst) = chosen.iter().copied().max_by_key(|&n| all[n].gives_way) else { break };
-        // Whole addresses have precedence over columns that few need.
-        let room = if all[worst].gives_way >= 9 && all.iter().any(|column| column.name == "flow") { 17 } else { 0 };
-        if needed(&chosen) + room <= width || all[worst].gives_way == 0 {
-            break;
-        }
-        chosen.retain(|&n| n != worst);
-    }
-    let mut spare = width.saturating_sub(needed(&chosen));
-    let mut result = Vec::new();
-    for n in chosen {
-        // No address pair is longer than this; the rest stays empty.
-        let extra = if all[n].name == "flow" { spare.min(80) } else { 0 };
-        spare -= extra;
-        result.push((n, all[n].width + extra));
-    }
-    result
-}
-
-fn head(columns: &[(usize, usize)], all: &[Column], sort: FlowSort) -> Row<'static> {
-    let cells = columns.iter().map(|&(n, width)| {
-        let column = &all[n];
-        let text = if column.left { column.name.to_owned() } else { format!("{:>width$}", column.name) };
-        let cell = Cell::from(text);
-        if column.sort == Some(sort) { cell.style(Style::new().fg(Color::Cyan).bold()) } else { cell }
-    });
-    Row::new(cells.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED))
-}
-
-/// `text` in `width` columns; a longer text is shortened in its middle, where addresses differ least.
-fn fit(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.into();
-    }
-    let (head, tail) = (width.saturating_sub(1) / 2, width.saturating_sub(1) - width.saturating_sub(1) / 2);
-    text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
-}
-
-fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation, shown: usize) {
+fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation, shown: usize, history: &History) {
     let columns = columns(area.width, &CLASSES);
     let rows = direction.classes.iter().enumerate().take(shown).map(|(at, class)| {
         let cells = columns.iter().map(|&(n, width)| {
@@ -510,6 +458,7 @@ fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObserva
                 "class" if more => format!("{} +{}", class.name, direction.classes.len() - shown),
                 "class" => class.name.clone(),
                 "rate" => rate(class.rate),
+                "minute" => history.line(&direction.name, &class.name, direction.limit.map(Rate::as_bps), width),
                 "promised" => maybe(class.promised),
                 "free" => maybe(class.unpromised),
                 "lent" => rate(class.borrowed),
@@ -539,6 +488,7 @@ const HELP: &[&str] = &[
     "s, S       sort by the next, the last column that can be",
     "r b u w x n   by rate, bytes, queue, delay, drops, recent",
     "/          filter: address, port, class, rule, program, user",
+    "g          hosts instead of flows; enter shows the flows of one",
     "f, space   freeze; again to go on",
     "d, Tab     the other direction",
     "up, down   select a flow, and see its drops by reason",
@@ -546,6 +496,7 @@ const HELP: &[&str] = &[
     "rates are in bit/s; share: its rate if all flows were backlogged",
     "lent: sent on rate that other classes did not use",
     "p50..p99: waits of the last seconds; jitter: RFC 3550",
+    "minute: the last minute, full at the rate of the line",
     "promise: kept, or seconds in which it was missed",
     "(user): you may not see which program it is",
     "",

@@ -186,6 +186,33 @@ fn the_other_direction_is_a_key_away() {
 }
 
 #[test]
+fn hosts_have_both_directions_and_fold_out_to_their_flows() {
+    let mut view = view(4, 1);
+    // What comes down arrives at the hosts: the ends of the flows are exchanged.
+    for flow in &mut view.seen.directions[1].flows {
+        std::mem::swap(&mut flow.flow.source, &mut flow.flow.destination);
+        flow.flow.destination = Some([10, 77, 0, 1 + u8::from(flow.rate.as_bps() == 300_000)].into());
+    }
+    press(&mut view, "g");
+    let text = drawn(&mut view, 80, 24);
+    // 0, 100, 200 and 300 kbit/s: all of them up, 300 of 600 down to the other host.
+    let of =
+        |host: &str| text.lines().find(|line| line.starts_with(host)).unwrap_or_else(|| panic!("{host} in\n{text}"));
+    assert!(of("10.77.0.1 ").contains("600k   300k     7"), "{text}");
+    assert!(of("10.77.0.2 ").contains("     0   300k     1"), "{text}");
+    assert!(of("10.77.0.1 ").contains("33.3ms") && text.contains("enter its flows"), "{text}");
+    // Each row is whole at the other sizes, too.
+    for (width, height) in [(1, 1), (20, 5), (60, 20), (200, 50)] {
+        drawn(&mut view, width, height);
+    }
+    view.key(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
+    assert_eq!(view.selected.as_deref(), Some("10.77.0.2"));
+    view.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+    press(&mut view, "d");
+    assert!(!view.hosts && view.flows().len() == 1, "the flow down to that host");
+}
+
+#[test]
 fn long_text_keeps_its_ends() {
     let short = fit("tcp 10.0.0.1:1 > 10.0.0.2:443", 15);
     assert!(short.chars().count() == 15 && short.starts_with("tcp 10.") && short.ends_with(".2:443"), "{short}");

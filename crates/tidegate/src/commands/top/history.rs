@@ -1,0 +1,71 @@
+//! The last minute of each class, as a line of blocks.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tidegate_control::calls::Observation;
+
+/// What is kept: a minute of updates a second.
+const KEPT: usize = 60;
+
+/// The rates of the classes of each direction in the last updates, in bit/s.
+#[derive(Debug, Default)]
+pub struct History {
+    rates: BTreeMap<(String, String), VecDeque<u64>>,
+}
+
+impl History {
+    /// Adds an update.
+    pub fn add(&mut self, seen: &Observation) {
+        let mut known = BTreeMap::new();
+        for direction in &seen.directions {
+            for class in &direction.classes {
+                let key = (direction.name.clone(), class.name.clone());
+                let mut rates = self.rates.remove(&key).unwrap_or_default();
+                rates.push_back(class.rate.as_bps());
+                if rates.len() > KEPT {
+                    rates.pop_front();
+                }
+                known.insert(key, rates);
+            }
+        }
+        // Classes that are gone are forgotten.
+        self.rates = known;
+    }
+
+    /// The rates of a class in `width` blocks, the newest at the right; the highest block is `full`, or the greatest of the
+    /// rates where nothing is known of it. A block is the greatest of the rates that it stands for.
+    pub fn line(&self, direction: &str, class: &str, full: Option<u64>, width: usize) -> String {
+        const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let Some(rates) = self.rates.get(&(direction.to_owned(), class.to_owned())) else { return String::new() };
+        let each = KEPT.div_ceil(width.max(1));
+        let full = full.filter(|full| *full > 0).unwrap_or_else(|| rates.iter().copied().max().unwrap_or(0)).max(1);
+        let rates: Vec<u64> = rates.iter().copied().collect();
+        // A rate above zero is seen.
+        let block = |rate: u64| BLOCKS[(rate.min(full) as u128 * 8).div_ceil(u128::from(full)) as usize];
+        let line: String =
+            rates.rchunks(each).rev().map(|some| block(some.iter().copied().max().unwrap_or(0))).collect();
+        format!("{line:>width$}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_control::calls::{ClassObservation, DirectionObservation};
+    use tidegate_units::Rate;
+
+    #[test]
+    fn a_minute_is_in_proportion_and_the_newest_at_the_right() {
+        let mut history = History::default();
+        for second in 0..70_u64 {
+            let rate = if second < 60 { 0 } else { second - 59 };
+            let class = ClassObservation { name: "a".into(), rate: Rate::from_mbit(rate), ..Default::default() };
+            let direction = DirectionObservation { name: "up".into(), classes: vec![class], ..Default::default() };
+            history.add(&Observation { directions: vec![direction], ..Default::default() });
+        }
+        // Of the last 60 s six a block: 5 and 10 Mbit/s in the last two.
+        assert_eq!(history.line("up", "a", Some(10_000_000), 10), "        ▄█");
+        assert_eq!(history.line("up", "a", None, 10), "        ▄█");
+        assert_eq!(history.line("down", "a", None, 10), "");
+    }
+}
