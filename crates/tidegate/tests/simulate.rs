@@ -344,7 +344,7 @@ fn results_are_compared_beside_each_other() {
     };
     let (slow, fast) = (results(&slow, "slow.json"), results(&fast, "fast.json"));
     let compare = |args: &[&str]| {
-        std::process::Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("compare").args(args).output().expect("it runs")
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("compare").args(args).output().expect("it runs")
     };
     let page = folder.0.join("both.html").display().to_string();
     let found = compare(&[&slow, &fast, "--report", &page]);
