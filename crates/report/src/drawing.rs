@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::html::escape;
+use crate::escape::escape;
 use crate::palette::{self, Pen};
 
 /// A figure: its size and its shapes, from back to front. Positions are in points of 1/72 inch from the upper left.

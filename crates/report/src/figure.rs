@@ -43,7 +43,7 @@ impl Report {
     pub fn first_figure(&self) -> Option<Drawing> {
         let pens = self.pens();
         let comparison = self.comparison().map(|comparison| comparison.drawing(&pens));
-        comparison.or_else(|| self.plots().next().map(|plot| plot.drawing(&pens.of_plot(plot))))
+        comparison.or_else(|| self.plots().next().map(|plot| plot.drawing(&plot.pens(&pens))))
     }
 
     /// The plot with this title as SVG: see [`drawing`](Self::drawing).
@@ -84,7 +84,7 @@ impl Report {
         }
         let pens = self.pens();
         let drawn: Vec<_> =
-            meant.into_iter().map(|plot| (pens.of_plot(&plot), plot)).map(|(pens, plot)| (plot, pens)).collect();
+            meant.into_iter().map(|plot| (plot.pens(&pens), plot)).map(|(pens, plot)| (plot, pens)).collect();
         stacked(&drawn).ok_or_else(|| {
             let titles: Vec<String> = of(Fold::Open).map(|plot| format!("\n  {}", plot.title)).collect();
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };

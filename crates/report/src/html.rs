@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use crate::assets;
 use crate::comparison::Comparison;
 use crate::decimate::decimate;
+use crate::escape::escape;
 use crate::model::{Align, Axis, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Style, Table};
 use crate::number::{exact, human};
 use crate::palette::{Pen, Pens};
@@ -18,24 +19,6 @@ const POINTS: usize = 4_000;
 
 const CSS: &str = include_str!("../assets/report.css");
 const JS: &str = include_str!("../assets/report.js");
-
-/// Escapes text for HTML.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // Characters that XML and HTML do not allow are shown by their code.
-            c if c.is_control() && !matches!(c, '\n' | '\t' | '\r') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// A JSON string that is safe inside a script element.
 fn json(text: &str) -> String {
@@ -137,7 +120,7 @@ impl Report {
         page.push_str("<script type=\"application/json\" id=\"data\">[");
         for (n, plot) in plots.iter().enumerate() {
             page.push_str(if n == 0 { "\n" } else { ",\n" });
-            data(plot, &pens.of_plot(plot), &mut page);
+            data(plot, &plot.pens(&pens), &mut page);
         }
         page.push_str("\n]</script>\n");
         if !plots.is_empty() {

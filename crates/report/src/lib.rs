@@ -27,6 +27,7 @@ pub mod comparison;
 pub mod curves;
 pub mod decimate;
 mod drawing;
+mod escape;
 mod figure;
 mod html;
 mod model;
@@ -37,7 +38,7 @@ mod svg;
 pub mod text;
 
 pub use drawing::Drawing;
-pub use html::escape;
+pub use escape::escape;
 pub use model::{
     Align, Axis, Cell, Column, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Source, Style, Table,
 };

@@ -8,8 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Plot;
-
 /// The background of plots on light pages and in SVG.
 pub const LIGHT_GROUND: &str = "#ffffff";
 /// The background of plots on dark pages.
@@ -69,11 +67,7 @@ fn discipline(name: &str) -> Option<usize> {
 }
 
 impl Pens {
-    /// Chooses pens for the curves of all `plots`: first for disciplines, then for the others by their first appearance.
-    pub fn of<'a>(plots: impl Iterator<Item = &'a Plot> + Clone) -> Self {
-        Self::named(plots.flat_map(|plot| plot.curves.iter().map(|curve| curve.name.as_str())))
-    }
-    /// Chooses pens for `names`.
+    /// Chooses pens for `names`: first for disciplines, then for the others by their first appearance.
     pub fn named<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Self {
         let mut known = BTreeMap::new();
         for key in names.clone().map(|name| split(name).0) {
@@ -95,16 +89,15 @@ impl Pens {
     pub fn pen(&self, name: &str) -> Pen {
         Pen::nth(self.known.get(split(name).0).copied().unwrap_or(0))
     }
-    /// The pens of the curves of a plot, which are among those that it was made of. Curves of the same name before the
-    /// colon have its colour and differ in the dash; no two curves have the same pen while there are others. A curve
-    /// alone is solid.
-    pub fn of_plot(&self, plot: &Plot) -> Vec<Pen> {
-        if let [only] = plot.curves.as_slice() {
-            return vec![Pen { dash: 0, ..self.pen(&only.name) }];
+    /// The pens of the curves of one plot by their names. Curves of the same name before the colon have its colour and differ
+    /// in the dash; no two curves have the same pen while there are others. A curve alone is solid.
+    pub fn of_curves(&self, names: &[&str]) -> Vec<Pen> {
+        if let [only] = names {
+            return vec![Pen { dash: 0, ..self.pen(only) }];
         }
-        let mut pens: Vec<Pen> = Vec::with_capacity(plot.curves.len());
-        for curve in &plot.curves {
-            let wanted = self.pen(&curve.name);
+        let mut pens: Vec<Pen> = Vec::with_capacity(names.len());
+        for name in names {
+            let wanted = self.pen(name);
             let other_dashes = (0..DASHES.len()).map(|n| Pen { dash: (wanted.dash + n) % DASHES.len(), ..wanted });
             let others = (0..LIGHT.len() * DASHES.len()).map(Pen::nth);
             pens.push(other_dashes.chain(others).find(|pen| !pens.contains(pen)).unwrap_or(wanted));
@@ -171,24 +164,17 @@ mod tests {
 
     #[test]
     fn a_name_has_its_pen_in_every_plot() {
-        let plot = |names: &[&str]| Plot {
-            curves: names.iter().map(|name| crate::Curve::new(*name, [])).collect(),
-            ..Plot { title: String::new(), x: axis(), y: axis(), style: crate::Style::Lines, curves: vec![] }
-        };
-        fn axis() -> crate::Axis {
-            crate::Axis::new("x", "")
-        }
-        let plots = [
-            plot(&["mine", "red", "fq_codel"]),
-            plot(&["red"]),
-            plot(&["red: flow a", "red: flow b", "fq_codel: flow a", "mine: flow a"]),
-            plot(&["fifo", "fifo, the paper"]),
+        let plots: [&[&str]; 4] = [
+            &["mine", "red", "fq_codel"],
+            &["red"],
+            &["red: flow a", "red: flow b", "fq_codel: flow a", "mine: flow a"],
+            &["fifo", "fifo, the paper"],
         ];
-        let pens = Pens::of(plots.iter());
-        let of: Vec<Vec<Pen>> = plots.iter().map(|plot| pens.of_plot(plot)).collect();
+        let pens = Pens::named(plots.iter().copied().flatten().copied());
+        let of = plots.map(|names| pens.of_curves(names));
         // Red is the third of the disciplines in every report.
         assert_eq!((of[0][1].colour, of[1][0].colour, of[2][0].colour, of[2][1].colour), (2, 2, 2, 2));
-        assert_eq!(Pens::of(plots[1..2].iter()).pen("red").colour, 2);
+        assert_eq!(Pens::named(["red"].into_iter()).pen("red").colour, 2);
         assert_eq!(of[0][0].colour, of[2][3].colour, "the same name, the same colour");
         assert_eq!(of[1][0].dash, 0, "alone");
         assert!(of[2][0].dash != of[2][1].dash && of[3][0].dash != of[3][1].dash && of[3][0].colour == of[3][1].colour);

@@ -102,7 +102,7 @@ pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)]) -> Option<Drawing> {
 impl Plot {
     /// Formats the plot as SVG on white, 900 by 480; higher where its legend needs it.
     pub fn svg(&self) -> String {
-        self.drawing(&Pens::of(std::iter::once(self)).of_plot(self)).svg()
+        self.drawing(&self.pens(&Pens::named(self.names()))).svg()
     }
 
     /// Draws it, each curve with its pen.
@@ -112,6 +112,15 @@ impl Plot {
         let x = Ruler::new(&self.x, points().map(|point| point.0), self.style == Style::Cdf);
         let y = Ruler::new(&self.y, points().map(|point| point.1), true);
         self.drawn(&x, &y, self.longest_name(), pens)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.curves.iter().map(|curve| curve.name.as_str())
+    }
+
+    /// The pens of its curves, of those of a report.
+    pub(crate) fn pens(&self, pens: &Pens) -> Vec<Pen> {
+        pens.of_curves(&self.names().collect::<Vec<_>>())
     }
 
     fn placed(&self) -> Vec<Vec<(f64, f64)>> {

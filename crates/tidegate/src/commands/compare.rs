@@ -14,7 +14,8 @@ use tidegate_report::simulation::{Quantity, compared};
 use tidegate_report::text::wrapped;
 use tidegate_report::{Fold, Report, Section};
 
-use super::replay::{next_part, quantities};
+use super::replay::next_part;
+use super::replay::page::quantities;
 use super::simulate::{Item, tables};
 use crate::Failure;
 use crate::output::{Files, width};

@@ -2,7 +2,7 @@
 
 pub(super) mod configurations;
 mod output;
-mod page;
+pub(super) mod page;
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -19,8 +19,6 @@ use tidegate_replay::recording::{Reader, part_path};
 use tidegate_replay::session::{self, Again, Hooks, Part};
 use tidegate_replay::source::{Choice, Direction, Kind, Notice, Source, SourceError, sniff};
 use tidegate_units::Rate;
-
-pub(super) use page::quantities;
 
 use crate::Failure;
 use crate::output::{Files, spare};

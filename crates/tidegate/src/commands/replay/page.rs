@@ -70,7 +70,7 @@ fn comparison(outcomes: &[&Outcome]) -> Comparison {
 }
 
 /// Builds the report. `sources` are the texts of the configurations.
-pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<Source>) -> Report {
+pub(super) fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<Source>) -> Report {
     let mut table = Table::new(
         "Classes of each configuration",
         [

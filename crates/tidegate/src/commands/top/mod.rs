@@ -19,7 +19,7 @@ use tidegate_units::Span;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
-use programs::Programs;
+use programs::{Names, Programs};
 
 /// Watch classes and flows of a running tidegate, with their programs
 ///
@@ -58,9 +58,6 @@ enum Update {
     Observation(Box<(Observation, Names)>),
     Lost(String),
 }
-
-/// The program and its process of each flow, by flow key.
-pub(crate) type Names = std::collections::HashMap<String, (String, u32)>;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {

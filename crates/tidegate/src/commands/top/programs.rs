@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use tidegate_config::decode::is_bidi_control;
 use tidegate_control::calls::Flow;
 
+/// The program and its process of each flow, by flow key.
+pub type Names = HashMap<String, (String, u32)>;
+
 /// The shortest interval between scans of all processes.
 const SCAN: Duration = Duration::from_secs(2);
 

@@ -6,8 +6,7 @@ use tidegate_control::calls::{ClassObservation, DirectionObservation, Flow, Flow
 use tidegate_report::Table;
 use tidegate_units::{Rate, Span};
 
-use super::Names;
-use super::programs::Programs;
+use super::programs::{Names, Programs};
 use crate::Failure;
 use crate::output::width;
 

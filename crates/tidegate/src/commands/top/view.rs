@@ -17,9 +17,9 @@ use tidegate_units::Rate;
 use super::columns::{CLASSES, Column, FLOWS, columns, fit, head};
 use super::history::History;
 use super::hosts::{self, Host};
-use super::programs::Programs;
+use super::programs::{Names, Programs};
 use super::show::{self, clock, maybe, promise, rate, scaled, wait};
-use super::{Names, Update, newest};
+use super::{Update, newest};
 use crate::Failure;
 
 /// The longest time until a key or an update is handled.
