@@ -83,8 +83,8 @@ fn what_cannot_be_is_refused_with_its_place() {
     let without_red =
         AGENCIES.split(", queue").next().expect("text").to_owned() + " }, { name = \"b data\", rate = \"3mbit\" }]";
     for (old, new, line, problem) in [
-        ("share = \"40%\"", "share = \"50%\"", "30%", "class `a` has 2mbit left, and this class wants 3mbit"),
-        ("rate = \"3mbit\"", "rate = \"4mbit\"", "4mbit", "the link has 3mbit left, and this class wants 4mbit"),
+        ("share = \"40%\"", "share = \"50%\"", "30%", "class `a` has 2mbit left, and this class requires 3mbit"),
+        ("rate = \"3mbit\"", "rate = \"4mbit\"", "4mbit", "the link has 3mbit left, and this class requires 4mbit"),
         ("parent = \"a\", share = \"40%\"", "parent = \"aa\", share = \"40%\"", "aa", "no class is called `aa`"),
         ("name = \"a data\"", "name = \"a\"", "name", "two classes are called `a`"),
         ("default = \"b data\"", "default = \"a\"", "default", "no class with a queue is called `a`"),
@@ -120,8 +120,8 @@ fn all_errors_of_a_tree_are_reported_at_once() {
     for problem in [
         "no class with a queue is called `nobody`",
         "priorities are 0",
-        "class `a` has 7mbit left, and this class wants 8mbit",
-        "the link has 3mbit left, and this class wants 4mbit",
+        "class `a` has 7mbit left, and this class requires 8mbit",
+        "the link has 3mbit left, and this class requires 4mbit",
         "in a circle",
     ] {
         assert!(error.contains(problem), "{problem}:\n{error}");

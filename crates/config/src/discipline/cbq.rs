@@ -387,7 +387,7 @@ impl CbqQueue {
                     Some(name) if *parent != self.root() => format!("class `{}`", name.value),
                     _ => "the link".to_owned(),
                 };
-                let message = format!("{above} has {free} left, and this class wants {asked}");
+                let message = format!("{above} has {free} left, and this class requires {asked}");
                 return (rate(class), message, Some("give it less, or its brothers, or its parent more".into()));
             }
             (Some(class), TreeError::Param(error)) => match error.field {

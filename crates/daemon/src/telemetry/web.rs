@@ -9,10 +9,10 @@
 //!
 //! It listens on loopback unless `anywhere` is specified, and everybody who can connect may read: on a machine with several
 //! users, all of them. A page of another site cannot read it: requests must name an address or `localhost` as their host
-//! (which refuses DNS rebinding), and nothing is shared across origins. A request whose meaning or length is ambiguous is refused (RFC 9112, 3.2 and 6.3). At most
-//! [`CONNECTIONS`] connections are open; where another one comes, the oldest is closed, so that connections that are not
-//! read do not exclude others. A request must be there within 5 s, and no connection lives for longer than a minute and
-//! a half.
+//! (which refuses DNS rebinding), and nothing is shared across origins. A request whose meaning or length is ambiguous is
+//! refused (RFC 9112, 3.2 and 6.3). At most [`CONNECTIONS`] connections are open; where another one comes, the oldest is
+//! closed, so that connections that are not read do not exclude others. A request must be there within 5 s, and no
+//! connection lasts longer than a minute and a half.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -22,7 +22,7 @@ crate::record! {
         pub flows: Spanned<u32> = 16,
         /// What their queues may hold together. Default 4 MB: one second of 32 Mbit/s.
         pub buffer: Spanned<Bytes> = "4MB",
-        /// How long one lives without being refreshed. Default 90 s, three times RSVP's refresh period.
+        /// How long one lasts without being refreshed. Default 90 s, three times RSVP's refresh period.
         pub lifetime: Spanned<Span> = "90s",
         /// What is queued behind the discipline beyond its `lead`, for delay bounds. Default nothing: set it where a
         /// modem or a driver queues more.
