@@ -1,4 +1,4 @@
-//! The columns of flows and classes, and which of them fit.
+//! The columns of flows, classes and hosts, and which of them fit.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::{Cell, Row};
@@ -62,6 +62,23 @@ pub const CLASSES: [Column; 15] = [
     right("marks", 6, 11),
     right("promise", 8, 1),
 ];
+
+/// The columns of hosts, whose addresses have `address` characters at most.
+pub const fn of_hosts(address: usize) -> [Column; 11] {
+    [
+        left("host", address, 0),
+        left("name", 12, 2),
+        right("up", 6, 0),
+        right("down", 6, 0),
+        right("flows", 5, 0),
+        right("queue", 6, 4),
+        right("p99", 7, 0),
+        right("drops", 6, 1),
+        right("sent", 6, 6),
+        left("class", 10, 5),
+        left("limited by", 10, 3),
+    ]
+}
 
 /// The columns that fit into `width`, each with its width; the first wide one takes the rest.
 pub fn columns(width: u16, all: &[Column]) -> Vec<(usize, usize)> {

@@ -9,10 +9,11 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Cell, Row, TableState};
-use tidegate_control::calls::{FlowObservation, Observation};
+use tidegate_control::calls::{FlowObservation, FlowSort, Observation};
 use tidegate_report::Table;
 use tidegate_units::{Rate, Span};
 
+use super::columns::{columns, head, of_hosts};
 use super::show::{rate, scaled, wait};
 use crate::Failure;
 use crate::output::width;
@@ -118,13 +119,10 @@ impl Host {
     }
 }
 
-/// The columns of either table; `>` is right-aligned.
-const HEADS: [&str; 11] =
-    ["host", "name", ">up", ">down", ">flows", ">queue", ">p99", ">drops", ">sent", "class", "limited by"];
-
 /// The table for a pipe or a log.
 pub fn table(out: &mut impl Write, hosts: &[Host]) -> Result<(), Failure> {
-    let mut table = Table::new("", HEADS)
+    let heads = of_hosts(ADDRESS).map(|column| format!("{}{}", if column.left { "" } else { ">" }, column.name));
+    let mut table = Table::new("", heads.iter().map(String::as_str))
         .optional(["limited by", "sent", "class", "queue", "name"])
         .shorten("host", 15)
         .shorten("name", 8)
@@ -136,39 +134,28 @@ pub fn table(out: &mut impl Write, hosts: &[Host]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The widths of the columns on the screen, in the order of [`HEADS`]; the least important is left out first.
-const WIDTHS: [u16; 11] = [15, 12, 6, 6, 5, 6, 7, 6, 6, 10, 10];
-const LEFT_OUT: [usize; 6] = [8, 9, 5, 10, 1, 7];
+/// The width of an IPv4 address.
+const ADDRESS: usize = 15;
 
 /// The table on the screen, with the host `selected` marked.
 pub fn paint(frame: &mut Frame<'_>, area: Rect, hosts: &[Host], selected: Option<&String>, state: &mut TableState) {
-    let mut shown: Vec<usize> = (0..HEADS.len()).collect();
     // IPv6 addresses are longer.
-    let longest = hosts.iter().map(|host| host.address.len()).max().unwrap_or(0).clamp(15, 39) as u16;
-    let wide = |n: usize| if n == 0 { longest } else { WIDTHS[n] };
-    for out in LEFT_OUT {
-        if shown.iter().map(|n| wide(*n) + 1).sum::<u16>() <= area.width + 1 {
-            break;
-        }
-        shown.retain(|n| *n != out);
-    }
-    let cell = |n: usize, text: &str| {
-        let width = usize::from(wide(n));
-        let text = tidegate_report::text::middle(text, width);
-        Cell::from(if HEADS[n].starts_with('>') { format!("{text:>width$}") } else { text })
-    };
+    let longest = hosts.iter().map(|host| host.address.len()).max().unwrap_or(0).clamp(ADDRESS, 39);
+    let all = of_hosts(longest);
+    let shown = columns(area.width, &all);
     let rows = hosts.iter().map(|host| {
         let cells = host.cells();
-        Row::new(shown.iter().map(|&n| cell(n, &cells[n])).collect::<Vec<_>>())
+        let cells = shown.iter().map(|&(n, width)| {
+            let text = tidegate_report::text::middle(&cells[n], width);
+            Cell::from(if all[n].left { text } else { format!("{text:>width$}") })
+        });
+        Row::new(cells.collect::<Vec<_>>())
     });
-    let heads = shown.iter().map(|&n| cell(n, HEADS[n].trim_start_matches('>')));
-    let head =
-        Row::new(heads.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
-    let widths = shown.iter().map(|&n| Constraint::Length(wide(n)));
+    let widths = shown.iter().map(|&(_, width)| Constraint::Length(width as u16));
     state.select(selected.and_then(|address| hosts.iter().position(|host| host.address == *address)));
     let table = ratatui::widgets::Table::new(rows, widths)
         .column_spacing(1)
-        .header(head)
+        .header(head(&shown, &all, FlowSort::Rate))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     frame.render_stateful_widget(table, area, state);
 }
