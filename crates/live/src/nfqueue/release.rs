@@ -81,6 +81,14 @@ fn attribute(to: &mut [u8], kind: u16, numbers: &[u32]) {
     }
 }
 
+fn send(socket: BorrowedFd<'_>, operation: &str, messages: &[u8]) -> Result<()> {
+    send_bytes(socket, messages).map_err(|source| Error::System { operation: operation.into(), source })
+}
+
+fn send_close(socket: BorrowedFd<'_>, queues: [u16; 2], received: u32) -> Result<()> {
+    send(socket, "end the queue", &close(queues, received))
+}
+
 /// A second handle of the socket of a data path, for a thread that must release packets when the one that reads does not.
 /// While it lives the kernel considers the queues served.
 #[derive(Debug)]
@@ -95,7 +103,7 @@ impl Releaser {
     /// # Errors
     /// When the system call fails.
     pub(crate) fn accept_all(&self, received: u32) -> Result<()> {
-        self.send("let all packets go", &accept_all(self.queues, received))
+        send(self.fd.as_fd(), "let all packets go", &accept_all(self.queues, received))
     }
 
     /// Ends queueing for good, see [`close`].
@@ -103,11 +111,7 @@ impl Releaser {
     /// # Errors
     /// When the system call fails.
     pub(crate) fn close(&self, received: u32) -> Result<()> {
-        self.send("end the queue", &close(self.queues, received))
-    }
-
-    fn send(&self, operation: &str, messages: &[u8]) -> Result<()> {
-        send_bytes(self.fd.as_fd(), messages).map_err(|source| Error::System { operation: operation.into(), source })
+        send_close(self.fd.as_fd(), self.queues, received)
     }
 }
 
@@ -130,8 +134,7 @@ impl super::QueueSocket {
     /// it takes no verdicts.
     pub(crate) fn close(&mut self, queues: [u16; 2], received: u32) -> Result<()> {
         self.closed = true;
-        let system = |source| Error::System { operation: "end the queue".into(), source };
-        send_bytes(self.fd.as_fd(), &close(queues, received)).map_err(system)
+        send_close(self.fd.as_fd(), queues, received)
     }
 }
 

@@ -415,8 +415,7 @@ impl Shaping {
 
     /// Ends queueing in the place of the data path.
     fn close(&self) -> Result<(), StartError> {
-        let received = self.state.page.received();
-        Ok(lock(&self.state.releaser).as_ref().map_or(Ok(()), |releaser| releaser.close(received))?)
+        Ok(self.state.close()?)
     }
 
     /// Waits for a reply of the data path, on a machine that may be busy, unless the data path is abandoned.

@@ -61,6 +61,14 @@ impl WorkerState {
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
     }
+    /// Accepts what the kernel has queued; nothing once the queue is not read any more.
+    pub fn accept_all(&self) -> Result<(), netlink::Error> {
+        lock(&self.releaser).as_ref().map_or(Ok(()), |releaser| releaser.accept_all(self.page.received()))
+    }
+    /// Ends queueing; nothing once the queue is not read any more.
+    pub fn close(&self) -> Result<(), netlink::Error> {
+        lock(&self.releaser).as_ref().map_or(Ok(()), |releaser| releaser.close(self.page.received()))
+    }
 }
 
 /// A handle of a running [`Shaping`](super::Shaping) for the watchdog's thread.
@@ -97,8 +105,7 @@ impl WatchdogHandle {
             self.state.page.take(Reason::Asked);
             return Ok(());
         }
-        let received = self.state.page.received();
-        lock(&self.state.releaser).as_ref().map_or(Ok(()), |releaser| releaser.close(received))
+        self.state.close()
     }
 }
 

@@ -314,9 +314,7 @@ impl QueuePath {
             if timing::now().since(asked) > ANSWER {
                 // It has ended or has stopped itself, and may have left packets in the queue.
                 page.take_held();
-                if let Some(releaser) = &*lock(&self.parts.state.releaser) {
-                    releaser.accept_all(self.parts.state.page.received())?;
-                }
+                self.parts.state.accept_all()?;
                 page.give_back();
                 break;
             }
@@ -352,9 +350,7 @@ impl QueuePath {
                 state.note(format!("took over {count} packets that waited"));
             }
             Err(error) => {
-                if let Some(releaser) = &*lock(&state.releaser) {
-                    releaser.accept_all(self.parts.state.page.received())?;
-                }
+                state.accept_all()?;
                 state.note(format!("packets that waited have passed: {error}"));
             }
         }
@@ -399,9 +395,7 @@ impl QueuePath {
     fn accept_all(self) -> Result<WorkerCounts, Error> {
         let Self { mut parts, mut ring, .. } = self;
         // One that exists: the process may have no descriptor left.
-        if let Some(releaser) = &*lock(&parts.state.releaser) {
-            releaser.accept_all(parts.state.page.received())?;
-        }
+        parts.state.accept_all()?;
         let (waiter, mut verdicts) = (Waiter::new(Span::ZERO), Verdicts::new());
         let mut counts = WorkerCounts::default();
         loop {
