@@ -74,6 +74,10 @@ impl From<f64> for Estimate {
 }
 
 impl Estimate {
+    /// The mean of `values`, which are kept if there are several.
+    pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
+        Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() } }
+    }
     fn low(&self) -> f64 {
         self.mean - self.half.unwrap_or(0.0)
     }
@@ -105,7 +109,7 @@ impl Measure {
     pub fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
         Self { name: name.into(), unit: unit.into(), better }
     }
-    /// A share, which is shown in percent.
+    /// The text of a value, with the unit.
     fn value(&self, value: f64) -> String {
         human(value, &self.unit)
     }
@@ -116,14 +120,9 @@ const SMALL: f64 = 0.02;
 
 impl Group {
     /// The rows that have a value of this measure, the best first.
-    fn ranked(&self, at: usize) -> Vec<(&str, &Estimate)> {
-        let value = |row: &'_ Row| row.cells.get(at).and_then(Option::as_ref).is_some();
-        let mut rows: Vec<(&str, &Estimate)> = self
-            .rows
-            .iter()
-            .filter(|row| value(row))
-            .filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)))
-            .collect();
+    fn ranked<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
+        let measured = |row: &'a Row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?));
+        let mut rows: Vec<(&str, &Estimate)> = self.rows.iter().filter_map(measured).collect();
         if self.measures[at].better == Better::More {
             rows.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
         } else {

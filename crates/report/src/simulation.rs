@@ -231,13 +231,8 @@ impl Quantity {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(&self.subject)
     }
-    fn estimate(&self, scale: f64) -> Estimate {
-        let values: Vec<f64> = self.values.iter().flatten().map(|value| value * scale).collect();
-        Estimate {
-            mean: self.mean * scale,
-            half: self.half_width_95.map(|half| half * scale),
-            values: if values.len() > 1 { values } else { Vec::new() },
-        }
+    fn estimate(&self) -> Estimate {
+        Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect())
     }
 }
 
@@ -247,8 +242,7 @@ fn loss(sent: &Quantity, dropped: &Quantity) -> Option<Estimate> {
     let both = pairs.filter_map(|(sent, dropped)| Some((sent.filter(|sent| *sent > 0.0)?, (*dropped)?)));
     let values: Vec<f64> = both.map(|(sent, dropped)| dropped / sent * 100.0).collect();
     let summary = summarise(&values)?;
-    let values = if values.len() > 1 { values } else { Vec::new() };
-    Some(Estimate { mean: summary.mean, half: summary.half_width, values })
+    Some(Estimate::of_runs(summary.mean, summary.half_width, values))
 }
 
 /// What users ask of each subject of `quantities`, variants beside each other: rate, delay, fairness, loss. Of links those
@@ -288,7 +282,7 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
                         let pair = find(subject, variant, "sent").zip(find(subject, variant, "dropped"));
                         Some((pair.and_then(|(sent, dropped)| loss(sent, dropped))?, "%".to_owned()))
                     }
-                    _ => find(subject, variant, measure).map(|found| (found.estimate(1.0), found.unit.to_owned())),
+                    _ => find(subject, variant, measure).map(|found| (found.estimate(), found.unit.to_owned())),
                 };
                 variants.iter().map(cell).collect()
             };
