@@ -80,7 +80,6 @@ pub fn tables(items: &[Item]) -> String {
             dotted(&third)
         );
         let mut bursts: Vec<u64> = cells().filter(|cell| cell.table == goodput).map(|cell| cell.cbs_kb).collect();
-        bursts.dedup();
         bursts.sort_unstable();
         bursts.dedup();
         for cbs in bursts {
