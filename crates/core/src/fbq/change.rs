@@ -113,7 +113,7 @@ impl<P: Packet> Fbc<P> {
             let index = flow.profile_index as usize;
             let before = old.get(index).copied().unwrap_or_default();
             let after = self.profiles.get(index).copied().unwrap_or_default();
-            if before != after && flow.profile == before {
+            if before != after && flow.profile() == before {
                 self.set_profile(now, at, after);
             }
         }

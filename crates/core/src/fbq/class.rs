@@ -5,7 +5,7 @@ use core::ops::Bound;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
-use super::flow::{Flow, Flows};
+use super::flow::{Flow, Flows, Special};
 use super::hosts::{FairBy, Hosts};
 use super::shares::{Ratio, Shares, WEIGHT_MAX, WEIGHT_ONE, WHOLE};
 use super::wheel::Wheel;
@@ -317,7 +317,10 @@ impl Class {
         let alone = self.host(flow).map_or(self.backlog.is_empty(), |host| host.queued == 0);
         let credit = if alone { self.params.flow_burst.min(self.bucket.level(now).bytes_floor()) } else { Bytes::ZERO };
         flow.start = virtual_now.saturating_sub(Self::virtual_length(credit, flow.weight));
-        flow.guarantee = TokenBucket::full(flow.stake().minimum, self.params.flow_burst, now);
+        let minimum = flow.minimum();
+        if let Some(special) = flow.special.as_deref_mut() {
+            special.guarantee = TokenBucket::full(minimum, self.params.flow_burst, now);
+        }
     }
 
     /// Called when a flow without a queue gets its first packet at `now`: its saved tokens are bounded by TB(f) (5.2).
@@ -336,9 +339,12 @@ impl Class {
         let tag = flow.start + length;
         let (share_at, host) = (flow.share_at, flow.host);
         let covered = flow
-            .granted
-            .then(|| flow.guarantee.time_of(Instant::ZERO, flow.head_size.min(flow.guarantee.depth())))
-            .flatten()
+            .special
+            .as_deref()
+            .filter(|_| flow.granted)
+            .and_then(|Special { guarantee, .. }| {
+                guarantee.time_of(Instant::ZERO, flow.head_size.min(guarantee.depth()))
+            })
             .map(|time| time.max(flow.head_arrived));
         match &mut self.hosts {
             Some(hosts) => {
@@ -355,7 +361,7 @@ impl Class {
         }
         match covered {
             Some(time) => {
-                let position = flows[at].guarantee_at;
+                let position = flows[at].guarantee_at();
                 self.guarantee.set(position, time, at, &mut flows.place_guarantee());
             }
             None => self.unguarantee(flows, at),
@@ -381,7 +387,7 @@ impl Class {
     fn unguarantee(&mut self, flows: &mut Flows, at: u32) {
         // Most classes have none: the position is not in the part of the record that every packet reads.
         if !self.guarantee.is_empty() {
-            let position = flows[at].guarantee_at;
+            let position = flows[at].guarantee_at();
             self.guarantee.remove(position, &mut flows.place_guarantee());
         }
     }
@@ -477,9 +483,10 @@ impl Class {
                 flow.start = flow.start.min(inside) + length;
             }
         }
-        if flow.granted {
-            flow.guarantee.forgive(then);
-            flow.guarantee.charge(then, flow.head_size);
+        let (granted, size) = (flow.granted, flow.head_size);
+        if let Some(special) = flow.special.as_deref_mut().filter(|_| granted) {
+            special.guarantee.forgive(then);
+            special.guarantee.charge(then, size);
         }
     }
 
@@ -544,10 +551,17 @@ impl Class {
         self.host(flow).is_some_and(|host| host.queued > 0 && host.bytes + size > self.host_part(false))
     }
 
-    /// Changes the minimum or preference of a flow by `change`, which is called while the flow is not in the shares.
-    /// Its saved tokens are kept.
-    pub fn change(&mut self, flows: &mut Flows, at: u32, now: Instant, change: impl FnOnce(&mut Flow, &Shares)) {
+    /// Changes the minimum or preference of a flow by `change`, which is called while the flow is not in the shares, and
+    /// returns whether its minimum is granted, which is also passed. Its saved tokens are kept.
+    pub fn change(
+        &mut self,
+        flows: &mut Flows,
+        at: u32,
+        now: Instant,
+        change: impl FnOnce(&mut Special, bool, &Shares) -> bool,
+    ) {
         self.settle(now);
+        flows.special(at, self.params.flow_burst, now);
         let flow = &mut flows[at];
         let before = flow.weight;
         self.shares.leave(flow.stake());
@@ -555,19 +569,20 @@ impl Class {
         if queues {
             self.queues_no_more(flow);
         }
-        let flow = &mut flows[at];
-        change(flow, &self.shares);
+        let granted = flow.granted;
+        if let Some(special) = flow.special.as_deref_mut() {
+            let granted = change(special, granted, &self.shares);
+            special.part = self.part_of(special.preferred);
+            let minimum = if granted { special.profile.minimum } else { Rate::ZERO };
+            special.guarantee.set_rate(now, minimum);
+            self.list_preferred(at, special.part > 0);
+            flow.granted = granted;
+        }
         if queues {
             self.queues(flow);
         }
-        flow.part = self.part_of(flow.preferred);
         flow.weight = self.shares.join(flow.stake());
         self.host_weighed(&flows[at], before);
-        let flow = &mut flows[at];
-        let minimum = flow.stake().minimum;
-        flow.guarantee.set_rate(now, minimum);
-        let preferred = flow.part > 0;
-        self.list_preferred(at, preferred);
         self.reweighed(flows, at, now, before);
         self.shares_changed();
     }
@@ -575,8 +590,8 @@ impl Class {
     /// To be called when `incr` may have changed: recomputes the parts of the preferred flows. Cost: linear in these.
     pub fn step_changed(&mut self, flows: &mut Flows, now: Instant) {
         for at in self.preferred.clone() {
-            if flows[at].part != self.part_of(flows[at].preferred) {
-                self.change(flows, at, now, |_, _| {});
+            if flows[at].special.as_deref().is_some_and(|special| special.part != self.part_of(special.preferred)) {
+                self.change(flows, at, now, |_, granted, _| granted);
             }
         }
     }
@@ -611,7 +626,7 @@ impl Class {
             } else {
                 virtual_now.saturating_add(scale(flow.start - virtual_now))
             };
-            if let Some(displace) = flow.profile.displace
+            if let Some(displace) = flow.displace()
                 && self.thresholds.remove(&(Ratio::new(displace.below, before), at))
             {
                 self.thresholds.insert((Ratio::new(displace.below, after), at));

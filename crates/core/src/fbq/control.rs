@@ -114,21 +114,26 @@ impl<P: Packet> Fbc<P> {
         class.settle(now);
         let flow = &mut self.flows[at];
         flow.class = q;
-        flow.part = class.part_of(flow.preferred);
-        flow.granted = !flow.profile.minimum.is_zero() && flow.profile.minimum <= class.shares.unpromised();
-        if !flow.granted && !flow.profile.minimum.is_zero() {
-            flow.waiting_since = line;
-            class.waiting.insert(line, at);
+        flow.granted = false;
+        if let Some(special) = flow.special.as_deref_mut() {
+            let minimum = special.profile.minimum;
+            special.part = class.part_of(special.preferred);
+            if special.part > 0 {
+                class.list_preferred(at, true);
+            }
+            let granted = !minimum.is_zero() && minimum <= class.shares.unpromised();
+            if !granted && !minimum.is_zero() {
+                special.waiting_since = line;
+                class.waiting.insert(line, at);
+            }
+            flow.granted = granted;
         }
         flow.weight = class.shares.join(flow.stake());
-        if flow.part > 0 {
-            class.list_preferred(at, true);
-        }
         class.join_host(flow, now);
         class.admit(&mut self.flows, at, now);
         class.shares_changed();
         let flow = &self.flows[at];
-        if let Some(displace) = flow.profile.displace
+        if let Some(displace) = flow.displace()
             && !flow.is_displaced()
         {
             class.thresholds.insert((Ratio::new(displace.below, flow.weight), at));
@@ -154,10 +159,12 @@ impl<P: Packet> Fbc<P> {
             class.queues_no_more(flow);
         }
         class.shares.leave(flow.stake());
-        class.list_preferred(at, false);
+        if let Some(special) = flow.special.as_deref() {
+            class.list_preferred(at, false);
+            class.waiting.remove(&special.waiting_since);
+        }
         class.shares_changed();
-        class.waiting.remove(&flow.waiting_since);
-        if let Some(displace) = flow.profile.displace {
+        if let Some(displace) = flow.displace() {
             class.thresholds.remove(&(Ratio::new(displace.below, flow.weight), at));
         }
         class.leave_host(&mut self.flows[at]);
@@ -179,7 +186,9 @@ impl<P: Packet> Fbc<P> {
             return;
         }
         self.part(now, at);
-        self.flows[at].moved = now;
+        if let Some(special) = self.flows[at].special.as_deref_mut() {
+            special.moved = now;
+        }
         self.join(now, at, to);
         out.event(Event::Moved { flow: self.flows[at].key, from: ClassId(from), to: ClassId(to) });
     }
@@ -203,7 +212,7 @@ impl<P: Packet> Fbc<P> {
         let q = self.flows[at].class;
         // Leaving and joining again is exact: the queue is not touched, and the tokens start empty.
         self.part(now, at);
-        self.flows[at].profile = profile;
+        self.flows.set_profile(at, profile, now);
         self.join(now, at, q);
     }
 
@@ -251,12 +260,12 @@ impl<P: Packet> Fbc<P> {
     fn grant(&mut self, now: Instant, q: u32) {
         let class = &mut self.classes[q as usize];
         let Some((&line, &at)) = class.waiting.first_key_value() else { return };
-        if self.flows[at].profile.minimum > class.shares.unpromised() {
+        if self.flows[at].profile().minimum > class.shares.unpromised() {
             class.unsettled = false;
             return;
         }
         class.waiting.remove(&line);
-        class.change(&mut self.flows, at, now, |flow, _| flow.granted = true);
+        class.change(&mut self.flows, at, now, |_, _, _| true);
         self.choose(q, now);
     }
 
@@ -272,7 +281,7 @@ impl<P: Packet> Fbc<P> {
         for _ in 0..MOVES_A_CALL {
             let class = &self.classes[q as usize];
             let mover = class.thresholds.iter().rev().take(MOVES_A_CALL).find_map(|&(ratio, at)| {
-                let wanted = self.flows[at].profile.displace?;
+                let wanted = self.flows[at].displace()?;
                 (class.shares.common_below(ratio)
                     && self.flows[at].stake().minimum < wanted.below
                     && wanted.to != q
@@ -299,9 +308,10 @@ impl<P: Packet> Fbc<P> {
             return;
         };
         let flow = &self.flows[at];
-        let below = flow.profile.displace.map_or(Rate::ZERO, |displace| displace.below);
+        let below = flow.displace().map_or(Rate::ZERO, |displace| displace.below);
         let least = Rate::from_bps(below.as_bps().saturating_mul(RETURN_EIGHTHS) / 8);
-        if now.since(flow.moved) >= AWAY_AT_LEAST && self.has_room(q, at, least) {
+        let moved = flow.special.as_deref().map_or(Instant::ZERO, |special| special.moved);
+        if now.since(moved) >= AWAY_AT_LEAST && self.has_room(q, at, least) {
             self.classes[q as usize].away.pop_front();
             self.transfer(now, at, q, out);
         }
@@ -318,18 +328,22 @@ impl<P: Packet> Fbc<P> {
         let line = self.line;
         self.line += 1;
         let class = &mut self.classes[q as usize];
-        class.waiting.remove(&self.flows[at].waiting_since);
-        class.change(&mut self.flows, at, now, |flow, shares| {
-            flow.profile.minimum = minimum;
-            flow.granted = !minimum.is_zero() && minimum <= shares.unpromised();
+        let (mut promise, mut before) = (Promise::Granted, 0);
+        class.change(&mut self.flows, at, now, |special, _, shares| {
+            before = special.waiting_since;
+            special.profile.minimum = minimum;
+            let granted = !minimum.is_zero() && minimum <= shares.unpromised();
+            if !granted && !minimum.is_zero() {
+                special.waiting_since = line;
+                promise = Promise::Waiting { free: Rate::ZERO };
+            }
+            granted
         });
-        let promise = if self.flows[at].granted || minimum.is_zero() {
-            Promise::Granted
-        } else {
-            self.flows[at].waiting_since = line;
+        class.waiting.remove(&before);
+        if let Promise::Waiting { free } = &mut promise {
             class.waiting.insert(line, at);
-            Promise::Waiting { free: class.shares.unpromised() }
-        };
+            *free = class.shares.unpromised();
+        }
         self.choose(q, now);
         Ok(promise)
     }
@@ -343,7 +357,10 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let q = self.flows[at].class;
-        self.classes[q as usize].change(&mut self.flows, at, now, |flow, _| flow.preferred = steps);
+        self.classes[q as usize].change(&mut self.flows, at, now, |special, granted, _| {
+            special.preferred = steps;
+            granted
+        });
         self.choose(q, now);
         Ok(())
     }
@@ -368,9 +385,9 @@ impl<P: Packet> Fbc<P> {
             let Some(at) = youngest else { break };
             let line = self.line;
             self.line += 1;
-            q.change(flows, at, now, |flow, _| {
-                flow.granted = false;
-                flow.waiting_since = line;
+            q.change(flows, at, now, |special, _, _| {
+                special.waiting_since = line;
+                false
             });
             q.waiting.insert(line, at);
         }
@@ -460,10 +477,10 @@ impl<P: Packet> Fbc<P> {
             home: ClassId(flow.home),
             profile: flow.profile_index,
             rate: self.classes[flow.class as usize].nominal(flow),
-            minimum: flow.profile.minimum,
+            minimum: flow.profile().minimum,
             granted: flow.granted,
-            preferred: flow.preferred,
-            own: flow.own,
+            preferred: flow.preferred(),
+            own: flow.own(),
             head_arrived: (!flow.backlog.is_empty()).then_some(flow.head_arrived),
             backlog: flow.backlog,
             counts: flow.counts,

@@ -303,7 +303,7 @@ impl<P: Packet> Fbc<P> {
             }
             if self.flows[at].profile_index != profile {
                 let wanted = self.profile(profile);
-                let wanted = self.flows[at].own.map_or(wanted, |own| own.over(wanted, self.classes.len()));
+                let wanted = self.flows[at].own().map_or(wanted, |own| own.over(wanted, self.classes.len()));
                 self.flows[at].profile_index = profile;
                 self.set_profile(now, at, wanted);
             }

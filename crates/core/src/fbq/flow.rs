@@ -1,11 +1,12 @@
 //! The records of flows: an arena, an index by key, and a list of the idle ones, oldest first.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use tidegate_units::{Bytes, Instant, Rate};
 
-use super::profile::{Profile, Terms};
-use super::shares::{Stake, WEIGHT_MAX};
+use super::profile::{Displace, Profile, Terms};
+use super::shares::{Stake, WEIGHT_MAX, WEIGHT_ONE};
 use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
@@ -29,20 +30,22 @@ pub struct FlowCounts {
     pub borrowed: Account,
 }
 
-/// The state of a flow in its class. What every packet needs is in the first two cache lines.
+/// The state of a flow in its class, of three cache lines: the order of the flows needs the first, a packet that arrives
+/// the second as well, and one that leaves all.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Flow {
     /// The virtual time at which the share bucket of the flow was empty.
     pub start: u128,
-    /// In a bucket of the wheel: the low bits of the tag of the head, and the flows around it.
+    /// In a bucket of the wheel: the low bits of the tag of the head.
     pub tag: u64,
     /// The weight for scheduling: that of the profile plus the effect of preference among the flows present.
     pub weight: u64,
     pub head: u32,
     pub tail: u32,
-    pub share_next: u32,
-    pub share_before: u32,
+    /// The flows around it, in a bucket of the wheel or, without a queue, in the list of idle flows.
+    pub next: u32,
+    pub before: u32,
     /// The position in the order of shares: in the wheel or in a heap.
     pub share_at: u32,
     pub class: u32,
@@ -64,10 +67,19 @@ pub(super) struct Flow {
     pub above: bool,
     /// Whether feedback thresholds apply that its class does not set.
     pub watched: bool,
-    pub counts: FlowCounts,
+    /// Since when it has no queue, while it has none.
+    pub idle_since: Instant,
+    /// `None` as long as the flow has never had more than a weight.
+    pub special: Option<Box<Special>>,
 
-    /// The key of its host where hosts share the class.
-    pub host_key: Option<u64>,
+    pub counts: FlowCounts,
+    /// The key of its host where hosts share the class, otherwise 0.
+    pub host_key: u64,
+}
+
+/// What most flows do not have: a minimum, a preference, a threshold of displacement, terms of their own.
+#[derive(Clone, Debug)]
+pub(super) struct Special {
     pub profile: Profile,
     /// The terms granted to this flow.
     pub own: Option<Terms>,
@@ -80,10 +92,7 @@ pub(super) struct Flow {
     /// The token bucket of the minimum rate, in real time.
     pub guarantee: TokenBucket,
     pub guarantee_at: u32,
-    pub idle_previous: u32,
-    pub idle_next: u32,
-    /// Since when it has no queue, while it has none.
-    pub idle_since: Instant,
+    /// When it last changed its class.
     pub moved: Instant,
 }
 
@@ -91,17 +100,40 @@ impl Flow {
     pub fn stake(&self) -> Stake {
         Stake {
             weight: self.weight,
-            plain: self.profile.weight.clamp(1, WEIGHT_MAX),
-            part: self.part,
+            plain: self.profile().weight.clamp(1, WEIGHT_MAX),
+            part: self.special.as_ref().map_or(0, |special| special.part),
             minimum: self.minimum(),
         }
     }
+    /// The settings of its profile and its terms together.
+    pub fn profile(&self) -> Profile {
+        match &self.special {
+            Some(special) => special.profile,
+            None => Profile { weight: self.weight, ..Profile::default() },
+        }
+    }
     /// The granted minimum; zero for none.
+    #[inline]
     pub fn minimum(&self) -> Rate {
-        if self.granted { self.profile.minimum } else { Rate::ZERO }
+        if self.granted { self.profile().minimum } else { Rate::ZERO }
+    }
+    pub fn displace(&self) -> Option<Displace> {
+        self.special.as_ref()?.profile.displace
     }
     pub fn is_displaced(&self) -> bool {
         self.class != self.home
+    }
+    /// The position in the order of minimums.
+    pub fn guarantee_at(&self) -> u32 {
+        self.special.as_ref().map_or(NOWHERE, |special| special.guarantee_at)
+    }
+    /// The terms granted to this flow.
+    pub fn own(&self) -> Option<Terms> {
+        self.special.as_ref()?.own
+    }
+    /// Steps of preference.
+    pub fn preferred(&self) -> u32 {
+        self.special.as_ref().map_or(0, |special| special.preferred)
     }
 }
 
@@ -110,6 +142,9 @@ impl Flow {
 pub(super) struct Flows {
     records: Vec<Flow>,
     free: Vec<u32>,
+    /// Those of flows that ended, so that a flow that begins allocates none.
+    #[expect(clippy::vec_box, reason = "the boxes are used again")]
+    spare: Vec<Box<Special>>,
     index: KeyIndex,
     oldest: u32,
     newest: u32,
@@ -117,7 +152,14 @@ pub(super) struct Flows {
 
 impl Flows {
     pub fn new() -> Self {
-        Self { records: Vec::new(), free: Vec::new(), index: KeyIndex::with_capacity(64), oldest: NONE, newest: NONE }
+        Self {
+            records: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            index: KeyIndex::with_capacity(64),
+            oldest: NONE,
+            newest: NONE,
+        }
     }
     pub fn len(&self) -> usize {
         self.index.len()
@@ -157,10 +199,47 @@ impl Flows {
     }
     pub fn remove(&mut self, at: u32) {
         self.idle_take(at);
-        self[at].live = false;
-        let key = self[at].key;
+        let flow = &mut self[at];
+        flow.live = false;
+        let (key, special) = (flow.key, flow.special.take());
+        self.spare.extend(special);
         self.index.remove(key, at);
         self.free.push(at);
+    }
+    /// What the flow has beyond a weight, made at `now` if it had nothing; a minimum then has a burst of `burst`.
+    pub fn special(&mut self, at: u32, burst: Bytes, now: Instant) -> &mut Special {
+        let Self { records, spare, .. } = self;
+        let flow = &mut records[at as usize];
+        let weight = flow.weight;
+        flow.special.get_or_insert_with(|| {
+            let new = Special {
+                profile: Profile { weight, ..Profile::default() },
+                own: None,
+                preferred: 0,
+                part: 0,
+                waiting_since: 0,
+                guarantee: TokenBucket::full(Rate::ZERO, burst, now),
+                guarantee_at: NOWHERE,
+                moved: now,
+            };
+            match spare.pop() {
+                Some(mut special) => {
+                    *special = new;
+                    special
+                }
+                None => Box::new(new),
+            }
+        })
+    }
+    /// Sets the settings of a flow that is in no class, and will join one.
+    pub fn set_profile(&mut self, at: u32, profile: Profile, now: Instant) {
+        let flow = &mut self[at];
+        let is_plain = Profile { weight: profile.weight.clamp(1, WEIGHT_MAX), ..Profile::default() } == profile;
+        if is_plain && flow.special.is_none() {
+            flow.weight = profile.weight;
+        } else {
+            self.special(at, Bytes::ZERO, now).profile = profile;
+        }
     }
     /// The flow that has been idle for longest.
     pub fn oldest_idle(&self) -> Option<u32> {
@@ -169,28 +248,28 @@ impl Flows {
     pub fn idle_push(&mut self, at: u32) {
         let last = self.newest;
         let flow = &mut self[at];
-        (flow.idle_previous, flow.idle_next) = (last, NONE);
+        (flow.before, flow.next) = (last, NONE);
         if last == NONE {
             self.oldest = at;
         } else {
-            self[last].idle_next = at;
+            self[last].next = at;
         }
         self.newest = at;
     }
     pub fn idle_take(&mut self, at: u32) {
-        let (previous, next) = (self[at].idle_previous, self[at].idle_next);
+        let (previous, next) = (self[at].before, self[at].next);
         if previous != NONE {
-            self[previous].idle_next = next;
+            self[previous].next = next;
         } else if self.oldest == at {
             self.oldest = next;
         }
         if next != NONE {
-            self[next].idle_previous = previous;
+            self[next].before = previous;
         } else if self.newest == at {
             self.newest = previous;
         }
         let flow = &mut self[at];
-        (flow.idle_previous, flow.idle_next) = (NONE, NONE);
+        (flow.before, flow.next) = (NONE, NONE);
     }
     /// A closure that stores positions of the heap of shares in the records.
     pub fn place_share(&mut self) -> impl FnMut(u32, u32) + '_ {
@@ -198,7 +277,11 @@ impl Flows {
     }
     /// A closure that stores positions of the heap of guarantees in the records.
     pub fn place_guarantee(&mut self) -> impl FnMut(u32, u32) + '_ {
-        |id, at| self.records[id as usize].guarantee_at = at
+        |id, at| {
+            if let Some(special) = &mut self.records[id as usize].special {
+                special.guarantee_at = at;
+            }
+        }
     }
 }
 
@@ -216,15 +299,15 @@ impl core::ops::IndexMut<u32> for Flows {
 }
 
 /// The record of a new flow, not yet in any class.
-pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32, now: Instant) -> Flow {
+pub(super) fn record(key: u64, class: u32, profile_index: u32, now: Instant) -> Flow {
     Flow {
         start: 0,
         tag: 0,
-        weight: profile.weight,
+        weight: WEIGHT_ONE,
         head: NONE,
         tail: NONE,
-        share_next: NONE,
-        share_before: NONE,
+        next: NONE,
+        before: NONE,
         share_at: NOWHERE,
         class,
         head_size: Bytes::ZERO,
@@ -238,18 +321,19 @@ pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32,
         granted: false,
         above: false,
         watched: false,
-        counts: FlowCounts::default(),
-        host_key: None,
-        profile,
-        own: None,
-        preferred: 0,
-        part: 0,
-        waiting_since: 0,
-        guarantee: TokenBucket::empty(Rate::ZERO, Bytes::ZERO, now),
-        guarantee_at: NOWHERE,
-        idle_previous: NONE,
-        idle_next: NONE,
         idle_since: now,
-        moved: now,
+        special: None,
+        counts: FlowCounts::default(),
+        host_key: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_of_three_cache_lines() {
+        assert_eq!(size_of::<Flow>(), 192);
     }
 }

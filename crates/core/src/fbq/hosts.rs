@@ -145,7 +145,7 @@ impl Class {
         let credit = if self.backlog.is_empty() { self.params.flow_burst } else { Bytes::ZERO };
         let Some(hosts) = &mut self.hosts else { return };
         let start = virtual_now.saturating_sub(Self::virtual_length(credit, WEIGHT_ONE));
-        flow.host = hosts.find_or_insert(flow.host_key.unwrap_or(0), start);
+        flow.host = hosts.find_or_insert(flow.host_key, start);
         let host = &mut hosts[flow.host];
         host.flows += 1;
         host.weight += flow.weight;

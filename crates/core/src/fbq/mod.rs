@@ -25,7 +25,8 @@
 //! *Example*: see [`Fbc`].
 //! *Cost*: O(1) in the backlogged flows of the class while they are served in turn, O(log n) for a flow that is out of
 //! turn or whose packet lasts much longer than others, and O(log m) in the m classes per call; flows that are idle or not
-//! eligible cost nothing. A flow is a record of some 400 bytes, of which a packet reads 128.
+//! eligible cost nothing. A flow is a record of 192 bytes, all of which a packet reads,
+//! and of as many again if it has a minimum, a preference or a threshold of displacement.
 //! *Notes*: a packet larger than a bucket leaves when the bucket is full, and leaves it in debt. Housekeeping (idle
 //! flows, waiting minimums, displacement) is bounded per packet.
 //! *Departures from the source, and why*: tokens that a flow does not use go to the others of its class at once

@@ -8,7 +8,7 @@
 //! *Cost*: O(log n) per change, nothing per packet.
 //! *See also*: [`Profile`](super::Profile), the settings that the configuration specifies for all flows of a rule.
 
-use tidegate_units::{Instant, Rate};
+use tidegate_units::{Bytes, Instant, Rate};
 
 use super::control::{NoSuchFlow, Promise};
 use super::fbc::Fbc;
@@ -28,23 +28,24 @@ impl<P: Packet> Fbc<P> {
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let profile = self.profile(self.flows[at].profile_index);
         let wanted = terms.map_or(profile, |terms| terms.over(profile, self.classes.len()));
-        let flow = &mut self.flows[at];
-        flow.own = terms;
-        let class = &mut self.classes[flow.class as usize];
-        if let Some(old) = flow.profile.displace {
+        let class = &mut self.classes[self.flows[at].class as usize];
+        let special = self.flows.special(at, class.params.flow_burst, now);
+        special.own = terms;
+        let old = core::mem::replace(&mut special.profile.displace, wanted.displace);
+        let flow = &self.flows[at];
+        if let Some(old) = old {
             class.thresholds.remove(&(Ratio::new(old.below, flow.weight), at));
         }
-        flow.profile.displace = wanted.displace;
         if let Some(new) = wanted.displace
             && !flow.is_displaced()
         {
             class.thresholds.insert((Ratio::new(new.below, flow.weight), at));
         }
         let steps = terms.map_or(0, |terms| terms.steps);
-        if flow.preferred != steps {
+        if flow.preferred() != steps {
             self.prefer(now, key, steps)?;
         }
-        if self.flows[at].profile.minimum != wanted.minimum {
+        if self.flows[at].profile().minimum != wanted.minimum {
             return self.set_minimum(now, key, wanted.minimum);
         }
         let flow = &self.flows[at];
@@ -85,12 +86,13 @@ impl<P: Packet> Fbc<P> {
         }
         let wanted = self.profile(profile);
         let wanted = terms.map_or(wanted, |terms| terms.over(wanted, self.classes.len()));
-        let at = self.flows.insert(Flow {
-            own: terms,
-            preferred: terms.map_or(0, |terms| terms.steps),
-            host_key: self.params.fair_by.host(key),
-            ..record(key.flow, home, wanted, profile, now)
-        });
+        let host_key = self.params.fair_by.host(key).unwrap_or(0);
+        let at = self.flows.insert(Flow { host_key, ..record(key.flow, home, profile, now) });
+        self.flows.set_profile(at, wanted, now);
+        if let Some(terms) = terms {
+            let special = self.flows.special(at, Bytes::ZERO, now);
+            (special.own, special.preferred) = (Some(terms), terms.steps);
+        }
         self.join(now, at, home);
         out.event(Event::FlowStarted { flow: key.flow, class: ClassId(home) });
         Some(at)

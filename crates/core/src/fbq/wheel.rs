@@ -123,7 +123,7 @@ impl Wheel {
         if before != NONE && (bucket.last, before) > (low, at) {
             let mut steps = 0;
             while before != NONE && (flows[before].tag, before) > (low, at) {
-                before = flows[before].share_before;
+                before = flows[before].before;
                 steps += 1;
                 if steps == STEPS {
                     return false;
@@ -132,17 +132,17 @@ impl Wheel {
         }
         let next = match before {
             NONE => core::mem::replace(&mut self.buckets[index].head, at),
-            before => core::mem::replace(&mut flows[before].share_next, at),
+            before => core::mem::replace(&mut flows[before].next, at),
         };
         match next {
             NONE => (self.buckets[index].tail, self.buckets[index].last) = (at, low),
-            next => flows[next].share_before = at,
+            next => flows[next].before = at,
         }
         if bucket.head == NONE {
             self.mark(index);
         }
         let flow = &mut flows[at];
-        (flow.tag, flow.share_before, flow.share_next) = (low, before, next);
+        (flow.tag, flow.before, flow.next) = (low, before, next);
         flow.share_at = IN_BUCKET | index as u32;
         (self.first, self.last) = (first, last);
         self.len += 1;
@@ -152,12 +152,12 @@ impl Wheel {
     /// Removes the flow `at`, which is in a bucket.
     pub fn remove(&mut self, flows: &mut Flows, at: u32) {
         let flow = &mut flows[at];
-        let (before, next) = (flow.share_before, flow.share_next);
+        let (before, next) = (flow.before, flow.next);
         let index = (flow.share_at & !IN_BUCKET) as usize;
         flow.share_at = u32::MAX;
         match before {
             NONE => self.buckets[index].head = next,
-            before => flows[before].share_next = next,
+            before => flows[before].next = next,
         }
         match next {
             NONE => {
@@ -166,7 +166,7 @@ impl Wheel {
                     self.buckets[index].last = flows[before].tag;
                 }
             }
-            next => flows[next].share_before = before,
+            next => flows[next].before = before,
         }
         self.len -= 1;
         if self.buckets[index].head != NONE {
@@ -237,7 +237,6 @@ impl Wheel {
 mod tests {
     use super::*;
     use crate::fbq::flow::record;
-    use crate::fbq::profile::Profile;
     use crate::random::Stream;
     use alloc::collections::BTreeSet;
     use tidegate_units::Instant;
@@ -247,7 +246,7 @@ mod tests {
         let mut random = Stream::named(seed, "wheel");
         let mut flows = Flows::new();
         (0..flows_most).for_each(|key| {
-            flows.insert(record(key, 0, Profile::default(), 0, Instant::ZERO));
+            flows.insert(record(key, 0, 0, Instant::ZERO));
         });
         let (mut wheel, mut far, mut model) = (Wheel::new(), BTreeSet::new(), BTreeSet::new());
         let mut tags: Vec<Option<u128>> = alloc::vec![None; flows_most as usize];
