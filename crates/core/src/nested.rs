@@ -26,7 +26,8 @@ use tidegate_units::{Bytes, Instant};
 #[derive(Clone, Debug)]
 pub struct Staged<P> {
     packet: P,
-    flow: FlowKey,
+    /// Whether its class has a discipline.
+    nested: bool,
 }
 
 impl<P: Packet> Packet for Staged<P> {
@@ -34,7 +35,7 @@ impl<P: Packet> Packet for Staged<P> {
         self.packet.size()
     }
     fn flow(&self) -> FlowKey {
-        self.flow
+        if self.nested { FlowKey::numbered(u64::MAX - u64::from(self.class().0)) } else { self.packet.flow() }
     }
     fn flow_slot(&self) -> u32 {
         self.packet.flow_slot()
@@ -149,8 +150,7 @@ impl<P: Packet> Nested<P> {
         while !is_staged(self) {
             let Some(Some(packet)) = self.with(q, |queue| queue.dequeue(now, out)) else { break };
             let before = self.fbc.backlog().packets;
-            let flow = FlowKey::numbered(u64::MAX - q as u64);
-            self.fbc.enqueue(now, Staged { packet, flow }, &mut Unwrap(out));
+            self.fbc.enqueue(now, Staged { packet, nested: true }, &mut Unwrap(out));
             if let Some(inner) = &mut self.inner[q] {
                 inner.staged = self.fbc.backlog().packets > before;
             }
@@ -181,8 +181,7 @@ impl<P: Packet> Qdisc<P> for Nested<P> {
             self.with(q, |queue| queue.enqueue(now, packet, out));
             self.refill(now, q, out);
         } else {
-            let flow = packet.flow();
-            self.fbc.enqueue(now, Staged { packet, flow }, &mut Unwrap(out));
+            self.fbc.enqueue(now, Staged { packet, nested: false }, &mut Unwrap(out));
         }
     }
 
