@@ -61,7 +61,8 @@ impl<K: Ord + Copy> Heap<K> {
         }
     }
     /// The key at `position`.
-    pub fn key(&self, position: u32) -> Option<K> {
+    #[cfg(test)]
+    fn key(&self, position: u32) -> Option<K> {
         match self.index(position) {
             Some(index) => self.run.get(index).map(|entry| entry.key),
             None => self.items.get(position as usize).map(|item| item.0),

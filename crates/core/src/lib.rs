@@ -55,6 +55,7 @@ pub mod round;
 pub mod sessions;
 pub mod sfq;
 pub mod srtcm;
+mod tournament;
 pub mod tree;
 pub mod trtcm;
 pub mod tswtcm;
