@@ -4,7 +4,7 @@
 //! the fields that classify it.
 //!
 //! *Cost*: one entry is made and one is freed for each packet, O(1), without allocation once the longest backlog has been
-//! reached.
+//! reached. Neither touches another entry: the order is sorted where it is needed, for a change or a take-over.
 
 use tidegate_core::classify::Fields;
 
@@ -19,22 +19,25 @@ struct Entry<H> {
     fields: Fields,
     /// Whether it is held before the tree.
     held: bool,
-    previous: u32,
+    /// The number of its insertion; of a free entry [`FREE`].
+    inserted: u64,
+    /// Of a free entry: the next free one.
     next: u32,
 }
+
+const FREE: u64 = u64::MAX;
 
 /// See the [module](self).
 pub(crate) struct PacketTable<H> {
     entries: Vec<Entry<H>>,
     free: u32,
-    first: u32,
-    last: u32,
+    insertions: u64,
     len: usize,
 }
 
 impl<H: Copy> PacketTable<H> {
     pub(crate) fn new() -> Self {
-        Self { entries: Vec::new(), free: NIL, first: NIL, last: NIL, len: 0 }
+        Self { entries: Vec::new(), free: NIL, insertions: 0, len: 0 }
     }
     /// Packets in it.
     pub(crate) fn len(&self) -> usize {
@@ -44,7 +47,8 @@ impl<H: Copy> PacketTable<H> {
     pub(crate) fn insert(&mut self, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> u32 {
         let slot = if self.free == NIL { self.entries.len() as u32 } else { self.free };
         packet.slot = slot;
-        let entry = Entry { handle, packet: *packet, fields: *fields, held: false, previous: self.last, next: NIL };
+        let entry =
+            Entry { handle, packet: *packet, fields: *fields, held: false, inserted: self.insertions, next: NIL };
         match self.entries.get_mut(slot as usize) {
             Some(old) => {
                 self.free = old.next;
@@ -52,26 +56,15 @@ impl<H: Copy> PacketTable<H> {
             }
             None => self.entries.push(entry),
         }
-        match self.last {
-            NIL => self.first = slot,
-            last => self.entries[last as usize].next = slot,
-        }
-        self.last = slot;
+        self.insertions += 1;
         self.len += 1;
         slot
     }
     /// Removes a packet, and returns its handle. Its fields stay readable until the next [`PacketTable::insert`].
     pub(crate) fn remove(&mut self, slot: u32) -> H {
-        let Entry { handle, previous, next, .. } = self.entries[slot as usize];
-        match previous {
-            NIL => self.first = next,
-            previous => self.entries[previous as usize].next = next,
-        }
-        match next {
-            NIL => self.last = previous,
-            next => self.entries[next as usize].previous = previous,
-        }
-        self.entries[slot as usize].next = self.free;
+        let entry = &mut self.entries[slot as usize];
+        (entry.inserted, entry.next) = (FREE, self.free);
+        let handle = entry.handle;
         self.free = slot;
         self.len -= 1;
         handle
@@ -98,15 +91,12 @@ impl<H: Copy> PacketTable<H> {
     pub(crate) fn set_held(&mut self, slot: u32, held: bool) {
         self.entries[slot as usize].held = held;
     }
-    /// The slots of all packets, the oldest first.
+    /// The slots of all packets, in the order of their insertion. Cost: O(n log n) in the entries.
     pub(crate) fn slots(&self) -> Vec<u32> {
-        let mut all = Vec::with_capacity(self.len);
-        let mut slot = self.first;
-        while slot != NIL {
-            all.push(slot);
-            slot = self.entries[slot as usize].next;
-        }
-        all
+        let used = (0..).zip(&self.entries).filter(|(_, entry)| entry.inserted != FREE);
+        let mut all: Vec<(u64, u32)> = used.map(|(slot, entry)| (entry.inserted, slot)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, slot)| slot).collect()
     }
 }
 
