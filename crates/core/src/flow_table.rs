@@ -196,13 +196,20 @@ impl<R: Default> FlowTable<R> {
     /// The record of `key`, which was seen at `now`: made if there is none or it has expired. `None` when every
     /// record is pinned.
     pub fn touch(&mut self, now: Instant, key: u64) -> Option<u32> {
-        self.touch_found(now, key, self.find(key))
+        self.touch_found(now, key, self.find(key), &mut |_| {})
     }
 
-    /// [`touch`](Self::touch) with what [`find`](Self::find) has just returned for `key`, without another look-up.
-    pub fn touch_found(&mut self, now: Instant, key: u64, found: Option<u32>) -> Option<u32> {
+    /// [`touch`](Self::touch) with what [`find`](Self::find) has just returned for `key`, without another look-up. Records
+    /// that end are passed to `ended`.
+    pub fn touch_found(
+        &mut self,
+        now: Instant,
+        key: u64,
+        found: Option<u32>,
+        ended: &mut impl FnMut(&mut R),
+    ) -> Option<u32> {
         self.latest = self.latest.max(now);
-        self.expire();
+        self.expire(ended);
         if let Some(index) = found.filter(|&index| self.at(index).is_some()) {
             debug_assert_eq!(self.entries[index].key, key, "another flow was found");
             let entry = &self.entries[index];
@@ -216,13 +223,13 @@ impl<R: Default> FlowTable<R> {
                 return Some(index);
             }
             self.stats.expired += 1;
-            self.remove(index);
+            self.remove(index, ended);
         }
         if self.index.len() >= self.params.capacity as usize {
             let (segment, index) =
                 self.segments.iter().enumerate().find_map(|(segment, list)| Some((segment, list.front()?)))?;
             self.stats.evicted[segment] += 1;
-            self.remove(index);
+            self.remove(index, ended);
         }
         self.stats.created += 1;
         let (link, record) = ([NIL; 2], R::default());
@@ -292,16 +299,17 @@ impl<R: Default> FlowTable<R> {
             self.entries.remove(&mut self.segments[usize::from(segment)], index);
         }
     }
-    fn remove(&mut self, index: u32) {
+    fn remove(&mut self, index: u32, ended: &mut impl FnMut(&mut R)) {
         self.unlink(index);
-        let entry = &self.entries[index];
+        let entry = &mut self.entries[index];
         self.protected -= u32::from(entry.segment == PROTECTED);
+        entry.segment = GONE;
         self.index.remove(entry.key, index);
-        self.entries[index].segment = GONE;
+        ended(&mut entry.record);
         self.free.push(index);
     }
     /// Frees up to two idle records of each segment.
-    fn expire(&mut self) {
+    fn expire(&mut self, ended: &mut impl FnMut(&mut R)) {
         for segment in [SEEN_ONCE, SEEN_AGAIN, PROTECTED] {
             for _ in 0..2 {
                 let Some(index) = self.segments[usize::from(segment)].front() else { break };
@@ -309,7 +317,7 @@ impl<R: Default> FlowTable<R> {
                     break;
                 }
                 self.stats.expired += 1;
-                self.remove(index);
+                self.remove(index, ended);
             }
         }
     }

@@ -13,7 +13,8 @@ use tidegate_core::{Bytes, ClassId, DropReason, Instant, Packet, Rate};
 
 use crate::class_names::names_of;
 use crate::classes::Classes;
-use crate::flows::{self, FlowSlots, Flows, Leaving};
+use crate::flow_record::Leaving;
+use crate::flows::{self, FlowSlots, Flows};
 use crate::packet::QueuedPacket;
 use crate::rules::{BuildFailure, Classification};
 use crate::sink::Change;

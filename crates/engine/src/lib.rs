@@ -11,6 +11,7 @@ mod classes;
 mod classify;
 pub mod driver;
 pub mod engine;
+mod flow_record;
 pub mod flows;
 pub mod guard;
 mod handover;

@@ -10,11 +10,10 @@ use tidegate_core::{Bytes, Instant, Rate, Span};
 /// *Cost*: constant, however long nothing arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateMeter {
+    /// The number of the window in the upper bits; in the lowest whether a window has ended since the first byte.
     window: u64,
     bytes: u64,
     bps: u64,
-    /// Whether a window has ended since the first byte.
-    begun: bool,
 }
 
 const WINDOW_BITS: u32 = 28;
@@ -28,17 +27,18 @@ impl RateMeter {
     }
     fn roll(&mut self, now: Instant) {
         let window = now.as_nanos() >> WINDOW_BITS;
-        if window <= self.window {
+        let (before, mut begun) = (self.window >> 1, self.window & 1 == 1);
+        if window <= before {
             return;
         }
         let sample = ((u128::from(self.bytes) * 8_000_000_000) >> WINDOW_BITS) as u64;
-        if self.bytes > 0 || self.begun {
-            self.bps = if self.begun { u64::midpoint(self.bps, sample) } else { sample };
-            self.begun = true;
+        if self.bytes > 0 || begun {
+            self.bps = if begun { u64::midpoint(self.bps, sample) } else { sample };
+            begun = true;
         }
-        let silent = window - self.window - 1;
+        let silent = window - before - 1;
         self.bps = self.bps.checked_shr(silent.min(64) as u32).unwrap_or(0);
-        self.window = window;
+        self.window = window << 1 | u64::from(begun);
         self.bytes = 0;
     }
     /// The rate at `now`.
@@ -94,6 +94,11 @@ pub struct MinimumMeter {
 pub const CHECKED: Span = Span::from_secs(1);
 
 impl MinimumMeter {
+    /// One that was checked at `now` for the first time: what `promised` and `waits` were then, and the largest packet
+    /// that had left.
+    pub(crate) fn begun(now: Instant, promised: Rate, waits: bool, largest: u32) -> Self {
+        Self { since: now, largest, emptied: !waits, begun: true, promised, ..Self::default() }
+    }
     /// Whether [`check`](Self::check) is due: so that what is granted is not looked up for each packet.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {

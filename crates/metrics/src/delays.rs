@@ -1,4 +1,4 @@
-//! [`Delays`] and [`RecentDelays`]: queueing delays as counts in buckets whose width grows with the delay.
+//! [`Delays`], [`RecentDelays`] and [`FewDelays`]: queueing delays as counts in buckets whose width grows with the delay.
 //!
 //! *Law*: a delay of v ns is counted in the bucket (lower, upper] that holds v; counts never fall in [`Delays`], and
 //! in [`RecentDelays`] they are halved every [`HALVING`], so that it describes the last few seconds.
@@ -181,10 +181,83 @@ impl RecentDelays {
     }
 }
 
+/// The buckets that [`FewDelays`] has room for.
+const FEW: usize = 8;
+
+/// [`RecentDelays`] as long as they are in at most eight buckets, in 28 B.
+///
+/// *Law*: [`RecentDelays::from`] has the counts of one that recorded the same delays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FewDelays {
+    /// The number of the last halving.
+    halved: u32,
+    /// A bucket whose count is zero is free.
+    counts: [u16; FEW],
+    slots: [u8; FEW],
+}
+
+impl FewDelays {
+    /// Counts one delay that ended at `now`. Returns `false`, and does not count it, where its bucket has no room.
+    #[inline]
+    pub fn record(&mut self, now: Instant, waited: Span) -> bool {
+        let period = (now.as_nanos() >> HALVING_BITS) as u32;
+        if period > self.halved {
+            self.halve((period - self.halved).min(15));
+            self.halved = period;
+        }
+        let slot = slot(waited.as_nanos(), COMPACT) as u8;
+        let used = (0..FEW).find(|&at| self.slots[at] == slot && self.counts[at] > 0);
+        let Some(at) = used.or_else(|| self.counts.iter().position(|&count| count == 0)) else { return false };
+        if self.counts[at] == u16::MAX {
+            self.halve(1);
+        }
+        self.slots[at] = slot;
+        self.counts[at] += 1;
+        true
+    }
+    fn halve(&mut self, times: u32) {
+        self.counts.iter_mut().for_each(|count| *count >>= times);
+    }
+}
+
+impl From<&FewDelays> for RecentDelays {
+    fn from(few: &FewDelays) -> Self {
+        let mut all = Self { halved: few.halved, ..Self::default() };
+        for (&slot, &count) in few.slots.iter().zip(&few.counts) {
+            // A free place may name a bucket that another one has.
+            all.counts[usize::from(slot)] += count;
+        }
+        all
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tidegate_core::random::Stream;
+
+    /// Delays that move between few and many buckets, through halvings and a full count.
+    #[test]
+    fn few_delays_are_recent_delays() {
+        let mut random = Stream::named(3, "few");
+        let (mut few, mut all, mut full) = (FewDelays::default(), RecentDelays::default(), 0);
+        let mut now = Instant::ZERO;
+        for n in 0..400_000_u64 {
+            now += Span::from_micros(if n < 100_000 { 0 } else { random.below(2_000) });
+            let waited = Span::from_micros(1 << random.below(if n % 40_000 < 39_000 { 6 } else { 20 }));
+            if !few.record(now, waited) {
+                let kept = RecentDelays::from(&few);
+                let mut beside = kept;
+                beside.record(now, waited);
+                assert_ne!(beside, kept);
+                full += 1;
+                continue;
+            }
+            all.record(now, waited);
+            assert_eq!(RecentDelays::from(&few), all);
+        }
+        assert!((100..100_000).contains(&full), "{full}");
+    }
 
     #[test]
     fn every_delay_lies_in_its_bucket() {
@@ -199,7 +272,7 @@ mod tests {
             assert_eq!((slot(0, bits), slot(u64::MAX, bits)), (0, slot(LONGEST, bits)));
         }
         assert_eq!((SLOTS, COMPACT_SLOTS), (719, 102));
-        assert_eq!((size_of::<Delays>(), size_of::<RecentDelays>()), (5_776, 208));
+        assert_eq!((size_of::<Delays>(), size_of::<RecentDelays>(), size_of::<FewDelays>()), (5_776, 208, 28));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | type | represents |
 //! | --- | --- |
 //! | [`Histogram`] | the distribution of any 64-bit values; 30 kB on the heap once it is used |
-//! | [`Delays`], [`RecentDelays`] | the distribution of queueing delays, of all time and of the last seconds; no heap |
+//! | [`Delays`], [`RecentDelays`], [`FewDelays`] | the distribution of queueing delays, of all time and of the last seconds; no heap |
 //! | [`Series`] | a value over time, in at most 1,024 bins |
 //! | [`PartSeries`] | a flow or a class over time |
 //! | [`Value`], [`Curve`] | a number, and points, with names and units, as reports and files show them |
@@ -25,7 +25,7 @@ mod summary;
 mod value;
 
 pub use curve::{Curve, OTHER_CLASSES, OTHER_FLOWS, Points, SHOWN_PARTS};
-pub use delays::{Delays, RecentDelays};
+pub use delays::{Delays, FewDelays, RecentDelays};
 pub use digest::Digest;
 pub use fairness::jain;
 pub use histogram::{Histogram, Quantiles};

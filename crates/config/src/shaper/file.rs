@@ -76,7 +76,7 @@ crate::record! {
         /// in turn.
         pub detail: Detail = "flows",
         /// The most flows that are remembered; then the least busy are evicted and counted. Default
-        /// 16384, which is 11 MB when all are there.
+        /// 16384, which is 5 to 10 MB when all are there.
         pub flows: Spanned<u32> = 16384,
         /// A flow without packets for so long is forgotten. Default 60 s: long enough to be looked at when it is over.
         pub idle: Spanned<Span> = "60s",
