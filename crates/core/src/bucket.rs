@@ -3,33 +3,61 @@
 //! *Law*: of the bytes `s_i .. s_k` taken at `t_i <= .. <= t_k`, `s_i + .. + s_k <= depth + rate * (t_k - t_i)`,
 //! without any rounding error, for every `i <= k`.
 //! *Source*: FBQ paper, equations (5.1) to (5.4): one token is one byte; RFC 2697 for its use in meters.
-//! *Units*: credit is kept in bit·ns/s ([`Credit`]), so that rate x time never rounds.
-//! *Cost*: O(1), one multiplication; [`TokenBucket::time_of`] one division more.
+//! *Units*: credit is kept in bit·ns/s (as [`Credit`]), so that rate x time never rounds.
+//! *Cost*: O(1), one multiplication of 64 bits; [`TokenBucket::time_of`] one division more.
 //! *Notes*: an earlier instant than the last earns nothing. A change of rate or depth first adds what the old rate
-//! earned.
+//! earned. Level and depth are 64 bits, so a depth is at most [`MAX_DEPTH`]; a larger one counts as that.
+//! *See also*: `twin/`, where [`full`](TokenBucket::full), [`take`](TokenBucket::take) and
+//! [`time_of`](TokenBucket::time_of) are translated to C.
 
 use core::hint::select_unpredictable;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
+/// One byte in bit·ns/s.
+const PER_BYTE: u64 = 8_000_000_000;
+
+/// The largest depth, 1.15 GB: 2⁶³ bit·ns/s. 100 Gbit/s fill it in 92 ms.
+pub const MAX_DEPTH: Bytes = Bytes::new(1_152_921_504);
+
 /// A token bucket. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TokenBucket {
     rate: Rate,
-    depth: Credit,
-    level: Credit,
+    /// In bit·ns/s, as `level`, which is at most `depth`; below zero it is a debt.
+    depth: i64,
+    level: i64,
     updated: Instant,
+}
+
+/// `bytes` in bit·ns/s; more than any depth for more than [`MAX_DEPTH`].
+#[inline]
+fn cost(bytes: Bytes) -> i64 {
+    if bytes <= MAX_DEPTH { (bytes.as_u64() * PER_BYTE) as i64 } else { i64::MAX }
+}
+
+/// `depth` in bit·ns/s.
+#[inline]
+fn capped(depth: Bytes) -> i64 {
+    cost(if depth <= MAX_DEPTH { depth } else { MAX_DEPTH })
+}
+
+/// `level + earned`, at most `depth`, which is not below `level`.
+#[inline]
+fn filled(level: i64, depth: i64, earned: u64) -> i64 {
+    let room = (depth as u64).wrapping_sub(level as u64);
+    if earned >= room { depth } else { (level as u64).wrapping_add(earned) as i64 }
 }
 
 impl TokenBucket {
     /// A full bucket at `now`.
     pub fn full(rate: Rate, depth: Bytes, now: Instant) -> Self {
-        let depth = Credit::of(depth);
+        let depth = capped(depth);
         Self { rate, depth, level: depth, updated: now }
     }
     /// An empty bucket at `now`.
     pub fn empty(rate: Rate, depth: Bytes, now: Instant) -> Self {
-        Self { rate, depth: Credit::of(depth), level: Credit::ZERO, updated: now }
+        Self { rate, depth: capped(depth), level: 0, updated: now }
     }
     /// Returns the rate at which tokens accrue.
     pub fn rate(&self) -> Rate {
@@ -37,39 +65,32 @@ impl TokenBucket {
     }
     /// Returns the depth B of the bucket.
     pub fn depth(&self) -> Bytes {
-        self.depth.bytes_floor()
+        Bytes::new(self.depth as u64 / PER_BYTE)
     }
     /// The level at `now`, without changing anything.
     #[inline]
     pub fn level(&self, now: Instant) -> Credit {
-        (self.level + self.rate.credit_in(now.since(self.updated))).min(self.depth)
+        Credit::from_raw(i128::from(filled(self.level, self.depth, self.earned(now))))
     }
-    /// Adds the credit earned until `now`, and returns the part of it that exceeds the depth and is lost.
+    /// The credit earned from the last update until `now`, in bit·ns/s. What exceeds 64 bits exceeds every depth.
     #[inline]
-    pub fn update(&mut self, now: Instant) -> Credit {
-        let earned = self.level + self.rate.credit_in(now.since(self.updated));
-        self.level = earned.min(self.depth);
+    fn earned(&self, now: Instant) -> u64 {
+        self.rate.as_bps().saturating_mul(now.since(self.updated).as_nanos())
+    }
+    /// Adds the credit earned until `now`, as far as the bucket holds it.
+    #[inline]
+    pub fn update(&mut self, now: Instant) {
+        self.level = filled(self.level, self.depth, self.earned(now));
         self.updated = self.updated.max(now);
-        earned - self.level
     }
     /// Adds the credit earned until `now`; the part of it that exceeds the depth goes to `other`, as far as that holds it.
     #[inline]
     pub fn update_into(&mut self, now: Instant, other: &mut Self) {
-        let earned = self.rate.credit_in(now.since(self.updated));
+        let earned = self.earned(now);
+        let room = (self.depth as u64).wrapping_sub(self.level as u64);
+        other.level = filled(other.level, other.depth, earned.saturating_sub(room));
+        self.level = filled(self.level, self.depth, earned);
         self.updated = self.updated.max(now);
-        // Where none is a debt or has more than 63 bits, which is more than a gigabyte, as all but always: half of the work.
-        let all = [self.level, self.depth, other.level, other.depth, earned];
-        if all.iter().fold(0, |bits, credit| bits | credit.as_raw() as u128) >> 63 == 0 {
-            let [level, depth, other_level, other_depth, earned] = all.map(|credit| credit.as_raw() as u64);
-            let sum = level + earned;
-            let kept = sum.min(depth);
-            self.level = Credit::from_raw(kept.into());
-            other.level = Credit::from_raw(other_level.saturating_add(sum - kept).min(other_depth).into());
-            return;
-        }
-        let sum = self.level + earned;
-        self.level = sum.min(self.depth);
-        other.level = (other.level + (sum - self.level)).min(other.depth);
     }
     /// Takes `bytes` if the level at `now` pays for them. Returns whether it did.
     #[inline]
@@ -85,37 +106,44 @@ impl TokenBucket {
     /// Takes `bytes` if that is `wanted` and the level of the last update pays for them. Returns whether it did.
     #[inline]
     pub fn spend_if(&mut self, wanted: bool, bytes: Bytes) -> bool {
-        let cost = Credit::of(bytes);
+        let cost = cost(bytes);
         // Traffic at the limit makes the result as random as its sizes: a branch would often be predicted wrongly.
         let pays = wanted & (self.level >= cost);
-        self.level -= select_unpredictable(pays, cost, Credit::ZERO);
+        self.level -= select_unpredictable(pays, cost, 0);
         pays
     }
     /// Takes `bytes`, even if that makes a debt.
     #[inline]
     pub fn charge(&mut self, now: Instant, bytes: Bytes) {
         self.update(now);
-        self.level -= Credit::of(bytes);
+        self.level = self.level.saturating_sub(cost(bytes));
     }
     /// Forgives a debt at `now`: the level is at least zero.
     pub fn forgive(&mut self, now: Instant) {
         self.update(now);
-        self.level = self.level.max(Credit::ZERO);
+        self.level = self.level.max(0);
     }
     /// Lowers the level at `now` to `most`, which may be a debt, if it is above.
     pub fn limit(&mut self, now: Instant, most: Credit) {
         self.update(now);
-        self.level = self.level.min(most);
+        self.level = i128::from(self.level).min(most.as_raw()).max(i128::from(i64::MIN)) as i64;
     }
     /// The first instant, not before `now`, at which the level pays for `bytes`; `None` when it never does,
     /// because they exceed the depth or the rate is zero.
     pub fn time_of(&self, now: Instant, bytes: Bytes) -> Option<Instant> {
-        let cost = Credit::of(bytes);
+        let cost = cost(bytes);
         if cost > self.depth {
             return None;
         }
         // From the last update, not from `now`: the answer must not depend on when it is asked.
-        let wait: Span = (cost - self.level).time_at_ceil(self.rate)?;
+        if self.level >= cost {
+            return Some(self.updated.max(now));
+        }
+        if self.rate.is_zero() {
+            return None;
+        }
+        let missing = (cost as u64).wrapping_sub(self.level as u64);
+        let wait = Span::from_nanos(missing.div_ceil(self.rate.as_bps()));
         Some((self.updated + wait).max(now))
     }
     /// Changes the rate from `now` on. What was earned is kept.
@@ -126,7 +154,7 @@ impl TokenBucket {
     /// Changes the depth from `now` on. What exceeds it is lost.
     pub fn set_depth(&mut self, now: Instant, depth: Bytes) {
         self.update(now);
-        self.depth = Credit::of(depth);
+        self.depth = capped(depth);
         self.level = self.level.min(self.depth);
     }
 }
@@ -165,5 +193,57 @@ mod tests {
         bucket.set_rate(start + Span::from_secs(1), Rate::from_kbit(80));
         // 1 s at 1 kB/s, then 0.1 s at 10 kB/s.
         assert_eq!(bucket.level(start + Span::from_millis(1_100)), Credit::of(Bytes::new(2_000)));
+    }
+
+    /// Against the same arithmetic in 128 bits, at random, with rates and times up to the largest and with debts.
+    #[test]
+    fn is_the_arithmetic_of_128_bits() {
+        let mut random = crate::random::Stream::named(1, "bucket");
+        let mut wide = |bits: u64| {
+            let shift = random.below(bits);
+            random.next_u64() >> (63 - shift)
+        };
+        for _ in 0..20_000 {
+            let (rate, depth) = (wide(63), wide(30).min(MAX_DEPTH.as_u64()));
+            let mut now = wide(40);
+            let mut bucket = TokenBucket::full(Rate::from_bps(rate), Bytes::new(depth), Instant::from_nanos(now));
+            let (depth, mut level) = (i128::from(depth) * 8_000_000_000, i128::from(depth) * 8_000_000_000);
+            for _ in 0..20 {
+                let elapsed = wide(50);
+                now += elapsed;
+                level = (level + i128::from(rate).saturating_mul(elapsed.into())).min(depth);
+                let (at, size) = (Instant::from_nanos(now), wide(20));
+                let cost = i128::from(size) * 8_000_000_000;
+                let due = bucket.time_of(at, Bytes::new(size));
+                let missing = u128::try_from(cost - level).unwrap_or(0);
+                let pays = level >= cost;
+                if elapsed % 3 == 0 {
+                    bucket.charge(at, Bytes::new(size));
+                    level -= cost;
+                } else {
+                    assert_eq!(bucket.take(at, Bytes::new(size)), pays);
+                    level -= if pays { cost } else { 0 };
+                }
+                assert_eq!(bucket.level(at).as_raw(), level);
+                // The instant is counted from the last update; from this one it is the same where nothing was full.
+                match due {
+                    Some(due) if due > at => assert_eq!(
+                        u128::from(due.as_nanos() - now),
+                        missing.div_ceil(rate.into()).min(u128::from(u64::MAX - now))
+                    ),
+                    Some(_) => assert!(pays),
+                    None => assert!(cost > depth || (rate == 0 && !pays)),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_depth_above_the_largest_counts_as_that() {
+        let bucket = TokenBucket::full(Rate::from_mbit(1), Bytes::MAX, Instant::ZERO);
+        assert_eq!(bucket.depth(), MAX_DEPTH);
+        assert_eq!(bucket.time_of(Instant::ZERO, Bytes::MAX), None);
+        let mut bucket = bucket;
+        assert!(bucket.take(Instant::ZERO, MAX_DEPTH) && !bucket.take(Instant::ZERO, Bytes::new(1)));
     }
 }

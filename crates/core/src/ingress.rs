@@ -153,7 +153,7 @@ impl Ingress {
     }
     /// The virtual queue at `now`, in bytes and in mean packets; more than the limit when mice alone exceed the rate.
     pub fn virtual_queue(&self, now: Instant) -> Backlog {
-        let used = Credit::of(self.params.limit) - self.free.level(now.max(self.latest));
+        let used = Credit::of(self.free.depth()) - self.free.level(now.max(self.latest));
         // Up to the next whole byte.
         let used = (used + Credit::of(Bytes::new(1)) - Credit::from_raw(1)).bytes_floor();
         let packet = self.params.ared.packet.as_u64();
@@ -166,7 +166,7 @@ impl Ingress {
         if queue.is_empty() && !self.empty {
             self.empty = true;
             // It ran empty before now, at the instant at which the bucket was full again.
-            let at = self.free.time_of(Instant::ZERO, self.params.limit).unwrap_or(now);
+            let at = self.free.time_of(Instant::ZERO, self.free.depth()).unwrap_or(now);
             self.ared.on_empty(at);
         }
         let zone = self.ared.observe(now, queue);
