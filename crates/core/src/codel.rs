@@ -16,7 +16,7 @@
 //! `longest` is for senders that ignore drops: the law drops more often by the square root of the time, so that a sender
 //! of five times the rate fills any queue for seconds. A sender that responds to drops has emptied the queue within two
 //! intervals.
-//! *See also*: [`fq_codel`](crate::fq_codel), one CoDel for each flow; [`pie`](crate::pie), which decides on arrival;
+//! *See also*: `twin/`, where the control law is translated to C; [`fq_codel`](crate::fq_codel), one CoDel for each flow; [`pie`](crate::pie), which decides on arrival;
 //! [`cake`](crate::cake), whose COBALT adds BLUE.
 //!
 //! ```
@@ -127,31 +127,99 @@ impl State {
         self.count
     }
 
-    /// Takes a packet from `queue` and returns whether it may be dropped (`dodequeue` of the RFC).
-    fn take<P: Packet>(
+    /// Updates `first_above` for a packet that was queued for `waited` and leaves `left` bytes behind. Returns whether it
+    /// may be dropped (`dodequeue` of the RFC).
+    fn observe(&mut self, params: &Params, now: Instant, waited: Span, left: Bytes) -> bool {
+        if waited < params.target || left <= params.mtu {
+            self.first_above = None;
+            return false;
+        }
+        match self.first_above {
+            None => {
+                self.first_above = Some(now + params.interval);
+                false
+            }
+            Some(at) => now >= at,
+        }
+    }
+
+    /// Whether a packet that was queued for `waited` was queued for too long by a sender that ignores drops.
+    fn is_overdue(&self, params: &Params, now: Instant, waited: Span) -> bool {
+        let Some(longest) = params.longest else { return false };
+        // `first_above` is an interval after the delay rose above the target.
+        let Some(above) = self.first_above else { return false };
+        waited > longest && now >= above + params.interval
+    }
+
+    /// Decides on the first packet of the queue, which was queued for `waited` and leaves `left` bytes behind. A call
+    /// of `dequeue` asks with the same `call` until a packet leaves.
+    pub fn decide(
         &mut self,
         params: &Params,
-        store: &mut Store<P>,
-        queue: &mut Queue,
+        stats: &mut Stats,
+        call: &mut Call,
         now: Instant,
-    ) -> Option<Taken<P>> {
-        let Some((packet, at)) = store.pop(queue) else {
-            self.first_above = None;
-            return None;
-        };
-        let (mut may_drop, waited) = (false, now.since(at));
-        if waited < params.target || queue.backlog().bytes <= params.mtu {
-            self.first_above = None;
-        } else {
-            match self.first_above {
-                None => self.first_above = Some(now + params.interval),
-                Some(t) => may_drop = now >= t,
+        waited: Span,
+        left: Bytes,
+    ) -> Action {
+        let may_drop = self.observe(params, now, waited, left);
+        match call.phase {
+            Phase::First => {
+                if call.drops < MOST_DROPS_A_CALL / 2 && self.is_overdue(params, now, waited) {
+                    call.drops += 1;
+                    return Action::Drop;
+                }
+                if !self.dropping {
+                    if !may_drop {
+                        return Action::Send;
+                    }
+                    self.enter(params, now);
+                    stats.episodes += 1;
+                    call.phase = Phase::Last;
+                    return Action::Signal;
+                }
+                call.phase = Phase::Episode;
             }
+            Phase::Episode => {
+                if may_drop {
+                    self.drop_next += params.spacing(self.count);
+                }
+            }
+            Phase::Last => return Action::Send,
         }
-        // `first_above` is an interval after the delay rose above the target.
-        let overdue = params.longest.is_some_and(|longest| waited > longest)
-            && self.first_above.is_some_and(|t| now >= t + params.interval);
-        Some(Taken { packet, may_drop, overdue })
+        self.dropping = may_drop;
+        if !may_drop || now < self.drop_next || call.drops >= MOST_DROPS_A_CALL {
+            return Action::Send;
+        }
+        call.drops += 1;
+        self.count = self.count.saturating_add(1);
+        Action::Signal
+    }
+
+    /// Enters the dropping state.
+    fn enter(&mut self, params: &Params, now: Instant) {
+        self.dropping = true;
+        // A new episode soon after the last one resumes its drop rate instead of starting from 1.
+        let delta = self.count.saturating_sub(self.last_count);
+        let recent = now.since(self.drop_next) < params.interval.saturating_mul(16);
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = now + params.spacing(self.count);
+    }
+
+    /// The packet of [`Action::Signal`] was marked, and leaves.
+    pub fn marked(&mut self, params: &Params, call: &Call) {
+        if call.phase == Phase::Episode {
+            self.drop_next += params.spacing(self.count);
+        }
+    }
+
+    /// The queue is empty, before a packet left.
+    pub fn ran_empty(&mut self, call: &Call) {
+        self.first_above = None;
+        if call.phase != Phase::Last {
+            self.dropping = false;
+        }
     }
 
     /// Returns the packet that leaves `queue` at `now`; dropped packets go to `out`.
@@ -164,75 +232,56 @@ impl State {
         now: Instant,
         out: &mut dyn Outlet<P>,
     ) -> Option<P> {
-        let mut drops = 0;
-        let Taken { mut packet, may_drop, .. } = loop {
-            match self.take(params, store, queue, now) {
-                None => {
-                    self.dropping = false;
-                    return None;
-                }
-                Some(Taken { packet, overdue: true, .. }) if drops < MOST_DROPS_A_CALL / 2 => {
-                    drops += 1;
-                    stats.dropped += 1;
-                    out.dropped(packet, DropReason::Early);
-                }
-                Some(taken) => break taken,
-            }
-        };
-        if !self.dropping {
-            if !may_drop {
-                return Some(packet);
-            }
-            stats.episodes += 1;
-            self.dropping = true;
-            // A new episode soon after the last one resumes its drop rate instead of starting from 1.
-            let delta = self.count.saturating_sub(self.last_count);
-            let recent = now.since(self.drop_next) < params.interval.saturating_mul(16);
-            self.count = if delta > 1 && recent { delta } else { 1 };
-            self.last_count = self.count;
-            self.drop_next = now + params.spacing(self.count);
-            if mark(params.signal, &mut packet, out) {
-                stats.marked += 1;
-                return Some(packet);
-            }
-            stats.dropped += 1;
-            out.dropped(packet, DropReason::Early);
-            return self.take(params, store, queue, now).map(|taken| taken.packet);
-        }
-        self.dropping = may_drop;
-        for _ in drops..MOST_DROPS_A_CALL {
-            if !self.dropping || now < self.drop_next {
-                break;
-            }
-            self.count = self.count.saturating_add(1);
-            if mark(params.signal, &mut packet, out) {
-                stats.marked += 1;
-                self.drop_next += params.spacing(self.count);
-                break;
-            }
-            stats.dropped += 1;
-            out.dropped(packet, DropReason::Early);
-            let Some(Taken { packet: next, may_drop: still, .. }) = self.take(params, store, queue, now) else {
-                self.dropping = false;
+        let mut call = Call::default();
+        loop {
+            let Some((mut packet, at)) = store.pop(queue) else {
+                self.ran_empty(&call);
                 return None;
             };
-            packet = next;
-            self.dropping = still;
-            if still {
-                self.drop_next += params.spacing(self.count);
+            let action = self.decide(params, stats, &mut call, now, now.since(at), queue.backlog().bytes);
+            if action == Action::Send {
+                return Some(packet);
             }
+            if action == Action::Signal && mark(params.signal, &mut packet, out) {
+                self.marked(params, &call);
+                stats.marked += 1;
+                return Some(packet);
+            }
+            stats.dropped += 1;
+            out.dropped(packet, DropReason::Early);
         }
-        Some(packet)
     }
 }
 
-/// A packet that was taken out of its queue.
-struct Taken<P> {
-    packet: P,
-    /// Whether the law may drop it.
-    may_drop: bool,
-    /// Whether it was queued for too long by a sender that ignores drops.
-    overdue: bool,
+/// What becomes of the first packet of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// It leaves.
+    Send,
+    /// It is marked and leaves ([`State::marked`]), or is dropped where it cannot be marked.
+    Signal,
+    /// It is dropped.
+    Drop,
+}
+
+/// The progress of one call of `dequeue`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Call {
+    /// Packets that the control law dropped in this call, but for the first of an episode.
+    drops: u32,
+    phase: Phase,
+}
+
+/// How the next packet of a call is decided on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Phase {
+    /// By the state that the last call left.
+    #[default]
+    First,
+    /// By the control law: the call found the dropping state.
+    Episode,
+    /// It leaves: the call entered the dropping state.
+    Last,
 }
 
 /// Marks the packet if marking is enabled and the packet is ECN-capable, and reports the mark.
