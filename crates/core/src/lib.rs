@@ -55,6 +55,7 @@ pub mod round;
 pub mod sessions;
 pub mod sfq;
 pub mod srtcm;
+pub mod tbf;
 mod tournament;
 pub mod tree;
 pub mod trtcm;

@@ -10,6 +10,7 @@ use tidegate_core::pie::{self, Pie};
 use tidegate_core::random::Stream;
 use tidegate_core::red::{Signal, Sizing};
 use tidegate_core::sfq::{self, Sfq};
+use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{Accounted, Bytes, Ecn, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
 
@@ -60,6 +61,18 @@ fn codel_obeys_the_laws() {
             let report = check_seeds(|| Accounted::new(CoDel::new(params).unwrap()), &shape, 4 * 30, 2_000);
             reached(&report);
             assert!(report.most_drops_a_call <= u64::from(codel::MOST_DROPS_A_CALL), "{report:?}");
+        }
+    }
+}
+
+/// Also when some packets exceed the burst, or the limit on bytes is what drops.
+#[test]
+fn tbf_obeys_the_laws() {
+    for (burst, kbit) in [(9_000, 4_000), (1_500, 20_000), (400, 1_000)] {
+        for shape in shapes() {
+            let params = tbf::Params { rate: Rate::from_kbit(kbit), burst: Bytes::new(burst), limit: LIMIT };
+            let report = check_seeds(|| Accounted::new(Tbf::new(params).unwrap()), &shape, 4 * 20, 2_000);
+            assert!(report.dropped > 1_000 && report.dequeued > 1_000 && report.backwards > 100, "{report:?}");
         }
     }
 }
