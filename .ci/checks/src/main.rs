@@ -7,13 +7,15 @@ mod circles;
 mod mutants;
 mod planted;
 mod tree;
+mod twin;
 mod wasm;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: tidegate-checks bench [ROW...] | boundaries | circles | \
-                     mutants {laws | shaper | driver} [--survivors] | planted [--short | NAME] | wasm MODULE";
+                     mutants {laws | shaper | driver} [--survivors] | planted [--short | NAME] | wasm MODULE | \
+                     twin [--write | equal [OPERATIONS [SEED]] | planted [OPERATIONS] | calls FILE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,11 +33,19 @@ fn main() -> ExitCode {
         ["planted", only] => planted::check(false, only),
         ["mutants", part] => mutants::check(part, false),
         ["mutants", part, "--survivors"] => mutants::check(part, true),
+        ["twin"] => twin::generated(Path::new("."), false),
+        ["twin", "--write"] => twin::generated(Path::new("."), true),
+        ["twin", "equal", ref numbers @ ..] if numbers.len() <= 2 => match parsed(numbers) {
+            Some(numbers) => twin::equal(Path::new("."), numbers[0].unwrap_or(100_000_000), numbers[1].unwrap_or(1)),
+            None => return usage(),
+        },
+        ["twin", "planted", ref numbers @ ..] if numbers.len() <= 1 => match parsed(numbers) {
+            Some(numbers) => twin::planted(Path::new("."), numbers[0].unwrap_or(1_000_000)),
+            None => return usage(),
+        },
+        ["twin", "calls", file] => twin::calls(Path::new(file)),
         ["wasm", module] => wasm::check(Path::new(module)),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match found {
         Ok(found) if found.is_empty() => ExitCode::SUCCESS,
@@ -48,4 +58,18 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Up to two numbers; `None` when something is no number.
+fn parsed(texts: &[&str]) -> Option<[Option<u64>; 2]> {
+    let mut numbers = [None; 2];
+    for (number, text) in numbers.iter_mut().zip(texts) {
+        *number = Some(text.replace('_', "").parse().ok()?);
+    }
+    Some(numbers)
 }

@@ -1,0 +1,391 @@
+//! Statements and control flow. Expressions are in `expression`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::mem;
+
+use syn::spanned::Spanned;
+use syn::{Block, Expr, Pat, Stmt};
+
+use super::source::{Definition, Name, Outside, Result};
+use super::translate::Translator;
+use super::types::{Ty, local, variant};
+
+/// An expression in C.
+#[derive(Clone, Debug)]
+pub struct Value {
+    pub c: String,
+    pub ty: Ty,
+    /// Whether nothing that is evaluated later changes it.
+    pub fixed: bool,
+}
+
+impl Value {
+    pub fn new(c: impl Into<String>, ty: Ty) -> Self {
+        Self { c: c.into(), ty, fixed: false }
+    }
+    pub fn fixed(c: impl Into<String>, ty: Ty) -> Self {
+        Self { fixed: true, ..Self::new(c, ty) }
+    }
+    pub fn unit() -> Self {
+        Self::fixed("", Ty::Unit)
+    }
+    pub fn never() -> Self {
+        Self::fixed("", Ty::Never)
+    }
+}
+
+/// One function while it is translated.
+pub struct Body<'a, 'b> {
+    pub translator: &'b mut Translator<'a>,
+    pub file: usize,
+    pub of: Option<Name>,
+    /// Variables in scope, the innermost last, with their names in C.
+    scopes: Vec<BTreeMap<String, Value>>,
+    /// How often each name of C is taken.
+    taken: BTreeMap<String, u32>,
+    pub returns: Ty,
+    pub out: String,
+    depth: usize,
+}
+
+impl<'a, 'b> Body<'a, 'b> {
+    pub fn new(
+        translator: &'b mut Translator<'a>,
+        file: usize,
+        of: Option<Name>,
+        parameters: Vec<(String, Ty)>,
+        returns: Ty,
+    ) -> Self {
+        let scope = parameters.iter().map(|(name, ty)| (name.clone(), Value::fixed(local(name), ty.clone())));
+        let scopes = vec![scope.collect()];
+        let taken = parameters.iter().map(|(name, _)| (local(name), 1)).collect();
+        Self { translator, file, of, scopes, taken, returns, out: String::new(), depth: 1 }
+    }
+
+    /// The statements of a function.
+    pub fn function(mut self, block: &Block) -> Result<String> {
+        let returns = self.returns.clone();
+        let value = self.block(block, Some(&returns))?;
+        if value.ty != Ty::Never && returns != Ty::Unit {
+            self.expect(block, &value, &returns)?;
+            self.line(&format!("return {};", value.c));
+        }
+        Ok(self.out)
+    }
+
+    pub fn outside<T>(&self, at: &impl Spanned, what: &str) -> Result<T> {
+        Err(self.error(at, what))
+    }
+    pub fn error(&self, at: &impl Spanned, what: &str) -> Outside {
+        self.translator.sources.outside(self.file, at, what)
+    }
+    /// Checks a type.
+    pub fn expect(&self, at: &impl Spanned, value: &Value, ty: &Ty) -> Result<()> {
+        if value.ty == *ty || value.ty == Ty::Never {
+            return Ok(());
+        }
+        self.outside(at, &format!("the translator finds type {:?} where {ty:?} stands", value.ty))
+    }
+
+    pub fn line(&mut self, text: &str) {
+        for _ in 0..self.depth {
+            self.out.push('\t');
+        }
+        self.out += text;
+        self.out.push('\n');
+    }
+    /// Runs `write` with an output of its own, one level deeper. Returns what it wrote.
+    pub fn nested<T>(&mut self, write: impl FnOnce(&mut Self) -> Result<T>) -> Result<(String, T)> {
+        let outer = mem::take(&mut self.out);
+        self.depth += 1;
+        let result = write(self);
+        self.depth -= 1;
+        let text = mem::replace(&mut self.out, outer);
+        Ok((text, result?))
+    }
+    /// Runs `write` with an output of its own at the same level.
+    pub fn apart<T>(&mut self, write: impl FnOnce(&mut Self) -> Result<T>) -> Result<(String, T)> {
+        self.depth -= 1;
+        let result = self.nested(write);
+        self.depth += 1;
+        result
+    }
+    /// The type of an expression, of which nothing is written.
+    pub fn type_of(&mut self, expression: &Expr, want: Option<&Ty>) -> Result<Ty> {
+        let taken = self.taken.clone();
+        let (_, value) = self.nested(|body| body.expression(expression, want))?;
+        self.taken = taken;
+        Ok(value.ty)
+    }
+    fn tabs(&self) -> String {
+        "\t".repeat(self.depth)
+    }
+
+    /// A name of C that no other variable of the function has.
+    fn name(&mut self, wanted: &str) -> String {
+        let wanted = local(wanted);
+        let count = self.taken.entry(wanted.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 { wanted } else { format!("{wanted}_{count}") }
+    }
+    /// A variable of C with `value`.
+    pub fn spill(&mut self, value: &Value) -> Value {
+        let (name, ty) = (self.name("t"), self.translator.types.c(&value.ty));
+        self.line(&format!("{ty} {name} = {};", value.c));
+        Value::fixed(name, value.ty.clone())
+    }
+    fn bind(&mut self, name: &str, value: &Value, changes: bool) {
+        let c = self.name(name);
+        let ty = self.translator.types.c(&value.ty);
+        self.line(&format!("{ty} {c} = {};", value.c));
+        self.declare(name, Value { c, fixed: !changes, ..value.clone() });
+    }
+    fn declare(&mut self, name: &str, value: Value) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.to_owned(), value);
+        }
+    }
+    pub fn variable(&self, name: &str) -> Option<&Value> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    /// The statements of a block, and its value.
+    pub fn block(&mut self, block: &Block, want: Option<&Ty>) -> Result<Value> {
+        self.scopes.push(BTreeMap::new());
+        let mut value = Value::unit();
+        for (at, statement) in block.stmts.iter().enumerate() {
+            let is_last = at + 1 == block.stmts.len();
+            match statement {
+                Stmt::Expr(expression, None) if is_last => value = self.expression(expression, want)?,
+                Stmt::Expr(expression, semicolon) => {
+                    let done = self.expression(expression, Some(&Ty::Unit).filter(|_| semicolon.is_none()))?;
+                    if done.ty == Ty::Never {
+                        value = done;
+                    }
+                }
+                Stmt::Local(local) => self.binding(local)?,
+                Stmt::Macro(call) if call.mac.path.is_ident("debug_assert") => {}
+                Stmt::Macro(call) => return self.outside(call, "a macro"),
+                Stmt::Item(item) => return self.outside(item, "an item in a function"),
+            }
+        }
+        self.scopes.pop();
+        Ok(value)
+    }
+
+    fn binding(&mut self, binding: &syn::Local) -> Result<()> {
+        let Some(init) = &binding.init else { return self.outside(binding, "a variable without a value") };
+        if let Some((_, diverge)) = &init.diverge {
+            let option = self.option(&init.expr)?;
+            let (name, inner) = self.some_pattern(&binding.pat, &option)?;
+            let (text, value) = self.nested(|body| body.expression(diverge, None))?;
+            if value.ty != Ty::Never {
+                return self.outside(diverge, "an `else` that goes on");
+            }
+            let tabs = self.tabs();
+            let _ = write!(self.out, "{tabs}if (!{}.some) {{\n{text}{tabs}}}\n", option.c);
+            self.bind(&name, &inner, false);
+            return Ok(());
+        }
+        let (pattern, ty) = match &binding.pat {
+            Pat::Type(typed) => {
+                let of = self.of.clone();
+                let translator = &mut *self.translator;
+                let ty = translator.types.read(translator.sources, self.file, of.as_ref(), &typed.ty)?;
+                (&*typed.pat, Some(ty))
+            }
+            other => (other, None),
+        };
+        let Pat::Ident(pattern) = pattern else { return self.outside(pattern, "a pattern") };
+        let value = self.expression(&init.expr, ty.as_ref())?;
+        if let Some(ty) = &ty {
+            self.expect(&init.expr, &value, ty)?;
+        }
+        self.bind(&pattern.ident.to_string(), &value, pattern.mutability.is_some());
+        Ok(())
+    }
+
+    /// An option in a variable of its own.
+    fn option(&mut self, expression: &Expr) -> Result<Value> {
+        let value = self.expression(expression, None)?;
+        if !matches!(value.ty, Ty::Option(_)) {
+            return self.outside(expression, "`Some` of what is no option");
+        }
+        Ok(self.spill(&value))
+    }
+    /// The name in `Some(name)`, and the value that it gets.
+    fn some_pattern(&self, pattern: &Pat, option: &Value) -> Result<(String, Value)> {
+        if let Pat::TupleStruct(tuple) = pattern
+            && tuple.path.is_ident("Some")
+            && let (Some(inner), Ty::Option(ty)) = (tuple.elems.first(), &option.ty)
+        {
+            let value = Value::fixed(format!("{}.value", option.c), (**ty).clone());
+            match inner {
+                Pat::Ident(name) if name.subpat.is_none() && name.by_ref.is_none() && name.mutability.is_none() => {
+                    return Ok((name.ident.to_string(), value));
+                }
+                Pat::Wild(_) => return Ok(("_".into(), value)),
+                _ => {}
+            }
+        }
+        self.outside(pattern, "a pattern other than `Some(name)`")
+    }
+
+    /// A branch: its statements, which end with the assignment to `result` where it has a value.
+    fn branch(
+        &mut self,
+        result: &str,
+        want: Option<&Ty>,
+        bound: Option<(String, Value)>,
+        write: impl FnOnce(&mut Self, Option<&Ty>) -> Result<Value>,
+    ) -> Result<(String, Ty)> {
+        self.nested(|body| {
+            body.scopes.push(BTreeMap::new());
+            if let Some((name, value)) = bound.filter(|(name, _)| name != "_") {
+                body.bind(&name, &value, false);
+            }
+            let value = write(body, want)?;
+            if !matches!(value.ty, Ty::Unit | Ty::Never) {
+                body.line(&format!("{result} = {};", value.c));
+            }
+            body.scopes.pop();
+            Ok(value.ty)
+        })
+    }
+
+    /// Writes branches with their conditions; the last has none. Returns their common value.
+    fn branches(
+        &mut self,
+        at: &impl Spanned,
+        result: String,
+        list: Vec<(Option<String>, String, Ty)>,
+    ) -> Result<Value> {
+        let mut ty = Ty::Never;
+        for (_, _, branch) in &list {
+            if ty == Ty::Never {
+                ty = branch.clone();
+            } else if *branch != Ty::Never && *branch != ty {
+                return self.outside(at, &format!("branches of types {ty:?} and {branch:?}"));
+            }
+        }
+        if !matches!(ty, Ty::Unit | Ty::Never) {
+            let c = self.translator.types.c(&ty);
+            self.line(&format!("{c} {result};"));
+        }
+        let tabs = self.tabs();
+        let mut text = tabs.clone();
+        for (number, (condition, branch, _)) in list.iter().enumerate() {
+            let head = match condition {
+                Some(condition) if number == 0 => format!("if ({condition}) "),
+                Some(condition) => format!(" else if ({condition}) "),
+                None if number == 0 => String::new(),
+                None if branch.is_empty() => continue,
+                None => " else ".into(),
+            };
+            let _ = write!(text, "{head}{{\n{branch}{tabs}}}");
+        }
+        self.out += &text;
+        self.out.push('\n');
+        Ok(if matches!(ty, Ty::Unit | Ty::Never) { Value::fixed("", ty) } else { Value::fixed(result, ty) })
+    }
+
+    pub fn conditional(&mut self, expression: &syn::ExprIf, want: Option<&Ty>) -> Result<Value> {
+        let result = self.name("t");
+        let (condition, bound) = if let Expr::Let(pattern) = &*expression.cond {
+            let option = self.option(&pattern.expr)?;
+            let bound = self.some_pattern(&pattern.pat, &option)?;
+            (format!("{}.some", option.c), Some(bound))
+        } else {
+            let condition = self.expression(&expression.cond, Some(&Ty::Bool))?;
+            self.expect(&expression.cond, &condition, &Ty::Bool)?;
+            (condition.c, None)
+        };
+        let (then, ty) = self.branch(&result, want, bound, |body, want| body.block(&expression.then_branch, want))?;
+        let want = want.or(if matches!(ty, Ty::Unit | Ty::Never) { None } else { Some(&ty) });
+        let (other, other_ty) = match &expression.else_branch {
+            Some((_, other)) => self.branch(&result, want, None, |body, want| body.expression(other, want))?,
+            None => (String::new(), Ty::Unit),
+        };
+        let list = vec![(Some(condition), then, ty.clone()), (None, other, other_ty)];
+        self.branches(expression, result, list)
+    }
+
+    /// `match` on an option or on an enum.
+    pub fn choice(&mut self, expression: &syn::ExprMatch, want: Option<&Ty>) -> Result<Value> {
+        let on = self.expression(&expression.expr, None)?;
+        let on = self.spill(&on);
+        let result = self.name("t");
+        let mut list = Vec::new();
+        let mut known: Option<Ty> = want.cloned();
+        for (number, arm) in expression.arms.iter().enumerate() {
+            if arm.guard.is_some() {
+                return self.outside(arm, "a guard");
+            }
+            let (mut condition, mut bound) = (None, None);
+            match (&arm.pat, &on.ty) {
+                (Pat::Wild(_), _) => {}
+                (Pat::TupleStruct(_), Ty::Option(_)) => {
+                    bound = Some(self.some_pattern(&arm.pat, &on)?);
+                    condition = Some(format!("{}.some", on.c));
+                }
+                (Pat::Ident(name), Ty::Option(_)) if name.ident == "None" => {
+                    condition = Some(format!("!{}.some", on.c))
+                }
+                (Pat::Path(path), Ty::Named(name)) if self.is_variant(name, &path.path) => {
+                    let last = path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+                    condition = Some(format!("{} == {}", on.c, variant(name, &last)));
+                }
+                (pattern, _) => return self.outside(pattern, "a pattern"),
+            }
+            // Rust has checked that the arms are complete: the last needs no condition.
+            let condition = condition.filter(|_| number + 1 < expression.arms.len());
+            let (text, ty) =
+                self.branch(&result, known.as_ref(), bound, |body, want| body.expression(&arm.body, want))?;
+            if known.is_none() && !matches!(ty, Ty::Unit | Ty::Never) {
+                known = Some(ty.clone());
+            }
+            let is_last = condition.is_none();
+            list.push((condition, text, ty));
+            if is_last {
+                break;
+            }
+        }
+        self.branches(expression, result, list)
+    }
+    fn is_variant(&self, name: &Name, path: &syn::Path) -> bool {
+        let last = path.segments.last();
+        matches!(&self.translator.sources.types[name].1, Definition::Enum(item)
+            if item.variants.iter().any(|variant| last.is_some_and(|last| last.ident == variant.ident)))
+    }
+
+    /// `for i in a..b`.
+    pub fn repetition(&mut self, expression: &syn::ExprForLoop) -> Result<Value> {
+        let (Expr::Range(range), None) = (&*expression.expr, &expression.label) else {
+            return self.outside(expression, "a loop over something else than a range");
+        };
+        let (Some(start), Some(end), syn::RangeLimits::HalfOpen(_)) = (&range.start, &range.end, &range.limits) else {
+            return self.outside(range, "a range other than `a..b`");
+        };
+        let ty = self.type_of(end, None).or_else(|_| self.type_of(start, None)).unwrap_or(Ty::Int("u32"));
+        let from = self.expression(start, Some(&ty))?;
+        let to = self.expression(end, Some(&ty))?;
+        let (from, to) = (self.spill(&from), self.spill(&to));
+        let name = match &*expression.pat {
+            Pat::Ident(name) => name.ident.to_string(),
+            Pat::Wild(_) => "i".into(),
+            other => return self.outside(other, "a pattern"),
+        };
+        let c = self.name(&name);
+        let (text, _) = self.nested(|body| {
+            body.scopes.push(BTreeMap::new());
+            body.declare(&name, Value::new(c.clone(), from.ty.clone()));
+            let done = body.block(&expression.body, None);
+            body.scopes.pop();
+            done
+        })?;
+        let (ty, tabs) = (self.translator.types.c(&from.ty), self.tabs());
+        let _ = write!(self.out, "{tabs}for ({ty} {c} = {}; {c} < {}; {c}++) {{\n{text}{tabs}}}\n", from.c, to.c);
+        Ok(Value::unit())
+    }
+}

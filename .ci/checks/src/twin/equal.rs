@@ -1,0 +1,313 @@
+//! The C, compiled for this machine, against the core: the same operations, and every decision compared.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use tidegate_core::random::Stream;
+
+use super::reference::{BEGIN, CODEL, DEQUEUE, Decision, ENQUEUE, FIFO, Operation, Options, Reference, SET_RATE, TBF};
+
+/// Operations of one script.
+const SCRIPT: u64 = 4_000;
+/// Operations that are sent before their decisions are read. Both fit the buffer of a pipe, so that neither side waits.
+const BLOCK: usize = 1_000;
+/// The packets that the host's queue holds at most.
+const MOST_PACKETS: u64 = 4_096;
+
+/// The compiler, or why there is none.
+pub fn compiler() -> Result<String, String> {
+    let name = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    match Command::new(&name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(name),
+        _ => Err(format!("there is no C compiler `{name}`: install gcc or clang, or set CC")),
+    }
+}
+
+/// Compiles `twin/host.c` to `to`, with the deciders in the folder `deciders`.
+pub fn compile(root: &Path, deciders: &Path, to: &Path) -> io::Result<()> {
+    let compiler = compiler().map_err(io::Error::other)?;
+    let twin = root.join("twin");
+    let output = Command::new(compiler)
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(deciders)
+        .arg("-I")
+        .arg(&twin)
+        .arg(twin.join("host.c"))
+        .arg("-o")
+        .arg(to)
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// A folder of this process that is removed in the end.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The C as a process.
+struct Host {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+}
+
+impl Host {
+    fn start(program: &Path) -> io::Result<Self> {
+        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(input), Some(output)) => Ok(Self { child, input, output }),
+            _ => Err(io::Error::other("no pipe to the compiled program")),
+        }
+    }
+    /// Sends operations, the first of a script after its options. Returns the decisions.
+    fn ask(&mut self, options: Option<&Options>, operations: &[Operation]) -> io::Result<Vec<Decision>> {
+        let mut bytes = Vec::with_capacity(operations.len() * 32 + 128);
+        let mut put =
+            |numbers: &[u64]| numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_ne_bytes()));
+        if let Some(options) = options {
+            put(&[BEGIN, 0, 0, 0]);
+            put(&options.record());
+        }
+        operations.iter().for_each(|operation| put(operation));
+        // An empty operation: what is decided so far is written.
+        put(&[0; 4]);
+        self.input.write_all(&bytes)?;
+        let mut answer = vec![0; operations.len() * 40];
+        self.output.read_exact(&mut answer).map_err(|error| {
+            let status = self.child.try_wait().ok().flatten();
+            io::Error::other(format!("the compiled program ended: {error}; {status:?}"))
+        })?;
+        Ok(answer.chunks_exact(40).map(decision).collect())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default()
+}
+
+fn decision(bytes: &[u8]) -> Decision {
+    std::array::from_fn(|at| number(&bytes[at * 8..at * 8 + 8]))
+}
+
+/// What the compiled program decided otherwise than the core.
+pub struct Difference(pub String);
+
+fn difference(options: &Options, at: u64, operation: Operation, theirs: Decision, ours: Decision) -> Difference {
+    let show = |[result, drops, deadline, packets, bytes]: Decision| {
+        let marked = if drops % 2 == 1 { ", marked" } else { "" };
+        format!("result {result}{marked}, {} dropped, deadline {deadline}, {packets} packets of {bytes} B", drops / 2)
+    };
+    Difference(format!(
+        "operation {at}, {operation:?} of {options:?}:\n    the C:    {}\n    the core: {}",
+        show(theirs),
+        show(ours)
+    ))
+}
+
+/// Numbers over many orders of magnitude, the small ones as often as the large.
+fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
+    let bits = u64::from((most / least.max(1)).max(1).ilog2()) + 1;
+    let top = least.max(1).saturating_mul(2_u64.saturating_pow(random.below(bits + 1) as u32)).min(most);
+    least + random.below(top.max(least) - least + 1)
+}
+
+/// The options of a random script.
+fn options(random: &mut Stream, kind: u64) -> Options {
+    let interval = spread(random, 1_000, 4_000_000_000);
+    // On the grid of the script, or anywhere.
+    let target = match random.below(2) {
+        0 => random.below(interval),
+        _ => grid(interval) * random.below(GRID),
+    };
+    Options {
+        kind,
+        limit_packets: spread(random, 1, MOST_PACKETS),
+        limit_bytes: if random.below(4) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
+        rate: spread(random, 1, 1 << 40),
+        burst: spread(random, 1, 1 << 31),
+        target,
+        interval,
+        mtu: spread(random, 1, 100_000),
+        longest: if random.below(2) == 0 { 0 } else { target + spread(random, 1, interval * 2) },
+        marks: random.below(2),
+    }
+}
+
+/// Steps of time in an interval of CoDel, in a script whose times are multiples of a step: so that a delay is its target.
+const GRID: u64 = 16;
+
+fn grid(interval: u64) -> u64 {
+    (interval / GRID).max(1)
+}
+
+/// Makes the operations of a script, with bursts, pauses, and times that run back.
+struct Script<'a> {
+    random: &'a mut Stream,
+    now: u64,
+    /// The usual time between two operations, and a pause in which queues fill.
+    step: u64,
+    pause: u64,
+    /// All times are multiples of it.
+    grid: u64,
+    arrivals: u64,
+    /// The sizes of packets, up to the largest or all alike.
+    sizes: u64,
+    alike: bool,
+}
+
+impl<'a> Script<'a> {
+    fn new(random: &'a mut Stream, options: &Options) -> Self {
+        // Packets of one MTU leave exactly that behind.
+        let alike = options.kind == CODEL && random.below(2) == 0;
+        let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
+        // About the time of a packet, so that queues build up and run empty.
+        let typical = match options.kind {
+            TBF => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
+            CODEL => options.interval / 20,
+            _ => 1_000,
+        };
+        let on_grid = options.kind == CODEL && random.below(2) == 0;
+        let grid = if on_grid { grid(options.interval) } else { 1 };
+        let step = spread(random, 1, typical.saturating_mul(4).max(1));
+        let (now, arrivals) = (random.below(1 << 40), 20 + random.below(60));
+        Self {
+            now: now / grid * grid,
+            step,
+            pause: typical.saturating_mul(10).max(1),
+            grid,
+            arrivals,
+            sizes,
+            alike,
+            random,
+        }
+    }
+    /// A time of up to `most`, in steps of the grid.
+    fn time(&mut self, most: u64) -> u64 {
+        self.random.below(most / self.grid + 2) * self.grid
+    }
+    fn next(&mut self) -> Operation {
+        self.now = match self.random.below(400) {
+            0 => self.now + spread(self.random, 1, 1 << 40) / self.grid * self.grid,
+            1 => {
+                let back = self.time(self.step.saturating_mul(10));
+                self.now.saturating_sub(back)
+            }
+            2 => {
+                self.arrivals = 20 + self.random.below(60);
+                self.now
+            }
+            3..=8 => self.now + self.time(self.pause),
+            9..=120 => self.now,
+            _ => self.now + self.time(self.step.saturating_mul(2)),
+        };
+        match self.random.below(100) {
+            0 if self.random.below(20) == 0 => [SET_RATE, self.now, spread(self.random, 1, 1 << 40), 0],
+            draw if draw < self.arrivals => {
+                let size = if self.alike {
+                    self.sizes
+                } else if self.random.below(1_000) == 0 {
+                    self.random.next_u64() >> self.random.below(64)
+                } else {
+                    1 + self.random.below(self.sizes)
+                };
+                // A sum of sizes beyond 64 bits is beyond every machine.
+                [ENQUEUE, self.now, size.clamp(1, 1 << 48), self.random.below(2)]
+            }
+            _ => [DEQUEUE, self.now, 0, 0],
+        }
+    }
+}
+
+/// Compares `operations` random operations. The first difference ends it.
+pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<Difference>> {
+    let mut host = Host::start(program)?;
+    let mut random = Stream::named(seed, "twin");
+    let (mut done, mut kind) = (0, FIFO);
+    while done < operations {
+        let options = options(&mut random, kind);
+        // A queue without a decider needs the fewest.
+        kind = if kind == CODEL { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
+        let mut reference = Reference::new(&options).map_err(io::Error::other)?;
+        let mut script = Script::new(&mut random, &options);
+        let end = (done + SCRIPT).min(operations);
+        let mut first = Some(&options);
+        while done < end {
+            let count = usize::try_from(end - done).unwrap_or(BLOCK).min(BLOCK);
+            let block: Vec<Operation> = (0..count).map(|_| script.next()).collect();
+            for (operation, theirs) in block.iter().zip(host.ask(first.take(), &block)?) {
+                let ours = reference.apply(*operation);
+                if ours != theirs {
+                    return Ok(Some(difference(&options, done, *operation, theirs, ours)));
+                }
+                done += 1;
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// `twin equal`: compiles the C of this tree and compares.
+pub fn equal(root: &Path, operations: u64, seed: u64) -> io::Result<Vec<String>> {
+    let scratch = Scratch::new("twin-equal")?;
+    let program = scratch.0.join("host");
+    compile(root, &root.join("twin/generated"), &program)?;
+    let found = compare(&program, operations, seed)?;
+    if found.is_none() {
+        println!("{operations} operations of seed {seed}: every decision is equal");
+    }
+    Ok(found.into_iter().map(|Difference(text)| text).collect())
+}
+
+/// `twin calls`: compares calls that the kernel made, as `twin/lab` records them: the options, then for each call the
+/// operation and the decision.
+pub fn calls(path: &Path) -> io::Result<Vec<String>> {
+    let bytes = fs::read(path)?;
+    let (Some(head), true) = (bytes.get(..96), bytes.len() % 72 == 96 % 72) else {
+        return Err(io::Error::other("the file is not a record of calls: twin/lab makes one"));
+    };
+    let options = Options::of_record(&std::array::from_fn(|at| number(&head[at * 8..at * 8 + 8])));
+    let mut reference = Reference::new(&options).map_err(io::Error::other)?;
+    let (mut counts, mut dropped) = ([0_u64; 4], 0);
+    for (at, call) in bytes[96..].chunks_exact(72).enumerate() {
+        let operation: Operation = std::array::from_fn(|at| number(&call[at * 8..at * 8 + 8]));
+        let theirs = decision(&call[32..]);
+        let ours = reference.apply(operation);
+        if ours != theirs {
+            return Ok(vec![difference(&options, at as u64, operation, theirs, ours).0]);
+        }
+        counts[operation[0].min(3) as usize] += 1;
+        dropped += ours[1] / 2;
+    }
+    println!(
+        "{} calls of the kernel are equal: {} enqueued, {} dequeued, {} changes of rate; {dropped} packets dropped",
+        counts.iter().sum::<u64>(),
+        counts[ENQUEUE as usize],
+        counts[DEQUEUE as usize],
+        counts[SET_RATE as usize]
+    );
+    Ok(Vec::new())
+}

@@ -1,0 +1,236 @@
+//! Types of the subset, and their form in C.
+
+use super::source::{Definition, Name, Result, Sources, fields, is_newtype};
+
+/// A type of the subset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ty {
+    /// An integer, by its Rust name.
+    Int(&'static str),
+    Bool,
+    Unit,
+    /// Of an expression that does not end, such as `return`.
+    Never,
+    Named(Name),
+    Option(Box<Ty>),
+    Ref {
+        to: Box<Ty>,
+        mutable: bool,
+    },
+}
+
+/// The integers of the subset with their C types; those of 128 bits and floats are none.
+const INTEGERS: [(&str, &str); 7] =
+    [("u8", "u8"), ("u16", "u16"), ("u32", "u32"), ("u64", "u64"), ("usize", "u64"), ("i32", "s32"), ("i64", "s64")];
+
+pub fn integer(name: &str) -> Option<Ty> {
+    INTEGERS.iter().find(|(rust, _)| *rust == name).map(|(rust, _)| Ty::Int(rust))
+}
+
+impl Ty {
+    pub fn is_signed(&self) -> bool {
+        matches!(self, Self::Int(name) if name.starts_with('i'))
+    }
+    /// What a reference refers to, or the type itself.
+    pub fn target(&self) -> &Self {
+        match self {
+            Self::Ref { to, .. } => to,
+            other => other,
+        }
+    }
+}
+
+/// `SomeName` as `some_name`.
+pub fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !text.is_empty() && !text.ends_with('_') {
+            text.push('_');
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
+/// The prefix of what belongs to a type.
+pub fn prefix((module, name): &Name) -> String {
+    format!("{module}_{}", snake(name))
+}
+
+/// The definitions of types in C, in an order in which each stands before its uses.
+#[derive(Default)]
+pub struct Types {
+    pub text: String,
+    done: Vec<String>,
+}
+
+impl Types {
+    /// The type that `ty` is in `file`, within the `impl` of `of`.
+    pub fn read(&mut self, sources: &Sources, file: usize, of: Option<&Name>, ty: &syn::Type) -> Result<Ty> {
+        let outside = |what: &str| sources.outside(file, ty, what);
+        match ty {
+            syn::Type::Tuple(tuple) if tuple.elems.is_empty() => Ok(Ty::Unit),
+            syn::Type::Reference(reference) => {
+                let to = Box::new(self.read(sources, file, of, &reference.elem)?);
+                Ok(Ty::Ref { to, mutable: reference.mutability.is_some() })
+            }
+            syn::Type::Path(path) => {
+                let Some(last) = path.path.segments.last() else { return Err(outside("a type without a name")) };
+                let name = last.ident.to_string();
+                match (name.as_str(), of) {
+                    ("bool", _) => return Ok(Ty::Bool),
+                    ("Self", Some(of)) => {
+                        let ty = Ty::Named(of.clone());
+                        self.define(sources, &ty)?;
+                        return Ok(ty);
+                    }
+                    ("u128" | "i128", _) => return Err(outside("an integer of 128 bits")),
+                    ("f32" | "f64", _) => return Err(outside("a float")),
+                    _ => {}
+                }
+                if let Some(ty) = integer(&name) {
+                    return Ok(ty);
+                }
+                if name == "Option"
+                    && let syn::PathArguments::AngleBracketed(arguments) = &last.arguments
+                    && let Some(syn::GenericArgument::Type(inner)) = arguments.args.first()
+                {
+                    let inner = self.read(sources, file, of, inner)?;
+                    let ty = Ty::Option(Box::new(inner));
+                    self.define(sources, &ty)?;
+                    return Ok(ty);
+                }
+                if !last.arguments.is_none() {
+                    return Err(outside(&format!("`{name}` has type arguments")));
+                }
+                let named = sources.resolve(file, &name);
+                let ty = Ty::Named(named.ok_or_else(|| outside(&format!("type `{name}` is in no translated file")))?);
+                self.define(sources, &ty)?;
+                Ok(ty)
+            }
+            _ => Err(outside("a type that is no integer, struct, enum, option or reference")),
+        }
+    }
+
+    /// The type in C.
+    pub fn c(&self, ty: &Ty) -> String {
+        match ty {
+            Ty::Int(name) => INTEGERS.iter().find(|(rust, _)| rust == name).map_or("", |(_, c)| c).to_owned(),
+            Ty::Bool => "bool".into(),
+            Ty::Unit | Ty::Never => "void".into(),
+            Ty::Named(name) => prefix(name),
+            Ty::Option(inner) => format!("option_{}", self.c(inner)),
+            Ty::Ref { to, mutable: true } => format!("{} *", self.c(to)),
+            Ty::Ref { to, mutable: false } => format!("const {} *", self.c(to)),
+        }
+    }
+
+    /// Writes the definition of a type, once, after those of its parts.
+    fn define(&mut self, sources: &Sources, ty: &Ty) -> Result<()> {
+        let c = self.c(ty);
+        if self.done.contains(&c) {
+            return Ok(());
+        }
+        self.done.push(c.clone());
+        let text = match ty {
+            Ty::Option(inner) => format!("typedef struct {{\n\tbool some;\n\t{} value;\n}} {c};\n\n", self.c(inner)),
+            Ty::Named(name) => {
+                let (file, definition) = &sources.types[name];
+                match definition {
+                    Definition::Struct(item) if !item.generics.params.is_empty() => {
+                        return Err(sources.outside(*file, &item.ident, "a generic struct"));
+                    }
+                    Definition::Struct(item) => {
+                        let parts = fields(item)
+                            .into_iter()
+                            .map(|(field, ty)| Ok((field, self.read(sources, *file, Some(name), ty)?)))
+                            .collect::<Result<Vec<_>>>()?;
+                        if is_newtype(item) {
+                            format!("typedef {} {c};\n\n", self.c(&parts[0].1))
+                        } else {
+                            let lines = parts.iter().map(|(field, ty)| format!("\t{} {};\n", self.c(ty), local(field)));
+                            format!("typedef struct {{\n{}}} {c};\n\n", lines.collect::<String>())
+                        }
+                    }
+                    Definition::Enum(item) => {
+                        for variant in &item.variants {
+                            if !variant.fields.is_empty() || variant.discriminant.is_some() {
+                                return Err(sources.outside(*file, variant, "a variant with fields or a number"));
+                            }
+                        }
+                        let names =
+                            item.variants.iter().map(|v| format!("\t{},\n", variant(name, &v.ident.to_string())));
+                        format!("typedef enum {{\n{}}} {c};\n\n", names.collect::<String>())
+                    }
+                }
+            }
+            _ => return Ok(()),
+        };
+        self.text += &text;
+        Ok(())
+    }
+}
+
+/// A variant of an enum in C.
+pub fn variant(of: &Name, name: &str) -> String {
+    format!("{}_{}", prefix(of), snake(name)).to_uppercase()
+}
+
+/// The type inside a newtype.
+pub fn inner(sources: &Sources, types: &mut Types, name: &Name) -> Result<Option<Ty>> {
+    match &sources.types[name] {
+        (file, Definition::Struct(item)) if is_newtype(item) => {
+            types.read(sources, *file, Some(name), fields(item)[0].1).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The type of a field.
+pub fn field(sources: &Sources, types: &mut Types, name: &Name, wanted: &str) -> Result<Option<Ty>> {
+    match &sources.types[name] {
+        (file, Definition::Struct(item)) => match fields(item).into_iter().find(|(field, _)| field == wanted) {
+            Some((_, ty)) => types.read(sources, *file, Some(name), ty).map(Some),
+            None => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// Whether a type derives `Default`, and that is all zeros.
+pub fn default_is_zero(sources: &Sources, name: &Name) -> bool {
+    let derives = |attributes: &[syn::Attribute]| {
+        attributes.iter().any(|attribute| {
+            attribute.path().is_ident("derive")
+                && matches!(&attribute.meta, syn::Meta::List(list) if list.tokens.to_string().contains("Default"))
+        })
+    };
+    match &sources.types[name].1 {
+        Definition::Struct(item) => {
+            let all = fields(item).into_iter().all(|(_, ty)| match ty {
+                syn::Type::Path(path) => {
+                    let last = path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+                    last == "bool"
+                        || last == "Option"
+                        || integer(&last).is_some()
+                        || sources
+                            .resolve(sources.types[name].0, &last)
+                            .is_some_and(|name| default_is_zero(sources, &name))
+                }
+                _ => false,
+            });
+            derives(&item.attrs) && all
+        }
+        Definition::Enum(item) => {
+            let first = item.variants.first();
+            derives(&item.attrs) && first.is_some_and(|v| v.attrs.iter().any(|a| a.path().is_ident("default")))
+        }
+    }
+}
+
+/// A name that is no word of C.
+pub fn local(name: &str) -> String {
+    const WORDS: [&str; 12] =
+        ["auto", "char", "default", "double", "float", "int", "long", "register", "short", "signed", "switch", "void"];
+    if WORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The integers of the generated code and their methods, with the meaning that they have in Rust. No 128 bits: BPF has none.
+ */
+#ifndef TWIN_INTEGERS_H
+#define TWIN_INTEGERS_H
+
+#ifndef __bpf__
+#include <stdbool.h>
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+#endif
+
+#define TWIN_INLINE static inline __attribute__((always_inline, unused))
+
+#ifndef U32_MAX
+#define U32_MAX ((u32)~0u)
+#endif
+#ifndef U64_MAX
+#define U64_MAX ((u64)~0ull)
+#endif
+#ifndef S64_MAX
+#define S64_MAX ((s64)(U64_MAX >> 1))
+#endif
+
+TWIN_INLINE u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
+TWIN_INLINE u64 min_u64(u64 a, u64 b) { return a < b ? a : b; }
+TWIN_INLINE s64 min_s64(s64 a, s64 b) { return a < b ? a : b; }
+TWIN_INLINE u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
+TWIN_INLINE u64 max_u64(u64 a, u64 b) { return a > b ? a : b; }
+TWIN_INLINE s64 max_s64(s64 a, s64 b) { return a > b ? a : b; }
+TWIN_INLINE u32 clamp_u32(u32 x, u32 low, u32 high) { return min_u32(max_u32(x, low), high); }
+TWIN_INLINE u64 clamp_u64(u64 x, u64 low, u64 high) { return min_u64(max_u64(x, low), high); }
+TWIN_INLINE s64 clamp_s64(s64 x, s64 low, s64 high) { return min_s64(max_s64(x, low), high); }
+
+TWIN_INLINE u32 wrapping_add_u32(u32 a, u32 b) { return a + b; }
+TWIN_INLINE u64 wrapping_add_u64(u64 a, u64 b) { return a + b; }
+TWIN_INLINE u32 wrapping_sub_u32(u32 a, u32 b) { return a - b; }
+TWIN_INLINE u64 wrapping_sub_u64(u64 a, u64 b) { return a - b; }
+TWIN_INLINE u32 wrapping_mul_u32(u32 a, u32 b) { return a * b; }
+TWIN_INLINE u64 wrapping_mul_u64(u64 a, u64 b) { return a * b; }
+
+TWIN_INLINE u32 saturating_add_u32(u32 a, u32 b) { return a + b < a ? U32_MAX : a + b; }
+TWIN_INLINE u64 saturating_add_u64(u64 a, u64 b) { return a + b < a ? U64_MAX : a + b; }
+TWIN_INLINE u32 saturating_sub_u32(u32 a, u32 b) { return a > b ? a - b : 0; }
+TWIN_INLINE u64 saturating_sub_u64(u64 a, u64 b) { return a > b ? a - b : 0; }
+TWIN_INLINE u64 abs_diff_u64(u64 a, u64 b) { return a > b ? a - b : b - a; }
+
+TWIN_INLINE s64 saturating_sub_s64(s64 a, s64 b)
+{
+	s64 difference = (s64)((u64)a - (u64)b);
+
+	/* Only numbers of different signs overflow, and then the difference has not the sign of a. */
+	if (((a ^ b) & (a ^ difference)) < 0)
+		return a < 0 ? -S64_MAX - 1 : S64_MAX;
+	return difference;
+}
+
+/* In halves of 32 bits: a check by a division is compiled to a product of 128 bits. */
+TWIN_INLINE u64 saturating_mul_u64(u64 a, u64 b)
+{
+	u64 cross, low = (u64)(u32)a * (u32)b, sum;
+
+	if ((a >> 32) != 0 && (b >> 32) != 0)
+		return U64_MAX;
+	/* One of the two is zero. */
+	cross = (a >> 32) * (u32)b + (b >> 32) * (u32)a;
+	sum = low + (cross << 32);
+	return (cross >> 32) != 0 || sum < low ? U64_MAX : sum;
+}
+
+/* b is not zero. */
+TWIN_INLINE u64 div_ceil_u64(u64 a, u64 b) { return a / b + (a % b != 0); }
+
+/*
+ * The root rounded down, bit by bit from the highest. Without a branch in the loop, of which the kernel's verifier would
+ * follow both ways in each of 32 rounds.
+ */
+TWIN_INLINE u64 isqrt_u64(u64 x)
+{
+	u64 root = 0, bit = 1ull << 62;
+
+	for (u32 i = 0; i < 32; i++) {
+		u64 trial = root + bit;
+		u64 rest = x - trial;
+		/* All ones where the difference borrows: where the trial is too large. */
+		u64 large = (u64)0 - (((~x & trial) | ((~x | trial) & rest)) >> 63);
+
+		/* The compiler would make a branch of it. */
+		__asm__("" : "+r"(large));
+		x = (x & large) | (rest & ~large);
+		root = (root >> 1) + (bit & ~large);
+		bit >>= 2;
+	}
+	return root;
+}
+
+#endif
