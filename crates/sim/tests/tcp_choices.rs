@@ -263,7 +263,7 @@ impl CongestionControl for Listening {
 #[test]
 fn a_sample_is_the_rate_of_delivery() {
     SAMPLES.with_borrow_mut(Vec::clear);
-    let algorithm = Algorithm::Custom(|mss, initial| Box::new(Listening(Reno::new(mss, initial))));
+    let algorithm = Algorithm::Custom(&|mss, initial| Box::new(Listening(Reno::new(mss, initial))));
     // Each segment comes out of the wire 1 ms after the one before, or later: 8 Mbit/s.
     let mut free = Instant::ZERO;
     let mut now = Instant::ZERO;
@@ -300,7 +300,7 @@ fn a_sample_is_the_rate_of_delivery() {
 
 #[test]
 fn a_congestion_control_of_ones_own_receives_counts_of_ecn() {
-    let algorithm = Algorithm::Custom(|mss, initial| Box::new(Listening(Reno::new(mss, initial))));
+    let algorithm = Algorithm::Custom(&|mss, initial| Box::new(Listening(Reno::new(mss, initial))));
     let run = |ecn: bool, marked: usize| {
         COUNTS.with_borrow_mut(Vec::clear);
         let wire = transfer(Config { algorithm, ecn, ..config() }, 400, |number| {

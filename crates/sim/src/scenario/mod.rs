@@ -26,6 +26,7 @@
 //! ```
 
 pub mod actions;
+pub mod congestion;
 mod control;
 mod experience;
 pub mod file;

@@ -1,5 +1,7 @@
 //! [`CongestionControl`]: the congestion window, independent of how losses are detected and repaired.
 
+use std::fmt;
+
 use tidegate_core::{Instant, Rate, Span};
 
 use super::cubic::Cubic;
@@ -131,8 +133,11 @@ pub trait CongestionControl {
     }
 }
 
+/// A constructor of a congestion control, called for each connection with (SMSS, initial window) in bytes.
+pub type Make = dyn Fn(u64, u64) -> Box<dyn CongestionControl> + Send + Sync;
+
 /// The congestion control of a connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub enum Algorithm {
     /// Slow start and additive increase (RFC 5681).
     #[default]
@@ -141,8 +146,19 @@ pub enum Algorithm {
     Cubic,
     /// DCTCP (RFC 8257). Both ends echo marks packet by packet.
     Dctcp,
-    /// Another one: a constructor that takes (SMSS, initial window) in bytes.
-    Custom(fn(u64, u64) -> Box<dyn CongestionControl>),
+    /// Another one.
+    Custom(&'static Make),
+}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reno => "Reno",
+            Self::Cubic => "Cubic",
+            Self::Dctcp => "Dctcp",
+            Self::Custom(_) => "Custom",
+        })
+    }
 }
 
 /// The congestion control of a connection, without a virtual call for those that are built in.
@@ -209,8 +225,8 @@ impl Controller {
     }
 }
 
-impl core::fmt::Debug for Controller {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cwnd {} ssthresh {}", self.cwnd(), self.ssthresh())
     }
 }

@@ -18,7 +18,7 @@ mod segment;
 mod transmissions;
 
 pub use congestion::{
-    Ack, Algorithm, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, LossRecovery, Reno,
+    Ack, Algorithm, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, LossRecovery, Make, Reno,
 };
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;

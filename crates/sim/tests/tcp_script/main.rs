@@ -296,10 +296,9 @@ impl CongestionControl for Paced {
 
 #[test]
 fn a_congestion_control_of_ones_own_may_pace() {
-    let make = |mss: u64, _initial: u64| -> Box<dyn CongestionControl> {
-        Box::new(Paced { window: 40 * mss, rate: 1_000_000, delivered: 0 })
-    };
-    let config = Config { algorithm: Algorithm::Custom(make), ..config(Recovery::Sack) };
+    let algorithm =
+        Algorithm::Custom(&|mss, _initial| Box::new(Paced { window: 40 * mss, rate: 1_000_000, delivered: 0 }));
+    let config = Config { algorithm, ..config(Recovery::Sack) };
     let wire = transfer(config, 100, &[60]);
     let at: Vec<u64> = wire.log.iter().filter(|s| s.from == 0 && s.is_data()).map(|s| s.at.as_nanos()).collect();
     // 1040 B at 1 Mbit/s are 8.32 ms; from 100 ms on, so that number 60 leaves at 599.2 ms.

@@ -3,6 +3,8 @@
 use tidegate_config::Spanned;
 use tidegate_core::{Bytes, Span};
 
+use crate::scenario::congestion::Congestion;
+
 tidegate_config::choices! {
     /// The loss recovery of TCP.
     pub enum RecoveryWord as "kind of recovery" {
@@ -57,7 +59,7 @@ tidegate_config::record! {
         /// Which refinements of recovery it has. Default current.
         pub refinements: VintageWord = "current",
         /// The congestion control. Default Reno, which the laws of the papers are about.
-        pub congestion: AlgorithmWord = "reno",
+        pub congestion: Congestion = "reno",
         /// The largest segment without headers. Default 1460 B, Ethernet.
         pub mss: Spanned<Bytes> = "1460B",
         /// The receiver's buffer, which bounds the window. Default 1 MiB: not the bottleneck.

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use super::Resolver;
-use crate::scenario::file::{
-    AlgorithmWord, FlowSection, GrowthWord, RecoveryWord, TcpSection, TransportWord, VintageWord,
-};
-use crate::tcp::{Algorithm, Config, Growth, Recovery, RtoBounds, Vintage};
+use crate::scenario::file::{FlowSection, GrowthWord, RecoveryWord, TcpSection, TransportWord, VintageWord};
+use crate::tcp::{Config, Growth, Recovery, RtoBounds, Vintage};
 use crate::workload::{Needs, Transport, Workload};
 
 impl Resolver<'_> {
@@ -67,11 +65,7 @@ impl Resolver<'_> {
                 RecoveryWord::NewReno => Recovery::NewReno,
                 RecoveryWord::Sack | RecoveryWord::Rack => Recovery::Sack,
             },
-            algorithm: match tcp.congestion {
-                AlgorithmWord::Reno => Algorithm::Reno,
-                AlgorithmWord::Cubic => Algorithm::Cubic,
-                AlgorithmWord::Dctcp => Algorithm::Dctcp,
-            },
+            algorithm: tcp.congestion.algorithm(),
             initial_window: tcp.initial_window.value,
             receive_buffer: tcp.window.value.as_u64(),
             delayed_ack: (!tcp.delayed_ack.is_zero()).then_some(tcp.delayed_ack),
