@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_metrics::{Curve, Value, summarise};
+use tidegate_metrics::{Curve, Digest, Value, summarise};
 
 use crate::columns::{self, Column};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
@@ -196,6 +196,34 @@ impl Simulation<'_> {
         }
         rows.table(self.scenario)
     }
+}
+
+/// The rows of some runs of a sweep, each with the path and the value of its axes: a column for each axis, then `seed`,
+/// `variant`, `subject`, `measure`, `value`, `unit`, and `digest`, that of a simulation with this run alone.
+pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Run<'a>)>) -> columns::Table {
+    let mut rows = Rows::default();
+    let mut axes: Vec<(&str, Vec<Option<String>>)> = Vec::new();
+    let mut digests = Vec::new();
+    for (values, run) in runs {
+        rows.values(&run);
+        let mut digest = Digest::default();
+        Digest::from_hex(&run.digest).into_iter().for_each(|one| digest.digest(one));
+        digests.resize(rows.seed.len(), Some(digest.to_string()));
+        for (n, (path, value)) in values.iter().enumerate() {
+            if n == axes.len() {
+                axes.push((path, Vec::new()));
+            }
+            axes[n].1.resize(rows.seed.len(), Some(value.clone()));
+        }
+    }
+    let mut table = columns::Table::default();
+    for (path, values) in axes {
+        table = table.with(path, Column::Text(values));
+    }
+    for (name, column) in rows.table("").without(&["scenario", "kind", "part", "x", "x_unit"]).columns() {
+        table = table.with(name, column.clone());
+    }
+    table.with("digest", Column::Text(digests))
 }
 
 /// The most flows, and links, of a comparison.

@@ -38,6 +38,7 @@ mod report;
 mod resolve;
 mod run;
 mod stored;
+pub mod sweep;
 mod targets;
 mod trace;
 mod traced;

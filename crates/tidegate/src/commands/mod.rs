@@ -27,5 +27,6 @@ pub mod script;
 pub mod setup;
 pub mod simulate;
 pub mod status;
+pub mod sweep;
 pub mod top;
 pub mod watch;

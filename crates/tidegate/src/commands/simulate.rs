@@ -1,7 +1,7 @@
 //! `tidegate simulate`: runs a scenario file with several seeds.
 
 mod cache;
-mod runs;
+pub(super) mod runs;
 mod shapers;
 mod traced;
 
@@ -237,7 +237,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// A run as reports show it.
-fn shown(outcome: &Outcome) -> simulation::Run<'_> {
+pub(super) fn shown(outcome: &Outcome) -> simulation::Run<'_> {
     simulation::Run {
         seed: outcome.seed,
         events: outcome.events,

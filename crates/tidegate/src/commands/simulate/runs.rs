@@ -24,14 +24,20 @@ pub struct Runs {
     pub unkept: Option<std::io::Error>,
 }
 
-/// Runs seeds `seed`, `seed + 1`, ... of `scenario`, `jobs` runs at a time. The results do not depend on which thread ran
-/// what. The first SIGINT or SIGTERM ends the runs that have not ended, the second one the process.
-pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Option<&Cache>) -> std::io::Result<Runs> {
+/// What the first SIGINT or SIGTERM sets; the second one ends the process.
+pub fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    Ok(stop)
+}
+
+/// Runs seeds `seed`, `seed + 1`, ... of `scenario`, `jobs` runs at a time. The results do not depend on which thread ran
+/// what. The first SIGINT or SIGTERM ends the runs that have not ended, the second one the process.
+pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Option<&Cache>) -> std::io::Result<Runs> {
+    let stop = stop_on_signals()?;
     let parts = scenario.parts();
     let wanted = seeds * parts;
     let next = AtomicUsize::new(0);

@@ -1,0 +1,327 @@
+//! Sweeps: a scenario for every combination of the values of some axes, under several seeds, in batches.
+//!
+//! A run is text and a seed, so that it can be made on any machine. A batch is the runs of one file of results.
+//!
+//! ```
+//! use tidegate_config::{Diagnostics, Source, node::Node};
+//! use tidegate_sim::scenario::sweep::{Axis, Sweep};
+//! let text = "version = 1\nhosts = [\"a\", \"b\"]\nlink = [{ from = \"a\", to = \"b\", rate = \"1mbit\" }]";
+//! let base = Node::parse(&Source::new("net.toml", text), &mut Diagnostics::new()).unwrap();
+//! let rates = Axis::parse("link.a->b.rate", "[\"2mbit\", \"4mbit\"]")?;
+//! let sweep = Sweep::new(&base, vec![rates], vec![1, 2, 3], 4)?;
+//! assert_eq!((sweep.runs(), sweep.batches()), (6, 2));
+//! let last = &sweep.batch(1)?.runs[1];
+//! assert_eq!((last.values[0].1.as_str(), last.seed), ("4mbit", 3));
+//! assert!(last.text.contains("rate = \"4mbit\""));
+//! # Ok::<(), String>(())
+//! ```
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tidegate_config::node::{Entry, Node, Value};
+use tidegate_config::{Diagnostics, Place, Source};
+use tidegate_metrics::Digest;
+
+use super::{Outcome, Scenario};
+
+/// A place in a scenario, and the values that it has in turn.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Keys with dots between them; after a section that is a list (`link`, `flow`, ...) the name of an entry, its ends
+    /// `from->to`, or its number from 1: `link.r->b.rate`.
+    path: String,
+    values: Vec<Node>,
+}
+
+impl Axis {
+    /// The axis at `path` with the values of `list`, an array of TOML.
+    ///
+    /// # Errors
+    /// When `list` is none, or has no values.
+    pub fn parse(path: &str, list: &str) -> Result<Self, String> {
+        if matches!(path, "seed" | "runs") {
+            return Err(format!("`{path}` is no axis: the seeds of a sweep are given by themselves"));
+        }
+        let wrong = || format!("the values of `{path}` are no list: write for example [\"10mbit\", \"20mbit\"]");
+        let node = Node::parse(&Source::new("<axis>", format!("values = {list}")), &mut Diagnostics::new());
+        let Some(Node { value: Value::Table(entries), .. }) = node else { return Err(wrong()) };
+        match entries.into_iter().next().map(|entry| entry.node.value) {
+            Some(Value::List(values)) if !values.is_empty() => Ok(Self { path: path.to_owned(), values }),
+            Some(Value::List(_)) => Err(format!("the axis `{path}` has no value")),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A run of a sweep.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    /// The path and the value of each axis: a text as it is, other values as JSON.
+    pub values: Vec<(String, String)>,
+    /// The text of the scenario.
+    pub text: Arc<str>,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Point {
+    /// Runs it, of which `scenario` is the loaded text, with all variants. `None` where `stop` returned `true`, which is
+    /// asked now and then.
+    pub fn run(&self, scenario: &Scenario, mut stop: impl FnMut() -> bool) -> Option<Outcome> {
+        let pause =
+            |stop: &mut dyn FnMut() -> bool| if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let parts = (0..scenario.parts()).map(|part| scenario.run_part(self.seed, part, |_| pause(&mut stop)));
+        let outcomes: Option<Vec<Outcome>> = parts.collect();
+        Some(Outcome::joined(self.seed, outcomes?))
+    }
+}
+
+/// The runs of a file of results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Batch {
+    /// The name of the file. Equal names have equal results: it has the digest of all that they depend on.
+    pub name: String,
+    /// The runs, those of a point after each other.
+    pub runs: Vec<Point>,
+}
+
+/// All runs: every combination of the axes, the last one changing first, with every seed.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    base: Node,
+    axes: Vec<Axis>,
+    seeds: Vec<u64>,
+    size: usize,
+    shared: Digest,
+}
+
+impl Sweep {
+    /// The scenario `base` along `axes` under `seeds`, in batches of `size` runs.
+    ///
+    /// # Errors
+    /// When there is no seed, a batch has no run, or an axis has no place in the scenario: what is there.
+    pub fn new(base: &Node, axes: Vec<Axis>, seeds: Vec<u64>, size: usize) -> Result<Self, String> {
+        if seeds.is_empty() {
+            return Err("a sweep needs at least one seed".into());
+        }
+        if size == 0 {
+            return Err("a batch has at least one run".into());
+        }
+        for (n, axis) in axes.iter().enumerate() {
+            if axes[..n].iter().any(|other| other.path == axis.path) {
+                return Err(format!("the axis `{}` is given twice", axis.path));
+            }
+            set(&mut base.clone(), &axis.path, &axis.values[0])?;
+        }
+        let mut shared = Digest::default();
+        shared.bytes(env!("CARGO_PKG_VERSION").as_bytes());
+        Ok(Self { base: base.clone(), axes, seeds, size, shared })
+    }
+
+    /// Has the names of batches depend on `text` as well: a file that the scenario names.
+    pub fn depend_on(&mut self, text: &str) {
+        self.shared.number(text.len() as u64);
+        self.shared.bytes(text.as_bytes());
+    }
+
+    /// The number of runs.
+    pub fn runs(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).product::<usize>() * self.seeds.len()
+    }
+
+    /// The number of batches.
+    pub fn batches(&self) -> usize {
+        self.runs().div_ceil(self.size)
+    }
+
+    /// Batch `number`, from 0.
+    ///
+    /// # Errors
+    /// When the value of one axis leaves no place for another.
+    pub fn batch(&self, number: usize) -> Result<Batch, String> {
+        let begin = number * self.size;
+        let end = (begin + self.size).min(self.runs());
+        let mut runs: Vec<Point> = Vec::with_capacity(end.saturating_sub(begin));
+        let mut digest = self.shared;
+        for index in begin..end {
+            let seed = self.seeds[index % self.seeds.len()];
+            let run = match runs.last() {
+                Some(last) if !index.is_multiple_of(self.seeds.len()) => Point { seed, ..last.clone() },
+                _ => self.point(index / self.seeds.len(), seed)?,
+            };
+            for text in
+                run.values.iter().flat_map(|(path, value)| [path, value]).map(String::as_str).chain([&*run.text])
+            {
+                digest.number(text.len() as u64);
+                digest.bytes(text.as_bytes());
+            }
+            digest.number(seed);
+            runs.push(run);
+        }
+        Ok(Batch { name: format!("batch-{number:06}-{}.parquet", &digest.to_string()[..16]), runs })
+    }
+
+    fn point(&self, mut index: usize, seed: u64) -> Result<Point, String> {
+        let mut chosen: Vec<(&Axis, &Node)> = Vec::with_capacity(self.axes.len());
+        for axis in self.axes.iter().rev() {
+            chosen.push((axis, &axis.values[index % axis.values.len()]));
+            index /= axis.values.len();
+        }
+        chosen.reverse();
+        let mut base = self.base.clone();
+        chosen.iter().try_for_each(|(axis, value)| set(&mut base, &axis.path, value))?;
+        let values = chosen.iter().map(|(axis, value)| (axis.path.clone(), shown(value))).collect();
+        Ok(Point { values, text: base.to_text().into(), seed })
+    }
+}
+
+/// Sets the value at `path` in the table `node`; tables on the way are made.
+fn set(node: &mut Node, path: &str, value: &Node) -> Result<(), String> {
+    let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+    let place = node.place;
+    let Value::Table(entries) = &mut node.value else { return Err(format!("`{path}` is in no table")) };
+    let at = entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+        let node = Node { place, value: Value::Table(Vec::new()) };
+        entries.push(Entry { key: key.to_owned(), key_place: Place::default(), node });
+        entries.len() - 1
+    });
+    let inside = &mut entries[at].node;
+    let Some(rest) = rest else {
+        if matches!(&inside.value, Value::List(list) if list.iter().any(|entry| matches!(entry.value, Value::Table(_))))
+        {
+            return Err(format!("`{key}` is a section: write for example `{key}.1.` and a key of it"));
+        }
+        *inside = value.clone();
+        return Ok(());
+    };
+    let Value::List(list) = &mut inside.value else { return set(inside, rest, value) };
+    let names: Vec<String> = list.iter().map(name).collect();
+    // Names may have dots.
+    let named =
+        names.iter().position(|name| rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.')));
+    let (number, tail) = rest.split_once('.').unwrap_or((rest, ""));
+    let numbered = || number.parse::<usize>().ok().filter(|n| (1..=list.len()).contains(n)).map(|n| n - 1);
+    match named.map(|n| (n, &rest[names[n].len() + 1..])).or_else(|| numbered().map(|n| (n, tail))) {
+        Some((_, "")) => Err(format!("`{key}.{rest}` names a section and no key of it")),
+        Some((n, tail)) => set(&mut list[n], tail, value),
+        None if names.contains(&rest.to_owned()) => Err(format!("`{key}.{rest}` names a section and no key of it")),
+        None => Err(format!("no {key} is called `{number}`; there are {}, or numbers from 1", names.join(", "))),
+    }
+}
+
+/// The name of an entry of a list: its `name`, or its ends.
+fn name(entry: &Node) -> String {
+    let text = |key: &str| match &entry.value {
+        Value::Table(entries) => match entries.iter().find(|entry| entry.key == key)?.node.value {
+            Value::Text(ref text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    text("name").unwrap_or_else(|| format!("{}->{}", text("from").unwrap_or_default(), text("to").unwrap_or_default()))
+}
+
+/// A value in a row: a text as it is, other values as JSON.
+fn shown(node: &Node) -> String {
+    match &node.value {
+        Value::Text(text) => text.clone(),
+        _ => json(node),
+    }
+}
+
+fn json(node: &Node) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    match &node.value {
+        Value::Text(text) => quoted(text),
+        Value::Integer(number) => serde_json::Value::from(*number).to_string(),
+        Value::Float(number) => serde_json::Value::from(*number).to_string(),
+        Value::Truth(truth) => truth.to_string(),
+        Value::Date => "null".into(),
+        Value::List(list) => format!("[{}]", list.iter().map(json).collect::<Vec<_>>().join(", ")),
+        Value::Table(entries) => {
+            let pairs: Vec<String> =
+                entries.iter().map(|entry| format!("{}: {}", quoted(&entry.key), json(&entry.node))).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NET: &str = r#"
+        version = 1
+        hosts = ["a", "b"]
+        [[link]]
+        from = "a"
+        to = "b"
+        queue = { kind = "fifo" }
+        [[flow]]
+        name = "v1.2"
+        tcp.mss = "1000B"
+    "#;
+
+    fn sweep(axes: &[(&str, &str)]) -> Result<Sweep, String> {
+        let base = Node::parse(&Source::new("net.toml", NET), &mut Diagnostics::new()).expect("it is TOML");
+        let axes = axes.iter().map(|(path, list)| Axis::parse(path, list)).collect::<Result<_, _>>()?;
+        Sweep::new(&base, axes, vec![1, 2], 3)
+    }
+
+    fn batch(sweep: &Sweep, number: usize) -> Batch {
+        sweep.batch(number).expect("each axis has a place")
+    }
+
+    #[test]
+    fn every_combination_has_every_seed_once() {
+        let queues = r#"[{ kind = "fifo", limit = "9kB" }, "none"]"#;
+        let sweep = sweep(&[("duration", r#"["1s", "2s"]"#), ("link.a->b.queue", queues)]).expect("an axis each");
+        let batches: Vec<Batch> = (0..sweep.batches()).map(|n| batch(&sweep, n)).collect();
+        let sizes: Vec<usize> = batches.iter().map(|batch| batch.runs.len()).collect();
+        assert_eq!((sweep.runs(), sizes), (8, vec![3, 3, 2]));
+        let all: Vec<(&str, &str, u64)> = batches
+            .iter()
+            .flat_map(|batch| &batch.runs)
+            .map(|run| (run.values[0].1.as_str(), run.values[1].1.as_str(), run.seed))
+            .collect();
+        let fifo = r#"{"kind": "fifo", "limit": "9kB"}"#;
+        assert_eq!(all[..4], [("1s", fifo, 1), ("1s", fifo, 2), ("1s", "none", 1), ("1s", "none", 2)]);
+        assert_eq!(all[4..], [("2s", fifo, 1), ("2s", fifo, 2), ("2s", "none", 1), ("2s", "none", 2)]);
+        assert!(batches[0].runs[0].text.contains("9kB") && batches[0].runs[0].text.contains("1000B"));
+    }
+
+    #[test]
+    fn the_name_of_a_batch_depends_on_all_that_its_results_do() {
+        let axis = [("link.1.rate", r#"["1mbit", "2mbit"]"#)];
+        let one = sweep(&axis).expect("an axis");
+        assert_eq!(batch(&one, 0), batch(&sweep(&axis).expect("an axis"), 0));
+        assert_ne!(batch(&one, 0).name[13..], batch(&one, 1).name[13..]);
+        let other = sweep(&[("link.1.rate", r#"["1mbit", "3mbit"]"#)]).expect("an axis");
+        assert_ne!(batch(&one, 0).name, batch(&other, 0).name);
+        let mut beside = one.clone();
+        beside.depend_on("a file");
+        assert_ne!(batch(&one, 0).name, batch(&beside, 0).name);
+    }
+
+    #[test]
+    fn an_axis_without_a_place_is_refused_with_what_is_there() {
+        let refused = |path: &str, list: &str| sweep(&[(path, list)]).expect_err("it is wrong");
+        assert_eq!(
+            refused("link.x->y.rate", "[\"1mbit\"]"),
+            "no link is called `x->y`; there are a->b, or numbers from 1"
+        );
+        assert!(refused("link.a->b", "[1]").contains("no key of it"));
+        assert!(refused("link.1", "[1]").contains("no key of it"));
+        assert!(refused("link", "[1]").contains("is a section"));
+        assert!(refused("hosts.0.rate", "[1]").contains("no hosts is called"));
+        assert!(refused("version.x", "[1]").contains("in no table"));
+        assert!(refused("duration", "[]").contains("has no value"));
+        assert!(refused("duration", "\"1s\"").contains("no list"));
+        assert!(refused("seed", "[1]").contains("by themselves"));
+        let dotted = sweep(&[("flow.v1.2.tcp.mss", "[\"500B\"]")]).expect("a name may have dots");
+        assert!(batch(&dotted, 0).runs[0].text.contains("500B"));
+        let inside = [("link.1.queue", "[\"none\"]"), ("link.a->b.queue.limit", "[\"9kB\"]")];
+        assert!(sweep(&inside).expect("each has a place alone").batch(0).is_err());
+    }
+}

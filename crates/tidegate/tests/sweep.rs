@@ -1,0 +1,146 @@
+//! `tidegate sweep` as a shell sees it: the files, what they contain, and what is refused.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const NET: &str = r#"
+version = 1
+duration = "1s"
+hosts = ["a", "b"]
+[[link]]
+from = "a"
+to = "b"
+rate = "5mbit"
+delay = "10ms"
+queue = { kind = "fifo" }
+[[flow]]
+name = "bulk"
+from = "a"
+to = "b"
+jitter = "100ms"
+workload = { kind = "bulk" }
+"#;
+
+fn tidegate(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("tidegate runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A temporary folder with the scenario, removed on drop.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-sweep-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        std::fs::write(path.join("net.toml"), NET).expect("a file in it");
+        Self(path)
+    }
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The files of a folder with their contents, in the order of their names.
+fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let mut found: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path()).expect("read")))
+        .collect();
+    found.sort();
+    found
+}
+
+const QUEUES: &str = r#"link.a->b.queue=[{kind = "fifo"}, {kind = "codel"}]"#;
+
+#[test]
+fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
+    let folder = Folder::new("files");
+    let net = folder.path("net.toml");
+    let sweep = |out: &str, jobs: &str| {
+        let args = ["sweep", &net, "--vary", "link.1.rate=5mbit,2mbit", "--vary", QUEUES, "--seed", "3", "--runs", "2"];
+        let output = tidegate(&[&args[..], &["--batch", "3", "--out", out, "--jobs", jobs]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let (one, two) = (folder.path("one"), folder.path("two"));
+    assert_eq!(sweep(&one, "1"), format!("8 runs in 3 files in {one}\n"));
+    sweep(&two, "2");
+    let all = files(&one);
+    assert_eq!((all.len(), &all), (3, &files(&two)));
+
+    // A run of the first batch, made by itself; Parquet has the text of a column once.
+    let changed = Path::new(&folder.path("codel.toml")).to_owned();
+    std::fs::write(&changed, NET.replace("\"fifo\"", "\"codel\"")).expect("written");
+    for (scenario, seed, batch) in
+        [(net.clone(), "3", 0), (net.clone(), "4", 0), (changed.display().to_string(), "4", 1)]
+    {
+        let digest = text(&tidegate(&["simulate", &scenario, "--seed", seed, "--runs", "1", "--hash"]).stdout);
+        let contains = |bytes: &[u8]| bytes.windows(32).any(|window| window == digest.trim().as_bytes());
+        let found: Vec<bool> = all.iter().map(|(_, bytes)| contains(bytes)).collect();
+        assert_eq!(found.iter().position(|found| *found), Some(batch), "{scenario} {seed}: {found:?}");
+    }
+
+    std::fs::remove_file(Path::new(&one).join(&all[1].0)).expect("removed");
+    assert_eq!(sweep(&one, "2"), format!("8 runs in 3 files in {one}, 5 of them made before\n"));
+    assert_eq!(files(&one), all);
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_anything_runs() {
+    let folder = Folder::new("refused");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let refused = |vary: &str, part: &str| {
+        let output = tidegate(&["sweep", &net, "--vary", vary, "--out", &out]);
+        assert_eq!(output.status.code(), Some(2), "{vary}");
+        assert!(text(&output.stderr).contains(part), "{vary}: {}", text(&output.stderr));
+        assert!(!Path::new(&out).exists());
+    };
+    refused("link.x->y.rate=1mbit", "no link is called `x->y`; there are a->b, or numbers from 1");
+    refused("link.1.rate=fast", "net.toml with link.1.rate=fast");
+    refused("duration", "write PATH=VALUE,...");
+    refused("duration=[]", "has no value");
+    refused("seed=1,2", "by themselves");
+    let missing = tidegate(&["sweep", &folder.path("none.toml"), "--out", &out]);
+    assert_eq!(missing.status.code(), Some(2));
+    // A folder that is a file.
+    let output = tidegate(&["sweep", &net, "--out", &net]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("cannot write into"));
+}
+
+#[test]
+fn what_was_interrupted_goes_on() {
+    let folder = Folder::new("interrupted");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let args = ["sweep", &net, "--vary", "duration=1s,100000s", "--batch", "1", "--jobs", "1", "--out", &out];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(args)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    // The second run takes minutes.
+    while !Path::new(&out).exists() || files(&out).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(signalled.success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1), "{said}");
+    assert!(said.contains("stopped after 1 of 2 runs") && said.contains("the same command makes the others"), "{said}");
+    let kept = files(&out);
+    assert_eq!(kept.len(), 1);
+    assert!(kept[0].0.starts_with("batch-000000-") && kept[0].0.ends_with(".parquet"));
+}
