@@ -7,6 +7,8 @@
 //! *Notes*: buckets are shown for the end-system shaper, whose classes and flows can be inspected; of any other
 //! discipline what waits, what went in between, and when it next lets something go.
 
+mod json;
+
 use std::fmt;
 use std::io::Read;
 
@@ -23,6 +25,8 @@ use crate::meter::{Departure, Keep};
 use crate::recording::{PacketOutcome, Reader, Record, RecordingError};
 use crate::run::{Run, Settings};
 use crate::source::{Source, SourceError};
+
+pub use json::level_bytes;
 
 /// One condition of a rule, and what the packet has there.
 #[derive(Clone, PartialEq, Eq, Debug)]

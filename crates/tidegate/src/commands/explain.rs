@@ -20,7 +20,7 @@ use tidegate_replay::run::{Run, Settings};
 use tidegate_replay::source::{Choice, Kind, Source, SourceError};
 use tidegate_units::Instant;
 
-use output::{belongs_json, explanation_json, print_belongs, print_explanation, print_state};
+use output::{print_belongs, print_explanation, print_state};
 
 use super::connect::Connect;
 use super::replay::{configurations, look, next_part};
@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let (config, run, names) = engine(args)?;
             let belongs = explain::belongs(&run, &config, &names, &fields(args)?);
             if args.json {
-                writeln!(out, "{:#}", belongs_json(&belongs))?;
+                writeln!(out, "{:#}", belongs.json())?;
             } else {
                 print_belongs(&mut out, &belongs)?;
             }
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(file) => {
             let explained = of_file(args, file)?;
             if args.json {
-                writeln!(out, "{:#}", explanation_json(&explained))?;
+                writeln!(out, "{:#}", explained.json())?;
             } else {
                 print_explanation(&mut out, &explained)?;
             }
@@ -232,7 +232,7 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     };
     if args.json {
         let state = serde_json::to_value(&explained).map_err(std::io::Error::from)?;
-        writeln!(out, "{:#}", json!({ "belongs": belongs_json(&belongs), "stands": state }))?;
+        writeln!(out, "{:#}", json!({ "belongs": belongs.json(), "stands": state }))?;
         return Ok(());
     }
     if explained.rule.is_some_and(|rule| rule as usize > config.rules.len()) {

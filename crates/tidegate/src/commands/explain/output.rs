@@ -1,15 +1,12 @@
-//! What `tidegate explain` prints: as text, and as JSON.
+//! What `tidegate explain` prints.
 
 use std::io::Write;
-use std::net::IpAddr;
 
-use serde_json::{Value, json};
-use tidegate_config::values::{Protocol, dscp_name};
+use tidegate_config::values::dscp_name;
 use tidegate_control::calls::Explained;
-use tidegate_core::classify::Hosts;
-use tidegate_core::{Credit, DropReason};
-use tidegate_engine::{Disposition, PacketMeta};
-use tidegate_replay::explain::{Belongs, End, Explanation, colour_name};
+use tidegate_core::DropReason;
+use tidegate_engine::Disposition;
+use tidegate_replay::explain::{Belongs, End, Explanation, colour_name, level_bytes};
 use tidegate_replay::meter::Departure;
 use tidegate_units::Span;
 
@@ -91,32 +88,6 @@ pub fn print_belongs(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<
     writeln!(out, "flow {:016x}", belongs.flow)
 }
 
-/// A packet in one line.
-fn packet_line(seen: &PacketMeta) -> String {
-    let fields = &seen.fields;
-    let end = |address: Option<IpAddr>, port: Option<u16>| match (address, port) {
-        (None, _) => "?".to_owned(),
-        (Some(address), None) => address.to_string(),
-        (Some(IpAddr::V6(address)), Some(port)) => format!("[{address}]:{port}"),
-        (Some(address), Some(port)) => format!("{address}:{port}"),
-    };
-    if fields.hosts == Hosts::Unknown {
-        return format!("not IP, or its headers cannot be read; {} bytes", seen.length);
-    }
-    let protocol = fields.protocol.map_or("?".into(), |number| Protocol(number).to_string());
-    let fragment = match fields.fragment {
-        Some(fragment) => format!(", fragment {} at {}", fragment.id, fragment.offset),
-        None => String::new(),
-    };
-    format!(
-        "{} > {} {protocol}, dscp {}, {} bytes{fragment}",
-        end(fields.hosts.source(), fields.source_port),
-        end(fields.hosts.destination(), fields.destination_port),
-        dscp_name(fields.dscp),
-        seen.length
-    )
-}
-
 fn seconds(span: Span) -> String {
     format!("{:.9} s", span.as_secs_f64())
 }
@@ -125,13 +96,8 @@ fn millis(span: Span) -> String {
     format!("{:.3} ms", span.as_nanos() as f64 / 1e6)
 }
 
-/// The level of a bucket in whole bytes; negative when it is in debt.
-fn bytes_of(credit: Credit) -> i64 {
-    i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX)
-}
-
 pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::io::Result<()> {
-    writeln!(out, "packet {} at {}: {}", explained.packet, seconds(explained.time), packet_line(&explained.meta))?;
+    writeln!(out, "packet {} at {}: {}", explained.packet, seconds(explained.time), explained.meta_line())?;
     print_belongs(out, &explained.belongs)?;
     let state = &explained.state;
     writeln!(out, "when it came, {} packets ({} bytes) waited in all", state.packets, state.bytes.as_u64())?;
@@ -150,9 +116,9 @@ pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::i
         writeln!(
             out,
             "    the bucket of its class held {} of {} bytes, that of all {} of {}",
-            bytes_of(levels.class),
+            level_bytes(levels.class),
             levels.class_depth.as_u64(),
-            bytes_of(levels.all),
+            level_bytes(levels.all),
             levels.all_depth.as_u64()
         )?;
     }
@@ -258,96 +224,4 @@ pub(super) fn because(reason: DropReason) -> String {
         _ => "",
     };
     format!("{words} ({})", reason.name())
-}
-
-pub fn belongs_json(belongs: &Belongs) -> Value {
-    let rules: Vec<_> = belongs
-        .rules
-        .iter()
-        .map(|rule| {
-            let conditions: Vec<_> = rule
-                .conditions
-                .iter()
-                .map(|c| json!({ "key": c.key, "wanted": c.wanted, "has": c.has, "holds": c.holds }))
-                .collect();
-            json!({ "rule": rule.number, "class": rule.class, "matches": rule.matches(), "conditions": conditions })
-        })
-        .collect();
-    json!({
-        "class": belongs.class,
-        "by_default": belongs.by_default,
-        "flow": format!("{:016x}", belongs.flow),
-        "rules": rules,
-    })
-}
-
-pub fn explanation_json(explained: &Explanation) -> Value {
-    let state = &explained.state;
-    let class = state.class.as_ref().map(|class| {
-        json!({
-            "packets": class.backlog.packets,
-            "bytes": class.backlog.bytes.as_u64(),
-            "flows": class.flows,
-            "rate_bps": class.rate.as_bps(),
-            "unpromised_bps": class.unpromised.as_bps(),
-        })
-    });
-    let flow = state.flow.as_ref().map(|flow| {
-        json!({
-            "packets": flow.backlog.packets,
-            "bytes": flow.backlog.bytes.as_u64(),
-            "rate_bps": flow.rate.as_bps(),
-            "minimum_bps": flow.minimum.as_bps(),
-            "granted": flow.granted,
-        })
-    });
-    let buckets = state.levels.as_ref().map(|levels| {
-        json!({
-            "class_bytes": bytes_of(levels.class),
-            "class_depth_bytes": levels.class_depth.as_u64(),
-            "all_bytes": bytes_of(levels.all),
-            "all_depth_bytes": levels.all_depth.as_u64(),
-        })
-    });
-    let left = |departure: &Departure| {
-        let (how, reason, change) = match departure.fate {
-            Disposition::Sent(change) => ("passed", None, Some(change)),
-            Disposition::Dropped(reason) => ("dropped", Some(reason.name()), None),
-        };
-        json!({
-            "how": how,
-            "reason": reason,
-            "at_ns": departure.time.since(explained.start).as_nanos(),
-            "waited_ns": departure.waited.as_nanos(),
-            "colour": colour_name(departure.packet.colour),
-            "through": explained.classes.get(departure.packet.left_by.0 as usize),
-            "dscp": change.and_then(|change| change.dscp).map(dscp_name),
-            "marked": change.is_some_and(|change| change.congestion),
-        })
-    };
-    let end = match &explained.end {
-        End::Left { departure, behind } => {
-            let mut end = left(departure);
-            end["behind_packets"] = json!({ "flow": behind[0], "class": behind[1], "others": behind[2] });
-            end
-        }
-        End::Cut(segments, last) => {
-            json!({ "how": "cut", "segments": segments, "last": last.as_deref().map(left) })
-        }
-        End::WentBack => json!({ "how": "went-back" }),
-        End::Unknown => json!({ "how": "unknown" }),
-    };
-    json!({
-        "packet": explained.packet,
-        "at_ns": explained.time.as_nanos(),
-        "is": packet_line(&explained.meta),
-        "belongs": belongs_json(&explained.belongs),
-        "waiting_packets": state.packets,
-        "waiting_bytes": state.bytes.as_u64(),
-        "class": class,
-        "buckets": buckets,
-        "flow": flow,
-        "due_ns": explained.due.map(|due| due.as_nanos()),
-        "end": end,
-    })
 }
