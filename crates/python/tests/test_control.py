@@ -92,9 +92,13 @@ def test_async(server):
         async with await tidegate.connect_async(path) as shaper:
             status, classes = await asyncio.gather(shaper.status(), shaper.classes())
             events = shaper.events()
-            return status["interface"], classes["interface"], (await anext(events))["event"]
+            first = (await anext(events))["event"]
+            present, notifications = await shaper.feedback(target={"port": 5004})
+            with pytest.raises(tidegate.control.ControlError, match="no such call"):
+                await shaper.call("nonsense")
+            return status["interface"], classes["interface"], first, present[0]["class"], (await anext(notifications))["event"]
 
-    assert asyncio.run(work()) == ("eth0", "eth0", "flow-started")
+    assert asyncio.run(work()) == ("eth0", "eth0", "flow-started", "media", "flow-started")
 
 
 def test_where_nothing_runs(tmp_path, monkeypatch):

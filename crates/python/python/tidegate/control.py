@@ -15,8 +15,8 @@ import json
 import os
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Generator, Iterator
+from typing import Any, Optional
 
 from .errors import TidegateError
 
@@ -70,19 +70,17 @@ def _unreachable(path: str, error: OSError) -> ControlError:
     return ControlError("failed", f"cannot reach tidegate at {path}: {error.strerror or error}", "is it running?")
 
 
+#: What the protocol asks of what carries its lines: a line to write, or ``None`` to read one; and what it is sent for it.
+_Steps = Generator[Optional[bytes], Optional[bytes], Any]
+
+
 class _Protocol:
-    """Requests and replies, whatever carries the lines."""
+    """Requests, replies and notifications, whatever carries the lines: each exchange is a generator of steps."""
 
     def __init__(self) -> None:
         self._next = 1
-        #: Notifications that preceded a reply, with the numbers of their subscriptions.
+        #: Notifications that preceded what was waited for, with the numbers of their subscriptions.
         self._pending: deque[tuple[int, dict[str, Any]]] = deque()
-
-    def _request(self, call: str, parameters: dict[str, Any]) -> tuple[int, bytes]:
-        number = self._next
-        self._next += 1
-        request = {"id": number, "version": _VERSION, "call": call, "with": parameters}
-        return number, json.dumps(request).encode() + b"\n"
 
     def _handle(self, line: bytes, number: int | None) -> tuple[bool, Any]:
         """Whether ``line`` is the reply to request ``number``, and the reply."""
@@ -98,6 +96,26 @@ class _Protocol:
         elif message.get("id") == number:
             return True, message["ok"]
         return False, None
+
+    def _exchange(self, call: str, parameters: dict[str, Any]) -> _Steps:
+        """Makes a call; returns its reply."""
+        number = self._next
+        self._next += 1
+        given = {key.rstrip("_"): value for key, value in parameters.items() if value is not None}
+        yield json.dumps({"id": number, "version": _VERSION, "call": call, "with": given}).encode() + b"\n"
+        while True:
+            done, reply = self._handle((yield None) or b"", number)
+            if done:
+                return reply
+
+    def _notification(self, subscription: int) -> _Steps:
+        """Waits for the next notification of a subscription; returns it."""
+        while True:
+            for position, (of, event) in enumerate(self._pending):
+                if of == subscription:
+                    del self._pending[position]
+                    return event
+            self._handle((yield None) or b"", None)
 
 
 class _Calls:
@@ -171,10 +189,6 @@ class _Calls:
         return self.call("in-force", **parameters)
 
 
-def _given(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {key.rstrip("_"): value for key, value in parameters.items() if value is not None}
-
-
 class Connection(_Calls, _Protocol):
     """A connection. Subscriptions, promises and reservations end with it, unless they were requested to last."""
 
@@ -191,6 +205,20 @@ class Connection(_Calls, _Protocol):
             raise _unreachable(path, error) from error
         self._file = self._socket.makefile("rb")
 
+    def _run(self, steps: _Steps, timeout_s: float | None) -> Any:
+        self._socket.settimeout(timeout_s)
+        line = None
+        try:
+            while True:
+                step = steps.send(line)
+                if step is None:
+                    line = self._file.readline()
+                else:
+                    self._socket.sendall(step)
+                    line = None
+        except StopIteration as end:
+            return end.value
+
     def call(self, name: str, /, **parameters: Any) -> Any:
         """Makes any call of the protocol and returns its reply.
 
@@ -201,24 +229,11 @@ class Connection(_Calls, _Protocol):
         TimeoutError
             No reply came in time.
         """
-        number, line = self._request(name, _given(parameters))
-        self._socket.settimeout(self._timeout_s)
-        self._socket.sendall(line)
-        while True:
-            done, reply = self._handle(self._file.readline(), number)
-            if done:
-                return reply
+        return self._run(self._exchange(name, parameters), self._timeout_s)
 
     def _subscription(self, number: int) -> Iterator[dict[str, Any]]:
         while True:
-            for position, (of, event) in enumerate(self._pending):
-                if of == number:
-                    del self._pending[position]
-                    yield event
-                    break
-            else:
-                self._socket.settimeout(None)
-                self._handle(self._file.readline(), None)
+            yield self._run(self._notification(number), None)
 
     def events(self, **parameters: Any) -> Iterator[dict[str, Any]]:
         """Subscribes to events; the iterator waits for the next: ``kinds``, ``classes``, ``direction``, ``port``, ..."""
@@ -243,7 +258,8 @@ class Connection(_Calls, _Protocol):
 
 
 class AsyncConnection(_Calls, _Protocol):
-    """The same for ``asyncio``: every call returns an awaitable."""
+    """The same for ``asyncio``: every call returns an awaitable. While one task waits for a notification, the calls of others
+    wait as well: use two connections."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__()
@@ -251,33 +267,39 @@ class AsyncConnection(_Calls, _Protocol):
         self._writer = writer
         self._lock = asyncio.Lock()
 
+    async def _run(self, steps: _Steps) -> Any:
+        async with self._lock:
+            line = None
+            try:
+                while True:
+                    step = steps.send(line)
+                    if step is None:
+                        line = await self._reader.readline()
+                    else:
+                        self._writer.write(step)
+                        await self._writer.drain()
+                        line = None
+            except StopIteration as end:
+                return end.value
+
     async def call(self, name: str, /, **parameters: Any) -> Any:
         """Makes any call of the protocol and returns its reply; calls of several tasks follow one another."""
-        async with self._lock:
-            number, line = self._request(name, _given(parameters))
-            self._writer.write(line)
-            await self._writer.drain()
-            while True:
-                done, reply = self._handle(await self._reader.readline(), number)
-                if done:
-                    return reply
+        return await self._run(self._exchange(name, parameters))
 
     async def _subscription(self, number: int) -> AsyncIterator[dict[str, Any]]:
         while True:
-            for position, (of, event) in enumerate(self._pending):
-                if of == number:
-                    del self._pending[position]
-                    yield event
-                    break
-            else:
-                async with self._lock:
-                    self._handle(await self._reader.readline(), None)
+            yield await self._run(self._notification(number))
 
     async def events(self, **parameters: Any) -> AsyncIterator[dict[str, Any]]:
-        """Subscribes to events. While the iterator waits, calls of other tasks wait as well: use two connections."""
+        """Subscribes to events, when the iterator is first asked for one."""
         watching = await self.call("events", **parameters)
         async for event in self._subscription(watching["subscription"]):
             yield event
+
+    async def feedback(self, **parameters: Any) -> tuple[list[dict[str, Any]], AsyncIterator[dict[str, Any]]]:
+        """Subscribes to everything that happens to some flows, as :meth:`Connection.feedback`."""
+        watching = await self.call("feedback", **parameters)
+        return watching["flows"], self._subscription(watching["subscription"])
 
     async def close(self) -> None:
         """Closes the connection."""
