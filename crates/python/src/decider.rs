@@ -92,7 +92,7 @@ pub fn register_kind() {
 /// A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
 ///
 /// By a function `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the queueing
-/// delay of the packet that left last; or by the number `probability`, which can be set while simulations run.
+/// delay of the packet that left last (a function that numba has compiled as well); or by the number `probability`, which can be set while simulations run.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Decider {
     number: u64,
@@ -113,10 +113,15 @@ fn checked(probability: f64) -> PyResult<f64> {
 impl Decider {
     #[new]
     #[pyo3(signature = (function=None, *, probability=0.0, packets=1000, mark=false))]
-    fn new(function: Option<Py<PyAny>>, probability: f64, packets: u64, mark: bool) -> PyResult<Self> {
+    fn new(py: Python<'_>, function: Option<Py<PyAny>>, probability: f64, packets: u64, mark: bool) -> PyResult<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let source = Arc::new(match function {
-            Some(function) => Source::Function(function),
+            // Of a compiled callback (`numba.cfunc`), which runs its Python code when it is called itself. Calling its address
+            // would need unsafe code: nothing there says what is at the address.
+            Some(function) => {
+                let compiled = function.bind(py).getattr_opt("ctypes")?.filter(|compiled| compiled.is_callable());
+                Source::Function(compiled.map_or(function, Bound::unbind))
+            }
             None => Source::Number(AtomicU64::new(checked(probability)?.to_bits())),
         });
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

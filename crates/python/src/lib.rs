@@ -5,6 +5,7 @@
 //! ([`watch`]), and a panic becomes `tidegate.InternalError` ([`failure`]).
 #![forbid(unsafe_code)]
 
+mod congestion;
 mod decider;
 mod failure;
 mod laws;
@@ -15,6 +16,7 @@ mod scenario;
 mod script;
 mod simulate;
 mod stepwise;
+mod sweep;
 mod table;
 mod watch;
 
@@ -24,23 +26,27 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _tidegate {
     #[pymodule_export]
+    use crate::congestion::{PyAck, PySample};
+    #[pymodule_export]
     use crate::decider::Decider;
     #[pymodule_export]
     use crate::laws::check_laws;
     #[pymodule_export]
     use crate::qdisc::{Packet, PyOutlet};
     #[pymodule_export]
-    use crate::replay::{Replay, run_replay};
+    use crate::replay::{Replay, run_explain, run_replay};
     #[pymodule_export]
     use crate::results::{Figure, Results};
     #[pymodule_export]
-    use crate::scenario::{Checked, parse_toml};
+    use crate::scenario::Checked;
     #[pymodule_export]
     use crate::script::{ScriptResult, run_script};
     #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]
     use crate::stepwise::{Simulation, run_all};
+    #[pymodule_export]
+    use crate::sweep::{Sweep, run_batch};
     #[pymodule_export]
     use crate::table::Table;
     use pyo3::prelude::*;
@@ -49,6 +55,7 @@ mod _tidegate {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::qdisc::register_kind();
         crate::decider::register_kind();
+        crate::congestion::register_kind();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -53,16 +53,30 @@ impl Decode for Arguments {
     }
 }
 
-impl PythonQueue {
-    fn found<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("tidegate.qdisc")?.getattr("_found")?.call1((&self.class.value,))
+impl Arguments {
+    /// The arguments of a call.
+    pub fn keywords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        Ok(py.import("json")?.getattr("loads")?.call1((self.0.to_string(),))?.cast_into::<PyDict>()?)
     }
+}
 
+/// The class of this name.
+pub fn found<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("tidegate.qdisc")?.getattr("_found")?.call1((name,))
+}
+
+/// Checks that there is a class of this name.
+pub fn check_class(class: &Spanned<String>, what: &str, diagnostics: &mut Diagnostics) {
+    if let Err(error) = Python::attach(|py| found(py, &class.value).map(drop)) {
+        let help = "name a class of a module that can be imported, `module:Name`, or register it";
+        diagnostics.error(class.place, error.to_string()).label(format!("no {what} in Python")).help(help);
+    }
+}
+
+impl PythonQueue {
     fn object(&self, py: Python<'_>, site: &Site) -> PyResult<PythonQdisc> {
-        let Arguments(arguments) = &self.arguments;
-        let text = arguments.to_string();
-        let keywords = py.import("json")?.getattr("loads")?.call1((text,))?.cast_into::<PyDict>()?;
-        let object = self.found(py)?.call((), Some(&keywords))?;
+        let keywords = self.arguments.keywords(py)?;
+        let object = found(py, &self.class.value)?.call((), Some(&keywords))?;
         let seed = Stream::named(site.seed, &site.name).below(u64::MAX);
         PythonQdisc::new(&object, site.now, seed)
     }
@@ -72,10 +86,7 @@ impl Kind for PythonQueue {
     const KIND: &'static str = "python";
 
     fn check(&self, _place: Place, diagnostics: &mut Diagnostics) {
-        if let Err(error) = Python::attach(|py| self.found(py).map(drop)) {
-            let help = "name a class of a module that can be imported, `module:Name`, or register it";
-            diagnostics.error(self.class.place, error.to_string()).label("no discipline in Python").help(help);
-        }
+        check_class(&self.class, "discipline", diagnostics);
     }
     fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
         match Python::attach(|py| self.object(py, site)) {

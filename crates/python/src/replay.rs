@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::{Instant, Rate};
 use tidegate_replay::exact::Verdict;
+use tidegate_replay::explain::{self, NotExplained};
 use tidegate_replay::files::next_part;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::Reader;
@@ -154,14 +155,7 @@ pub fn run_replay(
     seed: u64,
 ) -> PyResult<Replay> {
     failure::guarded(py, move || {
-        let link = match link {
-            None => None,
-            Some(text) => match text.parse::<Rate>() {
-                Ok(rate) if !rate.is_zero() => Some(rate),
-                Ok(_) => return Err(PyValueError::new_err("link: nothing can leave through a link of rate 0")),
-                Err(error) => return Err(PyValueError::new_err(format!("link={text:?}: {error}"))),
-            },
-        };
+        let link = rate(link)?;
         let keep = Keep { series: true, ..Keep::default() };
         let mut parts = Vec::with_capacity(configurations.len());
         for (name, text) in configurations {
@@ -175,6 +169,69 @@ pub fn run_replay(
         }
         run(&path, parts, keep)
     })
+}
+
+/// What became of a packet of a capture or a recording, and why, as JSON: packet `packet` (from 1), or that of record `event`
+/// (from 0) of a recording. A capture needs a configuration, the text of a shaper file.
+#[pyfunction]
+#[pyo3(signature = (path, packet, event, configuration, link, seed))]
+pub fn run_explain(
+    py: Python<'_>,
+    path: PathBuf,
+    packet: Option<u64>,
+    event: Option<u64>,
+    configuration: Option<String>,
+    link: Option<String>,
+    seed: u64,
+) -> PyResult<String> {
+    let wrong = |text: &str| Err(PyValueError::new_err(text.to_owned()));
+    failure::guarded(py, move || {
+        let failed = |error: NotExplained| failure::error("TidegateError", format!("{}: {error}", path.display()));
+        let recording = |error| failed(NotExplained::Recording(error));
+        let read = |whole| Reader::with_parts(whole, next_part(&path)).map_err(recording);
+        let explained = match (open(&path)?, packet, event, configuration) {
+            (_, Some(0), ..) => return wrong("packets are numbered from 1"),
+            (Kind::Capture(whole), Some(packet), None, Some(text)) => {
+                let source = Text::new("<configuration>", text);
+                let mut diagnostics = Diagnostics::new();
+                let config =
+                    shaper::load(&source, &mut diagnostics).ok_or_else(|| failure::config(&source, &diagnostics))?;
+                let mut settings = Settings { link: rate(link)?, ..Settings::seeded(seed) };
+                settings.invent_names(&config);
+                let wrong = |error: SourceError| failed(NotExplained::Source(error));
+                let mut source = Source::capture(whole, Choice::default()).map_err(wrong)?;
+                explain::packet(&mut source, packet, &config, &settings).map_err(failed)?
+            }
+            (Kind::Capture(_), ..) => return wrong("a capture needs packet= and configuration="),
+            (Kind::Recording(_), _, _, Some(_)) => {
+                return wrong("a recording is explained with its own configuration: leave configuration= out");
+            }
+            (Kind::Recording(whole), Some(packet), None, None) => {
+                let mut explained = explain::arrival(&mut read(whole)?, 1, packet - 1).map_err(failed)?;
+                explained.packet = packet;
+                explained
+            }
+            (Kind::Recording(whole), None, Some(event), None) => {
+                let (engine, number) = explain::packet_of_record(&mut read(whole)?, event).map_err(failed)?;
+                let Kind::Recording(whole) = open(&path)? else { return wrong("the file changes while it is read") };
+                let mut explained = explain::arrival(&mut read(whole)?, engine, number).map_err(failed)?;
+                explained.packet = number + 1;
+                explained
+            }
+            (Kind::Recording(_), ..) => return wrong("name the packet by packet= or by event="),
+        };
+        Ok(explained.json().to_string())
+    })
+}
+
+/// The rate of a line, where it was given.
+fn rate(link: Option<String>) -> PyResult<Option<Rate>> {
+    let Some(text) = link else { return Ok(None) };
+    match text.parse::<Rate>() {
+        Ok(rate) if !rate.is_zero() => Ok(Some(rate)),
+        Ok(_) => Err(PyValueError::new_err("link: nothing can leave through a link of rate 0")),
+        Err(error) => Err(PyValueError::new_err(format!("link={text:?}: {error}"))),
+    }
 }
 
 fn run(path: &Path, mut parts: Vec<Part>, keep: Keep) -> PyResult<Replay> {

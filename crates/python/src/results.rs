@@ -27,7 +27,7 @@ pub struct Figure {
 }
 
 /// A run as reports show it.
-fn shown(outcome: &Outcome) -> Run<'_> {
+pub fn shown(outcome: &Outcome) -> Run<'_> {
     let Outcome { seed, values, curves, events, digest, .. } = outcome;
     Run { seed: *seed, events: *events, digest: digest.to_string(), values, curves }
 }

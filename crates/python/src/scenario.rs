@@ -24,17 +24,6 @@ pub fn open_beside(folder: &Path, name: &str) -> std::io::Result<Source> {
     Source::open(&folder.join(name))
 }
 
-/// The tables of a TOML text as JSON, without checking what they mean.
-#[pyfunction]
-pub fn parse_toml(text: String, name: String) -> PyResult<String> {
-    let source = Source::new(name, text);
-    let mut diagnostics = Diagnostics::new();
-    match Node::parse(&source, &mut diagnostics) {
-        Some(node) => Ok(json(&node).to_string()),
-        None => Err(failure::config(&source, &diagnostics)),
-    }
-}
-
 /// A value of a file as JSON; a date is null.
 pub fn json(node: &Node) -> serde_json::Value {
     match &node.value {
@@ -48,25 +37,30 @@ pub fn json(node: &Node) -> serde_json::Value {
     }
 }
 
+impl Checked {
+    /// [`Checked::new`] with the interpreter's lock released.
+    pub fn load(text: String, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
+        let source = Source::new(name, text);
+        let mut diagnostics = Diagnostics::new();
+        let beside = folder.as_deref().map(|folder| move |name: &str| open_beside(folder, name));
+        let files = beside.as_ref().map(|beside| beside as &dyn Fn(&str) -> std::io::Result<Source>);
+        match Scenario::load(&source, files, &mut diagnostics) {
+            Some(mut scenario) => {
+                scenario.detail = Detail::Parts;
+                Ok(Self { scenario: Arc::new(scenario), source: Arc::new(source), folder })
+            }
+            None => Err(failure::config(&source, &diagnostics)),
+        }
+    }
+}
+
 #[pymethods]
 impl Checked {
     /// Reads a scenario from its text. Files that it names are looked for in `folder`; without one it may name none.
     #[new]
     #[pyo3(signature = (text, name, folder=None))]
     fn new(py: Python<'_>, text: String, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
-        failure::guarded(py, || {
-            let source = Source::new(name, text);
-            let mut diagnostics = Diagnostics::new();
-            let beside = folder.as_deref().map(|folder| move |name: &str| open_beside(folder, name));
-            let files = beside.as_ref().map(|beside| beside as &dyn Fn(&str) -> std::io::Result<Source>);
-            match Scenario::load(&source, files, &mut diagnostics) {
-                Some(mut scenario) => {
-                    scenario.detail = Detail::Parts;
-                    Ok(Self { scenario: Arc::new(scenario), source: Arc::new(source), folder })
-                }
-                None => Err(failure::config(&source, &diagnostics)),
-            }
-        })
+        failure::guarded(py, || Self::load(text, name, folder))
     }
 
     #[getter]

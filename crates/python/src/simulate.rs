@@ -31,7 +31,8 @@ fn part(scenario: &Scenario, seed: u64, part: usize, stop: &AtomicBool) -> Optio
     watch::steps(&mut run, end, || !stop.load(Ordering::Relaxed)).then(|| run.finish())
 }
 
-fn all(scenario: &Arc<Scenario>, seed: u64, runs: usize, jobs: usize) -> PyResult<Vec<Outcome>> {
+/// Runs `runs` seeds from `seed` on, with all variants, `jobs` of these at a time; signals end it.
+pub fn all(scenario: &Arc<Scenario>, seed: u64, runs: usize, jobs: usize) -> PyResult<Vec<Outcome>> {
     let parts = scenario.parts();
     let wanted = runs * parts;
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));

@@ -6,6 +6,8 @@ import contextlib
 import io
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -26,3 +28,8 @@ def test_the_blocks_run_one_after_the_other(page, tmp_path, monkeypatch):
     assert (tmp_path / "delay.svg").read_text().startswith("<svg")
     if page.name == "python.md":
         assert "law 6" in printed.getvalue() and "help:" in printed.getvalue()
+
+
+def test_the_page_of_the_package_is_that_of_its_stubs():
+    done = subprocess.run([sys.executable, ROOT / "crates/python/pages", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

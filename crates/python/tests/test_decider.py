@@ -55,3 +55,15 @@ def test_marks_where_the_transport_can_react():
     net._lists["flow"][0]["tcp"] = {"ecn": True}
     results = tidegate.simulate(net)
     assert results.value("link r->b", "marked") > 0 == results.value("link r->b", "dropped")
+
+
+def test_a_function_that_numba_compiled():
+    numba = pytest.importorskip("numba")
+
+    def late(now_ns, packets, size, delay_ns, arriving):
+        return 0.2 if delay_ns > 20_000_000 else 0.0
+
+    compiled = numba.cfunc("float64(uint64, uint64, uint64, uint64, uint64)")(late)
+    ours, other = (dumbbell(queue=tidegate.Decider(function)) for function in (compiled, late))
+    assert tidegate.simulate(ours).digest == tidegate.simulate(other).digest
+    assert tidegate.simulate(ours).value("link r->b", "dropped for early") > 0

@@ -15,17 +15,19 @@ import os
 from collections.abc import Mapping
 from typing import Any, Union
 
-from ._tidegate import Checked, Decider, Figure, Outlet, Packet, Replay, Results, ScriptResult, Table, __version__
+from ._tidegate import Ack, Checked, Decider, DeliverySample, Figure, Outlet, Packet, Replay, Results, ScriptResult, Table, __version__
 from ._tidegate import simulate as _simulate
 from .errors import ConfigError, InternalError, TidegateError
-from .replays import replay, script
+from .replays import explain, replay, script
 from .scenario import Scenario, load
 from .simulation import Simulation
 
 __all__ = [
+    "Ack",
     "Checked",
     "ConfigError",
     "Decider",
+    "DeliverySample",
     "Figure",
     "InternalError",
     "Outlet",
@@ -38,9 +40,11 @@ __all__ = [
     "Table",
     "TidegateError",
     "__version__",
+    "congestion",
     "connect",
     "connect_async",
     "control",
+    "explain",
     "laws",
     "load",
     "qdisc",
@@ -52,7 +56,16 @@ __all__ = [
 ]
 
 #: Modules that are imported when they are first used, so that `import tidegate` is fast; and where a name is found.
-_LAZY = {"connect": "control", "connect_async": "control", "control": None, "laws": None, "qdisc": None, "sweep": "sweeps", "sweeps": None}
+_LAZY = {
+    "congestion": None,
+    "connect": "control",
+    "connect_async": "control",
+    "control": None,
+    "laws": None,
+    "qdisc": None,
+    "sweep": "sweeps",
+    "sweeps": None,
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -66,6 +79,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
 
 #: What a scenario may be given as: the path of a file, a dictionary, one built in code, or one that was read.
 AnyScenario = Union[str, "os.PathLike[str]", Mapping[str, Any], Scenario, Checked]

@@ -135,7 +135,8 @@ class Decider:
     """A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
 
     By a function `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the queueing
-    delay of the packet that left last; or by the number `probability`, which can be set while simulations run. It is the
+    delay of the packet that left last; or by the number `probability`, which can be set while simulations run. A function may
+    be compiled by numba: `numba.njit`, or `numba.cfunc("float64(uint64, uint64, uint64, uint64, uint64)")`. It is the
     `queue` of a link in this process: `net.link("r", "b", rate="10mbit", queue=Decider(f))`. `packets` may wait; with `mark`
     packets whose transport can react are marked instead of dropped.
     """
@@ -155,6 +156,74 @@ class Decider:
     def probability(self, probability: float) -> None: ...
     def to_dict(self) -> dict[str, Any]:
         """The queue of a link as a dictionary."""
+
+class Ack:
+    """An acknowledgement of new data, for a congestion control."""
+
+    @property
+    def now(self) -> int:
+        """The time of its arrival, in ns."""
+    @property
+    def acked(self) -> int:
+        """Bytes by which it advances SND.UNA."""
+    @property
+    def flight_size(self) -> int:
+        """FlightSize (RFC 5681, section 2) before it, in bytes."""
+    @property
+    def is_cwnd_limited(self) -> bool:
+        """Whether the window limited the sender. A window that is not used must not grow (RFC 7661)."""
+    @property
+    def rtt_ns(self) -> int | None:
+        """The RTT sample that it completes, if any, in ns."""
+    @property
+    def srtt_ns(self) -> int | None:
+        """SRTT, in ns."""
+    @property
+    def delivered(self) -> int:
+        """Bytes delivered so far, cumulatively and selectively acknowledged."""
+    @property
+    def recovery(self) -> str:
+        """The loss recovery in progress before it: `"none"`, `"fast"`, or `"timeout"` for the slow start after one."""
+    @property
+    def una(self) -> int:
+        """SND.UNA after it, in bytes."""
+    @property
+    def nxt(self) -> int:
+        """SND.NXT, in bytes: a round trip ends when this is acknowledged."""
+    @property
+    def ecn_capable(self) -> int:
+        """Bytes that were delivered ECN-capable so far, marked or not."""
+    @property
+    def ecn_ce(self) -> int:
+        """Of these, those that were acknowledged with ECN-Echo."""
+
+class DeliverySample:
+    """What was delivered with an acknowledgement, cumulative or selective."""
+
+    @property
+    def rate_bps(self) -> int | None:
+        """The rate of delivery in bit/s; `None` where the interval is shorter than the least RTT."""
+    @property
+    def delivered(self) -> int:
+        """Bytes delivered in the interval."""
+    @property
+    def prior_delivered(self) -> int:
+        """Bytes that had been delivered when the newest of its segments was sent."""
+    @property
+    def interval_ns(self) -> int:
+        """The interval, in ns."""
+    @property
+    def rtt_ns(self) -> int | None:
+        """The RTT of the newest segment, unless it was retransmitted, in ns."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in the network after it."""
+    @property
+    def is_app_limited(self) -> bool:
+        """Whether the application had nothing more to send when the newest segment was sent."""
+    @property
+    def is_retransmitted(self) -> bool:
+        """Whether the newest segment was retransmitted."""
 
 class Packet:
     """A packet that a discipline in Python has. It leaves by being returned from `dequeue` or by `out.drop`, once."""
@@ -262,7 +331,25 @@ class Replay:
     def figure(self, title: str, curve: str = "") -> Figure:
         """The plot with this title, or those whose title contains it; see :meth:`Results.figure`."""
 
-def parse_toml(text: str, name: str) -> str: ...
+class Sweep:
+    def __init__(
+        self, text: str, name: str, folder: str, axes: list[tuple[str, str]], seeds: list[int], batch: int
+    ) -> None: ...
+    @property
+    def runs(self) -> int: ...
+    @property
+    def batches(self) -> int: ...
+    def batch(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]: ...
+
+def run_batch(runs: list[tuple[list[tuple[str, str]], str, int]], folder: str) -> bytes: ...
+def run_explain(
+    path: str | bytes,
+    packet: int | None,
+    event: int | None,
+    configuration: str | None,
+    link: str | None,
+    seed: int,
+) -> str: ...
 def simulate(scenario: Checked, seed: int, runs: int, jobs: int) -> Results: ...
 def run_all(simulations: list[Simulation], times: list[int]) -> list[int]: ...
 def run_script(text: str, name: str, folder: str, make: Callable[[], Any] | None = None) -> ScriptResult: ...

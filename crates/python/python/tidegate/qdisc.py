@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["REASONS", "python", "register"]
@@ -47,7 +48,7 @@ REASONS = (
     "flushed",
 )
 
-_registered: dict[str, type] = {}
+_registered: dict[str, Callable[..., Any]] = {}
 
 
 def _look_up(name: str) -> Any:
@@ -60,13 +61,13 @@ def _look_up(name: str) -> Any:
     return found
 
 
-def _found(name: str) -> type:
+def _found(name: str) -> Callable[..., Any]:
     """The class of this name; called for each discipline that is built."""
     found = _registered.get(name)
     return _look_up(name) if found is None else found
 
 
-def register(cls: type, name: str | None = None) -> str:
+def register(cls: Callable[..., Any], name: str | None = None) -> str:
     """Makes a class known to the files that this process reads, and returns its name there.
 
     A class at the top level of a module needs it for a name of its own only: other processes import it by
@@ -78,8 +79,9 @@ def register(cls: type, name: str | None = None) -> str:
     return chosen
 
 
-def python(cls: type, **arguments: Any) -> dict[str, Any]:
-    """The queue of a link, or the ``discipline`` of a shaper: an object ``cls(**arguments)``.
+def python(cls: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+    """The queue of a link, the ``discipline`` of a shaper, or the ``congestion`` of a flow (:mod:`tidegate.congestion`): an
+    object ``cls(**arguments)``.
 
     Arguments are texts, numbers, truth values, and lists and dictionaries of these.
     """

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Union
 
-from ._tidegate import Replay, ScriptResult, run_replay, run_script
+from ._tidegate import Replay, ScriptResult, run_explain, run_replay, run_script
 from .toml import dumps
 
 #: A shaper: the path of its file, its text, a dictionary with its keys, or a discipline (``{"kind": ...}``, or a class).
@@ -55,6 +56,38 @@ def replay(
     return run_replay(os.fspath(path), texts, link, seed)
 
 
+def explain(
+    path: str | os.PathLike[str],
+    packet: int | None = None,
+    *,
+    event: int | None = None,
+    configuration: AnyShaper | None = None,
+    link: str | None = None,
+    seed: int = 1,
+) -> dict[str, Any]:
+    """Explains what became of a packet, and why: the rules that were compared, its class, the queues when it came, and how it
+    left, as ``tidegate explain --json`` prints it. Keys have the units of their values.
+
+    Of a recording of ``tidegate run --record``, under its own configuration: packet number ``packet``, from 1, or the packet of
+    record ``event``, from 0. Of a capture: ``packet`` under ``configuration`` with a line of rate ``link`` behind it (default
+    infinite), and ``seed`` for random streams and flow keys.
+
+    >>> explain("office.tgr", 1000)["end"]["reason"]              # doctest: +SKIP
+    'queue_limit'
+
+    Raises
+    ------
+    ValueError
+        What is asked for does not go with the file: packets are numbered from 1, a recording has its own configuration.
+    ConfigError
+        The configuration is wrong.
+    TidegateError
+        There is no such packet; the text has how many there are. Or the file breaks off.
+    """
+    text = None if configuration is None else _shaper(configuration)
+    return json.loads(run_explain(os.fspath(path), packet, event, text, link, seed))
+
+
 def script(source: str | os.PathLike[str], discipline: Callable[[], Any] | None = None) -> ScriptResult:
     """Runs a script of arrivals: its path, or its text. With ``discipline`` (a class in Python, or a function that returns
     an object of one) on that instead of what the script names.
@@ -71,4 +104,4 @@ def script(source: str | os.PathLike[str], discipline: Callable[[], Any] | None 
         return run_script(file.read(), str(text), os.path.dirname(text) or ".", discipline)
 
 
-__all__ = ["AnyShaper", "replay", "script"]
+__all__ = ["AnyShaper", "explain", "replay", "script"]

@@ -2,24 +2,22 @@
 
 A task is text and seeds. Its rows carry the digests of their runs, so that a result computed elsewhere can be checked here.
 Results are written as Parquet, one file for each batch; a sweep that was stopped goes on from the files that are there.
+``tidegate sweep`` on the command line writes the same files.
 """
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import json
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from ._tidegate import Table, __version__, parse_toml
+from ._tidegate import Sweep as Plan
 from .errors import ConfigError, TidegateError
 from .scenario import Scenario
 from .toml import _value as value_text
@@ -48,100 +46,31 @@ class Sweep:
     found: int
 
 
-def _copied(value: Any) -> Any:
-    """Dictionaries and lists anew; what they hold otherwise is the same."""
-    if isinstance(value, Mapping):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_copied(item) for item in value]
-    return value
-
-
-def _tables(scenario: Any) -> tuple[dict[str, Any], str]:
-    """A scenario as a dictionary, and the folder of the files that it names."""
+def _text(scenario: Any) -> tuple[str, str, str]:
+    """A scenario as the text of a file, its name, and the folder of the files that it names."""
     if isinstance(scenario, Scenario):
-        return _copied(scenario.to_dict()), scenario.folder
+        return scenario.to_toml(), "<scenario>", os.path.abspath(scenario.folder)
     if isinstance(scenario, Mapping):
-        return _copied(scenario), os.getcwd()
+        return dumps(scenario), "<scenario>", os.getcwd()
     if isinstance(scenario, (str, os.PathLike)):
         path = os.fspath(scenario)
         with open(path, encoding="utf-8", newline="") as file:
-            return json.loads(parse_toml(file.read(), str(path))), os.path.dirname(path) or "."
+            return file.read(), str(path), os.path.abspath(os.path.dirname(path) or ".")
     raise TypeError(f"{type(scenario).__name__} is no scenario: give a path, a dictionary or a tidegate.Scenario")
 
 
-def _entry(entries: list[dict[str, Any]], section: str, name: str) -> dict[str, Any]:
-    """The section of a list that ``name`` means: its ``name``, its ends ``a->b``, or its number from 1."""
-    names = [entry.get("name") or f"{entry.get('from')}->{entry.get('to')}" for entry in entries]
-    if name in names:
-        return entries[names.index(name)]
-    if name.isdecimal() and 1 <= int(name) <= len(entries):
-        return entries[int(name) - 1]
-    raise KeyError(f"no {section} is called {name!r}; there are {', '.join(names)}, or numbers from 1")
-
-
-def _set(tables: dict[str, Any], path: str, value: Any) -> None:
-    """Sets the value at ``path``: keys with dots between them; after ``link``, ``flow`` and the like a name or number."""
-    parts = path.split(".")
-    inside: Any = tables
-    while len(parts) > 1:
-        key = parts.pop(0)
-        inside = inside.setdefault(key, {})
-        if isinstance(inside, list):
-            inside = _entry(inside, key, parts.pop(0))
-        if not isinstance(inside, dict):
-            raise KeyError(f"{path!r}: `{key}` is not a table")
-    if not parts:
-        raise KeyError(f"{path!r} names a section and no key of it")
-    inside[parts[0]] = value
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=repr)
-
-
-def _points(scenario: Any, grid: Mapping[str, Iterable[Any]]) -> Iterator[tuple[list[tuple[str, str]], str]]:
-    """Every combination of the grid, the last axis changing first: the values, and the text of the scenario."""
-    tables, _ = _tables(scenario)
-    axes = [(path, list(values)) for path, values in grid.items()]
-    for path, values in axes:
-        if not values:
-            raise ValueError(f"the axis {path!r} has no value")
-    for values in itertools.product(*(values for _, values in axes)):
-        changed = _copied(tables)
-        for (path, _), value in zip(axes, values):
-            _set(changed, path, value)
-        yield [(path, _text(value)) for (path, _), value in zip(axes, values)], dumps(changed)
-
-
-def run_batch(runs: Sequence[_Run], folder: str, classes: Mapping[str, type] | None = None) -> bytes:
+def run_batch(runs: Sequence[_Run], folder: str, classes: Mapping[str, Callable[..., Any]] | None = None) -> bytes:
     """Makes some runs and returns their rows as a Parquet file. This is what a worker does.
 
     Columns: one for each axis (text), ``seed`` (uint64), ``variant``, ``subject``, ``measure`` (text), ``value`` (float64),
     ``unit`` (text), and ``digest``, that of the run.
     """
     from . import qdisc
-    from ._tidegate import Checked, simulate
+    from ._tidegate import run_batch
 
     for name, cls in (classes or {}).items():
         qdisc.register(cls, name)
-    rows: dict[str, list[Any]] = {path: [] for path, _ in runs[0][0]}
-    names = ("seed", "variant", "subject", "measure", "value", "unit")
-    for name in (*names, "digest"):
-        rows[name] = []
-    last: tuple[str, Checked] | None = None
-    for axes, text, seed in runs:
-        if last is None or last[0] != text:
-            last = (text, Checked(text, "<sweep>", folder))
-        results = simulate(last[1], seed, 1, 1)
-        values = results.values.to_dict()
-        for name in names:
-            rows[name] += values[name]
-        count = len(values["seed"])
-        rows["digest"] += [results.digest] * count
-        for path, value in axes:
-            rows[path] += [value] * count
-    return Table(list(rows.items())).to_parquet()
+    return run_batch(list(runs), folder)
 
 
 class RayExecutor(Executor):
@@ -203,12 +132,6 @@ class _Progress:
         print(f"\r{self._done} of {self._wanted} runs, {rate:.1f} a second, {left:.0f} s left ", end=end, file=sys.stderr, flush=True)
 
 
-def _batches(runs: Iterable[_Run], size: int) -> Iterator[list[_Run]]:
-    runs = iter(runs)
-    while batch := list(itertools.islice(runs, size)):
-        yield batch
-
-
 def sweep(
     scenario: Any,
     grid: Mapping[str, Iterable[Any]],
@@ -233,7 +156,8 @@ def sweep(
     seeds
         The seeds.
     folder
-        Where results are written. The same sweep there goes on from what is there; other files of it are left alone.
+        Where results are written. The same sweep there goes on from what is there, also where the command began it; other
+        files are left alone.
     executor
         Anything with the ``submit`` of :class:`concurrent.futures.Executor`: ``client.get_executor()`` of
         ``dask.distributed``, :class:`RayExecutor`, threads. Default: ``workers`` processes here, one for each processor.
@@ -253,42 +177,33 @@ def sweep(
     seeds = list(seeds)
     if batch < 1:
         raise ValueError("a batch has at least one run")
-    _, beside = _tables(scenario)
-    beside = os.path.abspath(beside)
-    grid = {path: list(values) for path, values in grid.items()}
-    wanted = math.prod(map(len, grid.values())) * len(seeds)
     if not seeds:
         raise ValueError("a sweep needs at least one seed")
-    # Before anything is sent: what is wrong with the first point is wrong with most.
-    _, first = next(_points(scenario, grid))
-    load_text(first, beside)
-    # Disciplines of this sweep that a worker cannot import.
-    used = first + "".join(value_text(value) for values in grid.values() for value in values)
+    text, name, beside = _text(scenario)
+    axes = [(path, value_text(list(values))) for path, values in grid.items()]
+    plan = Plan(text, name, beside, axes, seeds, batch)
+    # Classes of this sweep that a worker cannot import.
+    used = text + "".join(values for _, values in axes)
     classes = {name: cls for name, cls in qdisc._registered.items() if json.dumps(name) in used}
 
     files: list[str] = []
     todo: list[int] = []
     found = 0
-
-    def runs() -> Iterator[_Run]:
-        return ((axes, text, seed) for axes, text in _points(scenario, grid) for seed in seeds)
-
-    for number, part in enumerate(_batches(runs(), batch)):
-        name = hashlib.sha256(json.dumps([__version__, part]).encode()).hexdigest()[:16]
-        files.append(os.path.join(folder, f"batch-{number:06}-{name}.parquet"))
+    for number in range(plan.batches):
+        name, runs = plan.batch(number)
+        files.append(os.path.join(folder, name))
         if os.path.exists(files[-1]):
-            found += len(part)
+            found += len(runs)
         else:
             todo.append(number)
 
     own = _Processes(workers) if executor is None else None
     submitter = own or executor
-    line = _Progress(wanted, found, progress)
+    line = _Progress(plan.runs, found, progress)
     tries: dict[int, int] = {}
     flying: dict[Future[bytes], tuple[int, list[_Run]]] = {}
     most = 2 * (workers or os.cpu_count() or 1) if executor is None else 64
-    wanted_numbers = set(todo)
-    queue = ((number, part) for number, part in enumerate(_batches(runs(), batch)) if number in wanted_numbers)
+    queue = ((number, plan.batch(number)[1]) for number in todo)
     again: list[tuple[int, list[_Run]]] = []
     try:
         while True:
@@ -322,11 +237,4 @@ def sweep(
             future.cancel()
         if own is not None:
             own.close()
-    return Sweep(folder, files, wanted, found)
-
-
-def load_text(text: str, folder: str) -> None:
-    """Checks the text of a scenario; raises :class:`ConfigError`."""
-    from ._tidegate import Checked
-
-    Checked(text, "<sweep>", folder)
+    return Sweep(folder, files, plan.runs, found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
 from ._tidegate import Decider
@@ -82,7 +83,7 @@ def _value(value: object) -> str:
         return repr(value)
     if isinstance(value, str):
         return _quoted(value)
-    if isinstance(value, type):
+    if isinstance(value, (type, FunctionType)):
         from .qdisc import python
 
         value = python(value)

@@ -1,0 +1,148 @@
+"""Congestion controls in Python.
+
+A control is a class; the congestion window is its attribute ``cwnd``, in bytes, which is read after each call::
+
+    class Half(tidegate.congestion.Reno):
+        def on_congestion(self, now, flight_size, signal):
+            self.cwnd = self.ssthresh = max(self.cwnd / 2, 2 * self.mss)
+
+It is the ``congestion`` of a flow: ``net.flow("bulk", "a", "b", workload={"kind": "bulk"}, tcp={"congestion": Half})``, or
+``tidegate.congestion.python(Half, gain=2)`` with further arguments of its constructor. In a file it is
+``tcp = { congestion = { kind = "python", class = "module:Half", arguments = { gain = 2 } } }``.
+
+A class has these methods, where times are integers in ns and sizes are in bytes; each connection has an object of its own:
+
+``__init__(mss, initial_window)``
+    The largest segment without headers, and the initial window.
+``on_ack(ack)``
+    New data was acknowledged: :class:`tidegate.Ack`.
+``on_congestion(now, flight_size, signal)``
+    A loss was detected (``"loss"``), or ECN-Echo received (``"ecn"``): at most once in a window of data.
+``on_timeout(now, flight_size, first)``
+    The retransmission timer expired; ``first`` unless it expired before for the same segment.
+``on_recovered(now, flight_size)``, ``on_idle(restart)``, ``exit_slow_start()``, ``on_sample(now, sample)``
+    Where they are there: NewReno's recovery ended; nothing was sent for longer than an RTO, and ``cwnd`` must not exceed
+    ``restart``; HyStart++ ends slow start; a delivery rate was measured (:class:`tidegate.DeliverySample`).
+
+Further attributes: ``ssthresh`` in bytes, and ``pacing_bps``, the rate at which segments leave in bit/s (``None``: as soon as
+``cwnd`` allows). A control has no randomness of its own: the same calls have the same results.
+
+A pacing rate alone can be a function, see :class:`Paced`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ._tidegate import Ack, DeliverySample
+from .qdisc import _found, python
+
+__all__ = ["Paced", "Reno", "python"]
+
+
+class Reno:
+    """Slow start and congestion avoidance (RFC 5681) with appropriate byte counting (RFC 3465): what ``congestion = "reno"``
+    of a file does, as a base of others."""
+
+    def __init__(self, mss: int, initial_window: int) -> None:
+        #: The largest segment without headers, in bytes.
+        self.mss = mss
+        #: The congestion window in bytes.
+        self.cwnd: float = initial_window
+        #: The slow start threshold in bytes.
+        self.ssthresh: float = math.inf
+        #: Bytes acknowledged in congestion avoidance since ``cwnd`` last grew.
+        self.bytes_acked: float = 0
+
+    def on_ack(self, ack: Ack) -> None:
+        """Grows the window by what was acknowledged."""
+        if not ack.is_cwnd_limited or ack.recovery == "fast":
+            return
+        if self.cwnd < self.ssthresh:
+            self.cwnd += min(ack.acked, (1 if ack.recovery == "timeout" else 2) * self.mss)
+            return
+        self.bytes_acked += ack.acked
+        if self.bytes_acked >= self.cwnd:
+            self.bytes_acked -= self.cwnd
+            self.cwnd += self.mss
+
+    def on_congestion(self, now: int, flight_size: int, signal: str) -> None:
+        """Halves the window."""
+        self.cwnd = self.ssthresh = max(flight_size // 2, 2 * self.mss)
+        self.bytes_acked = 0
+
+    def on_timeout(self, now: int, flight_size: int, first: bool) -> None:
+        """Begins slow start again with one segment."""
+        if first:
+            self.ssthresh = max(flight_size // 2, 2 * self.mss)
+        self.cwnd = self.mss
+        self.bytes_acked = 0
+
+    def on_recovered(self, now: int, flight_size: int) -> None:
+        """Prevents a burst where little is in flight (RFC 6582)."""
+        self.cwnd = min(self.ssthresh, max(flight_size, self.mss) + self.mss)
+
+    def on_idle(self, restart: int) -> None:
+        """Reduces the window to the restart window."""
+        self.cwnd = min(self.cwnd, restart)
+
+    def exit_slow_start(self) -> None:
+        """Ends slow start."""
+        self.ssthresh = self.cwnd
+
+
+class Paced:
+    """A sender whose pacing rate a function returns with each acknowledgement.
+
+    ``function(now_ns, srtt_ns, min_rtt_ns, delivery_bps, losses)`` returns a rate in bit/s: ``srtt_ns`` is the smoothed RTT,
+    ``min_rtt_ns`` the least one so far, ``delivery_bps`` the rate of delivery that was measured last (0 before the first), and
+    ``losses`` counts indications of congestion and timeouts. Until the first acknowledgement the initial window is sent.
+    ``cwnd`` is twice the rate times the smoothed RTT, at least four segments, so that the rate decides.
+
+    A function in the place of a class means this: ``tcp={"congestion": function}``.
+    """
+
+    def __init__(
+        self, mss: int, initial_window: int, *, function: Callable[[int, int, int, int, int], float]
+    ) -> None:
+        self.mss = mss
+        self.cwnd: float = initial_window
+        self.pacing_bps: float | None = None
+        self._function = function
+        self._least = 0
+        self._delivery_bps = 0
+        self._losses = 0
+
+    def on_sample(self, now: int, sample: DeliverySample) -> None:
+        """Keeps the rate of delivery."""
+        if sample.rate_bps is not None:
+            self._delivery_bps = sample.rate_bps
+
+    def on_ack(self, ack: Ack) -> None:
+        """Asks for the rate."""
+        if ack.rtt_ns is not None:
+            self._least = min(self._least or ack.rtt_ns, ack.rtt_ns)
+        srtt = ack.srtt_ns or self._least
+        rate = self._function(ack.now, srtt, self._least, self._delivery_bps, self._losses)
+        if not 0 < rate < math.inf:
+            raise ValueError(f"the pacing rate is {rate!r}: a finite number of bit/s above 0 is expected")
+        self.pacing_bps = rate
+        self.cwnd = max(2 * rate * srtt / 8e9, 4 * self.mss)
+
+    def on_congestion(self, now: int, flight_size: int, signal: str) -> None:
+        """Counts it."""
+        self._losses += 1
+
+    def on_timeout(self, now: int, flight_size: int, first: bool) -> None:
+        """Counts it."""
+        self._losses += 1
+
+
+def _made(name: str, mss: int, initial_window: int, arguments: dict[str, Any]) -> Any:
+    """The control of a connection; called for each."""
+    found = _found(name)
+    if isinstance(found, type):
+        return found(mss, initial_window, **arguments)
+    return Paced(mss, initial_window, function=found, **arguments)
