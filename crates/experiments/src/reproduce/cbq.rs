@@ -69,7 +69,8 @@ fn paper() -> Paper {
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     type Group = fn(&Options, &Paper) -> Result<Vec<Item>, Failure>;
-    let groups: [(&str, Group); 5] = [
+    let groups: [(&str, Group); 6] = [
+        ("s2", queues::left_over),
         ("s4", driver::run),
         ("s5", goals::run),
         ("s6", performance::run),

@@ -58,7 +58,7 @@ pub fn run(options: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
     if options.wants("s5.3") {
         tcp(options, &mut items)?;
     }
-    if ["9ms", "25ms", "94ms"].iter().any(|path| options.wants(&format!("s5.4.{path}"))) {
+    if ["9ms", "25ms", "94ms", "buffers"].iter().any(|path| options.wants(&format!("s5.4.{path}"))) {
         backlog(options, &mut items)?;
     }
     queues::run(options, &mut items)?;
@@ -166,6 +166,7 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
             continue;
         }
         let respected = |text: &'static str| Bound::near(75.0, 0.04, paper(text));
+        waits(test, &no_borrow, &large, items);
         items.push(
             Item::measured(id("no-borrow"), of("no borrow"), "%", share(&no_borrow))
                 .paper(75.0)
@@ -225,6 +226,25 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
         )),
     );
     Ok(())
+}
+
+/// Figure 10: where TCP's packets wait, without borrowing and with it.
+fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item>) {
+    let id = |how: &str| format!("s5.2.{test}.waits.{how}");
+    // The turn of the class in the figure.
+    const TURN: f64 = 3.0 * 1_500.0;
+    let what = format!("TCP's bytes in the queue of its class, the median, by three packets: test {test}, no borrow");
+    let basis =
+        paper("section 5.2, figure 10: without borrowing enough backlog in the queue, for three packets each round");
+    items.push(
+        Item::measured(id("no-borrow"), what, "ratio", no_borrow.median_backlog(1, 2) / TURN)
+            .bound(Bound::at_least(1.0, basis)),
+    );
+    let (driver, class) = (borrow.median_in_driver(1, 2), borrow.median_backlog(1, 2));
+    let what =
+        format!("TCP's bytes in the driver of those in driver and class, medians: test {test}, borrow, 20 + 32 KB");
+    let basis = paper("section 5.2, figure 10: with borrowing they are mainly queued at the output buffer");
+    items.push(Item::measured(id("borrow"), what, "part", driver / (driver + class)).bound(Bound::above(0.5, basis)));
 }
 
 /// Figure 12, one change at a time: what makes test (b) the worst.
@@ -350,16 +370,28 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             &names,
         )?;
         let what = |how: &str| format!("the big class's part, of 75 %: TCP/{kind}, 94 ms, {how}");
+        let mut buffers = None;
         let item = Item::measured(format!("s5.4.94ms.{kind}.large"), what("20 + 32 KB"), "%", share(&large));
         items.push(if kind == "udp" {
-            let local = Rig { seconds: 60, ..Rig::new(kernel(1_500), two(TCP, small, true)) };
-            let local = local.with_driver(at_500_hz(Driver::MODIFIED)).run();
+            let run = |driver| {
+                Rig { seconds: 60, ..Rig::new(kernel(1_500), two(TCP, small, true)) }
+                    .with_driver(at_500_hz(driver))
+                    .run()
+            };
+            let (local, local_reduced) = (run(Driver::MODIFIED), run(Driver::SMALL));
+            let gain = |reduced: &Outcome, large: &Outcome| share(reduced) / share(large);
+            let what = "TCP's part with 2 + 16 KB by that with 20 + 32 KB, beside UDP: at 94 ms by at 9 ms";
+            let affected = gain(&reduced, &large) / gain(&local_reduced, &local);
+            let basis =
+                paper("section 5.4: the output buffers affect especially flows with a small bandwidth-delay product");
+            buffers = Some(Item::measured("s5.4.buffers", what, "ratio", affected).bound(Bound::below(1.0, basis)));
             let basis = paper("section 5.4, figure 15: the TCP/UDP ratio is worse than in the local tests");
             item.bound(Bound::below(share(&local), basis))
         } else {
             let basis = paper("section 5.4, figure 15: in the TCP/TCP test both flows share the bandwidth equally");
             item.paper(50.0).bound(Bound::near(50.0, 0.05, basis))
         });
+        items.extend(buffers);
         items.push(
             Item::measured(format!("s5.4.94ms.{kind}.small"), what("2 + 16 KB"), "%", share(&reduced))
                 .bound(Bound::between(

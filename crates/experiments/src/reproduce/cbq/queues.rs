@@ -1,7 +1,7 @@
 //! Section 5.4 on the queues of the classes: their backlog (figure 16b), and RED in them; figure 8, the turns of round robin,
-//! and the row of table 2 with links of 45, 45 and 10 Mbit/s.
+//! what becomes of rate that a class leaves, and the row of table 2 with links of 45, 45 and 10 Mbit/s.
 
-use tidegate_core::cbq::{Cbq, Class, Params};
+use tidegate_core::cbq::{Cbq, Class, General, Params};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
 use tidegate_core::red::Thresholds;
@@ -10,7 +10,7 @@ use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::{Driver, SimPacket, Stage};
 
 use super::rig::{Leaf, Load, Outcome, ROOT, Rig};
-use super::{Item, LINK, Options, TCP, at_500_hz, kernel, percent};
+use super::{Item, LINK, Options, Paper, TCP, UDP, at_500_hz, kernel, percent};
 use crate::Failure;
 use crate::reproduce::figure::Figure;
 use crate::reproduce::item::{Bound, paper, theory};
@@ -23,6 +23,35 @@ const ALTQ: Thresholds = Thresholds::Packets { min: 5, max: 15 };
 fn three(load: Load) -> Rig {
     let leaves = PARTS.iter().map(|&(id, share)| Leaf::new(id, percent(share).borrowing(), load)).collect();
     Rig { seconds: 60, ..Rig::new(kernel(1_500), leaves) }.with_driver(at_500_hz(Driver::MODIFIED))
+}
+
+/// Section 2: the class of 20 % has traffic for half a second, the other two always.
+pub fn left_over(_: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
+    let run = |borrow: bool, general: General| {
+        let class = |share| if borrow { percent(share).borrowing() } else { percent(share) };
+        let mut leaves: Vec<Leaf> = PARTS.iter().map(|&(id, share)| Leaf::new(id, class(share), UDP)).collect();
+        leaves[2].when = vec![(0.0, 0.5)];
+        Rig::new(Params { general, ..kernel(1_500) }, leaves).with_driver(at_500_hz(Driver::MODIFIED)).run()
+    };
+    let [alone, lent] = [false, true].map(|borrow| run(borrow, General::WeightedRoundRobin));
+    let by_packets = run(true, General::PacketRoundRobin);
+    let used = |outcome: &Outcome| 100.0 * (outcome.kbit(1, 5) + outcome.kbit(2, 5)) * 1e3 / LINK.as_bps() as f64;
+    let part = |outcome: &Outcome| outcome.kbit(1, 5) / outcome.kbit(2, 5) / (50.0 / 30.0);
+    let wasted = paper("section 2.1: without borrowing the excess is simply wasted; 3 % in a plot");
+    let proportion = paper("section 2: the excess is redistributed by the relative allocations; 3 % in a plot");
+    let redistributed = paper("section 2: the excess of a class is redistributed; the 80 % without it, and 3 %");
+    let of_link = |id: &str, what: &str, value| Item::measured(format!("s2.{id}"), what, "%", value);
+    let excess = |id: &str, how: &str, outcome: &Outcome| {
+        let what = format!("what the class of 50 % has over that of 30 %, by their allocations, borrow, {how}");
+        Item::measured(format!("s2.{id}"), what, "ratio", part(outcome))
+    };
+    let what = "what classes of 50 and 30 % use of the link, no borrow, a third idle";
+    Ok(vec![
+        of_link("wasted", what, used(&alone)).paper(80.0).bound(Bound::near(80.0, 0.03, wasted)),
+        of_link("used", "the same with borrow", used(&lent)).bound(Bound::above(82.4, redistributed)),
+        excess("excess", "weighted round robin", &lent).paper(1.0).bound(Bound::near(1.0, 0.03, proportion)),
+        excess("by-packets", "packet round robin", &by_packets),
+    ])
 }
 
 /// What a class may send in a round of weighted round robin: section 2.1.

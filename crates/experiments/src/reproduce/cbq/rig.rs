@@ -333,12 +333,18 @@ impl Outcome {
 
     /// The bytes that wait in a class, at each change: seconds and bytes.
     pub fn backlog(&self, class: u32) -> Vec<(f64, f64)> {
+        self.between(class, Stage::Arrived, |stage| matches!(stage, Stage::Dequeued | Stage::Dropped(_)))
+    }
+
+    /// The bytes of a class that have passed the stage `from` and none of those that are an `end`, at each change: seconds and
+    /// bytes.
+    fn between(&self, class: u32, from: Stage, end: impl Fn(Stage) -> bool) -> Vec<(f64, f64)> {
         let mut bytes = 0.0;
         let own = self.observations.iter().filter(|packet| packet.class == class);
         own.filter_map(|packet| {
             match packet.stage {
-                Stage::Arrived => bytes += f64::from(packet.size),
-                Stage::Dequeued | Stage::Dropped(_) => bytes -= f64::from(packet.size),
+                stage if stage == from => bytes += f64::from(packet.size),
+                stage if end(stage) => bytes -= f64::from(packet.size),
                 _ => return None,
             }
             Some((packet.at.since(Instant::ZERO).as_secs_f64(), bytes))
@@ -348,7 +354,15 @@ impl Outcome {
 
     /// The median over time of the bytes that wait in a class, the first `skip` seconds left out.
     pub fn median_backlog(&self, class: u32, skip: u64) -> f64 {
-        let changes = self.backlog(class);
+        Self::median(&self.backlog(class), skip)
+    }
+
+    /// The same of the bytes of a class that wait in the buffers of the driver.
+    pub fn median_in_driver(&self, class: u32, skip: u64) -> f64 {
+        Self::median(&self.between(class, Stage::Dequeued, |stage| stage == Stage::Transmitting), skip)
+    }
+
+    fn median(changes: &[(f64, f64)], skip: u64) -> f64 {
         let mut spans: Vec<(f64, f64)> = changes
             .windows(2)
             .filter(|pair| pair[0].0 >= skip as f64)
