@@ -1,4 +1,5 @@
-//! Section 4 of RFC 2963: without traffic that reacts to congestion there is no gain; and the gain with few connections.
+//! Section 4 of RFC 2963: without traffic that reacts to congestion there is no gain; and section 1: the gain with few
+//! connections.
 //! Without any shaper, which is what ns-2 has too.
 
 use tidegate_core::ras::Coupling;
@@ -12,7 +13,11 @@ use crate::reproduce::item::{Bound, Sample, paper};
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let setup = |sources| Setup { sources, ..Setup::new(Coupling::Uncoupled, 3, options.seed) };
     // Half more than CIR of each router: 90 Mbit/s for the 70 of the bottleneck.
-    let setups = [setup(Sources::Udp { percent_of_cir: 150 }), setup(Sources::Tcp { stations: 2 })];
+    let setups = [
+        setup(Sources::Udp { percent_of_cir: 150 }),
+        setup(Sources::Tcp { stations: 2 }),
+        setup(Sources::Tcp { stations: 10 }),
+    ];
     let runs = simulate_runs(&setups, options)?;
     let goodput = |customer: &Customer| customer.goodput;
     let mut items = Vec::new();
@@ -35,6 +40,18 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             "ratio",
             runs[1].gains(n + 1, goodput),
         ));
+        let seeds = 0..options.runs as usize;
+        let fewer = seeds.map(|seed| runs[1].gain_of(seed, n + 1, goodput) / runs[2].gain_of(seed, n + 1, goodput));
+        let basis = paper("abstract and section 1: particularly useful with a small number of TCP connections");
+        items.push(
+            Item::sampled(
+                format!("assumption.fewer.cir{cir}"),
+                what("two TCPs a router by ten"),
+                "ratio",
+                Sample::of(fewer),
+            )
+            .bound(Bound::above(1.0, basis)),
+        );
     }
     Ok(items)
 }

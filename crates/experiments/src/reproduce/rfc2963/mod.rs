@@ -228,6 +228,9 @@ fn claim_items(options: &Options, runs: &BTreeMap<(bool, u64), Runs>) -> Vec<Ite
                 );
             }
         }
+        if !green {
+            items.extend(proportions(at(false, 3)));
+        }
         for (n, cir) in [(1, 2), (3, 6)] {
             let of = |customer: &Customer| customer.goodput;
             let text = format!("goodput at CBS 25 KB, shaped over unshaped: no longer better, CIR {cir} Mbit/s");
@@ -263,6 +266,24 @@ fn claim_items(options: &Options, runs: &BTreeMap<(bool, u64), Runs>) -> Vec<Ite
         Item::measured("check.lost_elsewhere", text, "packets", elsewhere).paper(0.0).bound(Bound::at_most(0.0, basis)),
     );
     items
+}
+
+/// The part of its packets that a router marks green, shaped over unshaped.
+fn proportions(runs: &Runs) -> Vec<Item> {
+    let cell = |table: &str, customer: usize, what: &str| {
+        let mut found = cells().filter(|cell| (cell.table, cell.customer, cell.what) == (table, customer, what));
+        found.next().map_or(f64::NAN, |cell| cell.value)
+    };
+    let part = |table: &str, customer: usize| cell(table, customer, "green") / cell(table, customer, "total");
+    let item = |(n, cir): (usize, u64)| {
+        let basis = paper("A.2: the improvement is the result of the higher proportion of packets marked as green");
+        let what = format!("green of the total at CBS 3 KB, shaped over unshaped, CIR {cir} Mbit/s");
+        let sample = runs.gains(n, |customer| customer.colour(Colour::Green) / customer.total());
+        Item::sampled(format!("claim.trras.proportion.cir{cir}"), what, "ratio", sample)
+            .paper(part("a3", n + 5) / part("a2", n))
+            .bound(Bound::above(1.0, basis))
+    };
+    (1..).zip(CIRS).map(item).collect()
 }
 
 /// Goodput of A.4 or A.7 shaped over unshaped: the mean over `cbs` of the ratios of the `n`-th CIR.
