@@ -1,4 +1,5 @@
-//! `tidegate reproduce fbq`: jitter and cost of one FIFO (RAW), CBQ and FBC/FBQ; section 7 of the FBQ paper.
+//! `tidegate reproduce fbq`: jitter and cost of one FIFO (RAW), CBQ and FBC/FBQ; section 7 of M. Bechler, H. Ritter, G. Schäfer
+//! and J. Schiller, "Traffic shaping in end systems attached to QoS-supporting networks", 2001.
 
 mod live;
 
@@ -90,6 +91,10 @@ struct Outcome {
     classes: [f64; 3],
     /// The least that a flow has of the mean of its class, and the most.
     flows: (f64, f64),
+    /// Mean time in ns from the arrival of a packet to its transmission.
+    wait: f64,
+    /// The mean number of packets of a class that leave in a row.
+    row: f64,
 }
 
 /// Runs the experiment.
@@ -169,6 +174,10 @@ fn items(prefix: &str, load: Load, results: &[Vec<Outcome>; 4], claims_bind: boo
 
 /// The jitter under one system by that under another, for each run.
 fn ratios(results: &[Vec<Outcome>; 4], of: System, by: System) -> Vec<f64> {
-    let pairs = results[of as usize].iter().zip(&results[by as usize]);
-    pairs.map(|(of, by)| of.jitter / by.jitter.max(1.0)).collect()
+    jitter_by(&results[of as usize], &results[by as usize])
+}
+
+/// The jitter of each of `runs` by that of its equal of `others`.
+fn jitter_by(runs: &[Outcome], others: &[Outcome]) -> Vec<f64> {
+    runs.iter().zip(others).map(|(run, other)| run.jitter / other.jitter.max(1.0)).collect()
 }

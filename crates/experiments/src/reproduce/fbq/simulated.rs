@@ -1,7 +1,7 @@
 //! The three systems in the simulator: the same disciplines, and arrivals that are the same for all of them.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use tidegate_config::shaper::{self, Config};
@@ -10,7 +10,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Instant, Rate, Span};
 use tidegate_sim::{FlowSpec, Line, Network, Stage, Workload};
 
-use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items, ratios};
+use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items, jitter_by, ratios};
 use crate::reproduce::item::{Bound, Sample, paper};
 use crate::reproduce::{Item, Options};
 
@@ -27,14 +27,21 @@ pub fn run(options: &Options) -> Vec<Item> {
     // The two comparisons between loads need both of theirs.
     let between = options.wants("sim.claim");
     let needed = |load: &Load| {
-        options.wants(&format!("sim.{}", load.id)) || between && load.id != "full.5m" && load.id != "beyond.5m"
+        options.wants(&format!("sim.{}", load.id))
+            || options.wants(if load.percent < 100 { "sim.passing" } else { "sim.row" })
+            || between && load.id != "full.5m" && load.id != "beyond.5m"
     };
     let mut by_load = BTreeMap::new();
     for load in LOADS.into_iter().filter(needed) {
-        let results = System::ALL.map(|system| simulate_runs(system, load, options));
+        let results = System::ALL.map(|system| simulate_runs(&config(system), load, options));
         let note = "same arrivals for all; each up to 10 ms late, as on a machine with a 100 Hz tick";
         all.extend(items("sim", load, &results, true, note));
         all.extend(kept(load, &results));
+        if load.percent < 100 {
+            all.extend(at_once(load, &results, options));
+        } else {
+            all.push(rows(load, &results));
+        }
         by_load.insert(load.id, results);
     }
     if between {
@@ -46,13 +53,14 @@ pub fn run(options: &Options) -> Vec<Item> {
     all
 }
 
-/// The runs of one system under the seeds that `options` asks for, on the cores there are.
-fn simulate_runs(system: System, load: Load, options: &Options) -> Vec<Outcome> {
+/// The runs of one shaper under the seeds that `options` asks for, on the cores there are.
+fn simulate_runs(config: &Config, load: Load, options: &Options) -> Vec<Outcome> {
     let seeds: Vec<u64> = (0..u64::from(options.runs)).map(|n| options.seed + n).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
     let part = seeds.len().div_ceil(cores);
     std::thread::scope(|scope| {
-        let run = |seeds: &[u64]| seeds.iter().map(|&seed| simulate(system, load, seed)).collect::<Vec<_>>();
+        let run =
+            |seeds: &[u64]| seeds.iter().map(|&seed| simulate(config, load, &load.flows(), seed)).collect::<Vec<_>>();
         let threads: Vec<_> = seeds.chunks(part).map(|seeds| scope.spawn(move || run(seeds))).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a simulation panicked")).collect()
     })
@@ -120,6 +128,42 @@ fn kept(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
     items
 }
 
+/// The time of a packet on the wire, in ms.
+const PACKET_MS: f64 = (PAYLOAD + HEADERS) as f64 * 8.0 / 100e3;
+
+/// The paper's buckets let the jitter of the arrivals pass, and what arrived was sent at once: so with the two packets of
+/// `fbq.toml`, and with buckets that hold all that may arrive in a tick.
+fn at_once(load: Load, results: &[Vec<Outcome>; 4], options: &Options) -> Vec<Item> {
+    let raw = &results[System::Raw as usize];
+    let passing = simulate_runs(&passing(), load, options);
+    let held = |id: String, how: &str, runs: &[Outcome]| {
+        let more = Sample::of(runs.iter().zip(raw).map(|(run, raw)| (run.wait - raw.wait) / 1e6));
+        let what = format!("mean time that a packet waits beyond that under RAW, fbq, {how}");
+        let basis =
+            paper("section 7: all packets passed to the shaper were immediately sent out; the time of one on the wire");
+        Item::sampled(id, what, "ms", more).paper(0.0).bound(Bound::at_most(PACKET_MS, basis))
+    };
+    let fbq = &results[System::Fbq as usize];
+    let basis =
+        paper("section 7, figure 3: in all cases smaller than under RAW, with buckets that let the jitter pass");
+    let what = "jitter of FBQ with buckets that let that of the arrivals pass over that of RAW";
+    let to_raw = Sample::of(jitter_by(&passing, raw));
+    vec![
+        held(format!("sim.{}.fbq.held", load.id), "buckets of two packets", fbq),
+        held(format!("sim.passing.held.{}", load.id), "buckets that let the jitter of the arrivals pass", &passing),
+        Item::sampled(format!("sim.passing.to-raw.{}", load.id), what, "ratio", to_raw).bound(Bound::below(1.0, basis)),
+    ]
+}
+
+/// How coarsely the classes are interleaved.
+fn rows(load: Load, results: &[Vec<Outcome>; 4]) -> Item {
+    let pairs = results[System::Fbq as usize].iter().zip(&results[System::Cbq as usize]);
+    let ratios = Sample::of(pairs.map(|(fbq, cbq)| fbq.row / cbq.row));
+    let basis = paper("section 7: fine granular, where CBQ sends as long as packets are in a class");
+    let what = "packets of a class that leave in a row, FBQ over CBQ";
+    Item::sampled(format!("sim.row.{}", load.id), what, "ratio", ratios).bound(Bound::below(1.0, basis))
+}
+
 /// The claims of section 7 about concurrent loads.
 fn claims(by_load: &BTreeMap<&str, [Vec<Outcome>; 4]>) -> Vec<Item> {
     let jitter =
@@ -170,7 +214,7 @@ fn unused(options: &Options) -> Vec<Item> {
         .into_iter()
         .map(|(system, key)| {
             let runs = (0..u64::from(options.runs))
-                .map(|n| simulate_flows(system, only, &[2; 100], options.seed + n).rate / 1e6);
+                .map(|n| simulate(&config(system), only, &[2; 100], options.seed + n).rate / 1e6);
             let what = format!("best effort alone with 100 Mbit/s of demand, {}", system.name());
             let basis = paper("section 7: it was allowed to share unused data rate across classes, up to 80 Mbit/s");
             let item = Item::sampled(format!("sim.unused.{key}"), what, "Mbit/s", Sample::of(runs)).paper(80.0);
@@ -181,6 +225,13 @@ fn unused(options: &Options) -> Vec<Item> {
         .collect()
 }
 
+/// FBQ with buckets for what may arrive in a tick: of a flow of 5 Mbit/s 6 kB, of a class of 40 Mbit/s 50 kB.
+fn passing() -> Config {
+    let text = include_str!("../../../../../experiments/fbq/fbq.toml");
+    let text = text.replace("\nburst = \"2856B\"", "\nburst = \"60000B\"\nflow-burst = \"12000B\"");
+    load("fbq.toml", &text.replace("\nburst = \"3028B\"", "\nburst = \"120000B\""))
+}
+
 /// The shaper file of a system.
 fn config(system: System) -> Config {
     let (name, text) = match system {
@@ -189,20 +240,20 @@ fn config(system: System) -> Config {
         System::Fbq => ("fbq.toml", include_str!("../../../../../experiments/fbq/fbq.toml")),
         System::Shared => ("fbq-shared.toml", include_str!("../../../../../experiments/fbq/fbq-shared.toml")),
     };
+    load(name, text)
+}
+
+fn load(name: &str, text: &str) -> Config {
     let (source, mut diagnostics) = (Source::new(name, text), Diagnostics::new());
     shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
 }
 
-fn simulate(system: System, load: Load, seed: u64) -> Outcome {
-    simulate_flows(system, load, &load.flows(), seed)
-}
-
 /// A run with a flow for each of `classes`.
-fn simulate_flows(system: System, load: Load, classes: &[usize], seed: u64) -> Outcome {
+fn simulate(config: &Config, load: Load, classes: &[usize], seed: u64) -> Outcome {
     let mut network = Network::new(seed);
     let (sender, receiver) = (network.host("sender"), network.host("receiver"));
     let (link, _) = network.duplex(sender, receiver, Line::new(WIRE, Span::from_micros(10)));
-    network.shaper(link, &config(system));
+    network.shaper(link, config);
     let end = SECONDS * 1_000_000_000;
     let mut sent = 0_u64;
     for (n, &class) in classes.iter().enumerate() {
@@ -211,17 +262,16 @@ fn simulate_flows(system: System, load: Load, classes: &[usize], seed: u64) -> O
         let flow = FlowSpec::udp(format!("flow {n}"), sender, receiver, Workload::Trace(times));
         network.flow(flow.to_port(FIRST_PORT + class as u16));
     }
-    // When each packet of each flow went onto the wire.
-    let flows: Rc<RefCell<BTreeMap<u32, Vec<u64>>>> = Rc::default();
-    let by_flow = Rc::clone(&flows);
+    let wire: Rc<RefCell<Wire>> = Rc::default();
+    let seen = Rc::clone(&wire);
+    let class_of = classes.to_vec();
     network.tap(link, move |at, stage, packet| {
-        if stage == Stage::Transmitting && at.as_nanos() >= WARM_UP.as_nanos() {
-            by_flow.borrow_mut().entry(packet.group).or_default().push(at.as_nanos());
-        }
+        let class = class_of[packet.group as usize];
+        seen.borrow_mut().see(at.as_nanos(), stage, packet.group, class);
     });
     let mut simulation = network.build().expect("two hosts and a link");
     simulation.run_until(Instant::from_nanos(end));
-    let flows = std::mem::take(&mut *flows.borrow_mut());
+    let Wire { flows, waited, rows, .. } = std::mem::take(&mut *wire.borrow_mut());
     let delivered: u64 = flows.values().map(|times| times.len() as u64).sum();
     let measured = (SECONDS * 1_000_000_000 - WARM_UP.as_nanos()) as f64 / 1e9;
     let bits = |packets: u64| packets as f64 * (PAYLOAD + HEADERS) as f64 * 8.0 / measured;
@@ -245,6 +295,44 @@ fn simulate_flows(system: System, load: Load, classes: &[usize], seed: u64) -> O
         processor: None,
         classes: rates,
         flows: ends,
+        wait: waited as f64 / delivered.max(1) as f64,
+        row: delivered as f64 / rows.max(1) as f64,
+    }
+}
+
+/// What went onto the wire after the warm-up.
+#[derive(Default)]
+struct Wire {
+    /// When each packet of each flow went onto it.
+    flows: BTreeMap<u32, Vec<u64>>,
+    /// The arrivals of each flow that have not left yet: a flow keeps its order.
+    waiting: BTreeMap<u32, VecDeque<u64>>,
+    /// The time that packets waited, in ns over all of them.
+    waited: u64,
+    /// How many rows of packets of the same class there were, and the class of the last packet.
+    rows: u64,
+    last: Option<usize>,
+}
+
+impl Wire {
+    fn see(&mut self, at: u64, stage: Stage, flow: u32, class: usize) {
+        let waiting = self.waiting.entry(flow).or_default();
+        match stage {
+            Stage::Arrived => waiting.push_back(at),
+            // The disciplines here drop what arrives.
+            Stage::Dropped(_) => drop(waiting.pop_back()),
+            Stage::Transmitting => {
+                let arrived = waiting.pop_front().unwrap_or(at);
+                if at < WARM_UP.as_nanos() {
+                    return;
+                }
+                self.waited += at - arrived;
+                self.rows += u64::from(self.last != Some(class));
+                self.last = Some(class);
+                self.flows.entry(flow).or_default().push(at);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -274,11 +362,12 @@ mod tests {
     #[test]
     fn the_shaped_total_is_kept_and_runs_are_equal() {
         let load = LOADS[5];
-        let (one, two) = (simulate(System::Fbq, load, 7), simulate(System::Fbq, load, 7));
+        let run = |system| simulate(&config(system), load, &load.flows(), 7);
+        let (one, two) = (run(System::Fbq), run(System::Fbq));
         assert_eq!(one.jitter.to_bits(), two.jitter.to_bits());
         assert!(one.rate <= 80.1e6 && one.rate > 79.0e6, "{one:?}");
         // 150 % of 80 Mbit/s on a wire of 100: RAW fills the wire.
-        let raw = simulate(System::Raw, load, 7);
+        let raw = run(System::Raw);
         assert!(raw.rate > 99.0e6, "{raw:?}");
     }
 }
