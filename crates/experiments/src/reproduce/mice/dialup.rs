@@ -255,12 +255,16 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     // A mouse meets the elephant's packet on the line at the SYN, at its first window and at the rest.
     let packet = LINE.time_for_ceil(Bytes::new(1_500)).map_or(0.0, Span::as_secs_f64);
     let mut long_run = 0.0;
+    let mut published = Vec::new();
     for (id, name, peer) in [
         ("me", "M&E as published", Peer::MeredAsPublished),
         ("packets", "M&E as published, mice by their packets", Peer::MeredByPackets),
         ("default", "M&E with its defaults", Peer::Mered),
     ] {
         let ours = runs(peer, true)?;
+        if peer == Peer::MeredAsPublished {
+            published.clone_from(&ours);
+        }
         let id = |what: &str| format!("{id}.{what}");
         let ratio = |id: &str, what: &str, of: fn(&Outcome) -> f64, by: &[Outcome]| {
             let ratios = ours.iter().zip(by).map(|(ours, by)| of(ours) / of(by));
@@ -301,6 +305,20 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             ),
         ]);
         long_run = Sample::of(ours.iter().map(goodput)).mean;
+    }
+    if options.wants("dialup.fair") {
+        let fair = runs(Peer::Sfq, true)?;
+        let by = |id: &str, what: &str, ours: &[Outcome], by: &[Outcome], basis| {
+            let ratios = ours.iter().zip(by).map(|(ours, by)| ours.response / by.response);
+            Item::sampled(format!("dialup.fair.{id}"), what, "ratio", Sample::of(ratios))
+                .bound(Bound::below(1.0, paper(basis)))
+        };
+        let improves = "Mice and Elephants Strategies, Conclusion: fair queueing improves the response";
+        let favours = "Mice and Elephants Strategies: the same rate for each flow disadvantages the short ones";
+        items.extend([
+            by("response", "mean response, SFQ by drop tail", &fair, &congested, improves),
+            by("favoured", "mean response, M&E as published by SFQ", &published, &fair, favours),
+        ]);
     }
     let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("dialup.{id}"), what, unit, value);
     if options.wants("dialup.start") {
