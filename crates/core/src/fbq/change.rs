@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use super::class::{Borrow, ClassParams, Spare};
 use super::fbc::{Fbc, FbcParams, ParamError};
 use super::hosts::FairBy;
+use super::params::{Borrow, ClassParams, Spare};
 use super::profile::Profile;
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Credit, Instant, Rate};

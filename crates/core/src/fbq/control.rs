@@ -2,9 +2,10 @@
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-use super::class::{Class, Spare};
+use super::class::Class;
 use super::fbc::Fbc;
 use super::flow::FlowCounts;
+use super::params::Spare;
 use super::profile::{Profile, Terms};
 use super::shares::Ratio;
 use crate::accounts::Account;

@@ -6,10 +6,11 @@ use core::fmt;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-use super::class::{Borrow, Class, ClassParams, Feedback, Marking};
+use super::class::Class;
 use super::class_order::ClassOrder;
 use super::flow::{Flow, Flows, NONE};
 use super::hosts::FairBy;
+use super::params::{Borrow, ClassParams, Feedback, Marking};
 use super::profile::Profile;
 use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};

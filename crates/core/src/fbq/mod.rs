@@ -46,15 +46,16 @@ mod control;
 mod fbc;
 mod flow;
 mod hosts;
+mod params;
 mod profile;
 mod shares;
 mod terms;
 mod wheel;
 
-pub use class::{Borrow, ClassParams, Feedback, Marking, Spare};
 pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};
 pub use fbc::{Fbc, FbcParams, ParamError};
 pub use flow::FlowCounts;
 pub use hosts::FairBy;
+pub use params::{Borrow, ClassParams, Feedback, Marking, Spare};
 pub use profile::{Displace, Profile, Terms};
 pub use shares::WEIGHT_ONE;
