@@ -192,6 +192,12 @@ impl Class {
         self.stale = self.preferred.len();
     }
 
+    /// Whether no flow waits for a minimum, may be displaced, may return, or has a weight to be recomputed.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.stale == 0 && self.waiting.is_empty() && self.thresholds.is_empty() && self.away.is_empty()
+    }
+
     /// Adds the flow `at` to the preferred flows, or removes it.
     pub fn list_preferred(&mut self, at: u32, preferred: bool) {
         if preferred {

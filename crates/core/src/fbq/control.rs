@@ -233,7 +233,17 @@ impl<P: Packet> Fbc<P> {
         self.visit(now, self.cursor as u32, out);
     }
 
+    #[inline]
     fn visit(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
+        let class = &mut self.classes[q as usize];
+        if class.is_settled() {
+            class.unsettled = false;
+        } else {
+            self.settle(now, q, out);
+        }
+    }
+
+    fn settle(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
         for _ in 0..WEIGHED_A_CALL {
             let class = &mut self.classes[q as usize];
             let Some(at) = class.next_stale() else { break };
