@@ -34,6 +34,13 @@ pub struct KeyIndex {
     len: usize,
 }
 
+impl Default for KeyIndex {
+    /// The smallest.
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}
+
 impl KeyIndex {
     /// An index that takes `capacity` entries without growing.
     pub fn with_capacity(capacity: usize) -> Self {

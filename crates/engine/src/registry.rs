@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use tidegate_core::classify::{BuildError, Classifier, Fields, Match, Rule};
 use tidegate_core::fbq::{Fbc, Terms};
+use tidegate_core::key_index::KeyIndex;
 use tidegate_core::nested::Staged;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
 
@@ -136,7 +137,7 @@ pub(crate) struct FlowRegistry {
     table: PromiseTable,
     places: Vec<Option<Known>>,
     free: Vec<u32>,
-    index: HashMap<u64, u32>,
+    index: KeyIndex,
     entries: HashMap<u64, Entry>,
     watched: Vec<Watched>,
     /// Flows under a promise that ended; their slots are held again after the call.
@@ -151,11 +152,15 @@ pub(crate) struct FlowRegistry {
 }
 
 impl FlowRegistry {
+    fn place(&self, flow: u64) -> Option<u32> {
+        self.index.find(flow, |place| self.places[place as usize].as_ref().is_some_and(|known| known.flow == flow))
+    }
     fn known(&self, flow: u64) -> Option<&Known> {
-        self.places[*self.index.get(&flow)? as usize].as_ref()
+        self.places[self.place(flow)? as usize].as_ref()
     }
     fn known_mut(&mut self, flow: u64) -> Option<&mut Known> {
-        self.places[*self.index.get(&flow)? as usize].as_mut()
+        let place = self.place(flow)?;
+        self.places[place as usize].as_mut()
     }
 
     /// Before the scheduler takes `packet`: a new flow under a promise gets its record with the terms. Returns whether
@@ -215,7 +220,7 @@ impl FlowRegistry {
 
     /// Starts or stops to watch a flow, as the present table requires; returns whether it is watched.
     fn watch(&mut self, flow: u64, now: Instant) -> bool {
-        let Some(&place) = self.index.get(&flow) else { return false };
+        let Some(place) = self.place(flow) else { return false };
         let Some(known) = &mut self.places[place as usize] else { return false };
         let promised = known.promise.map(|_| DELAY);
         let delay = self.table.watch(&known.fields).or(promised);
@@ -274,8 +279,9 @@ impl FlowRegistry {
             state: None,
         });
         if let Event::FlowEnded { .. } = event
-            && let Some(place) = self.index.remove(&flow)
+            && let Some(place) = self.place(flow)
         {
+            self.index.remove(flow, place);
             self.free.push(place);
             if let Some(known) = self.places[place as usize].take() {
                 if let Some(at) = known.watched {
@@ -324,13 +330,13 @@ impl FlowRegistry {
         let mut waits = all > looks;
         for n in 0..looks {
             let at = (self.cursor + n) % all;
-            let watched = &mut self.watched[at];
-            let Some(view) = fbc.flow(watched.flow) else { continue };
+            let flow = self.watched[at].flow;
+            let Some(view) = fbc.flow(flow) else { continue };
             let facts = FlowState::of(&view, now);
             waits |= !view.backlog.is_empty();
-            let known = self.index.get(&watched.flow).and_then(|place| self.places[*place as usize].as_ref());
-            let flow = watched.flow;
-            watched.compare(now, facts, |what| {
+            let place = self.place(flow);
+            let known = place.and_then(|place| self.places[place as usize].as_ref());
+            self.watched[at].compare(now, facts, |what| {
                 out(&Notification {
                     kind: what,
                     flow,
