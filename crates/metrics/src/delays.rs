@@ -186,7 +186,7 @@ const FEW: usize = 8;
 
 /// [`RecentDelays`] as long as they are in at most eight buckets, in 28 B.
 ///
-/// *Law*: [`RecentDelays::from`] has the counts of one that recorded the same delays.
+/// *Law*: [`RecentDelays`] made from it has the counts of one that recorded the same delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FewDelays {
     /// The number of the last halving.

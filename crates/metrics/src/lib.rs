@@ -3,7 +3,7 @@
 //! | type | represents |
 //! | --- | --- |
 //! | [`Histogram`] | the distribution of any 64-bit values; 30 kB on the heap once it is used |
-//! | [`Delays`], [`RecentDelays`], [`FewDelays`] | the distribution of queueing delays, of all time and of the last seconds; no heap |
+//! | [`Delays`], [`RecentDelays`], [`FewDelays`] | queueing delays, of all time and of the last seconds; no heap |
 //! | [`Series`] | a value over time, in at most 1,024 bins |
 //! | [`PartSeries`] | a flow or a class over time |
 //! | [`Value`], [`Curve`] | a number, and points, with names and units, as reports and files show them |
