@@ -13,7 +13,7 @@ use tidegate_config::discipline::{Kind, Site, register};
 use tidegate_config::node::{Node, Value};
 use tidegate_config::{Decode, Diagnostics, Place, Schemas};
 use tidegate_core::random::Stream;
-use tidegate_core::{AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Outlet, Packet as _, Qdisc};
+use tidegate_core::{AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Outlet, Packet as _, Qdisc, Span};
 
 use crate::failure;
 
@@ -69,6 +69,8 @@ tidegate_config::record! {
         pub packets: u64 = 1000,
         /// Whether packets whose transport can react are marked instead of dropped. Default no.
         pub mark: bool = false,
+        /// How long a decision holds. Default 0: each packet has its own.
+        pub every: Span = "0ns",
     }
 }
 
@@ -78,8 +80,17 @@ impl Kind for DeciderQueue {
     fn check(&self, _place: Place, _diagnostics: &mut Diagnostics) {}
     fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
         let (Handle(source), random) = (self.decider.clone(), Stream::named(site.seed, &site.name));
-        let (limit, mark, delay_ns) = (self.packets, self.mark, 0);
-        Box::new(Decided { source, random, limit, mark, queue: VecDeque::new(), backlog: Backlog::default(), delay_ns })
+        Box::new(Decided {
+            source,
+            random,
+            limit: self.packets,
+            mark: self.mark,
+            every: self.every,
+            held: None,
+            queue: VecDeque::new(),
+            backlog: Backlog::default(),
+            delay_ns: 0,
+        })
     }
 }
 
@@ -92,13 +103,14 @@ pub fn register_kind() {
 /// A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
 ///
 /// By a function `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the queueing
-/// delay of the packet that left last (a function that numba has compiled as well); or by the number `probability`, which can be set while simulations run.
+/// delay of the packet that left last (a function that numba has compiled as well), asked at most every `every_ns`; or by the number `probability`, which can be set while simulations run.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Decider {
     number: u64,
     source: Arc<Source>,
     packets: u64,
     mark: bool,
+    every_ns: u64,
 }
 
 fn checked(probability: f64) -> PyResult<f64> {
@@ -112,8 +124,15 @@ fn checked(probability: f64) -> PyResult<f64> {
 #[pymethods]
 impl Decider {
     #[new]
-    #[pyo3(signature = (function=None, *, probability=0.0, packets=1000, mark=false))]
-    fn new(py: Python<'_>, function: Option<Py<PyAny>>, probability: f64, packets: u64, mark: bool) -> PyResult<Self> {
+    #[pyo3(signature = (function=None, *, probability=0.0, packets=1000, mark=false, every_ns=0))]
+    fn new(
+        py: Python<'_>,
+        function: Option<Py<PyAny>>,
+        probability: f64,
+        packets: u64,
+        mark: bool,
+        every_ns: u64,
+    ) -> PyResult<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let source = Arc::new(match function {
             // Of a compiled callback (`numba.cfunc`), which runs its Python code when it is called itself. Calling its address
@@ -128,7 +147,7 @@ impl Decider {
         let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
         alive.retain(|_, source| source.strong_count() > 0);
         alive.insert(number, Arc::downgrade(&source));
-        Ok(Self { number, source, packets, mark })
+        Ok(Self { number, source, packets, mark, every_ns })
     }
 
     /// The probability, where it is a number.
@@ -157,6 +176,7 @@ impl Decider {
         table.set_item("decider", self.number)?;
         table.set_item("packets", self.packets)?;
         table.set_item("mark", self.mark)?;
+        table.set_item("every", format!("{}ns", self.every_ns))?;
         Ok(table)
     }
 }
@@ -167,6 +187,9 @@ struct Decided {
     random: Stream,
     limit: u64,
     mark: bool,
+    every: Span,
+    /// The last decision of a function, and until when it holds.
+    held: Option<(Instant, f64)>,
     /// Packets with the times of their arrival.
     queue: VecDeque<(Instant, AnyPacket)>,
     backlog: Backlog,
@@ -175,13 +198,16 @@ struct Decided {
 }
 
 impl Decided {
-    fn probability(&self, now: Instant, size: u64) -> f64 {
-        match &*self.source {
-            Source::Number(bits) => f64::from_bits(bits.load(Ordering::Relaxed)),
-            Source::Function(function) => {
+    fn probability(&mut self, now: Instant, size: u64) -> f64 {
+        match (&*self.source, self.held) {
+            (Source::Number(bits), _) => f64::from_bits(bits.load(Ordering::Relaxed)),
+            (Source::Function(_), Some((until, held))) if now < until => held,
+            (Source::Function(function), _) => {
                 let state = (now.as_nanos(), self.backlog.packets, self.backlog.bytes.as_u64(), self.delay_ns, size);
                 let decided = Python::attach(|py| function.call1(py, state)?.extract::<f64>(py).and_then(checked));
-                decided.unwrap_or_else(|error| failure::unwind(error))
+                let decided = decided.unwrap_or_else(|error| failure::unwind(error));
+                self.held = Some((now + self.every, decided));
+                decided
             }
         }
     }

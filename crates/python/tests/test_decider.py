@@ -22,6 +22,18 @@ def test_a_function_decides():
     assert ours.digest == tidegate.simulate(net).digest and len(seen) > 100 and max(entry[1] for entry in seen) < 500
 
 
+def test_a_decision_holds_for_a_time():
+    calls = []
+
+    def late(now_ns, packets, size, delay_ns, arriving):
+        calls.append(now_ns)
+        return 0.2 if delay_ns > 20_000_000 else 0.0
+
+    results = tidegate.simulate(dumbbell(queue=tidegate.Decider(late, every_ns=15_000_000)))
+    assert len(calls) > 200 and all(two - one >= 15_000_000 for one, two in zip(calls, calls[1:]))
+    assert results.value("link r->b", "dropped for early") > 0
+
+
 def test_a_number_is_set_on_the_way():
     decider = tidegate.Decider()
     simulation = tidegate.Simulation(dumbbell(queue=decider), seed=1)

@@ -138,7 +138,8 @@ class Decider:
     delay of the packet that left last; or by the number `probability`, which can be set while simulations run. A function may
     be compiled by numba: `numba.njit`, or `numba.cfunc("float64(uint64, uint64, uint64, uint64, uint64)")`. It is the
     `queue` of a link in this process: `net.link("r", "b", rate="10mbit", queue=Decider(f))`. `packets` may wait; with `mark`
-    packets whose transport can react are marked instead of dropped.
+    packets whose transport can react are marked instead of dropped. With `every_ns` a decision of the function holds for that
+    long, as the probability of PIE does: the function is called at most once in that time.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class Decider:
         probability: float = 0.0,
         packets: int = 1000,
         mark: bool = False,
+        every_ns: int = 0,
     ) -> None: ...
     @property
     def probability(self) -> float | None:
