@@ -103,7 +103,7 @@ impl Line {
             text,
             "direction = \"{word}\"\n\n\
              # Hosts share evenly, and the connections of a host share what it has; queues stay short.\n\
-             [discipline]\nkind = \"cake\"\n# {percent} % of the line: {why}.\nrate = \"{part}\"\n\
+             [discipline]\nkind = \"cake\"\n# {percent} % of the line: {why}.\nrate = \"{part}\"\nline-rate = \"{rate}\"\n\
              # Bytes that the line adds to each packet, and how it cuts them up.\noverhead = {}\nleast = \"{}B\"\nframing = \"{framing}\"\n\
              hosts = \"{hosts}\"\ntins = \"{tins}\"\n",
             self.wire.overhead,
@@ -162,6 +162,8 @@ mod tests {
                     let Root::Discipline(discipline) = config.root else { panic!("{text}") };
                     assert_eq!(discipline.line(), Some(Rate::from_bps(rate)), "{text}");
                     assert!(matches!(*discipline, Discipline::Cake(_)));
+                    let whole = if direction == Direction::Egress { up } else { down };
+                    assert_eq!(discipline.wire(), (wire, Some(Rate::from_kbit(whole))), "{text}");
                 }
             }
         }

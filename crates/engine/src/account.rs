@@ -5,8 +5,9 @@
 //! the flow in the scheduler as well, so that the scheduler looks nothing up. A departure or a drop looks nothing up:
 //! the packet carries the index of the record, which stays as long as a packet of the flow is queued.
 
-use tidegate_config::shaper::{Config, Detail};
+use tidegate_config::shaper::{Config, Detail, Root};
 use tidegate_core::accounts::Account as Counter;
+use tidegate_core::cake::Wire;
 use tidegate_core::classify::Fields;
 use tidegate_core::packet::NO_SLOT;
 use tidegate_core::{Bytes, ClassId, DropReason, Instant, Packet, Rate};
@@ -30,7 +31,48 @@ pub(crate) struct Account {
     pub(crate) arrivals: u64,
     pub(crate) unclassified: u64,
     pub(crate) sent: Counter,
+    pub(crate) line: LineUse,
+    /// What the line adds to each packet.
+    pub(crate) link: Link,
     pub(crate) dropped: u64,
+}
+
+/// What was sent so far, as it is on the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LineUse {
+    /// Bytes from the network header on.
+    pub packets: Bytes,
+    /// The same with what the line adds to each packet.
+    pub line: Bytes,
+}
+
+/// What the line adds to packets, by a configuration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    /// Bytes a packet that its size counts already.
+    overhead: u64,
+    /// What the discipline adds to the size itself.
+    wire: Wire,
+}
+
+impl Link {
+    pub(crate) fn of(config: &Config) -> Self {
+        let wire = match &config.root {
+            Root::Shaper(_) => Wire::RAW,
+            Root::Discipline(discipline) => discipline.wire().0,
+        };
+        Self { overhead: config.interface.overhead.as_u64(), wire }
+    }
+
+    #[inline]
+    fn count(&self, packet: &QueuedPacket, to: &mut LineUse) {
+        let overhead = self.overhead * u64::from(packet.segments.max(1));
+        to.packets += Bytes::new(packet.size.as_u64().saturating_sub(overhead));
+        to.line += match self.wire == Wire::RAW {
+            true => packet.size,
+            false => self.wire.bytes(packet.size, packet.segments),
+        };
+    }
 }
 
 /// The table of flows that a configuration asks for.
@@ -52,6 +94,8 @@ impl Account {
             arrivals: 0,
             unclassified: 0,
             sent: Counter::default(),
+            line: LineUse::default(),
+            link: Link::of(config),
             dropped: 0,
         })
     }
@@ -109,6 +153,7 @@ impl Account {
     /// A packet is sent, with `change` made to it.
     pub(crate) fn sent(&mut self, now: Instant, packet: &QueuedPacket, change: Change, tree: &Tree) {
         self.sent.count(packet.size);
+        self.link.count(packet, &mut self.line);
         let index = self.classes.index(packet.class);
         let counts = self.classes.at(index);
         counts.left(packet.size);
@@ -194,6 +239,25 @@ mod tests {
         let record = account.arrived(now, &classification, &Fields::default(), size, slots);
         let profile = u32::from(class.0 == 0);
         QueuedPacket { size, flow, class, left_by: class, profile, arrived: now, record, ..QueuedPacket::example() }
+    }
+
+    /// ADSL: 1500 + 40 = 1540 B are 33 cells of 53 B, 1,749 B. A shaper's overhead of 38 B is in the size already: 1,538 B
+    /// are 1,500 from the network header on, and of three segments 4,614 are 4,500.
+    #[test]
+    fn what_is_sent_is_counted_as_it_is_on_the_line() {
+        let used = |text: &str, size: u64, segments: u32| {
+            let source = Source::new("line.toml", format!("version = 1\n{text}"));
+            let config = shaper::load(&source, &mut Diagnostics::new()).expect("valid");
+            let packet = QueuedPacket { size: Bytes::new(size), segments, ..QueuedPacket::example() };
+            let mut used = LineUse::default();
+            Link::of(&config).count(&packet, &mut used);
+            (used.packets.as_u64(), used.line.as_u64())
+        };
+        let cake = "[discipline]\nkind = \"cake\"\nrate = \"1mbit\"\noverhead = 40\nframing = \"atm\"\n";
+        assert_eq!(used(cake, 1_500, 1), (1_500, 1_749));
+        let class = "[interface]\noverhead = \"38B\"\n[[class]]\nname = \"a\"\nrate = \"8mbit\"\ndefault = true\n";
+        assert_eq!(used(class, 1_538, 1), (1_500, 1_538));
+        assert_eq!(used(class, 4_614, 3), (4_500, 4_614));
     }
 
     #[test]

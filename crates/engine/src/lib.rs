@@ -33,6 +33,7 @@ pub mod tree;
 mod view;
 pub mod wire;
 
+pub use account::LineUse;
 pub use driver::{Arrival, DataPath, Driver, Offered, Segmentation};
 pub use engine::Engine;
 pub use flows::{FlowIdentity, FlowRecord, FlowRow, Flows};

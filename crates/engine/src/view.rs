@@ -5,6 +5,7 @@ use tidegate_core::accounts::Account;
 use tidegate_core::fbq::ClassView;
 use tidegate_core::{Backlog, ClassId, Instant, Rate, fragments};
 
+use crate::account::LineUse;
 use crate::engine::Engine;
 use crate::flows::{FlowRow, Flows};
 use crate::rules::Setup;
@@ -29,6 +30,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Packets sent so far, with their bytes on the link.
     pub fn sent(&self) -> Account {
         self.account.sent
+    }
+    /// What was sent so far as it is on the line, by the overhead that the configuration states.
+    pub fn line(&self) -> LineUse {
+        self.account.line
     }
     /// Packets dropped so far.
     pub fn dropped(&self) -> u64 {

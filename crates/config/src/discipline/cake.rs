@@ -59,6 +59,9 @@ crate::record! {
     pub struct CakeQueue as "cake" {
         /// What the line carries. Default: something else shapes.
         pub rate: Option<Spanned<Rate>>,
+        /// What the line itself carries, where `rate` is a part of it: for tables, pages and metrics. Nothing is shaped
+        /// by it.
+        pub line_rate: Option<Rate>,
         /// Bytes that the line adds to each packet. Default none; 44 is right or safe on most DSL lines.
         pub overhead: Spanned<u32> = 0,
         /// The least that a packet takes on the line, overhead included. Default nothing.
@@ -82,6 +85,16 @@ crate::record! {
 }
 
 impl CakeQueue {
+    /// What the line adds to each packet.
+    pub(super) fn wire(&self) -> Wire {
+        Wire {
+            // What does not fit is far above what validation takes.
+            overhead: i16::try_from(self.overhead.value).unwrap_or(i16::MAX),
+            least: self.least,
+            framing: self.framing,
+        }
+    }
+
     fn params(&self) -> cake::Params {
         let rate = self.rate.map(|rate| rate.value);
         // Without a rate the target, interval and limit are those of a fast line.
@@ -89,12 +102,7 @@ impl CakeQueue {
         let limit = Limit { bytes: self.limit.unwrap_or(base.codel.limit.bytes), ..base.codel.limit };
         cake::Params {
             rate,
-            wire: Wire {
-                // What does not fit is far above what validation takes.
-                overhead: i16::try_from(self.overhead.value).unwrap_or(i16::MAX),
-                least: self.least,
-                framing: self.framing,
-            },
+            wire: self.wire(),
             tins: self.tins,
             hosts: self.hosts,
             ack_filter: self.ack_filter,

@@ -36,6 +36,7 @@ mod sfq;
 mod tree;
 mod wred;
 
+use tidegate_core::cake::Wire;
 use tidegate_core::{Bytes, FlowKey, Instant, Packet, ParamError, Qdisc, Rate};
 
 use crate::decode::Decode;
@@ -209,6 +210,15 @@ impl Discipline {
     /// A FIFO of 1 MB: the default.
     pub fn plain() -> Self {
         Self::Fifo(fifo::Fifo::plain())
+    }
+
+    /// What the line behind it adds to each packet, and the rate of the line itself, where its section has them.
+    pub fn wire(&self) -> (Wire, Option<Rate>) {
+        match self {
+            Self::Cake(cake) => (cake.wire(), cake.line_rate),
+            Self::Marker(marker) => marker.inside.as_ref().map_or((Wire::RAW, None), |inside| inside.value.0.wire()),
+            _ => (Wire::RAW, None),
+        }
     }
 
     /// Whether both have the same values, at whatever place and however the values are written.
