@@ -172,14 +172,14 @@ impl ConfigStore {
             1 => "1 difference".to_owned(),
             n => format!("{n} differences"),
         };
-        followers.notifier.log(&format!("another configuration is in force, {differences}"));
+        followers.notifier.log_change(&format!("another configuration is in force, {differences}"));
         Ok(applied)
     }
 
     /// Answers `confirm`.
     pub fn confirm(&mut self, directions: &[ShapedDirection], notifier: &Notifier) -> Result<Confirmed, Refusal> {
         let trial = self.trial.take().ok_or_else(no_trial)?;
-        notifier.log("the change is confirmed");
+        notifier.log_change("the change is confirmed");
         Ok(Confirmed { direction: trial.names(directions) })
     }
 
@@ -256,7 +256,7 @@ impl ConfigStore {
             Ok(_) => {
                 self.trial = None;
                 self.files.iter_mut().for_each(|(path, known)| *known = modified(path));
-                followers.notifier.log(&format!("{} was read again and is in force", self.paths()));
+                followers.notifier.log_change(&format!("{} was read again and is in force", self.paths()));
             }
             Err(refusal) => {
                 let text = format!("{} is not applied, nothing has changed: {refusal}", self.paths());
@@ -287,7 +287,7 @@ impl ConfigStore {
                 return Err(refusal);
             }
         }
-        followers.notifier.log("the change was taken back; what was in force before is in force again");
+        followers.notifier.log_change("the change was taken back; what was in force before is in force again");
         Ok(())
     }
 }

@@ -146,12 +146,13 @@ impl Daemon {
             print(&message);
         }
         let server = listening.map(Server::start).transpose().map_err(DaemonError::Serve)?;
-        let notifier = Notifier::new(server.as_ref().map(|(server, _)| server.handle().clone()), print);
+        let mut telemetry = Telemetry::new(web, hook);
+        let handle = server.as_ref().map(|(server, _)| server.handle().clone());
+        let notifier = Notifier::new(handle, print, Arc::clone(telemetry.observer.shared()));
         let supervisor = Supervisor::start(&directions, options).map_err(DaemonError::Serve)?;
         for (at, direction) in directions.iter().enumerate() {
             notifier.attach(at, direction)?;
         }
-        let mut telemetry = Telemetry::new(web, hook);
         telemetry.serve_web(&directions)?;
         telemetry.serve_hook(&directions, &notifier, &interface).map_err(DaemonError::Hook)?;
         let (mut promises, mut reservations) = (Promises::default(), Reservations::default());

@@ -1,6 +1,7 @@
 //! [`Notifier`]: from the parts of the daemon to subscribers, and to the people who look after it.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use tidegate_control::calls::{ControlStatus, Event, EventKind};
 use tidegate_live::shaping::StartError;
@@ -10,18 +11,22 @@ use tidegate_units::Span;
 use crate::directions::ShapedDirection;
 use crate::server::event::{DirectionNames, FlowEvent, Selector};
 use crate::server::{Handle, Outbound};
+use crate::telemetry::notes::NoteKind;
+use crate::telemetry::observer::Shared;
 
 /// Sends events, and keeps subscriptions of the server.
 pub(crate) struct Notifier {
     server: Option<Handle>,
     print: fn(&str),
+    shared: Arc<Shared>,
     next_number: Cell<u64>,
 }
 
 impl Notifier {
-    /// Notifies over `server`, if there is one; `print` receives what people are to read, a line at a time.
-    pub fn new(server: Option<Handle>, print: fn(&str)) -> Self {
-        Self { server, print, next_number: Cell::new(1) }
+    /// Notifies over `server`, if there is one; `print` receives what people are to read, a line at a time, and `shared` keeps
+    /// it for the page.
+    pub fn new(server: Option<Handle>, print: fn(&str), shared: Arc<Shared>) -> Self {
+        Self { server, print, shared, next_number: Cell::new(1) }
     }
 
     /// The server, if there is one.
@@ -37,8 +42,16 @@ impl Notifier {
     pub fn print(&self, line: &str) {
         (self.print)(line);
     }
-    /// Reports something to the people who look after the daemon: on standard error, and as an event.
+    /// Reports something to the people who look after the daemon: on standard error, as an event, and on the page.
     pub fn log(&self, text: &str) {
+        self.report(NoteKind::Event, text);
+    }
+    /// The same for a change of the configuration.
+    pub fn log_change(&self, text: &str) {
+        self.report(NoteKind::Change, text);
+    }
+    fn report(&self, kind: NoteKind, text: &str) {
+        self.shared.notes().add(kind, text);
         (self.print)(&format!("tidegate: {text}"));
         let mut event = Event::new(EventKind::Log, now());
         event.text = Some(text.into());

@@ -4,6 +4,7 @@ mod change;
 mod declaration;
 mod events;
 mod explain;
+mod hosts;
 mod observation;
 mod promise;
 mod reserve;
@@ -13,9 +14,10 @@ pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, 
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Explain, Explained};
+pub use hosts::{HostDirection, HostLimit, HostObservation, host_of, hosts};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
-    FlowTableState, Flows, InterfaceObservation, Observation, Queued, WaitTimes, Waits,
+    FlowTableState, Flows, InterfaceObservation, LineObservation, Observation, Queued, WaitTimes, Waits,
 };
 pub use promise::{
     Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,

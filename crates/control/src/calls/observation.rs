@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
 use super::events::Flow;
+use super::hosts::HostObservation;
 use super::status::{DropCount, GuardianStatus, InterfaceStatus};
 use crate::quantities::{bps, bytes, ns};
 
@@ -126,6 +127,24 @@ pub struct Observation {
     pub trouble: Option<String>,
     /// Each direction of the traffic.
     pub directions: Vec<DirectionObservation>,
+    /// The hosts on this side of the line, the fastest first, at most [`Observation::MOST_HOSTS`]; absent where flows were not
+    /// requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostObservation>,
+}
+
+/// The line of a direction, and what is on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LineObservation {
+    /// What the line itself carries, where the configuration states it.
+    #[serde(rename = "carries_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub carries: Option<Rate>,
+    /// What was sent in the last second, with what the line adds to each packet: what counts against the limit.
+    #[serde(rename = "used_bps", with = "bps")]
+    pub used: Rate,
+    /// The part of it that the line adds.
+    #[serde(rename = "overhead_bps", with = "bps")]
+    pub overhead: Rate,
 }
 
 /// One direction of the traffic.
@@ -133,9 +152,12 @@ pub struct Observation {
 pub struct DirectionObservation {
     /// `up` for egress, `down` for ingress.
     pub name: String,
-    /// The rate of all classes together.
+    /// The configured rate of all classes together; none where nothing limits it.
     #[serde(rename = "limit_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Rate>,
+    /// The line, and what is on it.
+    #[serde(default)]
+    pub line: LineObservation,
     /// In the order of the file.
     pub classes: Vec<ClassObservation>,
     /// In the requested order; absent where flows were not requested.
@@ -387,6 +409,7 @@ impl DirectionObservation {
         Self {
             name: self.name.clone(),
             limit: self.limit,
+            line: self.line,
             classes: self.classes.clone(),
             flows,
             interfaces: self.interfaces.clone(),
@@ -398,6 +421,11 @@ impl DirectionObservation {
 }
 
 impl Observation {
+    /// Returns the same observation without flows and hosts.
+    pub fn without_flows(&self) -> Self {
+        let directions = self.directions.iter().map(|direction| direction.with_flows(Vec::new())).collect();
+        Self { hosts: Vec::new(), ..self.with_directions(directions) }
+    }
     /// Returns the same observation with other directions.
     pub fn with_directions(&self, directions: Vec<DirectionObservation>) -> Self {
         Self {
@@ -407,6 +435,7 @@ impl Observation {
             in_force: self.in_force,
             trouble: self.trouble.clone(),
             directions,
+            hosts: self.hosts.clone(),
         }
     }
 }

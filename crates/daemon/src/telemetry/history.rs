@@ -2,13 +2,14 @@
 //!
 //! *Law*: three rings for each class: a point a second for 10 minutes, one for 10 s over 2 hours, one a minute over
 //! 24 hours. A coarser point is made of the finer ones under it: rates, queue and median are their means, the long wait
-//! is their largest, drops, marks and missed promises are their sums. Where nothing was measured (the machine slept,
+//! is their largest, drops, marks, kept and missed promises and the packets of each wait are their sums. Where nothing was measured (the machine slept,
 //! the class did not exist) there is a gap, not a zero.
-//! *Cost*: 2,760 points of 32 B, 88 kB a class; at most [`MOST`] classes are remembered, 5.7 MB. Everything is allocated
+//! *Cost*: 2,760 points of 60 B, 166 kB a class; at most [`MOST`] classes are remembered, 10.6 MB. Everything is allocated
 //! when a class first appears. A push is constant for each class, except after a gap, which is filled.
 //! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew.
 
 use serde_json::{Value, json};
+use tidegate_metrics::Delays;
 
 /// The maximum number of classes with a history, of all directions.
 pub const MOST: usize = 64;
@@ -34,8 +35,33 @@ pub struct Point {
     pub drops: f32,
     /// Packets marked in the step.
     pub marks: f32,
+    /// Seconds of the step in which the promise was kept.
+    pub kept: f32,
     /// Seconds of the step in which the promise was missed.
     pub missed: f32,
+    /// How many packets waited at most each of [`Delays::BOUNDS`] and longer than the one before, by [`encode`].
+    pub waits: [u8; WAITS],
+}
+
+/// The number of ranges of waits.
+const WAITS: usize = Delays::BOUNDS.len();
+
+/// Packets by their waits, of a cumulative histogram: eight times the binary logarithm of their number, and 1; or 0 for
+/// none. That is 9 % from one code to the next.
+pub fn encode(cumulative: [u64; WAITS]) -> [u8; WAITS] {
+    let mut before = 0;
+    cumulative.map(|up_to| {
+        let count = up_to.saturating_sub(before);
+        before = up_to;
+        code(count as f32)
+    })
+}
+fn code(count: f32) -> u8 {
+    // A step of a coarse ring may have less than one, of an observation that covers several seconds.
+    if count < 0.5 { 0 } else { (count.log2() * 8.0).round().clamp(0.0, 254.0) as u8 + 1 }
+}
+fn packets(code: u8) -> f32 {
+    if code == 0 { 0.0 } else { (f32::from(code - 1) / 8.0).exp2() }
 }
 
 impl Point {
@@ -47,16 +73,32 @@ impl Point {
         long: f32::NAN,
         drops: f32::NAN,
         marks: f32::NAN,
+        kept: f32::NAN,
         missed: f32::NAN,
+        waits: [0; WAITS],
     };
     fn is_gap(&self) -> bool {
         self.rate.is_nan()
     }
     /// The names of the values in the JSON form, in the order of [`Point::values`].
-    const NAMES: [&'static str; 8] =
-        ["rate_bps", "borrowed_bps", "queue_bytes", "wait_p50_s", "wait_p99_s", "drops", "marks", "missed_s"];
-    fn values(&self) -> [f32; 8] {
-        [self.rate, self.borrowed, self.queue, self.median, self.long, self.drops, self.marks, self.missed]
+    const NAMES: [&'static str; 9] =
+        ["rate_bps", "borrowed_bps", "queue_bytes", "wait_p50_s", "wait_p99_s", "drops", "marks", "kept_s", "missed_s"];
+    fn values(&self) -> [f32; 9] {
+        let Self { rate, borrowed, queue, median, long, drops, marks, kept, missed, waits: _ } = *self;
+        [rate, borrowed, queue, median, long, drops, marks, kept, missed]
+    }
+    /// The waits as text: the number of the first range with packets and the codes up to the last, each in two hexadecimal
+    /// digits; nothing without packets, `None` in gaps.
+    fn waits_text(&self) -> Option<String> {
+        let first = self.waits.iter().position(|&code| code > 0);
+        let text = first.map_or_else(String::new, |first| {
+            let end = self.waits.iter().rposition(|&code| code > 0).unwrap_or(first);
+            std::iter::once(first as u8)
+                .chain(self.waits[first..=end].iter().copied())
+                .map(|byte| format!("{byte:02x}"))
+                .collect()
+        });
+        (!self.is_gap()).then_some(text)
     }
 }
 
@@ -65,16 +107,18 @@ impl Point {
 struct Sum {
     point: Point,
     count: f32,
+    /// Packets in each range of waits.
+    waits: [f32; WAITS],
 }
 
 impl Sum {
-    const NOTHING: Self = Self { point: Point::GAP, count: 0.0 };
+    const NOTHING: Self = Self { point: Point::GAP, count: 0.0, waits: [0.0; WAITS] };
     fn add(&mut self, point: Point) {
         if point.is_gap() {
             return;
         }
         if self.count == 0.0 {
-            *self = Self { point, count: 1.0 };
+            *self = Self { point, count: 1.0, waits: point.waits.map(packets) };
             return;
         }
         self.count += 1.0;
@@ -87,7 +131,12 @@ impl Sum {
         sum.long = sum.long.max(point.long);
         sum.drops += point.drops;
         sum.marks += point.marks;
+        sum.kept += point.kept;
         sum.missed += point.missed;
+        for ((all, new), code_of) in self.waits.iter_mut().zip(point.waits).zip(&mut sum.waits) {
+            *all += packets(new);
+            *code_of = code(*all);
+        }
     }
 }
 
@@ -142,7 +191,14 @@ impl History {
         if self.now != 0 && (2..=LATE).contains(&late) {
             let part = |point: Point| {
                 let of = |count: f32| count / late as f32;
-                Point { drops: of(point.drops), marks: of(point.marks), missed: of(point.missed), ..point }
+                Point {
+                    drops: of(point.drops),
+                    marks: of(point.marks),
+                    kept: of(point.kept),
+                    missed: of(point.missed),
+                    waits: point.waits.map(|packets_of| code(of(packets(packets_of)))),
+                    ..point
+                }
             };
             let classes: Vec<_> = classes.map(|(direction, class, point)| (direction, class, part(point))).collect();
             for between in self.now + 1..=second {
@@ -217,7 +273,8 @@ impl History {
     }
 
     /// Returns the finest ring that covers `span` seconds, after second `since`, as JSON: `step_s`, `from_s` (the first step, in
-    /// seconds since 1970), and for each class its values step by step, `null` in gaps.
+    /// seconds since 1970), and for each class its values step by step, `null` in gaps; and `waits`, the packets in each range
+    /// of waits as hexadecimal text: two digits for the first range, then two for the code of each ([`encode`]).
     pub fn json(&self, span: u64, since: u64) -> Value {
         let ring = RINGS.iter().position(|&(step, length)| step * length as u64 >= span).unwrap_or(RINGS.len() - 1);
         let (step, length) = RINGS[ring];
@@ -227,13 +284,15 @@ impl History {
             first.max(self.began / step).max(since.checked_div(step).map_or(0, |s| if since == 0 { 0 } else { s }));
         let series = self.series.iter().map(|series| {
             let points = (first..=last).map(|at| &series.rings[ring][at as usize % length]);
-            let mut columns: [Vec<Value>; 8] = Default::default();
+            let mut columns: [Vec<Value>; 9] = Default::default();
+            let mut waits = Vec::new();
             for point in points {
+                waits.push(point.waits_text().map_or(Value::Null, Value::from));
                 for (column, value) in columns.iter_mut().zip(point.values()) {
                     column.push(number(value));
                 }
             }
-            let mut object = json!({ "direction": series.direction, "class": series.class });
+            let mut object = json!({ "direction": series.direction, "class": series.class, "waits": waits });
             for (name, column) in Point::NAMES.into_iter().zip(columns) {
                 object[name] = Value::Array(column);
             }
@@ -261,7 +320,10 @@ mod tests {
     use super::*;
 
     fn point(rate: f32, long: f32, drops: f32) -> Point {
-        Point { rate, borrowed: 0.0, queue: 2.0 * rate, median: long / 2.0, long, drops, marks: 1.0, missed: 0.0 }
+        let mut waits = [0; WAITS];
+        waits[3] = code(100.0);
+        let queue = 2.0 * rate;
+        Point { rate, borrowed: 0.0, queue, median: long / 2.0, long, drops, marks: 1.0, kept: 1.0, missed: 0.0, waits }
     }
 
     fn push(history: &mut History, second: u64, point: Point) {
@@ -283,7 +345,21 @@ mod tests {
         assert_eq!((ten.rate, ten.long, ten.drops, ten.queue), (34.5, 9.0, 20.0, 69.0));
         let minute = at(2, START);
         assert!((minute.rate - 29.5).abs() < 1e-3);
-        assert_eq!((minute.long, minute.drops, minute.marks), (9.0, 120.0, 60.0));
+        assert_eq!((minute.long, minute.drops, minute.marks, minute.kept), (9.0, 120.0, 60.0, 60.0));
+        // 60 times 100 packets: 1 + 8 log2 6000 = 101.4, and 100 is 1 + 8 log2 100 = 54.2 = 0x36.
+        assert_eq!((minute.waits[3], minute.waits[2], code(100.0)), (101, 0, 54));
+    }
+
+    #[test]
+    fn waits_are_few_characters() {
+        // 5 packets in the second range, 1,000 in the fourth: 8 log2 5 = 18.6, 8 log2 1000 = 79.7.
+        let mut cumulative = [1_005; WAITS];
+        (cumulative[0], cumulative[1], cumulative[2]) = (0, 5, 5);
+        let point = Point { waits: encode(cumulative), ..point(1.0, 1.0, 0.0) };
+        assert_eq!(point.waits_text().as_deref(), Some("01140051"));
+        assert!((packets(0x14) / 5.0 - 1.0).abs() < 0.09 && (packets(0x51) / 1_000.0 - 1.0).abs() < 0.09);
+        assert_eq!(Point { waits: [0; WAITS], ..point }.waits_text().as_deref(), Some(""));
+        assert_eq!(Point::GAP.waits_text(), None);
     }
 
     #[test]
@@ -299,9 +375,9 @@ mod tests {
             assert!(known(ring, end - span) && !known(ring, end - span - step), "ring {ring}");
         }
         assert_eq!(RINGS.map(|(step, length)| step * length as u64), [600, 7_200, 86_400]);
-        // 2,760 points of 32 bytes a class.
+        // 2,760 points of 60 bytes a class.
         let bytes: usize = history.series[0].rings.iter().map(|ring| ring.capacity() * size_of::<Point>()).sum();
-        assert_eq!(bytes, 88_320);
+        assert_eq!(bytes, 165_600);
     }
 
     #[test]

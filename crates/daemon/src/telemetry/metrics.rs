@@ -1,7 +1,7 @@
 //! Metrics in the OpenMetrics text format, for Prometheus and compatible collectors.
 //!
 //! Counters only grow while the daemon runs; collectors derive rates from them. Of the flows of each direction only the
-//! fastest [`FLOWS`] are exported, since each is a time series of its own. Units are those of Prometheus: seconds and bytes.
+//! fastest [`FLOWS`] are exported, and of the hosts the fastest [`HOSTS`], since each is a time series of its own. Units are those of Prometheus: seconds and bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,17 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tidegate_control::calls::{
-    ClassObservation, ControlStatus, DirectionObservation, FlowObservation, InterfaceObservation, Observation, Waits,
+    ClassObservation, ControlStatus, DirectionObservation, FlowObservation, HostDirection, HostObservation,
+    InterfaceObservation, Observation, Waits,
 };
-use tidegate_units::{Rate, Span};
+use tidegate_units::{Bytes, Rate, Span};
 
 /// The content type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The maximum number of flows of each direction.
 pub const FLOWS: usize = 20;
+/// The maximum number of hosts, both directions of each.
+pub const HOSTS: usize = 20;
 
 /// Returns an observation as text.
 ///
@@ -110,6 +113,7 @@ impl Collector for Collected {
         to.gauges("uptime_seconds", "Since the start", one(observation.uptime.as_secs_f64()))?;
         classes(&mut to, observation)?;
         flows(&mut to, observation)?;
+        hosts(&mut to, observation)?;
         interfaces(&mut to, observation)?;
         data_path(&mut to, observation)?;
         control(&mut to, &self.control)
@@ -125,11 +129,26 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
             })
         })
     };
-    let limits = observation.directions.iter().filter_map(|direction| Some((direction, direction.limit?)));
+    let ways = |value: fn(&DirectionObservation) -> Option<Rate>| {
+        observation.directions.iter().filter_map(move |direction| {
+            Some((vec![("direction", direction.name.as_str())], bytes_per_second(value(direction)?)))
+        })
+    };
+    to.gauges("limit_bytes_per_second", "The total that is never exceeded", ways(|way| way.limit))?;
     to.gauges(
-        "limit_bytes_per_second",
-        "The total that is never exceeded",
-        limits.map(|(direction, limit)| (vec![("direction", direction.name.as_str())], bytes_per_second(limit))),
+        "line_bytes_per_second",
+        "What the line itself carries, where the configuration states it",
+        ways(|way| way.line.carries),
+    )?;
+    to.gauges(
+        "line_used_bytes_per_second",
+        "What was sent in the last second, with what the line adds to each packet",
+        ways(|way| Some(way.line.used)),
+    )?;
+    to.gauges(
+        "line_overhead_bytes_per_second",
+        "The part of it that the line adds",
+        ways(|way| Some(way.line.overhead)),
     )?;
     let gauge = |value: fn(&ClassObservation) -> Option<f64>| {
         each().filter_map(move |(labels, class)| Some((labels, value(class)?)))
@@ -306,6 +325,47 @@ fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         top.iter()
             .filter(|top| top.flow.minimum.is_some())
             .flat_map(|top| kept(top.labels(), top.flow.promise_kept_seconds, top.flow.promise_missed_seconds)),
+    )
+}
+
+/// The fastest hosts that send, receive or wait, each direction with its labels.
+fn hosts(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
+    let waits = |way: &HostDirection| way.queue_bytes > Bytes::ZERO;
+    let active = observation.hosts.iter().filter(|host| !host.rate().is_zero() || waits(&host.up) || waits(&host.down));
+    let top: Vec<(String, &HostObservation)> =
+        active.take(HOSTS).map(|host| (host.address.to_string(), host)).collect();
+    let each = || {
+        top.iter().flat_map(|(address, host)| {
+            [("up", &host.up), ("down", &host.down)].map(|(direction, way)| {
+                let name = host.name.as_deref().unwrap_or("");
+                let labels: Labels<'_> = vec![("direction", direction), ("host", address), ("name", name)];
+                (labels, way)
+            })
+        })
+    };
+    let gauge =
+        |value: fn(&HostDirection) -> Option<f64>| each().filter_map(move |(labels, way)| Some((labels, value(way)?)));
+    to.gauges("host_flows", "Flows that are remembered", gauge(|way| Some(way.flows as f64)))?;
+    to.gauges("host_queue_bytes", "Bytes that wait", gauge(|way| Some(way.queue_bytes.as_u64() as f64)))?;
+    to.gauges(
+        "host_share_bytes_per_second",
+        "What the flows of the host would get if everybody asked for what they are promised",
+        gauge(|way| way.share.map(bytes_per_second)),
+    )?;
+    to.gauges(
+        "host_wait_p99_seconds",
+        "The longest of the waits that 99 of 100 packets of a flow did not exceed",
+        gauge(|way| Some(way.wait_p99.as_secs_f64())),
+    )?;
+    to.counters(
+        "host_sent_bytes",
+        "Bytes that left, of the fastest hosts",
+        each().map(|(labels, way)| (labels, way.sent_bytes.as_u64())),
+    )?;
+    to.counters(
+        "host_dropped_packets",
+        "Packets that were not delivered",
+        each().map(|(labels, way)| (labels, way.dropped_packets)),
     )
 }
 

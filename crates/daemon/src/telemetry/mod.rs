@@ -4,7 +4,9 @@
 pub(crate) mod explain;
 pub mod history;
 pub(crate) mod hook;
+pub(crate) mod hosts;
 pub mod metrics;
+pub mod notes;
 pub mod observer;
 pub(crate) mod status;
 pub(crate) mod subscriptions;

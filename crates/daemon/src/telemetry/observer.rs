@@ -11,16 +11,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
     ClassObservation, DataPathCounters, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
-    FlowTableState, Flows, InterfaceObservation, InterfaceStatus, Observation, Protocol, Queued, WaitTimes, Waits,
+    FlowTableState, Flows, InterfaceObservation, InterfaceStatus, LineObservation, Observation, Protocol, Queued,
+    WaitTimes, Waits,
 };
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::DropReason;
 use tidegate_engine::guard::lock;
-use tidegate_engine::{ClassRow, FlowIdentity, FlowRow};
+use tidegate_engine::{ClassRow, FlowIdentity, FlowRow, LineUse};
 use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
 
-use super::history::{History, Point};
+use super::history::{History, Point, encode};
+use super::hosts::Hosts;
+use super::notes::Notes;
 use crate::directions::{ShapedDirection, direction_named};
 
 /// The interval between observations.
@@ -42,6 +45,7 @@ const FLOWS: u32 = 64;
 pub struct Shared {
     observation: Mutex<Arc<Observation>>,
     history: Mutex<History>,
+    notes: Mutex<Notes>,
     wanted: Mutex<Option<Instant>>,
 }
 
@@ -53,6 +57,10 @@ impl Shared {
     /// The last day.
     pub fn history(&self) -> MutexGuard<'_, History> {
         lock(&self.history)
+    }
+    /// The last changes and faults.
+    pub fn notes(&self) -> MutexGuard<'_, Notes> {
+        lock(&self.notes)
     }
     /// Requests flows in the next observations.
     pub fn want_flows(&self) {
@@ -73,6 +81,7 @@ struct Past {
     borrowing: Rate,
     drops: u64,
     marks: u64,
+    kept: u64,
     missed: u64,
 }
 
@@ -100,6 +109,9 @@ pub struct Observer {
     /// The bytes of each interface that were sent a second ago, when, and the rate in the second before, by direction and
     /// name.
     sent: HashMap<(String, String), (Instant, u64, Rate)>,
+    /// What was on the line of each direction a second ago, when, and the rates in the second before.
+    lines: HashMap<String, (Instant, LineUse, LineObservation)>,
+    hosts: Hosts,
     next: Option<Instant>,
     observed: Option<(Instant, bool)>,
     classes: Vec<ClassRow>,
@@ -154,8 +166,7 @@ impl Observer {
             self.observe(directions, health, false, false)?;
         }
         let observation = self.shared.observation();
-        Ok(observation
-            .with_directions(observation.directions.iter().map(|direction| direction.with_flows(Vec::new())).collect()))
+        Ok(observation.without_flows())
     }
 
     /// Answers `flows`.
@@ -202,6 +213,7 @@ impl Observer {
             in_force: health.trouble.is_none(),
             trouble: health.trouble.map(Into::into),
             directions: Vec::new(),
+            hosts: Vec::new(),
         };
         let mut points = Vec::new();
         for direction in directions {
@@ -209,6 +221,9 @@ impl Observer {
                 return Err(Refusal::new(Code::Failed, "the data path makes no progress at the moment"));
             }
             observation.directions.push(self.observe_direction(direction, with_flows, second, &mut points)?);
+        }
+        if with_flows {
+            observation.hosts = self.hosts.observe(&observation.directions);
         }
         if second {
             let known: Vec<(String, String)> = observation
@@ -257,25 +272,23 @@ impl Observer {
                         untracked_packets: flows.untracked(),
                     }
                 });
-                (page, (next, names, now, table.unwrap_or_default(), engine.unclassified()))
+                (page, (next, names, now, table.unwrap_or_default(), engine.unclassified(), engine.line()))
             })?;
-            let (next, page_names, now, table, unclassified) = step;
+            let (next, page_names, now, table, unclassified, line) = step;
             for (row, name) in page.iter().zip(page_names) {
                 classes.push(self.class(&direction.name, &name, row, now, second, points));
                 names.push(name);
             }
             self.classes = page;
-            (from, first) = (next, Some((table, unclassified)));
+            (from, first) = (next, Some((table, unclassified, line)));
         }
-        let (table, unclassified) = first.unwrap_or_default();
+        let (table, unclassified, line) = first.unwrap_or_default();
         let flows = if with_flows { self.read_flows(direction, &names)? } else { Vec::new() };
         let counts = direction.counts()?;
         Ok(DirectionObservation {
             name: direction.name.clone(),
-            limit: match &direction.config.root {
-                Root::Shaper(shaper) => Some(shaper.rate),
-                Root::Discipline(_) => None,
-            },
+            limit: limit_of(&direction.config),
+            line: self.line(direction, line, second),
             classes,
             flows,
             interfaces: self.interfaces(direction, second),
@@ -292,6 +305,28 @@ impl Observer {
             },
             guardian: direction.guardian(),
         })
+    }
+
+    /// The line of a direction; `used` is what was sent on it so far.
+    fn line(&mut self, direction: &ShapedDirection, used: LineUse, second: bool) -> LineObservation {
+        let now = Instant::now();
+        let past = self.lines.entry(direction.name.clone()).or_insert((now, used, LineObservation::default()));
+        if second && now > past.0 {
+            let nanos = now.duration_since(past.0).as_nanos();
+            // The counters of a data path that was started again begin at zero.
+            let rate = |new: Bytes, old: Bytes| {
+                let bytes = new.as_u64().saturating_sub(old.as_u64());
+                u64::try_from(u128::from(bytes) * 8_000_000_000 / nanos).unwrap_or(u64::MAX)
+            };
+            let (line, packets) = (rate(used.line, past.1.line), rate(used.packets, past.1.packets));
+            let overhead = Rate::from_bps(line.saturating_sub(packets));
+            *past = (now, used, LineObservation { carries: None, used: Rate::from_bps(line), overhead });
+        }
+        let carries = match &direction.config.root {
+            Root::Shaper(_) => None,
+            Root::Discipline(discipline) => discipline.wire().1,
+        };
+        LineObservation { carries, ..past.2 }
     }
 
     /// The interfaces of a direction with their rates.
@@ -324,7 +359,7 @@ impl Observer {
         let counts = &row.counts;
         let borrowed = row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes);
         let dropped = counts.accounts.dropped_total().packets;
-        let missed = u64::from(counts.promise().missed());
+        let (kept, missed) = (u64::from(counts.promise().kept()), u64::from(counts.promise().missed()));
         let key = (direction.to_owned(), name.to_owned());
         let past = self.past.get(&key).cloned();
         let (quantiles, borrowing) = match &past {
@@ -353,7 +388,9 @@ impl Observer {
                         long: quantiles[2].as_secs_f64() as f32,
                         drops: dropped.saturating_sub(past.drops) as f32,
                         marks: counts.marked.saturating_sub(past.marks) as f32,
+                        kept: kept.saturating_sub(past.kept) as f32,
                         missed: missed.saturating_sub(past.missed) as f32,
+                        waits: encode(counts.waited.since(&past.waits).cumulative()),
                     },
                 ));
             }
@@ -365,6 +402,7 @@ impl Observer {
                 borrowing,
                 drops: dropped,
                 marks: counts.marked,
+                kept,
                 missed,
             };
             self.past.insert(key, new);
@@ -401,7 +439,7 @@ impl Observer {
                 sum: counts.waited.sum(),
                 up_to: counts.waited.cumulative().to_vec(),
             },
-            promise_kept_seconds: counts.promise().kept().into(),
+            promise_kept_seconds: kept,
             promise_missed_seconds: missed,
         }
     }
@@ -423,6 +461,14 @@ impl Observer {
             self.flows = page;
         }
         Ok(flows.into_values().collect())
+    }
+}
+
+/// The configured rate of all classes together.
+pub(super) fn limit_of(config: &Config) -> Option<Rate> {
+    match &config.root {
+        Root::Shaper(shaper) => Some(shaper.rate),
+        Root::Discipline(discipline) => discipline.line(),
     }
 }
 

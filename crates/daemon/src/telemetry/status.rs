@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_config::shaper::Root;
 use tidegate_control::calls::{
     ClassStatus, ControlStatus, DirectionStatus, DropCount, InterfaceStatus, PrivilegeStatus, Queued, Status,
 };
@@ -12,7 +11,7 @@ use tidegate_live::privileges::Privileges;
 use tidegate_live::shaping::ShapedInterface;
 use tidegate_units::{Bytes, Rate, Span};
 
-use super::observer::Health;
+use super::observer::{Health, limit_of};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -80,10 +79,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     });
     let (classes, unpromised) = asked.unwrap_or_default();
     let classes = classes.iter().enumerate().map(|(n, status)| class(status, unpromised.get(n).copied())).collect();
-    let rate = match &direction.config.root {
-        Root::Shaper(shaper) => Some(shaper.rate),
-        Root::Discipline(_) => None,
-    };
+    let rate = limit_of(&direction.config);
     let each = direction.interfaces_running();
     let unproven = each.iter().flat_map(|interface| {
         // Of the only one everybody knows which it is.

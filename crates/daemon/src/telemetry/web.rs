@@ -2,10 +2,10 @@
 //!
 //! | path | content |
 //! | --- | --- |
-//! | `/` | the page, with `/app.js`, `/app.css`, `/theme.css`, `/uplot.js`, `/uplot.css`, `/licence` |
+//! | `/` | the page, with `/app.js`, `/charts.js`, `/tables.js`, `/units.js`, `/app.css`, `/theme.css`, `/uplot.js`, `/uplot.css`, `/licence` |
 //! | `/metrics` | [`metrics`] |
 //! | `/api/now` | the last observation, as `flows` returns it over the control socket |
-//! | `/api/history?span=SECONDS&since=SECONDS` | [`History::json`](super::history::History::json) |
+//! | `/api/history?span=SECONDS&since=SECONDS` | [`History::json`](super::history::History::json), with `notes` ([`Notes::json`](super::notes::Notes::json)) |
 //!
 //! It listens on loopback unless `anywhere` is specified, and everybody who can connect may read: on a machine with several
 //! users, all of them. A page of another site cannot read it: requests must name an address or `localhost` as their host
@@ -249,6 +249,9 @@ fn answer<B>(request: &Request<B>, served: &Served) -> Answer {
     match request.uri().path() {
         "/" => asset("text/html; charset=utf-8", PAGE),
         "/app.js" => asset("text/javascript; charset=utf-8", SCRIPT),
+        "/charts.js" => asset("text/javascript; charset=utf-8", CHARTS),
+        "/tables.js" => asset("text/javascript; charset=utf-8", TABLES),
+        "/units.js" => asset("text/javascript; charset=utf-8", UNITS),
         "/app.css" => asset("text/css; charset=utf-8", STYLE),
         "/theme.css" => asset("text/css; charset=utf-8", assets::THEME_CSS),
         "/uplot.js" => asset("text/javascript; charset=utf-8", assets::UPLOT_JS),
@@ -272,7 +275,9 @@ fn answer<B>(request: &Request<B>, served: &Served) -> Answer {
             let (span, since) = (number("span").unwrap_or(600), number("since").unwrap_or(0));
             // A copy, so that the observer does not wait while it is written.
             let history = served.shared.history().clone();
-            json(&history.json(span, since))
+            let mut history = history.json(span, since);
+            history["notes"] = served.shared.notes().json(history["from_s"].as_u64().unwrap_or(0));
+            json(&history)
         }
         _ => plain(StatusCode::NOT_FOUND, "there is nothing here; try /\n"),
     }
@@ -380,6 +385,9 @@ fn respond(status: StatusCode, kind: &'static str, cache: &'static str, body: By
 
 const PAGE: &str = include_str!("../../assets/page.html");
 const SCRIPT: &str = include_str!("../../assets/app.js");
+const CHARTS: &str = include_str!("../../assets/charts.js");
+const TABLES: &str = include_str!("../../assets/tables.js");
+const UNITS: &str = include_str!("../../assets/units.js");
 const STYLE: &str = include_str!("../../assets/app.css");
 const ICON: &str = include_str!("../../assets/icon.svg");
 
@@ -513,9 +521,9 @@ mod tests {
             .collect();
         assert!(named.len() >= served.len(), "{named:?}");
         for name in named {
-            assert!(served.contains(&name) || name == "metrics", "{name}");
+            assert!(served.contains(&name) || name == "metrics" || name == "#main", "{name}");
         }
-        for text in [PAGE, SCRIPT, STYLE] {
+        for text in [PAGE, SCRIPT, CHARTS, TABLES, UNITS, STYLE] {
             assert!(!text.contains("://"), "nothing points outside");
             assert!(!text.contains("innerHTML") && !text.contains("eval("), "text stays text");
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parser::{Family, parse};
 use tidegate_control::calls::{
-    ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, Observation,
-    Protocol, Queued, WaitTimes, Waits,
+    ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, HostDirection,
+    HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, WaitTimes, Waits,
 };
 use tidegate_daemon::metrics;
 use tidegate_units::{Bytes, Rate, Span};
@@ -77,13 +77,33 @@ fn observation() -> Observation {
     let up = DirectionObservation {
         name: "up".into(),
         limit: Some(Rate::from_mbit(10)),
+        line: LineObservation { carries: None, used: Rate::from_mbit(8), overhead: Rate::from_kbit(80) },
         classes: vec![class("calls"), class("a \"class\"\\ with\nall")],
         flows: (0..50).map(|n| flow(1_000 + n, u64::from(n) * 1_000)).collect(),
         ..DirectionObservation::default()
     };
+    let host = |n: u8| HostObservation {
+        address: [192, 168, 1, n].into(),
+        name: (n == 1).then(|| "laptop".into()),
+        up: HostDirection {
+            rate: Rate::from_kbit(u64::from(100 - n)),
+            sent_bytes: Bytes::new(1_000),
+            ..Default::default()
+        },
+        down: HostDirection { dropped_packets: 3, ..Default::default() },
+        class: "calls".into(),
+        limited_by: HostLimit::Share,
+    };
     let down =
         DirectionObservation { name: "down".into(), classes: vec![class("calls")], ..DirectionObservation::default() };
-    Observation { interface: "eth0".into(), in_force: true, directions: vec![up, down], ..Observation::default() }
+    let hosts = (1..=64).map(host).collect();
+    Observation {
+        interface: "eth0".into(),
+        in_force: true,
+        directions: vec![up, down],
+        hosts,
+        ..Observation::default()
+    }
 }
 
 fn text(observation: Observation) -> String {
@@ -141,6 +161,23 @@ fn only_the_fastest_flows_are_exported() {
     }
     let missed = &families["tidegate_flow_promise_seconds"];
     assert_eq!(value(missed, &[("source_port", "1049"), ("outcome", "missed")]), 1.0);
+}
+
+#[test]
+fn only_the_fastest_hosts_are_exported_in_both_directions() {
+    let families = parse(&text(observation())).unwrap();
+    let sent = &families["tidegate_host_sent_bytes"];
+    assert_eq!((sent.kind.as_str(), sent.samples.len()), ("counter", 2 * metrics::HOSTS));
+    assert_eq!(value(sent, &[("host", "192.168.1.1"), ("name", "laptop"), ("direction", "up")]), 1_000.0);
+    assert_eq!(value(sent, &[("host", "192.168.1.20"), ("name", ""), ("direction", "down")]), 0.0);
+    assert_eq!(
+        value(&families["tidegate_host_dropped_packets"], &[("host", "192.168.1.9"), ("direction", "down")]),
+        3.0
+    );
+    // The line of each direction, where something is known of it.
+    assert_eq!(value(&families["tidegate_line_used_bytes_per_second"], &[("direction", "up")]), 1e6);
+    assert_eq!(value(&families["tidegate_line_overhead_bytes_per_second"], &[("direction", "up")]), 1e4);
+    assert!(!families.contains_key("tidegate_line_bytes_per_second"), "the configuration does not state it");
 }
 
 #[test]

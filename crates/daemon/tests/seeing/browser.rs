@@ -1,16 +1,19 @@
-//! The page in a real browser, on real traffic: its content, that its own policy refuses nothing, and screenshots
-//! (`TIDEGATE_SCREENSHOTS=directory` keeps pictures).
+//! The page in a real browser, on real traffic: each view at the size of a phone and of a desk, by the rules of `probe.js`,
+//! with the keyboard, and that its own policy refuses nothing (`TIDEGATE_SCREENSHOTS=directory` keeps pictures).
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
+use crate::devtools::{Browser, find};
 use crate::support::Ended;
 use crate::testbed::{PATIENCE, Testbed, until};
 
-/// How long a browser may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const PROBE: &str = include_str!("probe.js");
+const PHONE: (u32, u32) = (390, 844);
+const DESK: (u32, u32) = (1_400, 900);
 
 pub fn a_browser_shows_it() -> Ended {
     let Some(browser) = find() else {
@@ -19,10 +22,10 @@ pub fn a_browser_shows_it() -> Ended {
     let testbed = Testbed::start("browser");
     // A request starts the observation, so that flows are known when the browser loads the page.
     until("all flows, with their rates", || {
-        let now: serde_json::Value = serde_json::from_str(&testbed.get("/api/now").1).expect("JSON");
+        let now: Value = serde_json::from_str(&testbed.get("/api/now").1).expect("JSON");
         let flows = now["directions"][0]["flows"].as_array();
         flows.is_some_and(|flows| {
-            let to = |port: u64| move |flow: &&serde_json::Value| flow["flow"]["destination_port"] == port;
+            let to = |port: u64| move |flow: &&Value| flow["flow"]["destination_port"] == port;
             let runs = |port: u64| flows.iter().find(to(port)).is_some_and(|flow| flow["rate_bps"].as_u64() > Some(0));
             [5_004, 8_080, 8_081, 9_001].into_iter().all(runs)
         })
@@ -37,128 +40,144 @@ pub fn a_browser_shows_it() -> Ended {
     }
 }
 
-/// Returns the page as the browser shows it after a while, and the browser's messages; repeated while `missing` finds
-/// something, for a browser that is scheduled late.
-fn page(
+/// Opens the page with `fragment`, and returns what `probe.js` finds once it shows what `shown` requires.
+fn view(
+    browser: &mut Browser,
     testbed: &Testbed,
-    browser: &Path,
-    home: &Path,
     fragment: &str,
-    missing: impl Fn(&str) -> Option<String>,
-) -> Result<(String, String), String> {
+    size: (u32, u32),
+    dark: bool,
+    shown: impl Fn(&Value) -> Option<String>,
+) -> Value {
+    browser.open(&format!("http://{}/{fragment}", testbed.web), size, dark).expect("a page");
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let output = run(testbed, browser, home, &["--virtual-time-budget=3500", "--dump-dom"], fragment)?;
-        let (dom, talk) = (text(&output.stdout), text(&output.stderr));
-        match missing(&dom) {
-            None => return Ok((dom, talk)),
-            Some(what) => assert!(Instant::now() < deadline, "{what} is missing: {dom}\n{talk}"),
+        let found = browser.value(PROBE).unwrap_or_else(|why| json!({ "error": why }));
+        match shown(&found) {
+            None => return found,
+            Some(what) => assert!(Instant::now() < deadline, "{fragment} {size:?}: {what} is missing: {found}"),
         }
+        sleep(Duration::from_millis(100));
     }
 }
 
-fn look(testbed: &Testbed, browser: &Path, home: &Path) -> Ended {
-    fn body(dom: &str) -> &str {
-        &dom[dom.find("<body").expect("a body")..]
+/// What is missing of a page that has loaded, with `charts` charts and these texts.
+fn missing(found: &Value, charts: u64, texts: &[&str]) -> Option<String> {
+    if found["ready"] != true {
+        return Some("the end of the script".into());
     }
-    let expected = ["tg0", "in force", "calls", "web", "besteffort", "video call", "Mbit/s", "10.77.0.1"];
-    let missing = |dom: &str| {
-        if !dom.contains("data-ready=\"yes\"") {
-            return Some("the end of the script".to_owned());
-        }
-        let text = expected.iter().find(|text| !body(dom).contains(**text)).map(|text| text.to_string());
-        // They are drawn once there is a second of history, which may be after the page has loaded.
-        text.or_else(|| (!body(dom).contains("<canvas")).then(|| "a chart".to_owned()))
-    };
-    let (dom, talk) = match page(testbed, browser, home, "", missing) {
-        Ok(page) => page,
-        Err(why) => return Ended::Skipped(format!("{} does not run here: {why}", browser.display())),
-    };
-    let body = body(&dom);
-    assert!(!body.contains("displaced"), "it is in no cell as long as nothing is displaced");
-    assert_eq!(body.matches("<canvas").count(), 4, "four charts");
-    assert!(!body.contains("no answer") && !body.contains("NaN") && !body.contains("undefined"), "{body}");
-    let policy = talk.lines().find(|line| line.contains("Content Security Policy") || line.contains("Uncaught"));
-    assert!(policy.is_none(), "{policy:?}");
+    // They are drawn once there is a second of history, which may be after the page has loaded.
+    if found["labelled"].as_u64() < Some(charts) || !found["faults"]["blank"].is_null() {
+        return Some("a chart".into());
+    }
+    let text = found["text"].as_str().unwrap_or_default();
+    texts.iter().find(|wanted| !text.contains(**wanted)).map(|wanted| wanted.to_string())
+}
 
+fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
+    let mut browser = match Browser::start(program, &testbed.pair.sender.namespace, home) {
+        Ok(browser) => browser,
+        Err(why) => return Ended::Skipped(format!("{} does not run here: {why}", program.display())),
+    };
+    let browser = &mut browser;
+    let folded =
+        ["tg0", "in force", "calls", "web", "besteffort", "Mbit/s", "10.77.0.1", "configured 10.0 Mbit/s", "full"];
+    let whole = [&folded[..], &["video call", "5004", "overhead takes", "Changes and faults"]].concat();
+    for (name, fragment, size, dark, charts, texts) in [
+        ("phone-folded", "", PHONE, false, 1, &folded[..]),
+        ("phone-unfolded", "#unfolded", PHONE, true, 6, &whole[..]),
+        ("desk", "", DESK, false, 6, &whole[..]),
+        ("desk-dark", "#unfolded&dark", DESK, false, 6, &whole[..]),
+        ("day", "#86400", DESK, true, 6, &whole[..]),
+    ] {
+        let found = view(browser, testbed, fragment, size, dark, |found| missing(found, charts, texts));
+        assert_eq!(found["faults"], json!({}), "{name}");
+        assert!(found["scroll"].as_u64() <= found["width"].as_u64(), "{name} scrolls sideways: {found}");
+        assert_eq!((found["charts"].as_u64(), found["labelled"].as_u64()), (Some(charts), Some(charts)), "{name}");
+        assert_eq!(found["error"], "", "{name}");
+        let text = found["text"].as_str().unwrap_or_default();
+        assert!(!text.contains("NaN") && !text.contains("undefined") && !text.contains("displaced"), "{name}: {text}");
+        if name == "phone-folded" {
+            assert!(found["height"].as_u64() < Some(3 * u64::from(PHONE.1)), "more than three screens: {found}");
+        }
+        if let Some(directory) = std::env::var_os("TIDEGATE_SCREENSHOTS").map(PathBuf::from) {
+            std::fs::write(directory.join(format!("{name}.png")), browser.picture().expect("a picture")).expect("kept");
+        }
+    }
+    rules_find_what_is_wrong(browser, testbed);
+    keyboard(browser, testbed);
     // A filter in the address leaves the flows of one rule.
-    fn rows(dom: &str) -> Vec<&str> {
-        dom.split_once("id=\"flows\"").map(|(_, table)| table.split("<tr>").skip(2).collect()).unwrap_or_default()
-    }
-    let missing = |dom: &str| rows(dom).is_empty().then(|| "a flow".to_owned());
-    let (dom, _) = page(testbed, browser, home, "#filter=video", missing).expect("again");
-    assert!(rows(&dom).iter().all(|row| row.contains("video call")), "{dom}");
-
-    if let Some(directory) = std::env::var_os("TIDEGATE_SCREENSHOTS").map(PathBuf::from) {
-        for (name, size, at) in [
-            ("wide-light", "1400,1300", "#light"),
-            ("wide-dark", "1400,1300", "#dark"),
-            ("phone-light", "390,2600", "#light"),
-            ("phone-dark", "390,2600", "#dark"),
-        ] {
-            let picture = format!("--screenshot={}", directory.join(format!("{name}.png")).display());
-            let window = format!("--window-size={size}");
-            let flags = ["--virtual-time-budget=3500", "--hide-scrollbars", &picture, &window];
-            run(testbed, browser, home, &flags, at).expect("a picture");
-        }
-    }
+    let rows = "[...document.querySelectorAll('#flows tbody tr')].map((row) => row.textContent)";
+    view(browser, testbed, "#filter=video", DESK, false, |found| missing(found, 6, &["video call"]));
+    let rows = browser.value(rows).expect("rows");
+    let rows = rows.as_array().expect("an array");
+    assert!(
+        !rows.is_empty() && rows.iter().all(|row| row.as_str().is_some_and(|row| row.contains("video call"))),
+        "{rows:?}"
+    );
+    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
     Ended::Passed
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn find() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&path)
-        .flat_map(|directory| names.map(|name| directory.join(name)))
-        .find(|file| file.is_file())
-}
-
-/// Runs the browser on the page, in the namespace of the sender.
-fn run(testbed: &Testbed, browser: &Path, home: &Path, flags: &[&str], fragment: &str) -> Result<Output, String> {
-    let mut command = testbed.pair.sender.namespace.command(browser).map_err(|error| error.to_string())?;
-    command
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
-        .args(["--disable-dev-shm-usage", "--disable-extensions", "--enable-logging=stderr", "--log-level=0"])
-        .arg(format!("--user-data-dir={}", home.display()))
-        .args(flags)
-        .arg(format!("http://{}/{fragment}", testbed.web))
-        .env("HOME", home)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let output = finish(command.spawn().map_err(|error| error.to_string())?)?;
-    if output.status.success() { Ok(output) } else { Err(text(&output.stderr)) }
-}
-
-/// Waits for the end of the browser, but not for ever.
-fn finish(mut child: Child) -> Result<Output, String> {
-    use std::io::Read;
-    let read = |mut pipe: Box<dyn Read + Send>| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = pipe.read_to_end(&mut bytes);
-            bytes
-        })
-    };
-    let out = read(Box::new(child.stdout.take().expect("piped")));
-    let err = read(Box::new(child.stderr.take().expect("piped")));
-    let began = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => {
-                let stdout = out.join().unwrap_or_default();
-                return Ok(Output { status, stdout, stderr: err.join().unwrap_or_default() });
-            }
-            Ok(None) if began.elapsed() < LIMIT => sleep(Duration::from_millis(20)),
-            other => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("it did not end: {other:?}"));
-            }
-        }
+/// The rules of the probe hold because the page obeys them, not because they find nothing.
+fn rules_find_what_is_wrong(browser: &mut Browser, testbed: &Testbed) {
+    view(browser, testbed, "", DESK, false, |found| missing(found, 6, &["tg0"]));
+    for (rule, script) in [
+        ("faint", "document.getElementById('uptime').style.color = '#ccc'"),
+        ("wide", "document.querySelector('footer').style.width = '5000px'"),
+        ("unnamed", "document.getElementById('pause').textContent = ''"),
+        ("small", "document.getElementById('theme').style.cssText = 'min-height:0;height:9px'"),
+        ("overlap", "document.querySelector('#lines').style.marginTop = '-40px'"),
+        (
+            "clipped",
+            "document.querySelector('.title').style.cssText = 'overflow:hidden;width:9px;white-space:nowrap;flex-wrap:nowrap'",
+        ),
+        ("moving", "document.querySelector('footer').style.setProperty('transition-duration', '1s', 'important')"),
+    ] {
+        browser.value(&format!("document.getElementById('pause').ariaPressed !== 'true' && document.getElementById('pause').click(); {script}; 0")).expect("set");
+        let found = browser.value(PROBE).expect("a page");
+        assert!(!found["faults"][rule].is_null(), "{rule}: {}", found["faults"]);
     }
+}
+
+/// Everything is reached by Tab and shows it; arrows read a chart; a host is unfolded, and the focus stays when the tables
+/// are filled again.
+fn keyboard(browser: &mut Browser, testbed: &Testbed) {
+    view(browser, testbed, "", DESK, false, |found| missing(found, 6, &["10.77.0.1"]));
+    let mut reached = Vec::new();
+    for _ in 0..60 {
+        browser.press("Tab", 9, None).expect("a key");
+        let at = "((e) => [e.tagName + '#' + e.id, getComputedStyle(e).outlineStyle, e.dataset.host || ''])(document.activeElement)";
+        let at = browser.value(at).expect("an element");
+        assert!(
+            at[1] != "none" || at[0] == "BODY#" || at[0] == "MAIN#main",
+            "{at} does not show that it has the focus"
+        );
+        reached.push(format!("{} {}", at[0].as_str().unwrap_or_default(), at[2].as_str().unwrap_or_default()));
+    }
+    assert!(reached[0].starts_with('A'), "the link past the head is the first: {reached:?}");
+    for wanted in [
+        "BUTTON#pause",
+        "DIV#chart-rate",
+        "SELECT#heat-class",
+        "DIV#chart-promises",
+        "BUTTON# 10.77.0.1",
+        "INPUT#filter",
+    ] {
+        assert!(reached.iter().any(|at| at.trim_end().starts_with(wanted)), "{wanted} is not reached: {reached:?}");
+    }
+    browser.value("document.getElementById('chart-rate').focus()").expect("focus");
+    browser.press("ArrowLeft", 37, None).expect("a key");
+    let said = browser.value("document.getElementById('said').textContent").expect("text");
+    assert!(said.as_str().is_some_and(|said| said.contains("calls") && said.contains("bit/s")), "{said}");
+    browser.value("document.querySelector('[data-host]').focus()").expect("focus");
+    browser.press("Enter", 13, Some("\r")).expect("a key");
+    // Two fillings later.
+    let before = browser.value("Date.now()").expect("a time");
+    until("the flows of a host, twice", || {
+        let now = browser.value("Date.now()").expect("a time");
+        let shown = browser.value("document.querySelectorAll('.flows-of li').length").expect("a number");
+        shown.as_u64() >= Some(1) && now.as_f64() > before.as_f64().map(|before| before + 2_200.0)
+    });
+    assert_eq!(browser.value("document.activeElement.dataset.host").expect("a host"), "10.77.0.1");
 }

@@ -7,6 +7,7 @@ mod parser;
 mod support;
 
 mod browser;
+mod devtools;
 mod numbers;
 mod testbed;
 mod web;

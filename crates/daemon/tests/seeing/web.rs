@@ -15,6 +15,9 @@ pub fn the_page_is_read_only_and_ours_alone() -> Ended {
     for (path, kind) in [
         ("/", "text/html"),
         ("/app.js", "text/javascript"),
+        ("/charts.js", "text/javascript"),
+        ("/tables.js", "text/javascript"),
+        ("/units.js", "text/javascript"),
         ("/app.css", "text/css"),
         ("/theme.css", "text/css"),
         ("/uplot.js", "text/javascript"),

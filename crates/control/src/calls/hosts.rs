@@ -1,0 +1,153 @@
+//! Hosts: what the flows of one address on this side of the line have together.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use tidegate_units::{Bytes, Rate, Span};
+
+use super::observation::{DirectionObservation, FlowObservation, Observation};
+use crate::quantities::{bps, bytes, ns};
+
+/// A host, with both directions of its flows.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HostObservation {
+    /// Its address on this side of the line.
+    pub address: IpAddr,
+    /// Its name in a lease of dnsmasq or in `/etc/hosts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it sends.
+    pub up: HostDirection,
+    /// What it receives.
+    pub down: HostDirection,
+    /// The class of its fastest flow.
+    pub class: String,
+    /// What limits it.
+    pub limited_by: HostLimit,
+}
+
+/// One direction of a host.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct HostDirection {
+    /// The rate at which its packets are sent.
+    #[serde(rename = "rate_bps", with = "bps")]
+    pub rate: Rate,
+    /// The sum of the shares of its flows; none where the discipline has no shares.
+    #[serde(rename = "share_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Rate>,
+    /// Flows that are remembered.
+    pub flows: u64,
+    /// Bytes queued.
+    #[serde(with = "bytes")]
+    pub queue_bytes: Bytes,
+    /// The longest of the 99th percentiles of its flows' waits.
+    #[serde(rename = "wait_p99_ns", with = "ns")]
+    pub wait_p99: Span,
+    /// Bytes sent since the host was first observed.
+    #[serde(with = "bytes")]
+    pub sent_bytes: Bytes,
+    /// Packets dropped since then.
+    pub dropped_packets: u64,
+}
+
+/// What limits a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostLimit {
+    /// It sends less than it may.
+    #[default]
+    Demand,
+    /// One of its flows has a queue, so that it is sent as much as its share permits.
+    Share,
+}
+
+impl HostLimit {
+    /// What limits the host, in two words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Demand => "itself",
+            Self::Share => "its share",
+        }
+    }
+}
+
+impl HostObservation {
+    /// The rate of both directions together.
+    pub fn rate(&self) -> Rate {
+        Rate::from_bps(self.up.rate.as_bps().saturating_add(self.down.rate.as_bps()))
+    }
+}
+
+/// Whether packets of the direction arrive: `down`, and `wan0.down` of several files.
+fn arrives(direction: &str) -> bool {
+    direction.ends_with("down")
+}
+
+/// The end of `flow` on this side of the line: the source of what goes up, the destination of what comes down.
+pub fn host_of(direction: &str, flow: &FlowObservation) -> Option<IpAddr> {
+    if arrives(direction) { flow.flow.destination } else { flow.flow.source }
+}
+
+/// Returns the hosts of the flows that are `wanted`, the fastest first, without names. What was sent and dropped is that of
+/// these flows.
+pub fn hosts(directions: &[DirectionObservation], wanted: impl Fn(&FlowObservation) -> bool) -> Vec<HostObservation> {
+    let mut found: BTreeMap<IpAddr, (HostObservation, Option<Rate>)> = BTreeMap::new();
+    for direction in directions {
+        for flow in direction.flows.iter().filter(|flow| wanted(flow)) {
+            let Some(address) = host_of(&direction.name, flow) else { continue };
+            let (host, fastest) = found.entry(address).or_insert_with(|| (HostObservation::new(address), None));
+            host.way(&direction.name).add(flow);
+            if fastest.is_none_or(|fastest| flow.rate > fastest) {
+                *fastest = Some(flow.rate);
+                host.class.clone_from(&flow.class);
+            }
+            // A flow with a queue takes all that it is given.
+            if flow.queue.packets > 0 {
+                host.limited_by = HostLimit::Share;
+            }
+        }
+    }
+    let mut hosts: Vec<HostObservation> = found.into_values().map(|(host, _)| host).collect();
+    hosts.sort_by_key(|host| (Reverse(host.rate()), host.address));
+    hosts
+}
+
+impl HostObservation {
+    fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            name: None,
+            up: HostDirection::default(),
+            down: HostDirection::default(),
+            class: String::new(),
+            limited_by: HostLimit::default(),
+        }
+    }
+
+    /// The direction of the host that a direction of this name is for.
+    pub fn way(&mut self, direction: &str) -> &mut HostDirection {
+        if arrives(direction) { &mut self.down } else { &mut self.up }
+    }
+}
+
+impl HostDirection {
+    fn add(&mut self, flow: &FlowObservation) {
+        let sum = |a: Rate, b: Rate| Rate::from_bps(a.as_bps().saturating_add(b.as_bps()));
+        self.rate = sum(self.rate, flow.rate);
+        if let Some(share) = flow.share {
+            self.share = Some(sum(self.share.unwrap_or(Rate::ZERO), share));
+        }
+        self.flows += 1;
+        self.queue_bytes += flow.queue.bytes;
+        self.wait_p99 = self.wait_p99.max(flow.wait.p99);
+        self.sent_bytes += flow.sent_bytes;
+        self.dropped_packets += flow.dropped_packets();
+    }
+}
+
+impl Observation {
+    /// The maximum number of hosts in an observation.
+    pub const MOST_HOSTS: usize = 64;
+}

@@ -1,0 +1,288 @@
+// The charts: what each draws, the lines and marks on it, and the same values as text and as a table.
+import { $, rate, bytes, each, time, percent, clock, make, css, colour, dash, count } from "./units.js";
+
+const LEFT = 82;
+const HEIGHT = 200;
+// Upper bounds of the ranges of waits: 16.384 µs, and twice as much each. The first begins at half of that.
+const RANGES = 21;
+const bound = (n) => 16384e-9 * 2 ** n;
+const decode = (text) => {
+  const found = new Array(RANGES).fill(0);
+  if (!text) return found;
+  const byte = (at) => parseInt(text.slice(2 * at, 2 * at + 2), 16);
+  for (let at = 1; 2 * at < text.length; at += 1) {
+    const code = byte(at);
+    found[byte(0) + at - 1] = code === 0 ? 0 : 2 ** ((code - 1) / 8);
+  }
+  return found;
+};
+
+const held = {};
+const KINDS = {
+  "chart-rate": { of: "rate_bps", show: rate, what: "Rate" },
+  "chart-delay": { of: "wait_p99_s", show: time, what: "Delay" },
+  "chart-heat": { heat: true, show: time, what: "Waits" },
+  "chart-queue": { of: "queue_bytes", show: bytes, what: "Queue" },
+  "chart-drops": { show: each, what: "Drops and marks" },
+  "chart-promises": { promises: true, show: (n) => count(Math.round(n)) + " s", what: "Promises" },
+};
+
+// The series of a chart: their names, the numbers of their colours, their values.
+const columns = (kind, state, names) => {
+  const history = state.history;
+  const mine = history.series.filter((one) => one.direction === state.direction);
+  const of = (name) => mine.find((one) => one.class === name);
+  if (kind.heat) return { names: ["p99"], numbers: [0], values: [longest(mine.filter(chosen), history.times.length)] };
+  if (kind.of || kind.promises) {
+    const shown = names.filter(of);
+    const values = (name) => (kind.of ? of(name)[kind.of] : of(name).missed_s);
+    return { names: shown, numbers: shown.map((name) => names.indexOf(name)), values: shown.map(values) };
+  }
+  const total = (key) => history.times.map((_, at) => {
+    let all = null;
+    for (const one of mine) if (one[key][at] !== null && one[key][at] !== undefined) all = (all || 0) + one[key][at] / history.step;
+    return all;
+  });
+  return { names: ["drops", "marks"], numbers: [1, 0], values: [total("drops"), total("marks")] };
+};
+// Whether waits of a class are shown.
+const chosen = (one) => ["", one.class].includes($("heat-class").value);
+const longest = (series, length) => Array.from({ length }, (_, at) => {
+  const all = series.map((one) => one.wait_p99_s[at]).filter((value) => value !== null && value !== undefined);
+  return all.length ? Math.max(...all, 8e-6) : null;
+});
+
+// Packets of the chosen class, or of all, by step and range.
+const waits = (state) => {
+  const mine = state.history.series.filter((one) => one.direction === state.direction && chosen(one));
+  return state.history.times.map((_, at) => {
+    const all = new Array(RANGES).fill(0);
+    for (const one of mine) decode(one.waits[at]).forEach((packets, n) => { all[n] += packets; });
+    return all;
+  });
+};
+const heat = (plot, state) => {
+  const table = waits(state);
+  const most = Math.max(1, ...table.flat());
+  const { ctx } = plot, { left, top, width, height } = plot.bbox, step = state.history.step;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.fillStyle = css("--tg-accent");
+  table.forEach((row, at) => {
+    const x = plot.valToPos(plot.data[0][at] - step / 2, "x", true), end = plot.valToPos(plot.data[0][at] + step / 2, "x", true);
+    row.forEach((packets, n) => {
+      if (packets === 0) return;
+      // A single packet is seen; the most is full.
+      ctx.globalAlpha = 0.18 + 0.82 * (most > 1 ? Math.log(1 + packets) / Math.log(1 + most) : 1);
+      const low = plot.valToPos(bound(n - 1), "y", true), high = plot.valToPos(bound(n), "y", true);
+      ctx.fillRect(x, high, Math.max(end - x, 1) + 0.5, low - high);
+    });
+  });
+  ctx.restore();
+};
+
+// Rows of classes: kept is a thin line, missed a full bar, so that they differ without colour too.
+const promises = (plot, state, names) => {
+  const { ctx } = plot, { left, top, width, height } = plot.bbox, step = state.history.step;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  names.forEach((name, row) => {
+    const one = state.history.series.find((other) => other.direction === state.direction && other.class === name);
+    plot.data[0].forEach((at, n) => {
+      const x = plot.valToPos(at - step / 2, "x", true), end = plot.valToPos(at + step / 2, "x", true);
+      const y = (part) => plot.valToPos(names.length - row - part, "y", true);
+      const bar = (from, to, name) => { ctx.fillStyle = css(name); ctx.fillRect(x, y(from), Math.max(end - x, 1) + 0.5, y(to) - y(from)); };
+      if (one.missed_s[n] > 0) bar(0.1, 0.9, "--tg-bad");
+      else if (one.kept_s[n] > 0) bar(0.42, 0.58, "--tg-good");
+    });
+  });
+  ctx.restore();
+};
+
+const line = (ctx, box, from, to, style, dashes, width) => {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(box.left, box.top, box.width, box.height);
+  ctx.clip();
+  ctx.strokeStyle = style;
+  ctx.lineWidth = width;
+  ctx.setLineDash(dashes.map((n) => n * devicePixelRatio));
+  ctx.beginPath();
+  ctx.moveTo(...from);
+  ctx.lineTo(...to);
+  ctx.stroke();
+  ctx.restore();
+};
+// The configured rates: of the line, and what classes are promised.
+const configured = (plot, direction, names) => {
+  const { ctx, bbox } = plot;
+  const at = (bps, style, dashes, width, text) => {
+    const y = plot.valToPos(bps, "y", true);
+    line(ctx, bbox, [bbox.left, y], [bbox.left + bbox.width, y], style, dashes, width * devicePixelRatio);
+    if (!text) return;
+    ctx.save();
+    ctx.font = 11 * devicePixelRatio + "px " + css("--tg-sans");
+    ctx.fillStyle = style;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "top";
+    ctx.fillText(text, bbox.left + 6 * devicePixelRatio, y + 3 * devicePixelRatio);
+    ctx.restore();
+  };
+  for (const one of direction.classes) {
+    if (one.promised_bps !== undefined) at(one.promised_bps, colour(names.indexOf(one.name)), [2, 4], 1);
+  }
+  if (direction.limit_bps !== undefined) at(direction.limit_bps, css("--tg-ink"), [7, 4], 1.2, "configured " + rate(direction.limit_bps));
+};
+// Changes and faults: a line, with a letter of its kind at the top.
+const marks = (plot, state) => {
+  const { ctx, bbox } = plot;
+  for (const note of state.notes) {
+    const x = plot.valToPos(note.time_s, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    const style = css(note.kind === "change" ? "--tg-accent" : "--tg-bad");
+    line(ctx, bbox, [x, bbox.top], [x, bbox.top + bbox.height], style, [3, 3], devicePixelRatio);
+    ctx.save();
+    ctx.font = "bold " + 11 * devicePixelRatio + "px " + css("--tg-sans");
+    ctx.fillStyle = style;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "top";
+    ctx.fillText(note.kind === "change" ? "C" : "!", Math.min(Math.max(x, bbox.left + 6), bbox.left + bbox.width - 6 * devicePixelRatio), bbox.top);
+    ctx.restore();
+  }
+};
+
+const tick = (kind, value) => (value === 0 ? "0" : kind.show(value).replace(/(\.\d*?)0+(?= )/, "$1").replace(/\.(?= )/, ""));
+// Without a pointer on the chart its legend shows the newest values.
+const newest = (plot) => {
+  if (plot.cursor.idx === null || plot.cursor.idx === undefined || plot.cursor.left < 0) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
+};
+
+const options = (id, kind, state, direction, order, { names, numbers }, width) => {
+  const axis = { stroke: css("--tg-muted"), grid: { stroke: css("--tg-grid"), width: 1 }, ticks: { stroke: css("--tg-grid"), width: 1 } };
+  const now = () => state.current() || direction;
+  const y = kind.heat
+    ? { distr: 3, range: (plot) => {
+      const used = waits(state).reduce((all, row) => row.map((packets, n) => packets + all[n]), new Array(RANGES).fill(0));
+      const last = used.findLastIndex((packets) => packets > 0), first = used.findIndex((packets) => packets > 0);
+      return last < 0 ? [1e-5, 1e-1] : [bound(Math.min(first, 5) - 1), Math.max(bound(last), bound(9))];
+    } }
+    : kind.promises
+      ? { range: () => [0, Math.max(names.length, 1)] }
+      : { range: (_, __, high) => {
+        const most = Math.max(high || 0, kind.of === "rate_bps" ? now().limit_bps || 0 : 0);
+        return [0, most > 0 ? most * 1.1 : 1];
+      } };
+  const labels = kind.promises
+    ? { splits: () => names.map((_, n) => names.length - n - 0.5), values: () => names.map((name) => (name.length > 11 ? name.slice(0, 10) + "…" : name)), grid: { show: false } }
+    : { values: (_, ticks) => ticks.map((value) => (value === null ? "" : tick(kind, value))) };
+  return {
+    width, height: kind.promises ? Math.max(60, 34 + 22 * names.length) : HEIGHT,
+    cursor: { sync: { key: "tidegate" }, drag: { x: false, y: false } },
+    legend: { live: true },
+    scales: { x: { time: true, range: (_, low, high) => [Math.max(high - state.span, Math.min(low, high - state.span / 10)), high] }, y },
+    axes: [
+      { ...axis, space: 70, size: 32, values: (_, ticks, __, ___, distance) => ticks.map((at) => clock(at, distance >= 60)) },
+      { ...axis, size: LEFT, ...labels },
+    ],
+    hooks: {
+      drawAxes: [(plot) => { if (kind.heat) heat(plot, state); if (kind.promises) promises(plot, state, names); }],
+      draw: [(plot) => { if (id === "chart-rate") configured(plot, now(), order); marks(plot, state); }],
+    },
+    series: [
+      { label: "at", value: (_, at) => (at === null || at === undefined ? "–" : clock(at, false)) },
+      ...names.map((name, n) => ({
+        label: kind.promises ? name + " missed" : name, stroke: kind.heat ? css("--tg-ink") : colour(numbers[n]), width: kind.promises ? 0 : kind.heat ? 1 : 1.6, dash: dash(numbers[n]),
+        points: { show: false }, paths: kind.promises ? () => null : undefined, value: (_, value) => (value === null || value === undefined ? "–" : kind.show(value)),
+      })),
+    ],
+  };
+};
+
+// Draws every chart that is unfolded; anew where its series or the colours changed.
+export const draw = (state, anew) => {
+  const direction = state.current();
+  if (!state.history || !direction) return;
+  const order = direction.classes.map((one) => one.name);
+  for (const [id, kind] of Object.entries(KINDS)) {
+    const box = $(id);
+    if (box.clientWidth === 0) continue;
+    const found = columns(kind, state, order);
+    // All of it, so that a chart without a series still has its times.
+    const data = [state.history.times, ...found.values];
+    const shape = JSON.stringify([found.names, state.history.step, state.direction]);
+    const old = held[id];
+    if (old && old.shape === shape && !anew) {
+      old.plot.setData(data);
+      newest(old.plot);
+    } else {
+      if (old) old.plot.destroy();
+      const plot = new uPlot(options(id, kind, state, direction, order, found, Math.max(box.clientWidth, 200)), data, box);
+      newest(plot);
+      held[id] = { plot, shape };
+    }
+    describe(id, kind, state, found);
+  }
+};
+
+// The chart in words, and its values as a table.
+const summary = (values) => {
+  const some = values.filter((value) => value !== null && value !== undefined);
+  const last = values.findLast((value) => value !== null && value !== undefined);
+  return some.length === 0 ? null : { last, mean: some.reduce((a, b) => a + b, 0) / some.length, most: Math.max(...some) };
+};
+const describe = (id, kind, state, { names, values }) => {
+  const all = names.map((name, n) => [name, summary(values[n])]).filter(([, found]) => found);
+  const total = (of) => values[of].reduce((sum, value) => sum + (value || 0), 0);
+  const text = kind.promises
+    ? names.map((name, n) => name + " missed for " + kind.show(total(n)))
+    : all.map(([name, { last, most }]) => name + " " + kind.show(last) + " now, at most " + kind.show(most));
+  $(id).setAttribute("aria-label", kind.what + ", the last " + spanText(state.span) + ": " + (text.join("; ") || "nothing yet") + ". Left and right arrows read values.");
+  const values_of = $(id).parentElement.querySelector("details.values");
+  if (!values_of.open) return;
+  const table = (heads, rows) => make("table", {},
+    make("thead", {}, make("tr", {}, ...heads.map((head, n) => make("th", { scope: "col", class: n ? "" : "text", text: head })))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, n) => (n ? make("td", { text: cell }) : make("th", { scope: "row", class: "text", text: cell })))))));
+  let content;
+  if (kind.heat) {
+    const packets = waits(state).reduce((sums, row) => row.map((value, n) => value + sums[n]), new Array(RANGES).fill(0));
+    const whole = packets.reduce((a, b) => a + b, 0) || 1;
+    const rows = packets.map((value, n) => [(n ? time(bound(n - 1)) : "0") + " to " + time(bound(n)), percent(value / whole), Math.round(value)]).filter((row) => row[2] > 0);
+    content = table(["wait", "of packets", "packets, about"], rows.map(([range, part, value]) => [range, part, count(value)]));
+  } else if (kind.promises) {
+    const of = (name, key) => state.history.series.find((one) => one.direction === state.direction && one.class === name)[key].reduce((a, b) => a + (b || 0), 0);
+    content = table(["class", "kept", "missed"], names.map((name) => [name, kind.show(of(name, "kept_s")), kind.show(of(name, "missed_s"))]));
+  } else {
+    content = table(["", "now", "mean", "largest"], all.map(([name, { last, mean, most }]) => [name, kind.show(last), kind.show(mean), kind.show(most)]));
+  }
+  values_of.querySelector(".scroll").replaceChildren(content);
+};
+export const spanText = (span) => (span === 600 ? "10 minutes" : span === 7200 ? "2 hours" : "24 hours");
+
+// Arrow keys move the cursor of a chart, and its values are read.
+export const keys = () => {
+  for (const [id, kind] of Object.entries(KINDS)) {
+    $(id).addEventListener("keydown", (event) => {
+      const found = held[id];
+      const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60 }[event.key];
+      if (!found || step === undefined) return;
+      event.preventDefault();
+      const { plot } = found, last = plot.data[0].length - 1;
+      const at = Math.min(Math.max((plot.cursor.left < 0 || plot.cursor.idx == null ? last : plot.cursor.idx) + step, 0), last);
+      plot.setCursor({ left: plot.valToPos(plot.data[0][at], "x"), top: 10 });
+      const values = plot.series.slice(1).map((series, n) => series.label + " " + (plot.data[n + 1][at] == null ? "nothing" : kind.show(plot.data[n + 1][at])));
+      $("said").textContent = clock(plot.data[0][at], false) + ": " + values.join(", ");
+    });
+  }
+  new ResizeObserver(() => {
+    for (const [id, { plot }] of Object.entries(held)) {
+      const width = $(id).clientWidth;
+      if (width === 0 || width === plot.width) continue;
+      plot.setSize({ width, height: plot.height });
+      newest(plot);
+    }
+  }).observe(document.querySelector(".charts"));
+};

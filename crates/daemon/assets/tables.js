@@ -1,0 +1,189 @@
+// The tables: classes, hosts with their flows, flows; and the line above them.
+import { $, rate, bytes, count, nanos, percent, sum, reasons, way, clock, make, colour } from "./units.js";
+
+const promise = (one) => {
+  const kept = one.promise_kept_seconds, missed = one.promise_missed_seconds;
+  if (kept + missed === 0) return make("span", { class: "muted", text: "–", title: "it never asked for all of it" });
+  if (missed === 0) return make("span", { class: "good", text: "kept", title: count(kept) + " s kept, none missed" });
+  return make("span", { class: "bad", text: count(missed) + " s missed", title: count(kept) + " s kept" });
+};
+const dropped = (one) => {
+  const all = sum(one.dropped);
+  return make("span", { text: count(all), title: all ? reasons(one.dropped) : null });
+};
+const bar = (value, most, what) => make("meter", { min: 0, max: most, value: Math.min(value, most), "aria-label": percent(value / most) + " " + what });
+
+// The columns of each table; `less` is left out on a phone.
+const CLASSES = (state) => [
+  { name: "class", text: true, key: (one) => one.name, cell: (one) => {
+    const swatch = make("span", { class: "swatch" });
+    swatch.style.background = colour(state.current().classes.findIndex((other) => other.name === one.name));
+    return [swatch, one.name];
+  } },
+  { name: "rate", key: (one) => one.rate_bps, cell: (one) => [rate(one.rate_bps)] },
+  { name: "promised", key: (one) => one.promised_bps ?? -1, cell: (one) => (one.promised_bps === undefined ? ["–"] : [rate(one.promised_bps), bar(one.rate_bps, one.promised_bps, "of what is promised")]) },
+  { name: "borrowed", less: true, key: (one) => one.borrowed_bps, cell: (one) => [one.borrowed_bps ? rate(one.borrowed_bps) : "–"] },
+  { name: "promise", key: (one) => one.promise_missed_seconds, cell: (one) => [promise(one)] },
+  { name: "flows", less: true, key: (one) => one.flows ?? -1, cell: (one) => [one.flows === undefined ? "–" : count(one.flows)] },
+  { name: "queue", less: true, key: (one) => one.queue_bytes, cell: (one) => [bytes(one.queue_bytes)] },
+  { name: "delay p50", less: true, key: (one) => one.wait_p50_ns, cell: (one) => [nanos(one.wait_p50_ns)] },
+  { name: "p99", key: (one) => one.wait_p99_ns, cell: (one) => [nanos(one.wait_p99_ns)] },
+  { name: "jitter", less: true, key: (one) => one.jitter_ns, cell: (one) => [nanos(one.jitter_ns)] },
+  { name: "drops", key: (one) => sum(one.dropped), cell: (one) => [dropped(one)] },
+  { name: "marks", less: true, key: (one) => one.marked_packets, cell: (one) => [count(one.marked_packets)] },
+  { name: "sent", less: true, key: (one) => one.sent_bytes, cell: (one) => [bytes(one.sent_bytes)] },
+];
+const PROTOCOLS = { 1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp" };
+const end = (address, port) => (address === undefined ? "?" : port === undefined ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port);
+const who = (flow) => {
+  const one = flow.flow;
+  if (one.protocol === undefined) return "flow " + one.key;
+  return (PROTOCOLS[one.protocol] || "protocol " + one.protocol) + " " + end(one.source, one.source_port) + " › " + end(one.destination, one.destination_port);
+};
+const FLOWS = [
+  { name: "flow", text: true, wide: true, key: who, cell: (one) => {
+    const more = [one.rule ? "rule " + one.rule : "no rule", one.flow.uid === undefined ? null : "uid " + one.flow.uid, one.through ? "displaced to " + one.through : null, one.preferred ? "preferred " + one.preferred + "×" : null];
+    return [who(one), make("span", { class: "sub", text: more.filter(Boolean).join(" · ") })];
+  } },
+  { name: "class", key: (one) => one.class, cell: (one) => [one.class] },
+  { name: "rate", key: (one) => one.rate_bps, cell: (one) => [rate(one.rate_bps)] },
+  { name: "share", less: true, key: (one) => one.share_bps ?? -1, cell: (one) => [one.share_bps === undefined ? "–" : rate(one.share_bps)] },
+  { name: "minimum", key: (one) => one.minimum_bps ?? -1, cell: (one) => [one.minimum_bps === undefined ? "–" : rate(one.minimum_bps) + (one.granted ? "" : " (waits)")] },
+  { name: "promise", key: (one) => one.promise_missed_seconds, cell: (one) => [one.minimum_bps === undefined ? "–" : promise(one)] },
+  { name: "queue", less: true, key: (one) => one.queue_bytes, cell: (one) => [bytes(one.queue_bytes)] },
+  { name: "delay p50", less: true, key: (one) => one.wait_p50_ns, cell: (one) => [nanos(one.wait_p50_ns)] },
+  { name: "p99", key: (one) => one.wait_p99_ns, cell: (one) => [nanos(one.wait_p99_ns)] },
+  { name: "jitter", less: true, key: (one) => one.jitter_ns, cell: (one) => [nanos(one.jitter_ns)] },
+  { name: "drops", key: (one) => sum(one.dropped), cell: (one) => [dropped(one)] },
+  { name: "marks", less: true, key: (one) => one.marked_packets, cell: (one) => [count(one.marked_packets)] },
+  { name: "sent", less: true, key: (one) => one.sent_bytes, cell: (one) => [bytes(one.sent_bytes)] },
+];
+
+// How much of the line a host takes, in the direction in which it takes more.
+const part = (state, host) => Math.max(0, ...state.seen.directions.map((direction) => {
+  const used = direction.name.endsWith("down") ? host.down.rate_bps : host.up.rate_bps;
+  return direction.limit_bps ? used / direction.limit_bps : 0;
+}));
+const HOSTS = (state) => [
+  { name: "host", text: true, key: (one) => one.name || one.address, cell: (one) => {
+    const open = state.opened.has(one.address);
+    const button = make("button", { type: "button", class: "opens", "aria-expanded": String(open), "data-host": one.address, text: one.name || one.address });
+    return one.name ? [button, make("span", { class: "sub mono", text: one.address })] : [button];
+  } },
+  { name: "up", key: (one) => one.up.rate_bps, cell: (one) => [rate(one.up.rate_bps)] },
+  { name: "down", key: (one) => one.down.rate_bps, cell: (one) => [rate(one.down.rate_bps)] },
+  { name: "of the line", key: (one) => part(state, one), cell: (one) => [percent(part(state, one)), bar(part(state, one), 1, "of the line")] },
+  { name: "share up", less: true, key: (one) => one.up.share_bps ?? -1, cell: (one) => [one.up.share_bps === undefined ? "–" : rate(one.up.share_bps)] },
+  { name: "flows", less: true, key: (one) => one.up.flows + one.down.flows, cell: (one) => [count(one.up.flows + one.down.flows)] },
+  { name: "queue", less: true, key: (one) => one.up.queue_bytes + one.down.queue_bytes, cell: (one) => [bytes(one.up.queue_bytes + one.down.queue_bytes)] },
+  { name: "p99", key: (one) => Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns), cell: (one) => [nanos(Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns))] },
+  { name: "drops", less: true, key: (one) => one.up.dropped_packets + one.down.dropped_packets, cell: (one) => [count(one.up.dropped_packets + one.down.dropped_packets)] },
+  { name: "sent", less: true, key: (one) => one.up.sent_bytes + one.down.sent_bytes, cell: (one) => [bytes(one.up.sent_bytes + one.down.sent_bytes)] },
+  { name: "limited by", key: (one) => one.limited_by, cell: (one) => [one.limited_by === "share" ? "its share" : "itself"] },
+];
+// The flows of a host, both ways, the fastest first.
+const flowsOf = (state, host) => {
+  const mine = state.seen.directions.flatMap((direction) => (direction.flows || [])
+    .filter((one) => (direction.name.endsWith("down") ? one.flow.destination : one.flow.source) === host.address)
+    .map((one) => [direction, one]));
+  mine.sort((a, b) => b[1].rate_bps - a[1].rate_bps);
+  const lines = mine.slice(0, 10).map(([direction, one]) => make("li", {},
+    make("span", { class: "mono", text: who(one) }), " " + way(direction.name) + ", " + one.class + ": " + rate(one.rate_bps) + ", p99 " + nanos(one.wait_p99_ns) + ", " + count(sum(one.dropped)) + " dropped"));
+  if (mine.length > 10) lines.push(make("li", { text: "and " + (mine.length - 10) + " more; the filter of the flows finds them" }));
+  if (mine.length === 0) lines.push(make("li", { text: "none of its flows is among the fastest 200" }));
+  return make("ul", { class: "flows-of" }, ...lines);
+};
+
+export const head = (table, list, sort, changed) => {
+  const row = table.tHead.rows[0];
+  for (const column of list) {
+    const button = make("button", { type: "button", text: column.name });
+    button.addEventListener("click", () => {
+      const first = column.text ? 1 : -1;
+      const old = sort.get();
+      sort.set(old && old[0] === column.name ? [column.name, -old[1]] : [column.name, first]);
+      changed();
+    });
+    row.append(make("th", { scope: "col", role: "columnheader", class: [column.text ? "text" : "", column.less ? "less" : ""].join(" ").trim() }, button));
+  }
+};
+const fill = (table, list, sort, rows, below) => {
+  [...table.tHead.rows[0].cells].forEach((cell, n) => {
+    if (sort && sort[0] === list[n].name) cell.setAttribute("aria-sort", sort[1] > 0 ? "ascending" : "descending");
+    else cell.removeAttribute("aria-sort");
+  });
+  const column = sort && list.find((one) => one.name === sort[0]);
+  if (column) {
+    const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b);
+    rows = [...rows].sort((a, b) => sort[1] * compare(column.key(a), column.key(b)));
+  }
+  // What has the focus keeps it.
+  const focused = table.contains(document.activeElement) ? document.activeElement.dataset.host : undefined;
+  table.tBodies[0].replaceChildren(...rows.flatMap((one) => {
+    const cells = list.map((column) => {
+      const content = column.cell(one);
+      const classes = [column.text ? "text" : "", column.wide ? "flow" : "", column.less ? "less" : "", content[0] === "–" ? "empty" : ""].filter(Boolean).join(" ");
+      return make("td", { role: column.text ? "rowheader" : "cell", class: classes, "data-label": column.name }, ...content);
+    });
+    const row = make("tr", { role: "row" }, ...cells);
+    const more = below && below(one);
+    return more ? [row, make("tr", { role: "row", class: "more" }, make("td", { role: "cell", class: "text", colspan: list.length }, more))] : [row];
+  }));
+  if (focused) table.querySelector(`[data-host="${CSS.escape(focused)}"]`)?.focus();
+};
+
+export const heads = (state, changed) => {
+  for (const [id, list] of [["classes", CLASSES(state)], ["hosts", HOSTS(state)], ["flows", FLOWS]]) {
+    head($(id), list, { get: () => state.sort[id], set: (to) => { state.sort[id] = to; } }, changed);
+  }
+};
+const unfolded = (id) => $(id).closest("details").open;
+
+export const tables = (state) => {
+  const direction = state.current();
+  if (!direction) return;
+  if (unfolded("classes")) fill($("classes"), CLASSES(state), state.sort.classes, direction.classes);
+  const hosts = state.seen.hosts || [];
+  $("hosts-count").textContent = hosts.length ? hosts.length + (hosts.length === 64 ? " fastest" : "") : "";
+  $("hosts-none").hidden = hosts.length > 0;
+  const shown = state.phone() && !state.allHosts ? 3 : state.allHosts ? 64 : 10;
+  $("hosts-all").hidden = hosts.length <= shown && !state.allHosts;
+  $("hosts-all").textContent = state.allHosts ? "Fewer hosts" : "All " + hosts.length + " hosts";
+  if (unfolded("hosts")) fill($("hosts"), HOSTS(state), state.sort.hosts, hosts.slice(0, shown), (one) => (state.opened.has(one.address) ? flowsOf(state, one) : null));
+  $("hosts").hidden = hosts.length === 0;
+
+  const text = state.filter.toLowerCase();
+  const matches = (one) => !text || (who(one) + " " + one.class + " " + (one.through || "") + " " + (one.rule || "") + " uid " + one.flow.uid).toLowerCase().includes(text);
+  const flows = (direction.flows || []).filter(matches);
+  if (unfolded("flows")) fill($("flows"), FLOWS, state.sort.flows, flows);
+  const table = direction.table;
+  $("flows-count").textContent = table.counted ? count(table.flows) + " remembered" + (table.evicted ? ", " + count(table.evicted) + " fell out" : "") : "not counted: statistics are off";
+  $("flows-none").hidden = flows.length > 0;
+  $("flows-none").textContent = text && direction.flows ? "No flow has this in its line." : !direction.flows && table.flows > 0 ? "Looking for flows…" : "No flow is seen at the moment.";
+  $("flows").hidden = flows.length === 0;
+
+  $("notes-count").textContent = state.notes.length ? String(state.notes.length) : "none";
+  if (unfolded("notes")) {
+    $("notes").replaceChildren(...[...state.notes].reverse().slice(0, 50).map((note) => make("li", { class: note.kind },
+      make("span", { class: "mono", text: clock(note.time_s, false) }), " ", make("b", { text: note.kind === "change" ? "C" : "!" }), " " + note.text)));
+  }
+};
+
+// What each line carries, what is configured, what the overhead takes, and how full it is.
+export const lines = (state) => {
+  $("lines").replaceChildren(...state.seen.directions.map((direction) => {
+    const { used_bps, overhead_bps, carries_bps } = direction.line;
+    const limit = direction.limit_bps;
+    const facts = [
+      carries_bps === undefined ? null : "the line carries " + rate(carries_bps),
+      limit === undefined ? "no rate is configured" : "configured " + rate(limit),
+      "overhead takes " + rate(overhead_bps) + (used_bps > 0 ? " (" + percent(overhead_bps / used_bps) + ")" : ""),
+    ];
+    const first = make("p", { class: "fill" }, make("b", { text: way(direction.name) }), " ", make("span", { class: "big", text: rate(used_bps) }));
+    if (limit) first.append(" ", make("span", { text: percent(used_bps / limit) + " full" }));
+    const card = make("div", { class: "line" }, first);
+    if (limit) card.append(bar(used_bps, limit, "of what is configured"));
+    card.append(make("p", { class: "muted", text: facts.filter(Boolean).join(" · ") }));
+    return card;
+  }));
+};

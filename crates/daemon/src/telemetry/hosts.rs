@@ -1,0 +1,194 @@
+//! [`Hosts`]: the hosts behind a gateway, with totals that only grow while a host is remembered.
+//!
+//! *Law*: a host's totals are the sums of what its flows sent and lost between one observation and the next, so that the end
+//! of a flow takes nothing away. Flows that begin and end between two observations are not in them.
+//! *Cost*: linear in the observed flows, outside of the data path; at most [`MOST`] hosts are remembered.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{DirectionObservation, HostObservation, Observation, host_of, hosts};
+use tidegate_units::Bytes;
+
+/// The maximum number of hosts whose totals are remembered.
+pub const MOST: usize = 1_024;
+/// Names are read again after this time.
+const NAMES: Duration = Duration::from_secs(30);
+/// What is read of a file with names.
+const FILE: u64 = 1 << 20;
+
+/// Bytes sent and packets dropped.
+type Counts = (u64, u64);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    up: Counts,
+    down: Counts,
+    /// The number of the last observation that it was in.
+    last: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    known: HashMap<IpAddr, Totals>,
+    /// The counts of each flow in the last observation, by the number of its direction and its key.
+    flows: HashMap<(usize, String), Counts>,
+    observations: u64,
+    names: BTreeMap<IpAddr, String>,
+    named: Option<Instant>,
+}
+
+impl Hosts {
+    /// Returns the hosts of the flows of `directions`, the fastest first, with names.
+    pub fn observe(&mut self, directions: &[DirectionObservation]) -> Vec<HostObservation> {
+        if self.named.is_none_or(|time| time.elapsed() > NAMES) {
+            (self.names, self.named) = (names(), Some(Instant::now()));
+        }
+        self.count(directions);
+        let mut hosts = hosts(directions, |_| true);
+        hosts.truncate(Observation::MOST_HOSTS);
+        for host in &mut hosts {
+            host.name = self.names.get(&host.address).cloned();
+            let totals = self.known.get(&host.address).copied().unwrap_or_default();
+            for (way, (sent, dropped)) in [(&mut host.up, totals.up), (&mut host.down, totals.down)] {
+                (way.sent_bytes, way.dropped_packets) = (Bytes::new(sent), dropped);
+            }
+        }
+        hosts
+    }
+
+    /// Adds what the flows sent and lost since the last observation.
+    fn count(&mut self, directions: &[DirectionObservation]) {
+        self.observations += 1;
+        let mut flows = HashMap::with_capacity(self.flows.len());
+        for (number, direction) in directions.iter().enumerate() {
+            for flow in &direction.flows {
+                let Some(address) = host_of(&direction.name, flow) else { continue };
+                let counts = (flow.sent_bytes.as_u64(), flow.dropped_packets());
+                let key = (number, flow.flow.key.clone());
+                // A flow that was forgotten and began again counts from zero.
+                let before =
+                    self.flows.get(&key).copied().filter(|before| before.0 <= counts.0 && before.1 <= counts.1);
+                let before = before.unwrap_or_default();
+                let totals = self.known.entry(address).or_default();
+                totals.last = self.observations;
+                let sum = if direction.name.ends_with("down") { &mut totals.down } else { &mut totals.up };
+                sum.0 += counts.0 - before.0;
+                sum.1 += counts.1 - before.1;
+                flows.insert(key, counts);
+            }
+        }
+        self.flows = flows;
+        if self.known.len() > MOST {
+            let mut ages: Vec<u64> = self.known.values().map(|totals| totals.last).collect();
+            ages.sort_unstable();
+            let oldest = ages[ages.len() - MOST];
+            self.known.retain(|_, totals| totals.last >= oldest);
+        }
+    }
+}
+
+/// The names of hosts, from files of this machine.
+fn names() -> BTreeMap<IpAddr, String> {
+    let read = |path: &str| {
+        use std::io::Read;
+        let mut text = Vec::new();
+        // A file that is absent or cannot be read has no names.
+        let _ = std::fs::File::open(path).and_then(|file| file.take(FILE).read_to_end(&mut text));
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let mut names = BTreeMap::new();
+    for line in read("/etc/hosts").lines() {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        if let (Some(Ok(address)), Some(name)) = (words.next().map(str::parse), words.next()) {
+            names.insert(address, name.to_owned());
+        }
+    }
+    for path in ["/var/lib/misc/dnsmasq.leases", "/tmp/dhcp.leases"] {
+        names.extend(leases(&read(path)));
+    }
+    names
+}
+
+/// The leases of dnsmasq: expiry, hardware address, address, name, client; `*` is no name.
+fn leases(text: &str) -> Vec<(IpAddr, String)> {
+    let of = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let name = words.get(3).filter(|name| **name != "*")?;
+        Some((words.get(2)?.parse().ok()?, (*name).to_owned()))
+    };
+    text.lines().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_control::calls::{Flow, FlowObservation, HostLimit, Queued};
+    use tidegate_units::Rate;
+
+    fn flow(key: u8, host: u8, rate: u64, sent: u64) -> FlowObservation {
+        let (source, destination) = (Some([10, 0, 0, host].into()), Some([192, 0, 2, 1].into()));
+        FlowObservation {
+            flow: Flow { key: format!("{key:016x}"), source, destination, ..Flow::default() },
+            class: format!("class {key}"),
+            rate: Rate::from_kbit(rate),
+            sent_bytes: Bytes::new(sent),
+            queue: Queued { packets: u64::from(key == 1), bytes: Bytes::new(if key == 1 { 1_500 } else { 0 }) },
+            ..FlowObservation::default()
+        }
+    }
+    /// What goes up, and the same flows in the other direction.
+    fn both(up: Vec<FlowObservation>, down: Vec<FlowObservation>) -> Vec<DirectionObservation> {
+        let swapped = down.into_iter().map(|flow| {
+            let (source, destination) = (flow.flow.destination, flow.flow.source);
+            FlowObservation { flow: Flow { source, destination, ..flow.flow.clone() }, ..flow }
+        });
+        let direction = |name: &str, flows| DirectionObservation { name: name.into(), flows, ..Default::default() };
+        vec![direction("up", up), direction("wan0.down", swapped.collect())]
+    }
+
+    #[test]
+    fn totals_of_a_host_only_grow() {
+        let mut all = Hosts::default();
+        let first =
+            all.observe(&both(vec![flow(1, 7, 900, 1_000), flow(2, 7, 100, 500)], vec![flow(3, 7, 2_000, 9_000)]));
+        assert_eq!(first.len(), 1);
+        let host = &first[0];
+        assert_eq!((host.up.rate, host.down.rate), (Rate::from_mbit(1), Rate::from_mbit(2)));
+        assert_eq!(
+            (host.up.flows, host.up.sent_bytes, host.down.sent_bytes),
+            (2, Bytes::new(1_500), Bytes::new(9_000))
+        );
+        // The fastest is that which comes down; one that goes up has a queue.
+        assert_eq!((host.class.as_str(), host.limited_by), ("class 3", HostLimit::Share));
+        // Flow 2 has ended; flow 1 has sent 200 bytes more, and 3 began again.
+        let second = all.observe(&both(vec![flow(1, 7, 900, 1_200)], vec![flow(3, 7, 10, 40)]));
+        assert_eq!((second[0].up.sent_bytes, second[0].down.sent_bytes), (Bytes::new(1_700), Bytes::new(9_040)));
+        assert_eq!((second[0].class.as_str(), second[0].limited_by), ("class 1", HostLimit::Share));
+    }
+
+    #[test]
+    fn hosts_are_bounded_and_the_fastest_are_kept() {
+        let mut all = Hosts::default();
+        for round in 0..8_u8 {
+            let flows = (0..=255).map(|n| {
+                let mut one = flow(n, 0, u64::from(n), 100);
+                one.flow.source = Some([10, 0, round, n].into());
+                one
+            });
+            let hosts = all.observe(&both(flows.collect(), Vec::new()));
+            assert_eq!(hosts.len(), Observation::MOST_HOSTS);
+            assert_eq!((hosts[0].address, hosts[0].limited_by), ([10, 0, round, 255].into(), HostLimit::Demand));
+        }
+        assert!(all.known.len() <= MOST && all.known.contains_key(&IpAddr::from([10, 0, 7, 0])));
+    }
+
+    #[test]
+    fn leases_have_names() {
+        let text =
+            "1700000000 aa:bb:cc:dd:ee:ff 192.168.1.7 laptop 01:aa\n1700000000 aa:bb:cc:dd:ee:f0 192.168.1.8 * *\n";
+        assert_eq!(leases(text), [([192, 168, 1, 7].into(), "laptop".to_owned())]);
+    }
+}
