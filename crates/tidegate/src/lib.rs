@@ -12,6 +12,7 @@
 /// continues without output; above all a shaper.
 macro_rules! message {
     ($($text:tt)*) => {{
+        $crate::progress::clear_status();
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
     }};
 }

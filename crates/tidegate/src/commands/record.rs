@@ -9,11 +9,12 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{Recorder, Setup as EngineSetup};
 use tidegate_live::shaping::{Options, RecorderFactory};
 use tidegate_live::timing;
-use tidegate_replay::recording::{Payload, Recording, Settings, Setup};
+use tidegate_replay::recording::{Counts, Payload, Recording, Settings, Setup};
 use tidegate_units::{Bytes, Instant};
 
 use crate::Failure;
 use crate::output::spare;
+use crate::progress::StatusLine;
 
 /// The bytes per packet requested from the kernel when payload is recorded: all.
 const WHOLE: u32 = 65_535;
@@ -121,6 +122,24 @@ pub fn start(args: &Args, read: &[PathBuf], options: &mut Options) -> Result<Rec
 }
 
 impl Recorders {
+    /// Shows on a terminal how much has been recorded. Begins a thread, so that privileges must have been given up.
+    pub fn show(&self) -> Option<StatusLine> {
+        let recordings = Arc::clone(self.0.as_ref()?);
+        let (begin, all) = (std::time::Instant::now(), move || -> Vec<_> {
+            lock(&recordings).iter().map(|(_, _, recording)| recording.counts()).collect()
+        });
+        Some(StatusLine::show(move || {
+            let counts = all();
+            let sum = |part: fn(&Counts) -> u64| counts.iter().map(part).sum::<u64>();
+            let (records, megabytes, lost) = (sum(|c| c.records), sum(|c| c.bytes) as f64 / 1e6, sum(|c| c.lost));
+            let lost = if lost == 0 { String::new() } else { format!(", {lost} LOST") };
+            let seconds = begin.elapsed().as_secs();
+            // Of a data path that is being started there is nothing yet.
+            (!counts.is_empty())
+                .then(|| format!("recording for {seconds} s: {records} records, {megabytes:.1} MB{lost}"))
+        }))
+    }
+
     /// Ends the recording after the engine has ended, and reports the totals.
     ///
     /// # Errors

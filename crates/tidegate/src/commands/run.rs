@@ -190,7 +190,9 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
             watch.lock().unwrap_or_else(PoisonError::into_inner).look(direction, several, classes, seen);
         }));
     }
+    let recording = recorders.show();
     let ended = daemon.run(&stop);
+    drop(recording);
     let recorded = recorders.finish();
     let ended = ended.map_err(explain)?;
     if wanted {
