@@ -98,6 +98,12 @@ fn help_leads_to_commands_and_to_the_book() {
     assert!(text(&tidegate(&["book", "command-line"]).stdout).contains("## tidegate simulate"));
     assert_eq!(tidegate(&["help", "nothing"]).status.code(), Some(2));
     assert_eq!(tidegate(&["book", "nothing"]).status.code(), Some(2));
+    let found = text(&tidegate(&["book", "--search", "REBINDING", "Prometheus"]).stdout);
+    assert!(found.contains("seeing: In a browser, and for Prometheus\n    "), "{found}");
+    let found = text(&tidegate(&["book", "--search", "packet"]).stdout);
+    let sections = found.lines().filter(|line| !line.starts_with("    ")).count();
+    assert!((1..=16).contains(&sections), "{found}");
+    assert_eq!(tidegate(&["book", "--search", "xyzzyplugh"]).status.code(), Some(1));
     let list = text(&tidegate(&["book"]).stdout);
     assert!(list.contains("home-uplink") && list.contains("fifo"));
 }

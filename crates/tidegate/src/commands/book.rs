@@ -21,6 +21,9 @@ pub struct Args {
     /// Write the book as sources for mdbook into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "chapter")]
     sources: Option<PathBuf>,
+    /// List the sections that contain all of these words, the best first
+    #[arg(long, value_name = "WORDS", num_args = 1.., conflicts_with_all = ["chapter", "html", "sources"])]
+    search: Vec<String>,
 }
 
 /// Runs the command.
@@ -35,6 +38,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.html.is_some() || args.sources.is_some() {
         return Ok(());
+    }
+    if !args.search.is_empty() {
+        return search(&args.search.join(" "));
     }
     match &args.chapter {
         Some(topic) => show(topic).unwrap_or_else(|| {
@@ -66,9 +72,71 @@ fn helps(command: &mut clap::Command, name: &str, out: &mut String) {
     }
 }
 
+/// The maximum number of sections that a search lists.
+const FOUND: usize = 15;
+
+/// A long section is not better for mentioning a word more often than this.
+const MENTIONS: usize = 5;
+
+/// Lists the sections with all the words of `text`: chapter, heading, and the first line with one of them.
+fn search(text: &str) -> Result<(), Failure> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let mut found = Vec::new();
+    for chapter in book().chapters() {
+        for (heading, body) in sections(&chapter.text) {
+            let (head, low) = (heading.to_lowercase(), body.to_lowercase());
+            if words.is_empty() || !words.iter().all(|word| head.contains(word) || low.contains(word)) {
+                continue;
+            }
+            // A heading is what a section is about.
+            let often = |word: &String| {
+                20 * head.matches(word.as_str()).count() + low.matches(word.as_str()).count().min(MENTIONS)
+            };
+            let score: usize = words.iter().map(often).sum();
+            let line = body.lines().find(|line| words.iter().any(|word| line.to_lowercase().contains(word)));
+            found.push((score, chapter.topic().to_owned(), heading, line.unwrap_or_default().trim().to_owned()));
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::Failed(format!("no section has `{text}`; `tidegate book` lists the chapters")));
+    }
+    // Equal ones stay in the order of the book.
+    found.sort_by_key(|(score, ..)| std::cmp::Reverse(*score));
+    let mut out = std::io::stdout().lock();
+    for (_, topic, heading, line) in found.iter().take(FOUND) {
+        let line: String = line.chars().take(74).collect();
+        writeln!(out, "{topic}: {heading}\n    {line}")?;
+    }
+    if found.len() > FOUND {
+        writeln!(out, "and {} more sections; further words narrow it", found.len() - FOUND)?;
+    }
+    Ok(())
+}
+
+/// The sections of a chapter: headings with what follows them.
+fn sections(text: &str) -> Vec<(String, String)> {
+    let (mut sections, mut fenced) = (Vec::<(String, String)>::new(), false);
+    for line in text.lines() {
+        fenced ^= line.trim_start().starts_with("```");
+        match line.strip_prefix('#').filter(|_| !fenced) {
+            Some(heading) => sections.push((heading.trim_start_matches('#').trim().to_owned(), String::new())),
+            None => {
+                if let Some((_, body)) = sections.last_mut() {
+                    body.push_str(line);
+                    body.push('\n');
+                }
+            }
+        }
+    }
+    sections
+}
+
 fn contents() -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "Chapters; `tidegate book NAME` prints one, `tidegate book --html DIR` writes pages.\n")?;
+    writeln!(
+        out,
+        "Chapters; `tidegate book NAME` prints one, `--search WORDS` finds a section, `--html DIR` writes pages.\n"
+    )?;
     for chapter in book().chapters() {
         let topic = format!("{}{}", "  ".repeat(chapter.depth), chapter.topic());
         let title: String = chapter.title.chars().take(80).collect();
