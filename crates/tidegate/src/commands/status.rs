@@ -2,13 +2,15 @@
 
 use std::io::Write;
 
+use serde_json::Value;
 use tidegate_control::Status;
-use tidegate_control::calls::{GuardianStatus, InForce, InterfaceStatus, PrivilegeStatus};
+use tidegate_control::calls::{Flows, GuardianStatus, InForce, InterfaceStatus, Observation, PrivilegeStatus};
 use tidegate_report::Table;
 use tidegate_units::Rate;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
+use crate::commands::top::{hosts, show};
 use crate::output::{self, wait, width};
 
 /// Show what running tidegates do: their classes, rates, queues, drops and waits
@@ -16,7 +18,7 @@ use crate::output::{self, wait, width};
 pub struct Args {
     #[command(flatten)]
     connect: Connect,
-    /// Print it as JSON, as it comes over the control socket; a list where several are running
+    /// Print it as JSON, as it comes over the control socket, with hosts; a list where several are running
     #[arg(long)]
     json: bool,
     /// Print the shaper file that is in force instead, with every change since the start
@@ -36,10 +38,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         write!(out, "{text}")?;
         return Ok(());
     }
-    let all: Vec<Status> =
-        args.connect.open_all()?.iter_mut().map(tidegate_control::Client::status).collect::<Result<_, _>>()?;
+    let mut all = Vec::new();
+    for client in &mut args.connect.open_all()? {
+        let status = client.status()?;
+        // What is not observed, because flows are not counted or the data path is busy, is left out.
+        all.push((status, client.flows(&Flows { limit: Some(1), ..Flows::default() }).ok()));
+    }
     if args.json {
-        let text = match &all[..] {
+        let each: Vec<Value> =
+            all.iter().map(|(status, seen)| json(status, seen.as_ref())).collect::<Result<_, _>>()?;
+        let text = match &each[..] {
             [one] => serde_json::to_string_pretty(one),
             several => serde_json::to_string_pretty(several),
         };
@@ -47,11 +55,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let mut text = Vec::new();
-    for (at, status) in all.iter().enumerate() {
+    for (at, (status, seen)) in all.iter().enumerate() {
         if at > 0 {
             writeln!(text)?;
         }
-        print(&mut text, status)?;
+        print(&mut text, status, seen.as_ref())?;
     }
     drop(out);
     Ok(output::print(&String::from_utf8_lossy(&text))?)
@@ -73,7 +81,21 @@ pub fn guardian_text(guardian: &GuardianStatus) -> Option<(String, bool)> {
     }
 }
 
-fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
+/// The reply of the socket, with the `line` of each direction and the `hosts`, where they were observed.
+fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
+    let value = |part: serde_json::Result<Value>| part.map_err(|error| Failure::Failed(error.to_string()));
+    let mut object = value(serde_json::to_value(status))?;
+    let Some(seen) = seen else { return Ok(object) };
+    for (direction, known) in status.directions.iter().enumerate() {
+        if let Some(observed) = seen.directions.iter().find(|observed| observed.name == known.name) {
+            object["directions"][direction]["line"] = value(serde_json::to_value(observed.line))?;
+        }
+    }
+    object["hosts"] = value(serde_json::to_value(&seen.hosts))?;
+    Ok(object)
+}
+
+fn print(out: &mut impl Write, status: &Status, seen: Option<&Observation>) -> Result<(), Failure> {
     let uptime = status.uptime.as_nanos() / 1_000_000_000;
     writeln!(
         out,
@@ -109,6 +131,10 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
             // Of a table that is the only one everybody knows whose it is.
             None if status.directions.len() > 1 => writeln!(out, "{}:", direction.name)?,
             None => {}
+        }
+        let observed = seen.and_then(|seen| seen.directions.iter().find(|observed| observed.name == direction.name));
+        if let Some(observed) = observed {
+            writeln!(out, "{}: now {}", direction.name, show::line(observed))?;
         }
         // Of the only one everything is in the table below.
         for interface in direction.interfaces.iter().filter(|_| direction.interfaces.len() > 1) {
@@ -162,8 +188,20 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         }
         write!(out, "{}", table.text(width()))?;
     }
+    let hosts = seen.map_or(&[][..], |seen| &seen.hosts[..]);
+    // Of a single one everything is in the classes.
+    if hosts.len() > 1 {
+        writeln!(out, "hosts, the fastest first:")?;
+        hosts::table(out, &hosts[..hosts.len().min(HOSTS)])?;
+        if hosts.len() > HOSTS {
+            writeln!(out, "and more; `tidegate top --hosts` shows them")?;
+        }
+    }
     Ok(())
 }
+
+/// The maximum number of hosts in the output.
+const HOSTS: usize = 10;
 
 /// What a process may do, in a line.
 pub fn privileges_text(privileges: &PrivilegeStatus) -> String {
@@ -192,14 +230,14 @@ mod tests {
             });
             serde_json::json!({ "name": name, "rate_bps": rate, "classes": [class] })
         };
-        let shown = |directions: &[serde_json::Value]| {
+        let shown = |directions: &[Value]| {
             let status = serde_json::json!({
                 "version": "1", "pid": 1, "interface": "eth0", "file": "-", "uptime_ns": 0, "in_force": true,
                 "directions": directions,
                 "control": { "clients": 1, "subscriptions": 0, "requests": 0, "refused": 0, "cut": 0, "pushes": 0, "lost": 0 },
             });
             let mut out = Vec::new();
-            print(&mut out, &serde_json::from_value(status).unwrap()).unwrap();
+            print(&mut out, &serde_json::from_value(status).unwrap(), None).unwrap();
             String::from_utf8(out).unwrap()
         };
         // As `tidegate run --up 20mbit --down 100mbit` has them: disciplines, without a total.

@@ -2,9 +2,10 @@
 
 mod columns;
 mod history;
-mod hosts;
+pub mod hosts;
 mod programs;
-mod show;
+pub mod show;
+mod steer;
 mod view;
 
 use std::io::{IsTerminal, Write};
@@ -74,7 +75,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let users = Programs::of_process(None);
     let watcher = args.clone_for_thread();
     thread::Builder::new().name("top".into()).spawn(move || watch(&watcher, poller, &updates))?;
-    view::run(first, &received, users, args.sort, args.filter.clone().unwrap_or_default(), args.hosts)
+    let steering = steer::Steering::new(Some(args.connect.clone()));
+    view::run(first, &received, users, args.sort, args.filter.clone().unwrap_or_default(), args.hosts, steering)
 }
 
 impl Args {
@@ -145,7 +147,8 @@ fn plain(args: &Args, poller: &mut Poller) -> Result<(), Failure> {
             let text = serde_json::to_string(&json(&seen, &names)?).map_err(std::io::Error::other)?;
             writeln!(out, "{text}")?;
         } else if args.hosts {
-            hosts::table(&mut out, &hosts::hosts(&seen, &hosts::names(), |_| true))?;
+            // Flows that do not match the filter are gone already.
+            hosts::table(&mut out, &hosts::of(&seen, &filter, |_| true))?;
         } else {
             show::table(&mut out, &seen, &names, &poller.programs)?;
         }

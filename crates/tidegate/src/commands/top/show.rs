@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use tidegate_control::calls::{ClassObservation, DirectionObservation, Flow, FlowObservation, Observation};
+use tidegate_control::calls::{
+    ClassObservation, DirectionObservation, Flow, FlowObservation, LineObservation, Observation,
+};
 use tidegate_report::Table;
 use tidegate_units::{Rate, Span};
 
@@ -133,16 +135,32 @@ pub fn matches(flow: &FlowObservation, names: &Names, programs: &Programs, filte
     text.contains(&filter.to_lowercase())
 }
 
+/// What is on the line of a direction, how full it is, what it carries, and what its overhead takes.
+pub fn line(direction: &DirectionObservation) -> String {
+    let LineObservation { carries, used, overhead } = direction.line;
+    let part = |part: Rate, of: Rate| part.as_bps() as f64 * 100.0 / of.as_bps().max(1) as f64;
+    let mut text = rate(used);
+    match direction.limit {
+        Some(limit) => text.push_str(&format!(" of {}bit/s ({:.0} %)", rate(limit), part(used, limit))),
+        None => text.push_str("bit/s"),
+    }
+    if let Some(carries) = carries {
+        text.push_str(&format!(", line {}", rate(carries)));
+    }
+    if !overhead.is_zero() {
+        text.push_str(&format!(", overhead {:.1} %", part(overhead, used)));
+    }
+    text
+}
+
 /// The headline of a direction.
 pub fn headline(seen: &Observation, direction: &DirectionObservation) -> String {
-    let sum = Rate::from_bps(direction.classes.iter().map(|class| class.rate.as_bps()).sum());
-    let of = direction.limit.map_or(String::new(), |limit| format!(" of {}", rate(limit)));
     format!(
-        "{} {}: {}, {}{of}bit/s, {} flow{}",
+        "{} {}: {}, {}, {} flow{}",
         seen.interface,
         direction.name,
         if seen.in_force { "in force" } else { "NOT in force" },
-        rate(sum),
+        line(direction),
         direction.table.flows,
         if direction.table.flows == 1 { "" } else { "s" },
     )
@@ -247,6 +265,19 @@ pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_states_what_it_carries_and_how_full_it_is() {
+        let line = |limit, carries, used, overhead| {
+            let line = LineObservation { carries, used: Rate::from_kbit(used), overhead: Rate::from_kbit(overhead) };
+            super::line(&DirectionObservation { limit, line, ..Default::default() })
+        };
+        let mbit = |n| Some(Rate::from_mbit(n));
+        // ADSL: 9.5 Mbit/s full, of which an eighth is cells and headers of the line.
+        assert_eq!(line(mbit(19), mbit(20), 9_500, 1_200), "9.50M of 19.0Mbit/s (50 %), line 20.0M, overhead 12.6 %");
+        assert_eq!(line(mbit(1), None, 0, 0), "0 of 1.00Mbit/s (0 %)");
+        assert_eq!(line(None, None, 700, 0), "700kbit/s");
+    }
 
     #[test]
     fn three_digits_are_shown() {

@@ -1,7 +1,7 @@
 //! The interactive view: the screen and its keys.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+mod steering;
+
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -11,16 +11,20 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span as Words};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
-use tidegate_control::calls::{ClassObservation, DirectionObservation, FlowObservation, FlowSort, Observation};
+use tidegate_control::calls::{
+    ClassObservation, DirectionObservation, FlowObservation, FlowSort, HostObservation, Observation,
+};
 use tidegate_units::Rate;
 
 use super::columns::{CLASSES, Column, FLOWS, columns, fit, head};
 use super::history::History;
-use super::hosts::{self, Host};
+use super::hosts;
 use super::programs::{Names, Programs};
 use super::show::{self, clock, maybe, promise, rate, scaled, wait};
+use super::steer::Steering;
 use super::{Update, newest};
 use crate::Failure;
+use steering::Change;
 
 /// The longest time until a key or an update is handled.
 const TICK: Duration = Duration::from_millis(100);
@@ -33,9 +37,10 @@ pub fn run(
     sort: FlowSort,
     filter: String,
     hosts: bool,
+    steering: Steering,
 ) -> Result<(), Failure> {
     let mut screen = Screen { terminal: ratatui::try_init()? };
-    let mut view = View { hosts, ..View::new(first, programs, sort, filter) };
+    let mut view = View { hosts, steering, ..View::new(first, programs, sort, filter) };
     loop {
         screen.terminal.draw(|frame| view.paint(frame))?;
         if event::poll(TICK)? {
@@ -79,6 +84,7 @@ enum Mode {
     Table,
     Filter,
     Help,
+    Change,
 }
 
 /// The state of the view.
@@ -89,10 +95,13 @@ struct View {
     sort: FlowSort,
     filter: String,
     mode: Mode,
-    /// Whether hosts are shown instead of flows, and the names that are known of them.
+    /// Whether hosts are shown instead of flows.
     hosts: bool,
-    host_names: BTreeMap<IpAddr, String>,
     history: History,
+    steering: Steering,
+    /// The change that is being entered or confirmed, and what became of the last one.
+    change: Option<Change>,
+    result: Option<Result<String, String>>,
     frozen: bool,
     lost: Option<String>,
     direction: usize,
@@ -111,8 +120,10 @@ impl View {
             seen,
             names,
             hosts: false,
-            host_names: hosts::names(),
             history,
+            steering: Steering::new(None),
+            change: None,
+            result: None,
             programs,
             sort,
             filter,
@@ -149,11 +160,9 @@ impl View {
         flows
     }
 
-    /// The hosts of the flows that pass the filter.
-    fn hosts(&self) -> Vec<Host> {
-        hosts::hosts(&self.seen, &self.host_names, |flow| {
-            show::matches(flow, &self.names, &self.programs, &self.filter)
-        })
+    /// The hosts that the daemon has observed; with a filter, those of the flows that pass it.
+    fn hosts(&self) -> Vec<HostObservation> {
+        hosts::of(&self.seen, &self.filter, |flow| show::matches(flow, &self.names, &self.programs, &self.filter))
     }
 
     fn key(&mut self, key: KeyEvent) -> Next {
@@ -172,13 +181,21 @@ impl View {
                 _ => {}
             },
             Mode::Help => self.mode = Mode::Table,
+            Mode::Change => {
+                self.result = None;
+                self.change_key(key.code);
+            }
             Mode::Table => return self.command(key.code),
         }
         Next::GoOn
     }
 
     fn command(&mut self, key: KeyCode) -> Next {
+        self.result = None;
         match key {
+            KeyCode::Char('e') => self.begin_rate(),
+            KeyCode::Char('p') if !self.hosts => self.begin_prefer(),
+            KeyCode::Char('z') => self.undo(),
             KeyCode::Char('q') => return Next::End,
             KeyCode::Esc if self.filter.is_empty() && self.selected.is_none() => return Next::End,
             KeyCode::Esc => {
@@ -222,6 +239,12 @@ impl View {
         Next::GoOn
     }
 
+    /// The flow that is selected.
+    fn selected_flow(&self) -> Option<FlowObservation> {
+        let key = self.selected.as_ref().filter(|_| !self.hosts)?;
+        self.flows().into_iter().find(|flow| flow.flow.key == *key)
+    }
+
     fn turn(&mut self, by: usize) {
         let at = FlowSort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
         self.sort = FlowSort::ALL[(at + by) % FlowSort::ALL.len()];
@@ -229,7 +252,7 @@ impl View {
 
     fn move_by(&mut self, by: isize) {
         let keys: Vec<String> = match self.hosts {
-            true => self.hosts().into_iter().map(|host| host.address).collect(),
+            true => self.hosts().into_iter().map(|host| host.address.to_string()).collect(),
             false => self.flows().into_iter().map(|flow| flow.flow.key).collect(),
         };
         let at = keys.iter().position(|key| Some(key) == self.selected.as_ref());
@@ -265,20 +288,18 @@ impl View {
         if self.hosts {
             self.page = usize::from(flows.height.saturating_sub(1)).max(1);
             hosts::paint(frame, flows, &self.hosts(), self.selected.as_ref(), &mut self.state);
-            self.paint_foot(frame, foot);
-            if self.mode == Mode::Help {
-                paint_help(frame, area);
+        } else {
+            let list = self.flows();
+            self.paint_flows(frame, flows, &direction, &list);
+            if details > 0 {
+                self.paint_details(frame, below, &list);
             }
-            return;
-        }
-        let list = self.flows();
-        self.paint_flows(frame, flows, &direction, &list);
-        if details > 0 {
-            self.paint_details(frame, below, &list);
         }
         self.paint_foot(frame, foot);
-        if self.mode == Mode::Help {
-            paint_help(frame, area);
+        match self.mode {
+            Mode::Help => paint_help(frame, area),
+            Mode::Change => self.paint_change(frame, area),
+            Mode::Table | Mode::Filter => {}
         }
     }
 
@@ -424,6 +445,11 @@ impl View {
     fn paint_foot(&self, frame: &mut Frame<'_>, area: Rect) {
         let line = if self.mode == Mode::Filter {
             Line::from(format!("filter: {}_   enter keeps it, esc drops it", self.filter)).yellow()
+        } else if let Some(result) = &self.result {
+            match result {
+                Ok(done) => Line::from(format!("{done}; z takes the last change back")).green(),
+                Err(error) => Line::from(error.lines().next().unwrap_or_default().to_owned()).red(),
+            }
         } else {
             let mut words = Vec::new();
             let mut key = |key: &'static str, what: String| {
@@ -431,14 +457,17 @@ impl View {
                 words.push(Words::raw(format!(" {what}  ")));
             };
             key("q", "quit".into());
-            key("s", format!("sort: {}", self.sort));
+            if !self.hosts {
+                key("s", format!("sort: {}", self.sort));
+            }
             key("/", if self.filter.is_empty() { "filter".into() } else { format!("filter: {}", self.filter) });
             key("g", if self.hosts { "flows".into() } else { "hosts".into() });
             if self.hosts {
                 key("enter", "its flows".into());
             }
             key("f", if self.frozen { "go on".into() } else { "freeze".into() });
-            if self.seen.directions.len() > 1 {
+            key("e", "rate".into());
+            if self.seen.directions.len() > 1 && !self.hosts {
                 key("d", "direction".into());
             }
             key("?", "help".into());
@@ -492,6 +521,9 @@ const HELP: &[&str] = &[
     "f, space   freeze; again to go on",
     "d, Tab     the other direction",
     "up, down   select a flow, and see its drops by reason",
+    "e          set the rate of a class, or of the line",
+    "p          prefer the selected flow by one step",
+    "z          take the last change back",
     "",
     "rates are in bit/s; share: its rate if all flows were backlogged",
     "lent: sent on rate that other classes did not use",

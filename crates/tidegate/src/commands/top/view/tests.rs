@@ -219,3 +219,42 @@ fn long_text_keeps_its_ends() {
     assert_eq!(fit("abc", 3), "abc");
     assert_eq!(fit("abcd", 1).chars().count(), 1);
 }
+
+#[test]
+fn a_change_is_shown_before_it_is_made() {
+    let mut view = view(4, 3);
+    press(&mut view, "e");
+    let text = drawn(&mut view, 80, 24);
+    assert!(text.contains("rate of class class0, 10.0Mbit/s now: _") && text.contains("esc leaves it"), "{text}");
+    // Another class, and the whole direction after the last.
+    for goal in ["class class1", "class class2", "the whole line, 20.0M", "class class0"] {
+        view.key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
+        assert!(drawn(&mut view, 80, 24).contains(&format!("rate of {goal}")), "{goal}");
+    }
+    press(&mut view, "6mbot");
+    view.key(KeyEvent::new(KeyCode::Backspace, KeyModifiers::NONE));
+    view.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+    // Nothing runs here: the text is kept beside the reason.
+    let text = drawn(&mut view, 80, 24);
+    assert!(text.contains("now: 6mbo_") && text.contains("there is no shaper to change"), "{text}");
+    view.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+    assert!(!drawn(&mut view, 80, 24).contains("rate of class"));
+
+    press(&mut view, "p");
+    assert!(drawn(&mut view, 80, 24).contains("select a flow with the arrows first"));
+    press(&mut view, "jp");
+    let text = drawn(&mut view, 80, 24);
+    assert!(
+        text.contains("prefer tcp 10.77.0.1:40003 > 198.51.100.2:443") && text.contains("z takes it back"),
+        "{text}"
+    );
+    view.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+    assert!(drawn(&mut view, 80, 24).contains("there is no shaper to change"));
+    press(&mut view, "z");
+    assert!(drawn(&mut view, 80, 24).contains("there is nothing to take back"));
+    for (width, height) in [(1, 1), (20, 5), (60, 20)] {
+        press(&mut view, "e");
+        drawn(&mut view, width, height);
+        view.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+    }
+}
