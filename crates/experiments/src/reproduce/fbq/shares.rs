@@ -98,7 +98,6 @@ pub fn run() -> Vec<Item> {
     displacement(&mut items);
     feedback(&mut items);
     order(&mut items);
-    aggregate(&mut items);
     items
 }
 
@@ -277,36 +276,5 @@ fn order(items: &mut Vec<Item>) {
         "with packets in all classes the first packets leave by priority",
         ordered,
         basis,
-    ));
-}
-
-/// (5.4): a packet that waits for the bucket of the class is not overtaken.
-fn aggregate(items: &mut Vec<Item>) {
-    // A bucket of the class that just holds the large packet, and that small ones would keep from filling.
-    let large = 1_500;
-    let narrow = ClassParams { burst: Bytes::new(large.into()), ..class(CLASS) };
-    let mut bench = Bench::new(vec![narrow], vec![Profile::default()]);
-    let sizes = [large, 100, 100, 100, 100];
-    let mut greedy = |span: Span| {
-        bench.sent.clear();
-        let end = bench.now + span;
-        while bench.now < end {
-            for (key, size) in (0..).zip(sizes) {
-                let queued = bench.shaper.flow(key).map_or(0, |flow| flow.backlog.packets);
-                for _ in queued..16 {
-                    bench.shaper.enqueue(bench.now, SimPacket::datagram(key, size), &mut bench.outlet);
-                }
-            }
-            bench.run_until((bench.now + Span::from_micros(200)).min(end));
-        }
-        bench.sent.get(&0).copied().unwrap_or(0) as f64 * 8e-6 / span.as_secs_f64()
-    };
-    greedy(HALF);
-    items.push(mbit(
-        "large",
-        "a flow of 1500-byte packets beside four of 100, the bucket of the class holds one of 1500",
-        greedy(HALF),
-        CLASS as f64 / sizes.len() as f64,
-        "section 5: while a packet waits for the class no other is sent, or a large one could be blocked for ever",
     ));
 }
