@@ -1,4 +1,4 @@
-//! The page in a real browser, on real traffic: each view at the size of a phone and of a desk, by the rules of `probe.js`,
+//! The page in a real browser, on real traffic: each view at the size of a phone and of a desktop, by the rules of `probe.js`,
 //! with the keyboard, and that its own policy refuses nothing (`TIDEGATE_SCREENSHOTS=directory` keeps pictures).
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::testbed::{PATIENCE, Testbed, until};
 
 const PROBE: &str = include_str!("probe.js");
 const PHONE: (u32, u32) = (390, 844);
-const DESK: (u32, u32) = (1_400, 900);
+const DESKTOP: (u32, u32) = (1_400, 900);
 
 pub fn a_browser_shows_it() -> Ended {
     let Some(browser) = find() else {
@@ -86,9 +86,9 @@ fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
     for (name, fragment, size, dark, charts, texts) in [
         ("phone-folded", "", PHONE, false, 1, &folded[..]),
         ("phone-unfolded", "#unfolded", PHONE, true, 6, &whole[..]),
-        ("desk", "", DESK, false, 6, &whole[..]),
-        ("desk-dark", "#unfolded&dark", DESK, false, 6, &whole[..]),
-        ("day", "#86400", DESK, true, 6, &whole[..]),
+        ("desktop", "", DESKTOP, false, 6, &whole[..]),
+        ("desktop-dark", "#unfolded&dark", DESKTOP, false, 6, &whole[..]),
+        ("day", "#86400", DESKTOP, true, 6, &whole[..]),
     ] {
         let found = view(browser, testbed, fragment, size, dark, |found| missing(found, charts, texts));
         assert_eq!(found["faults"], json!({}), "{name}");
@@ -108,7 +108,7 @@ fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
     keyboard(browser, testbed);
     // A filter in the address leaves the flows of one rule.
     let rows = "[...document.querySelectorAll('#flows tbody tr')].map((row) => row.textContent)";
-    view(browser, testbed, "#filter=video", DESK, false, |found| missing(found, 6, &["video call"]));
+    view(browser, testbed, "#filter=video", DESKTOP, false, |found| missing(found, 6, &["video call"]));
     let rows = browser.value(rows).expect("rows");
     let rows = rows.as_array().expect("an array");
     assert!(
@@ -121,7 +121,7 @@ fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
 
 /// The rules of the probe hold because the page obeys them, not because they find nothing.
 fn rules_find_what_is_wrong(browser: &mut Browser, testbed: &Testbed) {
-    view(browser, testbed, "", DESK, false, |found| missing(found, 6, &["tg0"]));
+    view(browser, testbed, "", DESKTOP, false, |found| missing(found, 6, &["tg0"]));
     for (rule, script) in [
         ("faint", "document.getElementById('uptime').style.color = '#ccc'"),
         ("wide", "document.querySelector('footer').style.width = '5000px'"),
@@ -143,7 +143,7 @@ fn rules_find_what_is_wrong(browser: &mut Browser, testbed: &Testbed) {
 /// Everything is reached by Tab and shows it; arrows read a chart; a host is unfolded, and the focus stays when the tables
 /// are filled again.
 fn keyboard(browser: &mut Browser, testbed: &Testbed) {
-    view(browser, testbed, "", DESK, false, |found| missing(found, 6, &["10.77.0.1"]));
+    view(browser, testbed, "", DESKTOP, false, |found| missing(found, 6, &["10.77.0.1"]));
     let mut reached = Vec::new();
     for _ in 0..60 {
         browser.press("Tab", 9, None).expect("a key");
