@@ -99,9 +99,10 @@ fn print(out: &mut impl Write, status: &Status, seen: Option<&Observation>) -> R
     let uptime = status.uptime.as_nanos() / 1_000_000_000;
     writeln!(
         out,
-        "{}: shaping by {} {}, for {}:{:02}:{:02}, process {}, {} client{}",
+        "{}: shaping{} {}, for {}:{:02}:{:02}, process {}, {} client{}",
         status.interface,
-        status.file,
+        // No file: a preset or standard input.
+        if status.file == "-" { String::new() } else { format!(" by {}", status.file) },
         match status.in_force {
             // Neither protocol of a direction.
             true if status.directions.iter().any(|way| way.unproven.len() > 1) => "is in place, and not proven yet",
