@@ -85,9 +85,17 @@ fn arrives(direction: &str) -> bool {
     direction.ends_with("down")
 }
 
-/// The end of `flow` on this side of the line: the source of what goes up, the destination of what comes down.
+/// The end of `flow` on this side of the line: the source of what goes up, the destination of what comes down. `None` for an
+/// address that is not one host's or holds on one link only, as those of neighbour discovery and of groups.
 pub fn host_of(direction: &str, flow: &FlowObservation) -> Option<IpAddr> {
-    if arrives(direction) { flow.flow.destination } else { flow.flow.source }
+    let address = if arrives(direction) { flow.flow.destination } else { flow.flow.source };
+    address.filter(|address| {
+        let on_link = match address {
+            IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        };
+        !(on_link || address.is_unspecified() || address.is_multicast())
+    })
 }
 
 /// Returns the hosts of the flows that are `wanted`, the fastest first, without names. What was sent and dropped is that of

@@ -150,6 +150,18 @@ mod tests {
     }
 
     #[test]
+    fn addresses_that_are_not_one_hosts_are_left_out() {
+        let up = ["::", "fe80::1", "ff02::16", "0.0.0.0", "169.254.3.4", "224.0.0.251", "2001:db8::7"];
+        let up = (1_u8..).zip(up).map(|(key, source)| {
+            let mut flow = flow(key, 0, 100, 100);
+            flow.flow.source = Some(source.parse().unwrap());
+            flow
+        });
+        let hosts = Hosts::default().observe(&both(up.collect(), vec![]));
+        assert_eq!(hosts.iter().map(|host| host.address.to_string()).collect::<Vec<_>>(), ["2001:db8::7"]);
+    }
+
+    #[test]
     fn totals_of_a_host_only_grow() {
         let mut all = Hosts::default();
         let first =
