@@ -13,7 +13,18 @@ const dropped = (one) => {
 };
 const bar = (value, most, what) => make("meter", { min: 0, max: most, value: Math.min(value, most), "aria-label": percent(value / most) + " " + what });
 
-// The columns of each table; `less` is left out on a phone.
+const arrives = (direction) => direction.name.endsWith("down");
+
+// The columns of each table; `less` is left out on a phone. Classes and flows have these alike.
+const COUNTED = [
+  { name: "queue", less: true, key: (one) => one.queue_bytes, cell: (one) => [bytes(one.queue_bytes)] },
+  { name: "delay p50", less: true, key: (one) => one.wait_p50_ns, cell: (one) => [nanos(one.wait_p50_ns)] },
+  { name: "p99", key: (one) => one.wait_p99_ns, cell: (one) => [nanos(one.wait_p99_ns)] },
+  { name: "jitter", less: true, key: (one) => one.jitter_ns, cell: (one) => [nanos(one.jitter_ns)] },
+  { name: "drops", key: (one) => sum(one.dropped), cell: (one) => [dropped(one)] },
+  { name: "marks", less: true, key: (one) => one.marked_packets, cell: (one) => [count(one.marked_packets)] },
+  { name: "sent", less: true, key: (one) => one.sent_bytes, cell: (one) => [bytes(one.sent_bytes)] },
+];
 const CLASSES = (state) => [
   { name: "class", text: true, key: (one) => one.name, cell: (one) => {
     const swatch = make("span", { class: "swatch" });
@@ -25,13 +36,7 @@ const CLASSES = (state) => [
   { name: "borrowed", less: true, key: (one) => one.borrowed_bps, cell: (one) => [one.borrowed_bps ? rate(one.borrowed_bps) : "–"] },
   { name: "promise", key: (one) => one.promise_missed_seconds, cell: (one) => [promise(one)] },
   { name: "flows", less: true, key: (one) => one.flows ?? -1, cell: (one) => [one.flows === undefined ? "–" : count(one.flows)] },
-  { name: "queue", less: true, key: (one) => one.queue_bytes, cell: (one) => [bytes(one.queue_bytes)] },
-  { name: "delay p50", less: true, key: (one) => one.wait_p50_ns, cell: (one) => [nanos(one.wait_p50_ns)] },
-  { name: "p99", key: (one) => one.wait_p99_ns, cell: (one) => [nanos(one.wait_p99_ns)] },
-  { name: "jitter", less: true, key: (one) => one.jitter_ns, cell: (one) => [nanos(one.jitter_ns)] },
-  { name: "drops", key: (one) => sum(one.dropped), cell: (one) => [dropped(one)] },
-  { name: "marks", less: true, key: (one) => one.marked_packets, cell: (one) => [count(one.marked_packets)] },
-  { name: "sent", less: true, key: (one) => one.sent_bytes, cell: (one) => [bytes(one.sent_bytes)] },
+  ...COUNTED,
 ];
 const PROTOCOLS = { 1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp" };
 const end = (address, port) => (address === undefined ? "?" : port === undefined ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port);
@@ -50,18 +55,12 @@ const FLOWS = [
   { name: "share", less: true, key: (one) => one.share_bps ?? -1, cell: (one) => [one.share_bps === undefined ? "–" : rate(one.share_bps)] },
   { name: "minimum", key: (one) => one.minimum_bps ?? -1, cell: (one) => [one.minimum_bps === undefined ? "–" : rate(one.minimum_bps) + (one.granted ? "" : " (waits)")] },
   { name: "promise", key: (one) => one.promise_missed_seconds, cell: (one) => [one.minimum_bps === undefined ? "–" : promise(one)] },
-  { name: "queue", less: true, key: (one) => one.queue_bytes, cell: (one) => [bytes(one.queue_bytes)] },
-  { name: "delay p50", less: true, key: (one) => one.wait_p50_ns, cell: (one) => [nanos(one.wait_p50_ns)] },
-  { name: "p99", key: (one) => one.wait_p99_ns, cell: (one) => [nanos(one.wait_p99_ns)] },
-  { name: "jitter", less: true, key: (one) => one.jitter_ns, cell: (one) => [nanos(one.jitter_ns)] },
-  { name: "drops", key: (one) => sum(one.dropped), cell: (one) => [dropped(one)] },
-  { name: "marks", less: true, key: (one) => one.marked_packets, cell: (one) => [count(one.marked_packets)] },
-  { name: "sent", less: true, key: (one) => one.sent_bytes, cell: (one) => [bytes(one.sent_bytes)] },
+  ...COUNTED,
 ];
 
 // How much of the line a host takes, in the direction in which it takes more.
 const part = (state, host) => Math.max(0, ...state.seen.directions.map((direction) => {
-  const used = direction.name.endsWith("down") ? host.down.rate_bps : host.up.rate_bps;
+  const used = arrives(direction) ? host.down.rate_bps : host.up.rate_bps;
   return direction.limit_bps ? used / direction.limit_bps : 0;
 }));
 const HOSTS = (state) => [
@@ -84,7 +83,7 @@ const HOSTS = (state) => [
 // The flows of a host, both ways, the fastest first.
 const flowsOf = (state, host) => {
   const mine = state.seen.directions.flatMap((direction) => (direction.flows || [])
-    .filter((one) => (direction.name.endsWith("down") ? one.flow.destination : one.flow.source) === host.address)
+    .filter((one) => (arrives(direction) ? one.flow.destination : one.flow.source) === host.address)
     .map((one) => [direction, one]));
   mine.sort((a, b) => b[1].rate_bps - a[1].rate_bps);
   const lines = mine.slice(0, 10).map(([direction, one]) => make("li", {},

@@ -81,7 +81,7 @@ impl HostObservation {
 }
 
 /// Whether packets of the direction arrive: `down`, and `wan0.down` of several files.
-fn arrives(direction: &str) -> bool {
+pub fn arrives(direction: &str) -> bool {
     direction.ends_with("down")
 }
 

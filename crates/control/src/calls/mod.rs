@@ -14,7 +14,7 @@ pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, 
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Explain, Explained};
-pub use hosts::{HostDirection, HostLimit, HostObservation, host_of, hosts};
+pub use hosts::{HostDirection, HostLimit, HostObservation, arrives, host_of, hosts};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
     FlowTableState, Flows, InterfaceObservation, LineObservation, Observation, Queued, WaitTimes, Waits,

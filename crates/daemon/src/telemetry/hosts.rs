@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{DirectionObservation, HostObservation, Observation, host_of, hosts};
+use tidegate_control::calls::{DirectionObservation, HostObservation, Observation, arrives, host_of, hosts};
 use tidegate_units::Bytes;
 
 /// The maximum number of hosts whose totals are remembered.
@@ -74,7 +74,7 @@ impl Hosts {
                 let before = before.unwrap_or_default();
                 let totals = self.known.entry(address).or_default();
                 totals.last = self.observations;
-                let sum = if direction.name.ends_with("down") { &mut totals.down } else { &mut totals.up };
+                let sum = if arrives(&direction.name) { &mut totals.down } else { &mut totals.up };
                 sum.0 += counts.0 - before.0;
                 sum.1 += counts.1 - before.1;
                 flows.insert(key, counts);
