@@ -1,6 +1,6 @@
 //! `tidegate simulate`: runs a scenario file with several seeds.
 
-mod cache;
+pub(super) mod cache;
 pub(super) mod runs;
 mod shapers;
 mod traced;

@@ -14,6 +14,7 @@ use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
 use tidegate_sim::scenario::{Files, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
+use super::simulate::cache::write_whole;
 use super::simulate::runs::stop_on_signals;
 use super::simulate::shown;
 use crate::Failure;
@@ -210,9 +211,7 @@ impl Work<'_> {
         let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
         let rows = sweep_rows(runs.iter().zip(&outcomes).map(|(point, outcome)| (&*point.values, shown(outcome))));
         let bytes = rows.parquet().map_err(|error| failed(&error))?;
-        // The file appears whole or not at all.
-        let new = path.with_extension(format!("{}.new", std::process::id()));
-        std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, &path)).map_err(|error| failed(&error))?;
+        write_whole(&path, &bytes).map_err(|error| failed(&error))?;
         Ok(Done { made: runs.len(), found: 0 })
     }
 }

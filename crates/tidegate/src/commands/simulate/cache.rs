@@ -85,7 +85,7 @@ impl Cache {
         read(&std::fs::read(self.file(seed, part)).ok()?)
     }
 
-    /// Keeps the outcome of a run that took `elapsed`. The file appears whole or not at all.
+    /// Keeps the outcome of a run that took `elapsed`.
     pub fn keep(&self, seed: u64, part: usize, outcome: &Outcome, elapsed: Duration) -> io::Result<()> {
         let text = outcome.to_json().to_string();
         // The parser may read a float of a report with another last bit; such an outcome is computed again.
@@ -93,11 +93,15 @@ impl Cache {
             return Ok(());
         }
         std::fs::create_dir_all(&self.folder)?;
-        let file = self.file(seed, part);
-        let new = file.with_extension(format!("{}.new", std::process::id()));
-        std::fs::write(&new, text)?;
-        std::fs::rename(new, file)
+        write_whole(&self.file(seed, part), text.as_bytes())
     }
+}
+
+/// Writes a file of results, which appears whole or not at all.
+pub fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = file.with_extension(format!("{}.new", std::process::id()));
+    std::fs::write(&new, bytes)?;
+    std::fs::rename(new, file)
 }
 
 fn read(text: &[u8]) -> Option<Outcome> {
