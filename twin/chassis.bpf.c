@@ -4,10 +4,12 @@
  * written from the kernel's documentation of BPF (struct_ops, kptr, kfuncs) and its tests' interface, not from its code.
  *
  * One instance at a time: its packets and its state are in maps and variables of the program. The kernel calls every operation
- * of an instance with the lock of the queue held.
+ * of an instance with the lock of the queue held. crates/live/src/shaping/kernel loads it; twin/lab loads it to compare calls.
  */
-#include "vmlinux.h"
+#include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 
 #include "disciplines.h"
@@ -19,6 +21,8 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
 #define EBUSY 16
 #define EINVAL 22
 
@@ -40,13 +44,60 @@ struct {
 	__type(value, struct twin_slot);
 } twin_slots SEC(".maps");
 
-/* Written by the user before the first packet; later changes of the rate are taken over by the next call. */
+/* Mapped by the user, and written before the first packet; a later change is taken over by the next call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
 	__type(value, struct twin_options);
 } twin_options SEC(".maps");
+
+/* How the link counts packets, and until when it is shaped. Mapped by the user; zeros are for a user who sets nothing. */
+struct twin_link {
+	/* 1: a packet has the size that it has from the network header on, and the overhead. 0: as the kernel counts it. */
+	u64 from_network;
+	/* What the link adds to each packet, in bytes; to each segment of a superpacket. */
+	u64 overhead;
+	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
+	u64 until;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_link);
+} twin_link SEC(".maps");
+
+/* Waits are counted in steps of 1,024 ns up to four of them, then four to each doubling; 2^38 ns is the longest. */
+#define WAITS 108
+
+/* What was counted since the program was loaded. Mapped by the user. A superpacket is one packet. */
+struct twin_counters {
+	u64 arrived_packets, arrived_bytes;
+	u64 sent_packets, sent_bytes;
+	/* Dropped at a full queue, and by the control law. */
+	u64 full_packets, full_bytes;
+	u64 early_packets, early_bytes;
+	u64 queued_packets, queued_bytes;
+	/* What the bytes that were sent have beyond those from the network header on. */
+	u64 overhead_bytes;
+	/* Arrived by protocol. */
+	u64 v4_packets, v6_packets;
+	/* The longest wait of a packet that was sent, in ns. */
+	u64 longest;
+	u64 waits[WAITS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_counters);
+} twin_counters SEC(".maps");
 
 /* A call and what it decided, as .ci/checks/src/twin/reference.rs describes them. */
 struct twin_call {
@@ -73,6 +124,8 @@ static u64 in_use;
 /* Whether the state is that of the first packet on: a reset begins anew. */
 static bool recording;
 static u64 head, tail;
+/* The burst in force. */
+static u64 burst;
 
 static __always_inline struct twin_options *options_of(void)
 {
@@ -88,9 +141,86 @@ static __always_inline struct twin_slot *slot_of(u64 number)
 	return bpf_map_lookup_elem(&twin_slots, &key);
 }
 
-static __always_inline u32 size_of(const struct sk_buff *skb)
+static __always_inline struct twin_link *link_of(void)
 {
-	return ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_link, &key);
+}
+
+static __always_inline struct twin_counters *counters_of(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_counters, &key);
+}
+
+/* The packets that a superpacket becomes. Kernels before 6.19 do not keep their number: it counts as one. */
+static __always_inline u64 segments_of(const struct sk_buff *skb)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+
+	return bpf_core_field_exists(cb->pkt_segs) ? max_u64(cb->pkt_segs, 1) : 1;
+}
+
+/* The size as the link counts it. */
+static __always_inline u64 size_of(const struct sk_buff *skb)
+{
+	u64 size = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, segments, header;
+	struct twin_link *link = link_of();
+
+	if (!link || !link->from_network)
+		return size;
+	segments = segments_of(skb);
+	header = (u16)(skb->network_header - skb->mac_header);
+	return saturating_sub_u64(size, segments * header) + segments * min_u64(link->overhead, U32_MAX);
+}
+
+/* Whether packets pass undecided, because the user has not renewed the time until which the link is shaped. */
+static __always_inline bool is_over(u64 now)
+{
+	struct twin_link *link = link_of();
+
+	return link && link->until && now > link->until;
+}
+
+static __always_inline u32 wait_index(u64 wait)
+{
+	u64 units = min_u64(wait >> 10, (1 << 28) - 1), rest = units;
+	u32 doubling = 0;
+
+	if (units < 4)
+		return units;
+	for (u32 bits = 16; bits > 0; bits /= 2) {
+		if (rest >> bits) {
+			rest >>= bits;
+			doubling += bits;
+		}
+	}
+	return 4 * (doubling - 1) + ((units >> (doubling - 2)) & 3);
+}
+
+__noinline int twin_count_sent(u64 size, u64 wait, u64 overhead)
+{
+	struct twin_counters *counters = counters_of();
+	u32 index = wait_index(wait);
+
+	if (!counters)
+		return 0;
+	counters->sent_packets++;
+	counters->sent_bytes += size;
+	counters->overhead_bytes += overhead;
+	counters->longest = max_u64(counters->longest, wait);
+	if (index < WAITS)
+		counters->waits[index]++;
+	return 0;
+}
+
+/* The backlog, where others read it. */
+static __always_inline void count_queued(struct twin_counters *counters)
+{
+	counters->queued_packets = state.backlog.packets;
+	counters->queued_bytes = state.backlog.bytes;
 }
 
 /* These are verified once each, and not at every place that calls them. */
@@ -135,7 +265,7 @@ __noinline int twin_record(u64 what, u64 now, u64 first, u64 result, u64 drops)
 	return 0;
 }
 
-/* Takes over a rate that the user has changed. */
+/* Takes over a rate and a burst that the user has changed. */
 __noinline int twin_follow(u64 now)
 {
 	struct twin_options *options = options_of();
@@ -144,6 +274,10 @@ __noinline int twin_follow(u64 now)
 	if (!options)
 		return 0;
 	rate = options->rate;
+	if (options->kind == TWIN_TBF && options->burst != burst) {
+		burst = options->burst;
+		bucket_token_bucket_set_depth(&state.bucket, twin_now(&state, now), burst);
+	}
 	if (options->kind != TWIN_TBF || rate == state.bucket.rate)
 		return 0;
 	twin_set_rate(options, &state, now, rate);
@@ -156,12 +290,19 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 {
 	u64 now = bpf_ktime_get_ns(), size = size_of(skb);
 	struct twin_options *options = options_of();
+	struct twin_counters *counters = counters_of();
 	struct twin_slot *slot = slot_of(tail);
 
+	if (counters) {
+		counters->arrived_packets++;
+		counters->arrived_bytes += size;
+		counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
+		counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
+	}
 	twin_follow(now);
 	if (!options || !slot || tail - head >= SLOTS)
 		goto drop;
-	if (!twin_admits(options, &state, size))
+	if (!twin_admits(options, &state, size) && !is_over(now))
 		goto drop;
 	slot->size = size;
 	slot->at = twin_now(&state, now);
@@ -172,12 +313,18 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	qdisc_backlog_add(&state.backlog, size);
 	sch->q.qlen++;
 	sch->qstats.backlog += size;
+	if (counters)
+		count_queued(counters);
 	twin_record(ENQUEUE, now, size, 1, 0);
 	return NET_XMIT_SUCCESS;
 drop:
 	twin_now(&state, now);
 	bpf_qdisc_skb_drop(skb, to_free);
 	sch->qstats.drops++;
+	if (counters) {
+		counters->full_packets++;
+		counters->full_bytes += size;
+	}
 	twin_record(ENQUEUE, now, size, 0, 2);
 	return NET_XMIT_DROP;
 }
@@ -187,8 +334,10 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 {
 	u64 now = bpf_ktime_get_ns(), latest, drops = 0;
 	struct twin_options *options = options_of();
+	struct twin_counters *counters = counters_of();
+	bool over = is_over(now);
 
-	if (!options)
+	if (!options || !counters)
 		return NULL;
 	twin_follow(now);
 	latest = twin_now(&state, now);
@@ -206,7 +355,7 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 			break;
 		}
 		size = slot->size;
-		action = twin_decide(latest, size, slot->at);
+		action = over ? TWIN_SEND : twin_decide(latest, size, slot->at);
 		if (action == TWIN_WAIT) {
 			bpf_qdisc_watchdog_schedule(sch, twin_due(now), 0);
 			break;
@@ -216,9 +365,14 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		qdisc_backlog_remove(&state.backlog, size);
 		sch->q.qlen--;
 		sch->qstats.backlog -= size;
+		count_queued(counters);
 		if (!skb)
 			return NULL;
 		if (action == TWIN_SEND) {
+			struct twin_link *link = link_of();
+
+			twin_count_sent(size, saturating_sub_u64(latest, slot->at),
+					link && link->from_network ? segments_of(skb) * min_u64(link->overhead, U32_MAX) : 0);
 			twin_record(DEQUEUE, now, 0, head, drops);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;
@@ -226,6 +380,8 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		/* Marks are not set yet: a signal is a drop. */
 		bpf_kfree_skb(skb);
 		sch->qstats.drops++;
+		counters->early_packets++;
+		counters->early_bytes += size;
 		drops += 2;
 	}
 	twin_record(DEQUEUE, now, 0, 0, drops);
@@ -234,9 +390,14 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 
 static __always_inline void begin(struct twin_options *options)
 {
+	struct twin_counters *counters = counters_of();
+
 	head = 0;
 	tail = 0;
+	burst = options->burst;
 	twin_begin(&state, options);
+	if (counters)
+		count_queued(counters);
 }
 
 SEC("struct_ops/twin_init")

@@ -327,6 +327,15 @@ TWIN_INLINE void bucket_token_bucket_set_rate(bucket_token_bucket *self, units_i
 	self->rate = rate;
 }
 
+/* TokenBucket::set_depth of crates/core/src/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_set_depth(bucket_token_bucket *self, units_instant now, units_bytes depth)
+{
+	bucket_token_bucket_update(self, now);
+	s64 t = bucket_capped(depth);
+	self->depth = t;
+	self->level = min_s64(self->level, self->depth);
+}
+
 /* State::observe of crates/core/src/codel.rs */
 TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *params, units_instant now, units_span waited, units_bytes left)
 {

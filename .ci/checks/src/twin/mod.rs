@@ -44,6 +44,7 @@ const ROOTS: &[(&str, &str, &str)] = &[
     ("bucket", "TokenBucket", "take"),
     ("bucket", "TokenBucket", "time_of"),
     ("bucket", "TokenBucket", "set_rate"),
+    ("bucket", "TokenBucket", "set_depth"),
     ("codel", "State", "decide"),
     ("codel", "State", "marked"),
     ("codel", "State", "ran_empty"),

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The types of the kernel that the chassis uses, each with the members that it uses and no others: where they are in the
+ * running kernel is found out when the program is loaded (CO-RE), by their names. Written from the kernel's documented
+ * interface, so that no header of a kernel is needed to compile the chassis.
+ */
+#ifndef TWIN_KERNEL_H
+#define TWIN_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef signed short __s16;
+typedef signed int __s32;
+typedef signed long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
+enum { BPF_F_MMAPABLE = 1 << 10 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct qdisc_skb_cb {
+	u32 pkt_len;
+	u16 pkt_segs;
+};
+
+struct sk_buff {
+	char cb[48];
+	__be16 protocol;
+	u16 network_header;
+	u16 mac_header;
+};
+
+struct qdisc_skb_head {
+	u32 qlen;
+};
+
+struct gnet_stats_queue {
+	u32 backlog;
+	u32 drops;
+};
+
+struct Qdisc {
+	u32 limit;
+	struct qdisc_skb_head q;
+	struct gnet_stats_queue qstats;
+};
+
+#pragma clang attribute pop
+
+struct bpf_sk_buff_ptr {
+	struct sk_buff *skb;
+};
+struct nlattr;
+struct netlink_ext_ack;
+
+/* The operations of a queueing discipline in BPF. */
+struct Qdisc_ops {
+	int (*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
+	struct sk_buff *(*dequeue)(struct Qdisc *sch);
+	int (*init)(struct Qdisc *sch, struct nlattr *arg, struct netlink_ext_ack *extack);
+	void (*reset)(struct Qdisc *sch);
+	void (*destroy)(struct Qdisc *sch);
+	char id[16];
+};
+
+extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __attribute__((section(".ksyms")));
+extern void bpf_kfree_skb(struct sk_buff *skb) __attribute__((section(".ksyms")));
+extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns) __attribute__((section(".ksyms")));
+extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __attribute__((section(".ksyms")));
+
+#endif
