@@ -16,6 +16,7 @@
 //! | [`guardian`] | the process that lets packets pass when the shaper cannot |
 //! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
+//! | [`foreign`] | functions that another compiler has made, called by address |
 //! | [`bypass`] | what carries packets of an interface past its rules |
 //! | [`uplink`] | the interfaces of the default routes, and what they are stacked on |
 //! | [`measure`] | the rates of a line, by TCP connections to a peer |
@@ -26,6 +27,7 @@
 
 pub mod bypass;
 pub mod doctor;
+pub mod foreign;
 pub mod guardian;
 pub mod marks;
 pub mod measure;
