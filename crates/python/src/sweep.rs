@@ -1,9 +1,8 @@
 //! The runs of a sweep, and the rows of a batch. What begins batches and writes their files is in `sweeps.py`.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::{PyException, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
@@ -11,7 +10,7 @@ use tidegate_report::simulation::sweep_rows;
 use tidegate_sim::scenario::sweep::{self, Axis, Batch, Point};
 use tidegate_sim::scenario::{Files, Outcome, Scenario};
 
-use crate::failure;
+use crate::failure::{self, caught};
 use crate::results::shown;
 use crate::scenario::{Checked, open_beside};
 use crate::simulate::all;
@@ -27,8 +26,8 @@ pub struct Sweep {
 
 #[pymethods]
 impl Sweep {
-    /// The scenario `text` along axes, each a path and a list of TOML. The first run is checked; files that it names are
-    /// looked for in `folder`.
+    /// The scenario `text` along axes, each a path and a list of TOML. Each value of an axis is checked in one run; files that
+    /// runs name are looked for in `folder`.
     #[new]
     fn new(
         py: Python<'_>,
@@ -46,20 +45,19 @@ impl Sweep {
             let axes = axes.iter().map(|(path, list)| Axis::parse(path, list)).collect::<Result<Vec<_>, _>>();
             let axes = axes.map_err(PyValueError::new_err)?;
             let mut sweep = sweep::Sweep::new(&base, axes, seeds, batch).map_err(PyKeyError::new_err)?;
-            let first = sweep.batch(0).map_err(PyKeyError::new_err)?;
-            let named = RefCell::new(Vec::new());
-            let beside = |name: &str| -> std::io::Result<Source> {
-                let found = open_beside(&folder, name)?;
-                named.borrow_mut().push(found.text().to_owned());
-                Ok(found)
-            };
-            if let Some(point) = first.runs.first() {
-                let source = Source::new(name.as_str(), &*point.text);
+            let beside = |name: &str| open_beside(&folder, name);
+            for point in sweep.samples().map_err(PyKeyError::new_err)? {
+                let source = Source::new(point.named(&name), &*point.text);
                 if Scenario::load(&source, Some(&beside as Files<'_>), &mut diagnostics).is_none() {
                     return Err(failure::config(&source, &diagnostics));
                 }
             }
-            named.borrow().iter().for_each(|text| sweep.depend_on(text));
+            for name in sweep.files() {
+                // Of a file that cannot be read the run that names it reports why.
+                if let Ok(found) = beside(&name) {
+                    sweep.depend_on(&name, found.text());
+                }
+            }
             Ok(Self { sweep })
         })
     }
@@ -83,21 +81,45 @@ impl Sweep {
     }
 }
 
-/// Makes some runs, and returns their rows as a Parquet file.
+/// Makes some runs. Returns their rows as a Parquet file, empty where all of them failed, and the numbers of those that
+/// failed, with the reasons.
 #[pyfunction]
-pub fn run_batch(py: Python<'_>, runs: Vec<Run>, folder: PathBuf) -> PyResult<Vec<u8>> {
+pub fn run_batch(py: Python<'_>, runs: Vec<Run>, folder: PathBuf) -> PyResult<(Vec<u8>, Vec<(usize, String)>)> {
     failure::guarded(py, || {
-        let mut outcomes: Vec<Outcome> = Vec::with_capacity(runs.len());
-        let mut loaded: Option<(&str, Checked)> = None;
-        for (_, text, seed) in &runs {
-            let checked = match loaded.take() {
-                Some((known, checked)) if known == text => checked,
-                _ => Checked::load(text.clone(), "<sweep>".into(), Some(folder.clone()))?,
+        let (mut made, mut failed): (Vec<(&[(String, String)], Outcome)>, _) = (Vec::new(), Vec::new());
+        let mut loaded: Option<(&str, Result<Checked, String>)> = None;
+        for (number, (values, text, seed)) in runs.iter().enumerate() {
+            if loaded.as_ref().is_none_or(|(known, _)| *known != text) {
+                let load = || Checked::load(text.clone(), "<sweep>".into(), Some(folder.clone()));
+                loaded = Some((text, attempted(load)?));
+            }
+            let outcome = match &loaded {
+                Some((_, Ok(checked))) => attempted(|| all(&checked.scenario, *seed, 1, 1))?,
+                Some((_, Err(reason))) => Err(reason.clone()),
+                None => continue,
             };
-            outcomes.extend(all(&checked.scenario, *seed, 1, 1)?);
-            loaded = Some((text, checked));
+            match outcome {
+                Ok(outcome) => made.extend(outcome.into_iter().map(|outcome| (&**values, outcome))),
+                Err(reason) => failed.push((number, reason)),
+            }
         }
-        let rows = sweep_rows(runs.iter().zip(&outcomes).map(|((values, ..), outcome)| (&**values, shown(outcome))));
-        rows.parquet().map_err(|error| failure::error("InternalError", error.to_string()))
+        if made.is_empty() {
+            return Ok((Vec::new(), failed));
+        }
+        let rows = sweep_rows(made.iter().map(|(values, outcome)| (*values, shown(outcome))));
+        let bytes = rows.parquet().map_err(|error| failure::error("InternalError", error.to_string()))?;
+        Ok((bytes, failed))
     })
+}
+
+/// Does `work`; the text of an exception or a panic is the inner error. What is no `Exception`, as a `KeyboardInterrupt`, is
+/// the outer one.
+fn attempted<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<Result<T, String>> {
+    let error = match caught(work) {
+        Ok(Ok(done)) => return Ok(Ok(done)),
+        Ok(Err(error)) => error,
+        Err(payload) => failure::exception(payload),
+    };
+    let is_failure = Python::attach(|py| error.is_instance_of::<PyException>(py));
+    if is_failure { Ok(Err(error.to_string())) } else { Err(error) }
 }

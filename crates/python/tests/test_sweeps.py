@@ -131,6 +131,51 @@ def test_errors(tmp_path):
         tidegate.sweep(small(), {}, [1], folder=tmp_path / "never", executor=Always(), retries=2)
 
 
+class Fails:
+    """A FIFO that fails where more than 60 packets wait, as they do at 2 Mbit/s."""
+
+    wrong = True
+
+    def begin(self, now, seed):
+        self.queue = []
+
+    def enqueue(self, now, packet, out):
+        self.queue.append(packet)
+        # Checking a scenario asks its queues about their limits, at the beginning.
+        if self.wrong and now > 200_000_000 and len(self.queue) > 60:
+            raise ZeroDivisionError("too many")
+
+    def dequeue(self, now, out):
+        return self.queue.pop(0) if self.queue else None
+
+
+def test_a_run_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
+    def made():
+        with ThreadPoolExecutor(2) as executor:
+            net = dumbbell(duration="1s", queue=Fails)
+            rates = {"link.r->b.rate": ["200mbit", "2mbit"]}
+            return tidegate.sweep(net, rates, [1, 2, 3], folder=tmp_path, executor=executor, batch=2)
+
+    with pytest.raises(tidegate.sweeps.SweepError, match="3 of 6 runs failed; the others are in") as caught:
+        made()
+    failures = caught.value.failures
+    assert sorted(seed for _, seed, _ in failures) == [1, 2, 3]
+    assert {values["link.r->b.rate"] for values, _, _ in failures} == {"2mbit"}
+    assert all("ZeroDivisionError: too many" in reason for _, _, reason in failures)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == 2 and [name.endswith(".part.parquet") for name in names] == [False, True]
+    assert set(pyarrow.parquet.read_table(tmp_path / names[1])["seed"].to_pylist()) == {3}
+    monkeypatch.setattr(Fails, "wrong", False)
+    sweep = made()
+    assert sweep.found == 2 and sorted(path.name for path in tmp_path.iterdir()) == sorted(map(os.path.basename, sweep.files))
+
+
+def test_values_are_checked_before_anything_runs(tmp_path):
+    with pytest.raises(tidegate.ConfigError, match="link.2.rate=10 miles"):
+        tidegate.sweep(small(), {"duration": ["1s", "2s"], "link.2.rate": ["1mbit", "10 miles"]}, [1], folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.long(60)
 def test_dask_with_a_worker_that_is_killed(tmp_path):
     distributed = pytest.importorskip("distributed")

@@ -121,6 +121,56 @@ fn what_is_wrong_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn a_run_that_fails_does_not_end_the_others() {
+    let folder = Folder::new("failed");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    // Each value is right beside the first one of the other; of 1 s nothing is left after 2 s.
+    let axes = ["--vary", "duration=3s,1s", "--vary", "warm-up=0s,2s"];
+    let sweep = |batch: &str| {
+        let rest = ["--seed", "1", "--runs", "2", "--batch", batch, "--jobs", "2", "--out", &out];
+        let output = tidegate(&[&["sweep", &net][..], &axes, &rest].concat());
+        (output.status.code(), text(&output.stderr), files(&out))
+    };
+    let (code, said, made) = sweep("3");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("2 of 8 runs failed; the results of the others are in"), "{said}");
+    for seed in ["seed 1", "seed 2"] {
+        assert!(said.contains(&format!("net.toml with duration=1s, warm-up=2s, {seed}: ")), "{said}");
+    }
+    // Runs 6 and 7 are the last batch; run 5 is in that before.
+    assert_eq!(made.len(), 2);
+    let (code, said, again) = sweep("3");
+    assert_eq!((code, &again), (Some(1), &made), "{said}");
+    // The batch of a failed run has a file with the others.
+    let (_, _, all) = sweep("4");
+    let names: Vec<&str> = all.iter().map(|(name, _)| &name[name.len() - 13..]).collect();
+    assert_eq!(names.iter().filter(|name| **name == ".part.parquet").count(), 1, "{names:?}");
+}
+
+#[test]
+fn names_depend_on_the_files_of_every_value() {
+    let folder = Folder::new("named");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let shaper = |name: &str, rate: &str| {
+        let text = format!("version = 1\n[[class]]\nname = \"all\"\nrate = \"{rate}\"\ndefault = true\n");
+        std::fs::write(folder.path(name), text).expect("written");
+    };
+    let made_before = || {
+        let vary = r#"link.1.queue=[{shaper = "one.toml"}, {shaper = "two.toml"}]"#;
+        let output = tidegate(&["sweep", &net, "--vary", vary, "--batch", "1", "--out", &out]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    shaper("one.toml", "1mbit");
+    shaper("two.toml", "2mbit");
+    made_before();
+    assert!(made_before().ends_with(", 2 of them made before\n"));
+    shaper("two.toml", "3mbit");
+    assert!(made_before().ends_with(", 1 of them made before\n"));
+    assert_eq!(files(&out).len(), 3);
+}
+
+#[test]
 fn what_was_interrupted_goes_on() {
     let folder = Folder::new("interrupted");
     let (net, out) = (folder.path("net.toml"), folder.path("out"));

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._tidegate import Sweep as Plan
-from .errors import ConfigError, TidegateError
+from .errors import TidegateError
 from .scenario import Scenario
 from .toml import _value as value_text
 from .toml import dumps
@@ -30,7 +30,14 @@ _Run = tuple[list[tuple[str, str]], str, int]
 
 
 class SweepError(TidegateError):
-    """A batch failed although it was tried again; ``__cause__`` is why."""
+    """Runs failed, or workers were lost again and again. What the other runs returned is in the folder."""
+
+    #: The values of the axes, the seed and the reason of each run that failed.
+    failures: list[tuple[dict[str, str], int, str]]
+
+    def __init__(self, text: str, failures: Sequence[tuple[dict[str, str], int, str]] = ()) -> None:
+        super().__init__(text)
+        self.failures = list(failures)
 
 
 @dataclass(frozen=True)
@@ -59,8 +66,11 @@ def _text(scenario: Any) -> tuple[str, str, str]:
     raise TypeError(f"{type(scenario).__name__} is no scenario: give a path, a dictionary or a tidegate.Scenario")
 
 
-def run_batch(runs: Sequence[_Run], folder: str, classes: Mapping[str, Callable[..., Any]] | None = None) -> bytes:
-    """Makes some runs and returns their rows as a Parquet file. This is what a worker does.
+def run_batch(
+    runs: Sequence[_Run], folder: str, classes: Mapping[str, Callable[..., Any]] | None = None
+) -> tuple[bytes, list[tuple[int, str]]]:
+    """Makes some runs, and returns their rows as a Parquet file, and the numbers of those that failed, with the reasons. This
+    is what a worker does.
 
     Columns: one for each axis (text), ``seed`` (uint64), ``variant``, ``subject``, ``measure`` (text), ``value`` (float64),
     ``unit`` (text), and ``digest``, that of the run.
@@ -94,7 +104,7 @@ class _Processes:
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
 
-    def submit(self, *arguments: Any) -> Future[bytes]:
+    def submit(self, *arguments: Any) -> Future[tuple[bytes, list[tuple[int, str]]]]:
         for _ in range(2):
             if self._pool is None:
                 import multiprocessing
@@ -132,6 +142,14 @@ class _Progress:
         print(f"\r{self._done} of {self._wanted} runs, {rate:.1f} a second, {left:.0f} s left ", end=end, file=sys.stderr, flush=True)
 
 
+def _write(path: str, content: bytes) -> None:
+    """Writes a file, which appears whole or not at all; whoever writes it second writes the same."""
+    new = f"{path}.{os.getpid()}.new"
+    with open(new, "wb") as file:
+        file.write(content)
+    os.replace(new, path)
+
+
 def sweep(
     scenario: Any,
     grid: Mapping[str, Iterable[Any]],
@@ -164,11 +182,23 @@ def sweep(
     batch
         Runs of a task and of a file.
     retries
-        How often a batch is tried again after its worker was lost. Errors of the scenario are raised at once.
+        How often a batch is tried again after its worker was lost.
     progress
         Whether a line with the time that is left is written to standard error; default where that is a terminal.
 
-    Memory holds the batches in flight, two for each worker. Raises :class:`SweepError`, or :class:`ConfigError`.
+    Memory holds the batches in flight, two for each worker.
+
+    A run that fails does not end the others: :class:`SweepError` is raised at the end, with all that failed. The other runs of
+    its batch are in a file whose name ends in ``.part.parquet``, and the same sweep tries the batch again.
+
+    Raises
+    ------
+    ConfigError
+        The scenario, or the value of an axis, is wrong; nothing was run.
+    KeyError
+        An axis has no place in the scenario.
+    SweepError
+        Runs failed.
     """
     from . import qdisc
 
@@ -201,7 +231,9 @@ def sweep(
     submitter = own or executor
     line = _Progress(plan.runs, found, progress)
     tries: dict[int, int] = {}
-    flying: dict[Future[bytes], tuple[int, list[_Run]]] = {}
+    failures: list[tuple[dict[str, str], int, str]] = []
+    ended = 0
+    flying: dict[Future[tuple[bytes, list[tuple[int, str]]]], tuple[int, list[_Run]]] = {}
     most = 2 * (workers or os.cpu_count() or 1) if executor is None else 64
     queue = ((number, plan.batch(number)[1]) for number in todo)
     again: list[tuple[int, list[_Run]]] = []
@@ -216,25 +248,33 @@ def sweep(
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
                 number, part = flying.pop(future)
                 try:
-                    rows = future.result()
-                except ConfigError:
-                    raise
+                    rows, failed = future.result()
                 except Exception as error:
-                    # A lost worker, or an error of the run itself, which a second try shows again.
+                    # Its worker was lost: errors of a run are in what it returns.
                     tries[number] = tries.get(number, 0) + 1
-                    if tries[number] > retries:
-                        raise SweepError(f"batch {number} failed {tries[number]} times: {error}") from error
-                    again.append((number, part))
-                    continue
-                # A file appears whole or not at all; whoever writes it second writes the same.
-                new = f"{files[number]}.{os.getpid()}.new"
-                with open(new, "wb") as file:
-                    file.write(rows)
-                os.replace(new, files[number])
+                    if tries[number] <= retries:
+                        again.append((number, part))
+                        continue
+                    reason = f"batch {number} failed {tries[number]} times: {error}"
+                    if ended == 0:
+                        raise SweepError(reason) from error
+                    rows, failed = b"", [(run, reason) for run in range(len(part))]
+                ended += 1
+                failures += [(dict(part[run][0]), part[run][2], reason) for run, reason in failed]
+                path = files[number]
+                partial = path.removesuffix(".parquet") + ".part.parquet"
+                if rows:
+                    _write(partial if failed else path, rows)
+                if not failed and os.path.exists(partial):
+                    os.remove(partial)
                 line.add(len(part))
     finally:
         for future in flying:
             future.cancel()
         if own is not None:
             own.close()
+    if failures:
+        shown = [f"\n  {values}, seed {seed}: {reason}" for values, seed, reason in failures[:20]]
+        rest = f"{len(failures)} of {plan.runs} runs failed; the others are in {folder}, and the same call makes these again"
+        raise SweepError(rest + "".join(shown), failures)
     return Sweep(folder, files, plan.runs, found)

@@ -16,6 +16,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -54,6 +55,13 @@ impl Axis {
     }
 }
 
+/// The keys whose text is the name of a file: of shapers (`link.queue`, the action `apply`), and of traces (`link.rate`,
+/// `workload`).
+const FILES: [&str; 2] = ["shaper", "file"];
+
+/// Of an axis the first so many values are checked before anything runs.
+const CHECKED: usize = 100;
+
 /// A run of a sweep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
@@ -66,6 +74,12 @@ pub struct Point {
 }
 
 impl Point {
+    /// The name for messages: that of the scenario with the values.
+    pub fn named(&self, scenario: &str) -> String {
+        let values: Vec<String> = self.values.iter().map(|(path, value)| format!("{path}={value}")).collect();
+        if values.is_empty() { scenario.to_owned() } else { format!("{scenario} with {}", values.join(", ")) }
+    }
+
     /// Runs it, of which `scenario` is the loaded text, with all variants. `None` where `stop` returned `true`, which is
     /// asked now and then.
     pub fn run(&self, scenario: &Scenario, mut stop: impl FnMut() -> bool) -> Option<Outcome> {
@@ -94,6 +108,8 @@ pub struct Sweep {
     seeds: Vec<u64>,
     size: usize,
     shared: Digest,
+    /// Digests of the texts of files that runs name, by their names.
+    files: BTreeMap<String, Digest>,
 }
 
 impl Sweep {
@@ -116,13 +132,46 @@ impl Sweep {
         }
         let mut shared = Digest::default();
         shared.bytes(env!("CARGO_PKG_VERSION").as_bytes());
-        Ok(Self { base: base.clone(), axes, seeds, size, shared })
+        Ok(Self { base: base.clone(), axes, seeds, size, shared, files: BTreeMap::new() })
     }
 
-    /// Has the names of batches depend on `text` as well: a file that the scenario names.
-    pub fn depend_on(&mut self, text: &str) {
-        self.shared.number(text.len() as u64);
-        self.shared.bytes(text.as_bytes());
+    /// The names of the files that runs may name.
+    pub fn files(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        name_files(&self.base, &mut found);
+        for axis in &self.axes {
+            let is_file = axis.path.rsplit('.').next().is_some_and(|key| FILES.contains(&key));
+            for value in &axis.values {
+                match &value.value {
+                    Value::Text(name) if is_file => found.extend([name.clone()]),
+                    _ => name_files(value, &mut found),
+                }
+            }
+        }
+        found
+    }
+
+    /// Has the names of batches whose runs name the file `name` depend on its text.
+    pub fn depend_on(&mut self, name: &str, text: &str) {
+        let mut digest = Digest::default();
+        digest.number(text.len() as u64);
+        digest.bytes(text.as_bytes());
+        self.files.insert(name.to_owned(), digest);
+    }
+
+    /// Runs to check before all others: each value of an axis, of a long one the first hundred, beside the first values of
+    /// the other axes.
+    ///
+    /// # Errors
+    /// When the value of one axis leaves no place for another.
+    pub fn samples(&self) -> Result<Vec<Point>, String> {
+        let mut step = self.runs() / self.seeds.len();
+        let mut numbers = BTreeSet::from([0]);
+        for axis in &self.axes {
+            step /= axis.values.len();
+            numbers.extend((1..axis.values.len().min(CHECKED)).map(|value| value * step));
+        }
+        numbers.into_iter().map(|number| Ok(self.point(number, self.seeds[0])?.0)).collect()
     }
 
     /// The number of runs.
@@ -148,7 +197,11 @@ impl Sweep {
             let seed = self.seeds[index % self.seeds.len()];
             let run = match runs.last() {
                 Some(last) if !index.is_multiple_of(self.seeds.len()) => Point { seed, ..last.clone() },
-                _ => self.point(index / self.seeds.len(), seed)?,
+                _ => {
+                    let (run, files) = self.point(index / self.seeds.len(), seed)?;
+                    files.into_iter().for_each(|file| digest.digest(file));
+                    run
+                }
             };
             for text in
                 run.values.iter().flat_map(|(path, value)| [path, value]).map(String::as_str).chain([&*run.text])
@@ -162,7 +215,8 @@ impl Sweep {
         Ok(Batch { name: format!("batch-{number:06}-{}.parquet", &digest.to_string()[..16]), runs })
     }
 
-    fn point(&self, mut index: usize, seed: u64) -> Result<Point, String> {
+    /// A run, and the digests of the files that it names.
+    fn point(&self, mut index: usize, seed: u64) -> Result<(Point, Vec<Digest>), String> {
         let mut chosen: Vec<(&Axis, &Node)> = Vec::with_capacity(self.axes.len());
         for axis in self.axes.iter().rev() {
             chosen.push((axis, &axis.values[index % axis.values.len()]));
@@ -172,7 +226,26 @@ impl Sweep {
         let mut base = self.base.clone();
         chosen.iter().try_for_each(|(axis, value)| set(&mut base, &axis.path, value))?;
         let values = chosen.iter().map(|(axis, value)| (axis.path.clone(), shown(value))).collect();
-        Ok(Point { values, text: base.to_text().into(), seed })
+        let mut names = BTreeSet::new();
+        name_files(&base, &mut names);
+        let files = names.iter().filter_map(|name| self.files.get(name).copied()).collect();
+        Ok((Point { values, text: base.to_text().into(), seed }, files))
+    }
+}
+
+/// Adds the names of all files that a table names.
+fn name_files(node: &Node, found: &mut BTreeSet<String>) {
+    match &node.value {
+        Value::List(list) => list.iter().for_each(|node| name_files(node, found)),
+        Value::Table(entries) => {
+            for entry in entries {
+                match &entry.node.value {
+                    Value::Text(name) if FILES.contains(&entry.key.as_str()) => found.extend([name.clone()]),
+                    _ => name_files(&entry.node, found),
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -299,9 +372,46 @@ mod tests {
         assert_ne!(batch(&one, 0).name[13..], batch(&one, 1).name[13..]);
         let other = sweep(&[("link.1.rate", r#"["1mbit", "3mbit"]"#)]).expect("an axis");
         assert_ne!(batch(&one, 0).name, batch(&other, 0).name);
-        let mut beside = one.clone();
-        beside.depend_on("a file");
-        assert_ne!(batch(&one, 0).name, batch(&beside, 0).name);
+    }
+
+    #[test]
+    fn the_name_of_a_batch_depends_on_the_files_that_its_runs_name() {
+        let queues = r#"[{ kind = "fifo" }, { shaper = "one.toml" }, { shaper = "two.toml" }]"#;
+        let trace = sweep(&[("flow.1.workload", r#"[{ kind = "trace", file = "sent.csv" }]"#)]).expect("an axis");
+        assert_eq!(trace.files().into_iter().collect::<Vec<_>>(), ["sent.csv"]);
+        let at = r#"[[{ time = "1s", action = { kind = "apply", shaper = "three.toml" } }]]"#;
+        for axes in [[("at", at), ("link.a->b.queue", queues)], [("link.a->b.queue", queues), ("at", at)]] {
+            let sweep = sweep(&axes).expect("an axis each");
+            assert_eq!(sweep.files().into_iter().collect::<Vec<_>>(), ["one.toml", "three.toml", "two.toml"]);
+        }
+        let with = |texts: [&str; 2]| {
+            let mut sweep = sweep(&[("link.a->b.queue", queues)]).expect("an axis");
+            sweep.size = 2;
+            ["one.toml", "two.toml"].iter().zip(texts).for_each(|(name, text)| sweep.depend_on(name, text));
+            [0, 1, 2].map(|number| batch(&sweep, number).name)
+        };
+        let (first, second) = (with(["a", "b"]), with(["a", "c"]));
+        assert_eq!(first, with(["a", "b"]));
+        assert_eq!(first[..2], second[..2]);
+        assert_ne!(first[2], second[2]);
+        // Where the name itself is the value.
+        let named = sweep(&[("link.a->b.queue.shaper", r#"["x.toml", "y.toml"]"#)]).expect("an axis");
+        assert_eq!(named.files().into_iter().collect::<Vec<_>>(), ["x.toml", "y.toml"]);
+    }
+
+    #[test]
+    fn samples_have_each_value_once_beside_the_first_of_the_others() {
+        let many: Vec<String> = (0..250).map(|n| format!("\"{n}B\"")).collect();
+        let many = format!("[{}]", many.join(", "));
+        let axes =
+            [("duration", r#"["1s", "2s", "3s"]"#), ("link.1.queue", r#"["none", "x"]"#), ("flow.1.tcp.mss", &many)];
+        let samples = sweep(&axes).expect("an axis each").samples().expect("each has a place");
+        let found: BTreeSet<[&str; 3]> =
+            samples.iter().map(|point| [0, 1, 2].map(|axis| point.values[axis].1.as_str())).collect();
+        assert_eq!(found.len(), 1 + 2 + 1 + 99);
+        for values in [["2s", "none", "0B"], ["3s", "none", "0B"], ["1s", "x", "0B"], ["1s", "none", "99B"]] {
+            assert!(found.contains(&values), "{values:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `tidegate sweep`: a scenario for every combination of values and seeds, in files for notebooks.
 
-use std::cell::RefCell;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -24,7 +24,9 @@ use crate::progress::Progress;
 ///
 /// Each batch of runs is one Parquet file in the folder of --out: a column for each --vary, the seed, the values of the run, and
 /// its digest, which is that of `tidegate simulate --hash` for the same scenario and seed. `tidegate.sweep` of the Python
-/// package writes the same files. What was stopped resumes: batches whose files are there are not run again.
+/// package writes the same files. What was stopped resumes: batches whose files are there are not run again. A run that
+/// fails does not end the others: it is reported at the end, with exit code 1, the other runs of its batch are in a file whose
+/// name ends in .part.parquet, and the same command tries the batch again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The scenario file; - for standard input
@@ -75,14 +77,19 @@ fn axis(text: &str) -> Result<Axis, String> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let source = open(&args.file)?;
     let beside = args.file.parent().filter(|_| args.file.as_os_str() != "-");
-    let scenario = load(&source, beside, |_| ())?;
+    let scenario = load(&source, beside)?;
     let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs));
     let seeds = (0..u64::from(runs)).map(|n| seed.wrapping_add(n)).collect();
     let node = Node::parse(&source, &mut Diagnostics::new()).ok_or_else(|| Failure::Usage("no scenario".into()))?;
     let mut sweep = Sweep::new(&node, args.vary.clone(), seeds, args.batch as usize).map_err(Failure::Usage)?;
-    let first = sweep.batch(0).map_err(Failure::Usage)?;
-    if let Some(point) = first.runs.first() {
-        load(&text(point, source.name()), beside, |text| sweep.depend_on(text))?;
+    for point in sweep.samples().map_err(Failure::Usage)? {
+        load(&Source::new(point.named(source.name()), &*point.text), beside)?;
+    }
+    for name in sweep.files() {
+        // Of a file that cannot be read the run that names it reports why.
+        if let Some(Ok(found)) = beside.map(|folder| Source::open(&folder.join(&name))) {
+            sweep.depend_on(&name, found.text());
+        }
     }
     let unwritable =
         |error: std::io::Error| Failure::Usage(format!("cannot write into {}: {error}", args.out.display()));
@@ -91,46 +98,60 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let jobs = args.jobs.map_or(processors, usize::from).min(sweep.batches());
     let work = Work { sweep: &sweep, name: source.name(), beside, folder: &args.out, next: AtomicUsize::new(0) };
     let done = work.all(jobs, &*stop_on_signals()?)?;
-    if done.made + done.found < sweep.runs() {
+    let Done { made, found, failed } = &done;
+    for text in failed.iter().take(SHOWN_FAILURES) {
+        message!("{text}");
+    }
+    if !failed.is_empty() {
+        let stopped = if made + found + failed.len() < sweep.runs() { " (stopped before the others)" } else { "" };
         return Err(Failure::Failed(format!(
-            "stopped after {} of {} runs; the results are in {}, and the same command makes the others",
-            done.made + done.found,
+            "{} of {} runs failed{stopped}; the results of the others are in {}, and the same command makes these again",
+            failed.len(),
             sweep.runs(),
             args.out.display()
         )));
     }
-    let before = if done.found > 0 { format!(", {} of them made before", done.found) } else { String::new() };
+    if made + found < sweep.runs() {
+        return Err(Failure::Failed(format!(
+            "stopped after {} of {} runs; the results are in {}, and the same command makes the others",
+            made + found,
+            sweep.runs(),
+            args.out.display()
+        )));
+    }
+    let before = if *found > 0 { format!(", {found} of them made before") } else { String::new() };
     let (runs, files) = (sweep.runs(), sweep.batches());
     writeln!(std::io::stdout(), "{runs} runs in {files} files in {}{before}", args.out.display())?;
     Ok(())
 }
 
-/// The scenario of a run.
-fn text(point: &Point, name: &str) -> Source {
-    let values: Vec<String> = point.values.iter().map(|(path, value)| format!("{path}={value}")).collect();
-    let name = if values.is_empty() { name.to_owned() } else { format!("{name} with {}", values.join(", ")) };
-    Source::new(name, &*point.text)
-}
-
-/// Loads a scenario; `named` is called with the text of each file that it names.
-fn load(source: &Source, beside: Option<&Path>, named: impl FnMut(&str)) -> Result<Scenario, Failure> {
-    let named = RefCell::new(named);
-    let open_beside = |name: &str| {
-        let found = Source::open(&beside.unwrap_or(Path::new("")).join(name))?;
-        (named.borrow_mut())(found.text());
-        Ok(found)
-    };
+/// Loads a scenario, whose diagnostics go to standard error.
+fn load(source: &Source, beside: Option<&Path>) -> Result<Scenario, Failure> {
+    let open_beside = |name: &str| Source::open(&beside.unwrap_or(Path::new("")).join(name));
     let mut diagnostics = Diagnostics::new();
     let scenario = Scenario::load(source, beside.map(|_| &open_beside as Files<'_>), &mut diagnostics);
     say(&diagnostics, source);
     scenario.ok_or_else(|| refusal(&diagnostics, source))
 }
 
-/// Runs that were made, and those whose files were there.
+/// Runs `work`; the text of a panic is its error. The hook has written where it was to standard error.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    // What a panic leaves behind is of the run alone, and dropped with it.
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+        format!("{}; this is a defect of Tidegate, please report it", text.unwrap_or("it panicked"))
+    })
+}
+
+/// So many failed runs are reported one by one.
+const SHOWN_FAILURES: usize = 20;
+
+/// Runs that were made, those whose files were there, and a text for each that failed.
 #[derive(Default)]
 struct Done {
     made: usize,
     found: usize,
+    failed: Vec<String>,
 }
 
 /// What threads share.
@@ -145,7 +166,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Makes all batches, `jobs` at a time, until `stop` is set. The first failure ends all.
+    /// Makes all batches, `jobs` at a time, until `stop` is set. A file that cannot be written ends all.
     fn all(&self, jobs: usize, stop: &AtomicBool) -> Result<Done, Failure> {
         let (mut done, mut failed) = (Done::default(), None);
         let (sender, receiver) = mpsc::channel();
@@ -172,6 +193,7 @@ impl Work<'_> {
                     Ok(Ok(batch)) => {
                         done.made += batch.made;
                         done.found += batch.found;
+                        done.failed.extend(batch.failed);
                     }
                     Ok(Err(failure)) => {
                         stop.store(true, Ordering::Relaxed);
@@ -193,25 +215,59 @@ impl Work<'_> {
         let Batch { name, runs } = self.sweep.batch(number).map_err(Failure::Usage)?;
         let path = self.folder.join(name);
         if path.exists() {
-            return Ok(Done { made: 0, found: runs.len() });
+            return Ok(Done { found: runs.len(), ..Done::default() });
         }
-        let mut outcomes: Vec<Outcome> = Vec::with_capacity(runs.len());
-        let mut loaded: Option<(&str, Scenario)> = None;
+        let mut made: Vec<(&Point, Outcome)> = Vec::with_capacity(runs.len());
+        let mut failed = Vec::new();
+        let mut loaded: Option<(&str, Result<Scenario, String>)> = None;
         for point in &runs {
+            let name = point.named(self.name);
             if loaded.as_ref().is_none_or(|(text, _)| *text != &*point.text) {
-                loaded = Some((&point.text, load(&text(point, self.name), self.beside, |_| ())?));
+                let load = || load(&Source::new(name.as_str(), &*point.text), self.beside);
+                let scenario = caught(load).and_then(|loaded| loaded.map_err(|failure| failure.to_string()));
+                loaded = Some((&point.text, scenario));
             }
-            let Some((_, scenario)) = &loaded else { continue };
-            let Some(outcome) = point.run(scenario, || stop.load(Ordering::Relaxed)) else {
-                return Ok(Done::default());
+            let outcome = match &loaded {
+                Some((_, Ok(scenario))) => caught(|| point.run(scenario, || stop.load(Ordering::Relaxed))),
+                Some((_, Err(text))) => Err(text.clone()),
+                None => continue,
             };
-            outcomes.push(outcome);
+            match outcome {
+                Ok(Some(outcome)) => made.push((point, outcome)),
+                Ok(None) => return Ok(Done::default()),
+                Err(text) => failed.push(format!("{name}, seed {}: {text}", point.seed)),
+            }
             ended.fetch_add(1, Ordering::Relaxed);
         }
-        let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
-        let rows = sweep_rows(runs.iter().zip(&outcomes).map(|(point, outcome)| (&*point.values, shown(outcome))));
-        let bytes = rows.parquet().map_err(|error| failed(&error))?;
-        write_whole(&path, &bytes).map_err(|error| failed(&error))?;
-        Ok(Done { made: runs.len(), found: 0 })
+        if made.is_empty() {
+            return Ok(Done { failed, ..Done::default() });
+        }
+        let part = path.with_extension("part.parquet");
+        let path = if failed.is_empty() { &path } else { &part };
+        let unwritten = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
+        let rows = sweep_rows(made.iter().map(|(point, outcome)| (&*point.values, shown(outcome))));
+        let bytes = rows.parquet().map_err(|error| unwritten(&error))?;
+        write_whole(path, &bytes).map_err(|error| unwritten(&error))?;
+        if failed.is_empty() {
+            match std::fs::remove_file(&part) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritten(&error)),
+                _ => {}
+            }
+        }
+        Ok(Done { made: made.len(), found: 0, failed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_with_its_text() {
+        assert_eq!(caught(|| 7), Ok(7));
+        let text = |work: fn()| caught(work).expect_err("it panics");
+        assert!(text(|| panic!("of a {}", "run")).starts_with("of a run; this is a defect"));
+        assert!(text(|| panic!("literal")).starts_with("literal; "));
+        assert!(text(|| std::panic::panic_any(3)).starts_with("it panicked; "));
     }
 }
