@@ -5,14 +5,16 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyType};
 use tidegate_config::{Diagnostics, Place, Spanned};
 use tidegate_core::{Instant, Rate};
 use tidegate_sim::scenario::congestion::{Kind, register};
 use tidegate_sim::tcp::{Ack, CongestionControl, CongestionSignal, DeliverySample, LossRecovery};
 
 use crate::failure;
-use crate::qdisc::{Arguments, check_class};
+use crate::function::Function;
+use crate::paced::Paced;
+use crate::qdisc::{Arguments, check_class, found};
 
 tidegate_config::record! {
     /// A congestion control in Python: an object of a class with `on_ack`, `on_congestion`, `on_timeout` and `cwnd`, or a
@@ -32,14 +34,18 @@ impl Kind for PythonCongestion {
         check_class(&self.class, "congestion control", diagnostics);
     }
     fn make(&self, mss: u64, initial: u64) -> Box<dyn CongestionControl> {
-        let made = Python::attach(|py| {
-            let make = py.import("tidegate.congestion")?.getattr("_made")?;
-            PythonControl::new(&make.call1((&self.class.value, mss, initial, self.arguments.keywords(py)?))?)
+        let made = Python::attach(|py| -> PyResult<Box<dyn CongestionControl>> {
+            let (found, arguments) = (found(py, &self.class.value)?, self.arguments.keywords(py)?);
+            if found.is_instance_of::<PyType>() {
+                let control = found.call((mss, initial), Some(&arguments))?;
+                return Ok(Box::new(PythonControl::new(&control)?));
+            }
+            if !arguments.is_empty() {
+                return Err(PyTypeError::new_err(format!("{found} is a function: arguments are those of a class")));
+            }
+            Ok(Box::new(Paced::new(Function::new(&found)?, mss, initial)))
         });
-        match made {
-            Ok(control) => Box::new(control),
-            Err(error) => failure::unwind(error),
-        }
+        made.unwrap_or_else(|error| failure::unwind(error))
     }
 }
 

@@ -1,6 +1,8 @@
-//! Deciders: a FIFO whose decision to drop or mark is made in Python, by a function or by a number that Python sets.
+//! Deciders: a FIFO whose decision to drop or mark is made by a function, in Python or compiled, or by a number that Python
+//! sets.
 //!
-//! The queue is in Rust. With a number no call of Python is made at all, so that simulations with it run in parallel.
+//! The queue is in Rust. With a number or a compiled function no call of Python is made at all, so that simulations with it
+//! run in parallel.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +18,13 @@ use tidegate_core::random::Stream;
 use tidegate_core::{AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Outlet, Packet as _, Qdisc, Span};
 
 use crate::failure;
+use crate::function::Function;
 
 /// Where the probability comes from.
 enum Source {
     /// The bits of a float that Python sets.
     Number(AtomicU64),
-    Function(Py<PyAny>),
+    Function(Function),
 }
 
 /// All deciders that are alive, by number: a file has the number.
@@ -103,7 +106,8 @@ pub fn register_kind() {
 /// A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
 ///
 /// By a function `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the queueing
-/// delay of the packet that left last (a function that numba has compiled as well), asked at most every `every_ns`; or by the number `probability`, which can be set while simulations run.
+/// delay of the packet that left last, called at most every `every_ns`; or by the number `probability`, which can be set
+/// while simulations run. A function that was compiled for C, `numba.cfunc` or one of `ctypes`, is called by its address.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Decider {
     number: u64,
@@ -126,8 +130,7 @@ impl Decider {
     #[new]
     #[pyo3(signature = (function=None, *, probability=0.0, packets=1000, mark=false, every_ns=0))]
     fn new(
-        py: Python<'_>,
-        function: Option<Py<PyAny>>,
+        function: Option<Bound<'_, PyAny>>,
         probability: f64,
         packets: u64,
         mark: bool,
@@ -135,12 +138,7 @@ impl Decider {
     ) -> PyResult<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let source = Arc::new(match function {
-            // Of a compiled callback (`numba.cfunc`), which runs its Python code when it is called itself. Calling its address
-            // would need unsafe code: nothing there says what is at the address.
-            Some(function) => {
-                let compiled = function.bind(py).getattr_opt("ctypes")?.filter(|compiled| compiled.is_callable());
-                Source::Function(compiled.map_or(function, Bound::unbind))
-            }
+            Some(function) => Source::Function(Function::new(&function)?),
             None => Source::Number(AtomicU64::new(checked(probability)?.to_bits())),
         });
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -203,9 +201,8 @@ impl Decided {
             (Source::Number(bits), _) => f64::from_bits(bits.load(Ordering::Relaxed)),
             (Source::Function(_), Some((until, held))) if now < until => held,
             (Source::Function(function), _) => {
-                let state = (now.as_nanos(), self.backlog.packets, self.backlog.bytes.as_u64(), self.delay_ns, size);
-                let decided = Python::attach(|py| function.call1(py, state)?.extract::<f64>(py).and_then(checked));
-                let decided = decided.unwrap_or_else(|error| failure::unwind(error));
+                let state = [now.as_nanos(), self.backlog.packets, self.backlog.bytes.as_u64(), self.delay_ns, size];
+                let decided = function.call(state).and_then(checked).unwrap_or_else(|error| failure::unwind(error));
                 self.held = Some((now + self.every, decided));
                 decided
             }

@@ -8,7 +8,9 @@
 mod congestion;
 mod decider;
 mod failure;
+mod function;
 mod laws;
+mod paced;
 mod qdisc;
 mod replay;
 mod results;

@@ -188,6 +188,21 @@ def test_an_exception_ends_the_run_and_is_raised(made, error, text):
             simulation.look()
 
 
+def test_a_panic_is_an_exception_and_the_interpreter_goes_on():
+    class Promises(Fifo):
+        """Promises a packet for ever, which the simulator ends by a panic."""
+
+        def dequeue(self, now, out):
+            return None
+
+        def deadline(self, now):
+            return now if self.queue else None
+
+    with pytest.raises(tidegate.InternalError, match=r"gives none \(law 3\)"):
+        tidegate.simulate(dumbbell(queue=Promises), jobs=1)
+    assert tidegate.simulate(dumbbell(queue=Fifo)).digest
+
+
 def test_an_unknown_class_is_an_error_with_its_place():
     net = dumbbell(queue={"kind": "python", "class": "no_such_module:Qdisc"})
     with pytest.raises(tidegate.ConfigError, match="no_such_module"):

@@ -27,19 +27,22 @@ A class has these methods, where times are integers in ns and sizes are in bytes
 Further attributes: ``ssthresh`` in bytes, and ``pacing_bps``, the rate at which segments leave in bit/s (``None``: as soon as
 ``cwnd`` allows). A control has no randomness of its own: the same calls have the same results.
 
-A pacing rate alone can be a function, see :class:`Paced`.
+A pacing rate alone can be a function in the place of a class, ``tcp={"congestion": function}``.
+``function(now_ns, srtt_ns, min_rtt_ns, delivery_bps, losses)`` is called with each acknowledgement of new data and returns a
+rate in bit/s: ``srtt_ns`` is the smoothed RTT, ``min_rtt_ns`` the least one so far, ``delivery_bps`` the rate of delivery that
+was measured last (0 before the first), and ``losses`` counts indications of congestion and timeouts. Until the first
+acknowledgement the initial window is sent; then the window is twice the rate times the smoothed RTT, at least four segments,
+so that the rate decides. A compiled function is called by its address, as that of a :class:`tidegate.Decider` is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
-from ._tidegate import Ack, DeliverySample
-from .qdisc import _found, python
+from ._tidegate import Ack
+from .qdisc import python
 
-__all__ = ["Paced", "Reno", "python"]
+__all__ = ["Reno", "python"]
 
 
 class Reno:
@@ -91,58 +94,3 @@ class Reno:
     def exit_slow_start(self) -> None:
         """Ends slow start."""
         self.ssthresh = self.cwnd
-
-
-class Paced:
-    """A sender whose pacing rate a function returns with each acknowledgement.
-
-    ``function(now_ns, srtt_ns, min_rtt_ns, delivery_bps, losses)`` returns a rate in bit/s: ``srtt_ns`` is the smoothed RTT,
-    ``min_rtt_ns`` the least one so far, ``delivery_bps`` the rate of delivery that was measured last (0 before the first), and
-    ``losses`` counts indications of congestion and timeouts. Until the first acknowledgement the initial window is sent.
-    ``cwnd`` is twice the rate times the smoothed RTT, at least four segments, so that the rate decides.
-
-    A function in the place of a class means this: ``tcp={"congestion": function}``.
-    """
-
-    def __init__(
-        self, mss: int, initial_window: int, *, function: Callable[[int, int, int, int, int], float]
-    ) -> None:
-        self.mss = mss
-        self.cwnd: float = initial_window
-        self.pacing_bps: float | None = None
-        self._function = function
-        self._least = 0
-        self._delivery_bps = 0
-        self._losses = 0
-
-    def on_sample(self, now: int, sample: DeliverySample) -> None:
-        """Keeps the rate of delivery."""
-        if sample.rate_bps is not None:
-            self._delivery_bps = sample.rate_bps
-
-    def on_ack(self, ack: Ack) -> None:
-        """Asks for the rate."""
-        if ack.rtt_ns is not None:
-            self._least = min(self._least or ack.rtt_ns, ack.rtt_ns)
-        srtt = ack.srtt_ns or self._least
-        rate = self._function(ack.now, srtt, self._least, self._delivery_bps, self._losses)
-        if not 0 < rate < math.inf:
-            raise ValueError(f"the pacing rate is {rate!r}: a finite number of bit/s above 0 is expected")
-        self.pacing_bps = rate
-        self.cwnd = max(2 * rate * srtt / 8e9, 4 * self.mss)
-
-    def on_congestion(self, now: int, flight_size: int, signal: str) -> None:
-        """Counts it."""
-        self._losses += 1
-
-    def on_timeout(self, now: int, flight_size: int, first: bool) -> None:
-        """Counts it."""
-        self._losses += 1
-
-
-def _made(name: str, mss: int, initial_window: int, arguments: dict[str, Any]) -> Any:
-    """The control of a connection; called for each."""
-    found = _found(name)
-    if isinstance(found, type):
-        return found(mss, initial_window, **arguments)
-    return Paced(mss, initial_window, function=found, **arguments)

@@ -29,6 +29,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 __all__ = ["REASONS", "python", "register"]
@@ -73,8 +74,13 @@ def register(cls: Callable[..., Any], name: str | None = None) -> str:
     A class at the top level of a module needs it for a name of its own only: other processes import it by
     ``module:Name``. Of a notebook the latest class of a name counts.
     """
-    chosen = name or f"{cls.__module__}:{cls.__qualname__}"
-    if name is not None or cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
+    module, path = getattr(cls, "__module__", ""), getattr(cls, "__qualname__", type(cls).__qualname__)
+    chosen = name or f"{module}:{path}"
+    if name is None and not isinstance(cls, (type, FunctionType)):
+        # What was compiled may have the name of the function that it was compiled from.
+        chosen = f"{chosen} at {id(cls):#x}"
+        _registered[chosen] = cls
+    elif name is not None or module == "__main__" or "<locals>" in path:
         _registered[chosen] = cls
     return chosen
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from types import FunctionType
 from typing import Any
 
 from ._tidegate import Decider
@@ -83,7 +82,7 @@ def _value(value: object) -> str:
         return repr(value)
     if isinstance(value, str):
         return _quoted(value)
-    if isinstance(value, (type, FunctionType)):
+    if callable(value):
         from .qdisc import python
 
         value = python(value)

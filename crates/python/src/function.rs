@@ -1,0 +1,99 @@
+//! [`Function`]: five integers to a float, in Python or compiled.
+
+use std::num::NonZeroUsize;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt};
+use tidegate_live::foreign;
+
+/// The signature, as messages have it.
+const SIGNATURE: &str = "float64(uint64, uint64, uint64, uint64, uint64)";
+
+/// A function of five unsigned integers that returns a float.
+pub enum Function {
+    /// A callable object, called with the interpreter's lock held.
+    Python(Py<PyAny>),
+    /// Machine code, called without the interpreter.
+    Compiled {
+        code: foreign::Function,
+        /// What keeps the code where it is.
+        _owner: Py<PyAny>,
+    },
+}
+
+impl Function {
+    /// The function that `object` is: a callback of `numba.cfunc`, or any function of `ctypes`, of this signature; an
+    /// address of such code, which then must stay; or another callable.
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
+            let address: usize = object.extract()?;
+            if !foreign::is_executable(address)? {
+                let text = format!("there is no code at address {address:#x}: pass the compiled function itself");
+                return Err(PyValueError::new_err(text));
+            }
+            return Self::compiled(address, object);
+        }
+        // A callback of numba has its function of ctypes as an attribute; arrays of numpy have another thing there.
+        let inside = object.getattr_opt("ctypes")?.filter(Bound::is_callable);
+        let function = inside.as_ref().unwrap_or(object);
+        if function.getattr_opt("argtypes")?.is_some() && function.getattr_opt("restype")?.is_some() {
+            check_signature(function)?;
+            let ctypes = object.py().import("ctypes")?;
+            let pointer = ctypes.getattr("cast")?.call1((function, ctypes.getattr("c_void_p")?))?;
+            return match pointer.getattr("value")?.extract::<Option<usize>>()? {
+                Some(address) => Self::compiled(address, object),
+                None => Err(PyValueError::new_err("the function is a null pointer")),
+            };
+        }
+        if object.is_callable() {
+            return Ok(Self::Python(object.clone().unbind()));
+        }
+        Err(PyTypeError::new_err(format!("{object} is no function of five integers")))
+    }
+
+    fn compiled(address: usize, owner: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let address = NonZeroUsize::new(address).ok_or_else(|| PyValueError::new_err("address 0 has no code"))?;
+        Ok(Self::Compiled { code: foreign::Function::at(address), _owner: owner.clone().unbind() })
+    }
+
+    /// Calls it.
+    ///
+    /// # Errors
+    /// What the function raised, or that it returned no number. Compiled code raises nothing.
+    #[inline]
+    pub fn call(&self, arguments: [u64; 5]) -> PyResult<f64> {
+        match self {
+            Self::Compiled { code, .. } => Ok(code.call(arguments)),
+            Self::Python(object) => Python::attach(|py| {
+                let [a, b, c, d, e] = arguments;
+                object.call1(py, (a, b, c, d, e))?.extract(py)
+            }),
+        }
+    }
+}
+
+/// Checks that a function of `ctypes` takes five integers of 64 bits, signed or not, and returns a float of 64 bits.
+fn check_signature(function: &Bound<'_, PyAny>) -> PyResult<()> {
+    let ctypes = function.py().import("ctypes")?;
+    let integers = [ctypes.getattr("c_uint64")?, ctypes.getattr("c_int64")?];
+    let found: Vec<Bound<'_, PyAny>> = match function.getattr("argtypes")? {
+        none if none.is_none() => Vec::new(),
+        types => types.try_iter()?.collect::<PyResult<_>>()?,
+    };
+    let result = function.getattr("restype")?;
+    let is_integer = |kind: &Bound<'_, PyAny>| integers.iter().any(|integer| kind.is(integer));
+    if result.is(&ctypes.getattr("c_double")?) && found.len() == 5 && found.iter().all(is_integer) {
+        return Ok(());
+    }
+    let name = |kind: &Bound<'_, PyAny>| match kind.getattr("__name__") {
+        Ok(name) => name.to_string().trim_start_matches("c_").to_owned(),
+        Err(_) => kind.to_string(),
+    };
+    let arguments: Vec<String> = found.iter().map(name).collect();
+    Err(PyTypeError::new_err(format!(
+        "the compiled function is {}({}): compile it as {SIGNATURE}, for example numba.cfunc({SIGNATURE:?})",
+        name(&result),
+        arguments.join(", ")
+    )))
+}
