@@ -16,6 +16,8 @@ use crate::table::Table;
 pub struct Results {
     scenario: Checked,
     outcomes: Vec<Outcome>,
+    /// Whether the flows and classes of watched links were measured over time.
+    parts: bool,
     digest: Digest,
 }
 
@@ -39,10 +41,10 @@ impl Figure {
 }
 
 impl Results {
-    pub fn new(scenario: Checked, outcomes: Vec<Outcome>) -> Self {
+    pub fn new(scenario: Checked, outcomes: Vec<Outcome>, parts: bool) -> Self {
         let mut digest = Digest::default();
         outcomes.iter().for_each(|outcome| digest.digest(outcome.digest));
-        Self { scenario, outcomes, digest }
+        Self { scenario, outcomes, parts, digest }
     }
 
     fn shown(&self) -> Simulation<'_> {
@@ -173,7 +175,11 @@ impl Results {
     fn figure(&self, py: Python<'_>, title: &str, curve: &str) -> PyResult<Figure> {
         failure::guarded(py, || match self.page().figure(title, curve) {
             Ok(svg) => Ok(Figure::new(svg)),
-            Err(text) => Err(PyValueError::new_err(text)),
+            Err(text) if self.parts => Err(PyValueError::new_err(text)),
+            Err(text) => {
+                let way = "those of the flows and classes of a link are there after simulate(..., parts=True)";
+                Err(PyValueError::new_err(format!("{text}; {way}")))
+            }
         })
     }
 

@@ -45,12 +45,19 @@ impl Checked {
         let beside = folder.as_deref().map(|folder| move |name: &str| open_beside(folder, name));
         let files = beside.as_ref().map(|beside| beside as &dyn Fn(&str) -> std::io::Result<Source>);
         match Scenario::load(&source, files, &mut diagnostics) {
-            Some(mut scenario) => {
-                scenario.detail = Detail::Parts;
-                Ok(Self { scenario: Arc::new(scenario), source: Arc::new(source), folder })
-            }
+            Some(scenario) => Ok(Self { scenario: Arc::new(scenario), source: Arc::new(source), folder }),
             None => Err(failure::config(&source, &diagnostics)),
         }
+    }
+
+    /// The scenario to run: with `parts`, each flow and class of a watched link is measured over time as well.
+    pub fn detailed(&self, parts: bool) -> Arc<Scenario> {
+        if !parts {
+            return Arc::clone(&self.scenario);
+        }
+        let mut scenario = Scenario::clone(&self.scenario);
+        scenario.detail = Detail::Parts;
+        Arc::new(scenario)
     }
 }
 

@@ -15,12 +15,19 @@ use crate::watch::{self, PERIOD};
 
 /// Runs seeds `seed`, `seed + 1`, ... of a scenario, each with all variants, `jobs` of these at a time.
 #[pyfunction]
-#[pyo3(signature = (scenario, seed, runs, jobs))]
-pub fn simulate(py: Python<'_>, scenario: &Checked, seed: u64, runs: u32, jobs: usize) -> PyResult<Results> {
+#[pyo3(signature = (scenario, seed, runs, jobs, parts))]
+pub fn simulate(
+    py: Python<'_>,
+    scenario: &Checked,
+    seed: u64,
+    runs: u32,
+    jobs: usize,
+    parts: bool,
+) -> PyResult<Results> {
     let scenario = scenario.clone();
     failure::guarded(py, move || {
-        let outcomes = all(&scenario.scenario, seed, runs as usize, jobs.max(1))?;
-        Ok(Results::new(scenario, outcomes))
+        let outcomes = all(&scenario.detailed(parts), seed, runs as usize, jobs.max(1))?;
+        Ok(Results::new(scenario, outcomes, parts))
     })
 }
 

@@ -27,6 +27,7 @@ type Reply<T> = mpsc::Receiver<Result<T, Payload>>;
 pub struct Simulation {
     checked: Checked,
     seed: u64,
+    parts: bool,
     /// `None` once it is finished.
     jobs: Mutex<Option<Sender<Job>>>,
     stop: Arc<AtomicBool>,
@@ -120,10 +121,11 @@ impl Simulation {
 
 #[pymethods]
 impl Simulation {
-    /// Makes the scenario ready to run under `seed`; of a scenario with variants `variant` names one.
+    /// Makes the scenario ready to run under `seed`; of a scenario with variants `variant` names one. With `parts` each flow
+    /// and class of a watched link is measured over time as well.
     #[new]
-    #[pyo3(signature = (scenario, seed, variant=None))]
-    fn new(scenario: &Checked, seed: u64, variant: Option<&str>) -> PyResult<Self> {
+    #[pyo3(signature = (scenario, seed, variant=None, parts=false))]
+    fn new(scenario: &Checked, seed: u64, variant: Option<&str>, parts: bool) -> PyResult<Self> {
         let part = match variant {
             None => 0,
             Some(name) => scenario.scenario.variant_names().position(|known| known == name).ok_or_else(|| {
@@ -132,7 +134,7 @@ impl Simulation {
             })?,
         };
         let (jobs, receiver) = mpsc::channel::<Job>();
-        let shared = Arc::clone(&scenario.scenario);
+        let shared = scenario.detailed(parts);
         let thread = std::thread::Builder::new().name("tidegate".into()).spawn(move || {
             // The error of a job was its reply.
             let _ = caught(move || {
@@ -148,7 +150,7 @@ impl Simulation {
         });
         thread.map_err(|error| failure::error("TidegateError", format!("no thread for the simulation: {error}")))?;
         let jobs = Mutex::new(Some(jobs));
-        Ok(Self { checked: scenario.clone(), seed, jobs, stop: Arc::new(AtomicBool::new(false)) })
+        Ok(Self { checked: scenario.clone(), seed, parts, jobs, stop: Arc::new(AtomicBool::new(false)) })
     }
 
     /// Runs until a time (ns, or text with a unit), or the end of the duration where that is earlier. Returns the simulated
@@ -199,7 +201,7 @@ impl Simulation {
     /// What was measured so far; the run can go on. Without reports of shapers, which :meth:`finish` has.
     fn results(&self, py: Python<'_>) -> PyResult<Results> {
         let outcome = self.call(py, |network| network.outcome())?;
-        Ok(Results::new(self.checked.clone(), vec![outcome]))
+        Ok(Results::new(self.checked.clone(), vec![outcome], self.parts))
     }
 
     /// Runs to the end of the duration and returns the results; the simulation has ended then. The digest is that of
@@ -208,7 +210,7 @@ impl Simulation {
         self.run_until(py, Time::Nanos(u64::MAX))?;
         let outcome = self.call(py, |network| network.finish())?;
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(Results::new(self.checked.clone(), vec![outcome]))
+        Ok(Results::new(self.checked.clone(), vec![outcome], self.parts))
     }
 
     /// The seed of the run.

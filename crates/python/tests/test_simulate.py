@@ -56,6 +56,21 @@ def test_tables_are_arrow_without_a_copy(net):
     assert first["value"].to_pylist() == table["value"].to_pylist()
 
 
+#: How a library takes a table, and returns one of its columns.
+TAKES = {
+    "polars": lambda polars, table: polars.DataFrame(table)["value"].to_list(),
+    "pandas": lambda pandas, table: pandas.DataFrame.from_arrow(table)["value"].to_list(),
+    "duckdb": lambda duckdb, table: [value for (value,) in duckdb.from_arrow(table).select("value").fetchall()],
+}
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_a_library_takes_a_table(net, name):
+    library = pytest.importorskip(name)
+    values = tidegate.simulate(net).values
+    assert TAKES[name](library, values) == values["value"]
+
+
 def test_parquet_reads_back(net, tmp_path):
     values = tidegate.simulate(net).values
     (tmp_path / "values.parquet").write_bytes(values.to_parquet())
@@ -74,6 +89,21 @@ def test_figures_and_pages_need_no_network(net):
         results.figure("no such plot")
     with pytest.raises(KeyError, match="flow bulk"):
         results.value("flow other", "goodput")
+
+
+def test_flows_and_classes_are_kept_apart_where_asked_for(net):
+    net.flow("other", "a", "b", start="1s", workload={"kind": "bulk"})
+    plain, apart = tidegate.simulate(net), tidegate.simulate(net, parts=True)
+    assert plain.digest == apart.digest and plain.values.to_dict() == apart.values.to_dict()
+    rows = set(zip(*plain.points.to_dict().values()))
+    more = set(zip(*apart.points.to_dict().values()))
+    assert rows < more and {"flow bulk", "flow other"} <= {row[5] for row in more - rows}
+    only = sorted(set(apart.titles) - set(plain.titles))
+    assert only and apart.figure(only[0]).svg
+    with pytest.raises(ValueError, match="parts=True"):
+        plain.figure(only[0])
+    stepped = tidegate.Simulation(net, seed=apart.seeds[0], parts=True).finish()
+    assert stepped.points.to_dict() == apart.points.to_dict() and stepped.titles == apart.titles
 
 
 def test_errors_have_place_and_way_out(tmp_path):

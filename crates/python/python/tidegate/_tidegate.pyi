@@ -93,7 +93,8 @@ class Results:
         `measure`, `part`, `x` (float64), `x_unit` (`time_s`, `value_ns`), `value` (float64), `unit`."""
     @property
     def table(self) -> Table:
-        """Values and points together, as `tidegate simulate --table` writes them."""
+        """Values and points together, as `tidegate simulate --table` writes them; its curves of flows and classes are there
+        after `simulate(..., parts=True)`."""
     def value(self, subject: str, measure: str, variant: str = "") -> float:
         """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
 
@@ -110,13 +111,14 @@ class Results:
         """The plot with this title; or those whose title contains it, one below the other over the same ranges. With `curve`
         only the curves whose name contains it. Raises `ValueError`, with the titles that there are."""
     def to_html(self) -> str:
-        """The page that `tidegate simulate --report` writes: one HTML document that opens without a network."""
+        """The page that `tidegate simulate --report` writes: one HTML document that opens without a network. That of the
+        command has curves of each flow and class of watched links, which are there after `simulate(..., parts=True)`."""
     def _reports(self) -> str: ...
     def _repr_html_(self) -> str: ...
     def __len__(self) -> int: ...
 
 class Simulation:
-    def __init__(self, scenario: Checked, seed: int, variant: str | None = None) -> None: ...
+    def __init__(self, scenario: Checked, seed: int, variant: str | None = None, parts: bool = False) -> None: ...
     @property
     def scenario(self) -> Checked: ...
     @property
@@ -135,16 +137,21 @@ class Decider:
     """A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
 
     By a function `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the queueing
-    delay of the packet that left last; or by the number `probability`, which can be set while simulations run. A function may
-    be compiled by numba: `numba.njit`, or `numba.cfunc("float64(uint64, uint64, uint64, uint64, uint64)")`. It is the
+    delay of the packet that left last; or by the number `probability`, which can be set while simulations run. It is the
     `queue` of a link in this process: `net.link("r", "b", rate="10mbit", queue=Decider(f))`. `packets` may wait; with `mark`
     packets whose transport can react are marked instead of dropped. With `every_ns` a decision of the function holds for that
     long, as the probability of PIE does: the function is called at most once in that time.
+
+    A function that was compiled for C is called by its address, without the interpreter and at the speed of one in Rust:
+    `numba.cfunc("float64(uint64, uint64, uint64, uint64, uint64)")`, or a function of `ctypes` with these types; integers may
+    be signed. Its types are checked (`TypeError`), and it is kept alive. Simulations on several processors call it at the same
+    time; an exception in it is printed and ignored, as numba does it. An `int` is the address of such code: whoever passes
+    one answers for its types, and for the code to stay. What `numba.njit` compiled is called through the interpreter.
     """
 
     def __init__(
         self,
-        function: Callable[[int, int, int, int, int], float] | None = None,
+        function: Callable[[int, int, int, int, int], float] | int | None = None,
         *,
         probability: float = 0.0,
         packets: int = 1000,
@@ -343,7 +350,9 @@ class Sweep:
     def batches(self) -> int: ...
     def batch(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]: ...
 
-def run_batch(runs: list[tuple[list[tuple[str, str]], str, int]], folder: str) -> bytes: ...
+def run_batch(
+    runs: list[tuple[list[tuple[str, str]], str, int]], folder: str
+) -> tuple[bytes, list[tuple[int, str]]]: ...
 def run_explain(
     path: str | bytes,
     packet: int | None,
@@ -352,7 +361,7 @@ def run_explain(
     link: str | None,
     seed: int,
 ) -> str: ...
-def simulate(scenario: Checked, seed: int, runs: int, jobs: int) -> Results: ...
+def simulate(scenario: Checked, seed: int, runs: int, jobs: int, parts: bool) -> Results: ...
 def run_all(simulations: list[Simulation], times: list[int]) -> list[int]: ...
 def run_script(text: str, name: str, folder: str, make: Callable[[], Any] | None = None) -> ScriptResult: ...
 def run_replay(

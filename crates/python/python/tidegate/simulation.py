@@ -31,9 +31,12 @@ class Simulation:
     Any thread may use it; the network lives on one of its own.
     """
 
-    def __init__(self, scenario: Any, *, seed: int | None = None, variant: str | None = None) -> None:
+    def __init__(
+        self, scenario: Any, *, seed: int | None = None, variant: str | None = None, parts: bool = False
+    ) -> None:
+        """``variant`` names one of the scenario's; ``parts`` is that of :func:`tidegate.simulate`."""
         checked = load(scenario)
-        self._native = _Simulation(checked, checked.seed if seed is None else seed, variant)
+        self._native = _Simulation(checked, checked.seed if seed is None else seed, variant, parts)
 
     @property
     def scenario(self) -> Checked:
