@@ -15,6 +15,8 @@
 //! here.
 //! *See also*: [`At0`](super::At0), which needs no measuring.
 
+use core::marker::PhantomData;
+
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
 use super::{Algorithm, ParamError, positive};
@@ -47,182 +49,133 @@ impl Stopwatch {
     }
 }
 
-/// The naive algorithm of figure 3. See the [module](self).
+/// What one of the algorithms does when a packet is ready.
+pub trait Cycle: Clone + core::fmt::Debug {
+    /// When the packet may be sent: now, or at the end of a sleep that was begun.
+    fn next(measured: &mut Measured, now: Instant, size: Bytes) -> Instant;
+}
+
+/// What DT0, DT1 and DT2 measure.
 #[derive(Clone, Debug)]
-pub struct Dt0 {
+pub struct Measured {
     watch: Stopwatch,
-    send_time: Credit,
+    /// What the last cycle took beyond its sleep: the time of sending in DT0, lost time in DT1 and DT2.
+    excess: Credit,
     /// The credit that the present sleep was requested for, and the reading of the watch at its beginning.
     asleep: Option<(Credit, Credit)>,
 }
 
-impl Dt0 {
+impl Measured {
+    fn sleep(&mut self, now: Instant, need: Credit) -> Instant {
+        self.asleep = Some((need, self.watch.elapsed(now)));
+        self.watch.after(now, need)
+    }
+    /// What is left of the present sleep.
+    fn owed(&self, now: Instant) -> Option<Credit> {
+        self.asleep.map(|(asked, began)| asked - (self.watch.elapsed(now) - began))
+    }
+    /// Pays `need` out of the excess as far as possible; returns the rest, which must be slept.
+    fn pay_back(&mut self, need: Credit) -> Credit {
+        let paid = need.min(self.excess).max(Credit::ZERO);
+        self.excess -= paid;
+        need - paid
+    }
+}
+
+/// An algorithm that measures durations in each cycle. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Differential<C> {
+    measured: Measured,
+    cycle: PhantomData<C>,
+}
+
+impl<C: Cycle> Differential<C> {
     /// Returns an algorithm whose first packet may be sent at `start`.
     ///
     /// # Errors
     /// When `rate` is zero.
     pub fn new(rate: Rate, start: Instant) -> Result<Self, ParamError> {
         let watch = Stopwatch::new(positive("rate", rate)?, start);
-        Ok(Self { watch, send_time: Credit::ZERO, asleep: None })
+        Ok(Self { measured: Measured { watch, excess: Credit::ZERO, asleep: None }, cycle: PhantomData })
     }
 }
 
-impl Algorithm for Dt0 {
+impl<C: Cycle> Algorithm for Differential<C> {
     fn next(&mut self, now: Instant, size: Bytes) -> Instant {
-        let sleep = Credit::of(size) - self.send_time;
-        if sleep > Credit::ZERO {
-            self.asleep = Some((sleep, self.watch.elapsed(now)));
-            return self.watch.after(now, sleep);
-        }
-        self.send_time = self.watch.elapsed(now);
-        self.watch.restart(now);
-        now
+        C::next(&mut self.measured, now, size)
     }
     fn woke(&mut self, now: Instant) -> Instant {
-        if let Some((sleep, _)) = self.asleep.take() {
-            self.send_time = (self.watch.elapsed(now) - sleep).max(Credit::ZERO);
-            self.watch.restart(now);
+        let measured = &mut self.measured;
+        if let Some((asked, _)) = measured.asleep.take() {
+            measured.excess = (measured.watch.elapsed(now) - asked).max(Credit::ZERO);
+            measured.watch.restart(now);
         }
         now
     }
     fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
-        self.watch.set_rate(now, positive("rate", rate)?);
-        Ok(self.asleep.map_or(now, |(sleep, began)| self.watch.after(now, sleep - (self.watch.elapsed(now) - began))))
+        self.measured.watch.set_rate(now, positive("rate", rate)?);
+        Ok(self.measured.owed(now).map_or(now, |owed| self.measured.watch.after(now, owed)))
     }
     fn rate(&self) -> Rate {
-        self.watch.rate
+        self.measured.watch.rate
     }
     fn resume(&mut self, now: Instant) -> Instant {
-        if let Some((asked, began)) = self.asleep {
-            let owed = asked - (self.watch.elapsed(now) - began);
-            if owed > Credit::ZERO {
-                return self.watch.after(now, owed);
-            }
+        let measured = &mut self.measured;
+        if let Some(owed) = measured.owed(now).filter(|owed| *owed > Credit::ZERO) {
+            return measured.watch.after(now, owed);
         }
-        self.send_time = Credit::ZERO;
-        self.asleep = None;
-        self.watch.restart(now);
+        measured.excess = Credit::ZERO;
+        measured.asleep = None;
+        measured.watch.restart(now);
         now
     }
 }
 
+/// The naive algorithm of figure 3: the time of sending is deducted from the next sleep, and oversleep is lost.
+pub type Dt0 = Differential<Figure3>;
 /// DT1: oversleep is measured as lost time and repaid in later cycles, which sends about `n = R G / (S - R T)`
-/// packets per wake-up. Figure 9; see the [module](self).
+/// packets per wake-up. Figure 9.
+pub type Dt1 = Differential<Figure9>;
+/// DT2: one measurement per cycle, from wake-up to wake-up; it sleeps whenever there is no lost time to repay. Figure 10.
+pub type Dt2 = Differential<Figure10>;
+
+/// The cycle of [`Dt0`].
 #[derive(Clone, Debug)]
-pub struct Dt1 {
-    watch: Stopwatch,
-    lost: Credit,
-    asleep: Option<Credit>,
-}
+pub enum Figure3 {}
 
-impl Dt1 {
-    /// Returns an algorithm whose first packet may be sent at `start`.
-    ///
-    /// # Errors
-    /// When `rate` is zero.
-    pub fn new(rate: Rate, start: Instant) -> Result<Self, ParamError> {
-        Ok(Self { watch: Stopwatch::new(positive("rate", rate)?, start), lost: Credit::ZERO, asleep: None })
-    }
-}
-
-/// Pays `need` out of `lost` as far as possible; returns the rest, which must be slept.
-fn pay_back(lost: &mut Credit, need: Credit) -> Credit {
-    let paid = need.min(*lost).max(Credit::ZERO);
-    *lost -= paid;
-    need - paid
-}
-
-impl Algorithm for Dt1 {
-    fn next(&mut self, now: Instant, size: Bytes) -> Instant {
-        let need = pay_back(&mut self.lost, Credit::of(size) - self.watch.elapsed(now));
-        self.watch.restart(now);
-        if need <= Credit::ZERO {
-            return now;
+impl Cycle for Figure3 {
+    fn next(measured: &mut Measured, now: Instant, size: Bytes) -> Instant {
+        let sleep = Credit::of(size) - measured.excess;
+        if sleep > Credit::ZERO {
+            return measured.sleep(now, sleep);
         }
-        self.asleep = Some(need);
-        self.watch.after(now, need)
-    }
-    fn woke(&mut self, now: Instant) -> Instant {
-        if let Some(asked) = self.asleep.take() {
-            self.lost = (self.watch.elapsed(now) - asked).max(Credit::ZERO);
-            self.watch.restart(now);
-        }
-        now
-    }
-    fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
-        self.watch.set_rate(now, positive("rate", rate)?);
-        Ok(self.asleep.map_or(now, |asked| self.watch.after(now, asked - self.watch.elapsed(now))))
-    }
-    fn rate(&self) -> Rate {
-        self.watch.rate
-    }
-    fn resume(&mut self, now: Instant) -> Instant {
-        if let Some(asked) = self.asleep {
-            let owed = asked - self.watch.elapsed(now);
-            if owed > Credit::ZERO {
-                return self.watch.after(now, owed);
-            }
-        }
-        self.lost = Credit::ZERO;
-        self.asleep = None;
-        self.watch.restart(now);
+        measured.excess = measured.watch.elapsed(now);
+        measured.watch.restart(now);
         now
     }
 }
 
-/// DT2: one measurement per cycle, from wake-up to wake-up; it sleeps whenever there is no lost time to repay. Figure
-/// 10; see the [module](self).
+/// The cycle of [`Dt1`].
 #[derive(Clone, Debug)]
-pub struct Dt2 {
-    watch: Stopwatch,
-    lost: Credit,
-    asleep: Option<(Credit, Credit)>,
-}
+pub enum Figure9 {}
 
-impl Dt2 {
-    /// Returns an algorithm whose first packet may be sent at `start`.
-    ///
-    /// # Errors
-    /// When `rate` is zero.
-    pub fn new(rate: Rate, start: Instant) -> Result<Self, ParamError> {
-        Ok(Self { watch: Stopwatch::new(positive("rate", rate)?, start), lost: Credit::ZERO, asleep: None })
+impl Cycle for Figure9 {
+    fn next(measured: &mut Measured, now: Instant, size: Bytes) -> Instant {
+        let due = Credit::of(size) - measured.watch.elapsed(now);
+        measured.watch.restart(now);
+        let need = measured.pay_back(due);
+        if need <= Credit::ZERO { now } else { measured.sleep(now, need) }
     }
 }
 
-impl Algorithm for Dt2 {
-    fn next(&mut self, now: Instant, size: Bytes) -> Instant {
-        let need = pay_back(&mut self.lost, Credit::of(size));
-        if need <= Credit::ZERO {
-            return now;
-        }
-        self.asleep = Some((need, self.watch.elapsed(now)));
-        self.watch.after(now, need)
-    }
-    fn woke(&mut self, now: Instant) -> Instant {
-        if let Some((asked, _)) = self.asleep.take() {
-            self.lost = (self.watch.elapsed(now) - asked).max(Credit::ZERO);
-            self.watch.restart(now);
-        }
-        now
-    }
-    fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
-        self.watch.set_rate(now, positive("rate", rate)?);
-        Ok(self.asleep.map_or(now, |(asked, began)| self.watch.after(now, asked - (self.watch.elapsed(now) - began))))
-    }
-    fn rate(&self) -> Rate {
-        self.watch.rate
-    }
-    fn resume(&mut self, now: Instant) -> Instant {
-        if let Some((asked, began)) = self.asleep {
-            let owed = asked - (self.watch.elapsed(now) - began);
-            if owed > Credit::ZERO {
-                return self.watch.after(now, owed);
-            }
-        }
-        self.lost = Credit::ZERO;
-        self.asleep = None;
-        self.watch.restart(now);
-        now
+/// The cycle of [`Dt2`].
+#[derive(Clone, Debug)]
+pub enum Figure10 {}
+
+impl Cycle for Figure10 {
+    fn next(measured: &mut Measured, now: Instant, size: Bytes) -> Instant {
+        let need = measured.pay_back(Credit::of(size));
+        if need <= Credit::ZERO { now } else { measured.sleep(now, need) }
     }
 }
 
