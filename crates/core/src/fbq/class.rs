@@ -565,3 +565,6 @@ fn is_within_part(bytes: Bytes, space: Bytes, queued: u64) -> bool {
     // b <= floor(s / n) * 4 exactly if ceil(b / 4) * n <= s.
     u128::from(bytes.as_u64().div_ceil(THRESHOLD_FACTOR)) * u128::from(shares) <= u128::from(space.as_u64())
 }
+
+#[cfg(test)]
+mod tests;

@@ -292,6 +292,17 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_is_found_in_any_part_of_the_largest_wheel() {
+        let mut wheel = Wheel::new();
+        wheel.size(MOST, wheel.span);
+        let marked = [70, 300_000, 300_001, 1_000_000];
+        marked.into_iter().for_each(|at| wheel.mark(at));
+        for at in [0, 70, 71, 4_096, 300_000, 300_001, 300_002, 999_999, 1_000_001] {
+            assert_eq!(wheel.next_from(at), marked.into_iter().find(|&first| first >= at), "from {at}");
+        }
+    }
+
+    #[test]
     fn the_first_is_that_of_an_ordered_set() {
         // Equal packets tie; those of an Ethernet; superpackets; weights that put tags beyond every span.
         let mtu = 1_u128 << 51;

@@ -54,6 +54,56 @@ fn an_eighth_is_kept_for_flows_with_a_minimum() {
     assert_eq!((last.flow(3).unwrap().backlog.packets, fill(&mut last, 1, 1)), (14, 10));
 }
 
+/// Sends a packet of each flow at `now`, and what is queued, as if it were due.
+fn pass(shaper: &mut Shaper, now: Instant, flows: &[u64]) {
+    for flow in flows {
+        let mut packet = TestPacket::new(0, *flow, SIZE);
+        packet.flow.source = flow / 100;
+        shaper.enqueue(now, packet, &mut Discard);
+    }
+    while let Some(due) = shaper.deadline(now).instant(now) {
+        shaper.dequeue(due, &mut Discard).expect("due");
+    }
+}
+
+#[test]
+fn a_flow_has_the_part_of_its_host_and_more_when_others_end() {
+    let mut shaper = shaper(90_000, FairBy::Source);
+    let mut now = start();
+    for _ in 0..3 {
+        for (flows, rates) in [
+            (&[1, 100, 101][..], &[(1, 5_000), (100, 2_500), (101, 2_500)][..]),
+            (&[1, 100], &[(1, 5_000), (100, 5_000)]),
+            (&[1], &[(1, 10_000)]),
+        ] {
+            // At each packet two records that have been idle for long are removed.
+            for _ in 0..3 {
+                now += Span::from_millis(60);
+                pass(&mut shaper, now, flows);
+            }
+            let mut seen: Vec<_> = shaper.flows().map(|view| (view.key, view.rate)).collect();
+            seen.sort_unstable();
+            let rates: Vec<_> = rates.iter().map(|&(flow, rate)| (flow, kbit(rate))).collect();
+            assert_eq!(seen, rates);
+        }
+    }
+}
+
+#[test]
+fn a_displaced_flow_leaves_its_part_of_the_buffer_to_others() {
+    let rate = Rate::from_mbit(10);
+    let class = ClassParams { limit: Bytes::new(90_000), flow_limit: Bytes::MAX, ..ClassParams::new(rate) };
+    let displaced = Profile { displace: Some(Displace { below: Rate::from_mbit(6), to: 1 }), ..Profile::default() };
+    let params = FbcParams { fair_by: FairBy::Source, ..FbcParams::new(Rate::from_mbit(20)) };
+    let mut shaper = Fbc::new(params, vec![class; 2], vec![Profile::default(), displaced], start()).unwrap();
+    assert_eq!(fill(&mut shaper, 1, 1), 57);
+    // The second host lowers the rate of the first flow to 5 Mbit/s; after that each host has what it would have alone or
+    // with the third, whose record is that of the first.
+    assert_eq!(fill(&mut shaper, 100, 0), 57);
+    assert_eq!(shaper.flow(1).unwrap().class, ClassId(1));
+    assert_eq!(fill(&mut shaper, 200, 0), 32);
+}
+
 #[test]
 fn hosts_fill_their_parts_however_their_flows_come_and_go() {
     let mut shaper = shaper(90_000, FairBy::Source);
@@ -149,11 +199,11 @@ fn a_watched_flow_is_reported_at_three_quarters_and_one_quarter_of_its_part() {
     let mut bench = Bench::new(shaper(10_000, FairBy::Flow));
     bench.put(2, 0, 0, SIZE);
     bench.run_until(start() + Span::from_millis(10));
-    bench.put(1, 0, 0, SIZE);
+    bench.put(1, 0, 0, SIZE / 2);
     bench.shaper.watch(1, true);
     // Its part is 4/5 of 10,000 bytes.
-    for _ in 0..7 {
-        bench.put(1, 0, 0, SIZE);
+    for _ in 0..15 {
+        bench.put(1, 0, 0, SIZE / 2);
     }
     bench.run_until(start() + Span::from_secs(1));
     for _ in 0..8 {

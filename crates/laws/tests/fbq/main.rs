@@ -17,6 +17,7 @@ mod equations;
 mod limits;
 mod order;
 mod preference;
+mod terms;
 
 type Shaper = Fbc<TestPacket>;
 
