@@ -110,7 +110,7 @@ fn keep(programs: Vec<(PathBuf, PathBuf)>, folder: &Path) -> io::Result<Vec<(Pat
     kept.collect()
 }
 
-/// The files of a part.
+/// The files of a part. Directories in them have tests of their own.
 fn sources(part: &Part) -> io::Result<Vec<Source>> {
     let mut files = Vec::new();
     for source in part.sources {
@@ -119,6 +119,7 @@ fn sources(part: &Part) -> io::Result<Vec<Source>> {
             for entry in fs::read_dir(path)? {
                 files.push(entry?.path());
             }
+            files.retain(|path| path.is_file());
         } else {
             files.push(path);
         }
