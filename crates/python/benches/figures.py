@@ -97,14 +97,16 @@ def interrupted() -> float:
 
 
 SWEEP = """
-import resource, sys, tempfile, tidegate
+import pathlib, sys, tempfile, tidegate
 from concurrent.futures import ThreadPoolExecutor
 net = tidegate.Scenario(duration="1ms", hosts=["a", "b"])
 net.link("a", "b", rate="10mbit", delay_ms=5, queue={"kind": "fifo"}).flow("bulk", "a", "b", workload={"kind": "bulk"})
 grid = {"link.a->b.rate": [f"{rate}mbit" for rate in range(1, 11)]}
 with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as executor:
     sweep = tidegate.sweep(net, grid, range(int(sys.argv[1])), folder=folder, executor=executor, batch=200)
-print(sweep.runs, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
+# Not that of getrusage, which has the memory of the parent before exec as well.
+status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
+print(sweep.runs, int(status["VmHWM"].split()[0]) * 1024 / 1e6)
 """
 
 

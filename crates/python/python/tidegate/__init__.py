@@ -107,7 +107,7 @@ def simulate(
         Runs at the same time, variants included; default the number of processors.
     parts
         Whether each flow and class of a watched link is measured over time as well, for more curves and figures, as
-        ``tidegate simulate`` does it where it writes a report. The run then takes about a third longer. Values and digest are
+        ``tidegate simulate`` does it where it writes a report. The run then takes up to half as long again. Values and digest are
         the same.
 
     The interpreter's lock is released. Ctrl-C ends the runs and raises :class:`KeyboardInterrupt`.
