@@ -82,7 +82,7 @@ const fn boundary(name: &'static str) -> Boundary {
 const BOUNDARIES: &[Boundary] = &[
     Boundary { only: Some(&[]), never: WORLD, ..boundary("units") },
     Boundary {
-        only: Some(&["tidegate-units", "hashbrown", "libm", "rand_core", "rand_pcg"]),
+        only: Some(&["tidegate-units", "hashbrown", "libm"]),
         without: SYSTEM,
         never: WORLD,
         ..boundary("core")

@@ -141,7 +141,9 @@ pub struct Stats {
 pub struct Ared {
     red: Red,
     interval: Span,
-    target: (Level, Level),
+    /// The band into which the average is steered.
+    least: Level,
+    most: Level,
     adapted: Instant,
     latest: Instant,
     stats: Stats,
@@ -168,18 +170,22 @@ impl Ared {
         if interval.is_zero() {
             return Err(ParamError::new("interval", "must be above 0, for example 500ms"));
         }
-        let (min, max) = red.params().profile.thresholds.levels();
-        let range = max.whole_part() - min.whole_part();
+        Ok(Self::adapting(red, interval))
+    }
+    /// [`around`](Self::around) with an interval that is not zero.
+    fn adapting(red: Red, interval: Span) -> Self {
+        let min = red.params().profile.thresholds.min().whole_part();
+        let range = red.params().profile.thresholds.max().whole_part() - min;
         // The middle fifth, in whole packets or bytes times 5, so that nothing is rounded away.
-        let target = |fifths: u64| Level::from_ratio(min.whole_part() * 5 + range * fifths, 5);
-        Ok(Self {
-            target: (target(2), target(3)),
+        Self {
+            least: Level::from_ratio(min * 5 + range * 2, 5),
+            most: Level::from_ratio(min * 5 + range * 3, 5),
             red,
             interval,
             adapted: Instant::ZERO,
             latest: Instant::ZERO,
             stats: Stats::default(),
-        })
+        }
     }
     /// Returns the RED whose max_p is adapted.
     pub fn red(&self) -> &Red {
@@ -195,12 +201,12 @@ impl Ared {
     }
     /// The band the average is steered into.
     pub fn target(&self) -> (Level, Level) {
-        self.target
+        (self.least, self.most)
     }
     /// Both thresholds in whole packets, or bytes where they are in bytes.
     pub fn thresholds(&self) -> (u64, u64) {
-        let (min, max) = self.red.params().profile.thresholds.levels();
-        (min.whole_part(), max.whole_part())
+        let thresholds = self.red.params().profile.thresholds;
+        (thresholds.min().whole_part(), thresholds.max().whole_part())
     }
 
     /// Updates the average and, once an interval, `max_p`: the first half of a decision, for callers that scale the
@@ -212,12 +218,12 @@ impl Ared {
             self.adapted = self.latest;
             let average = self.red.average();
             let max_p = self.red.params().profile.max_p.bits();
-            if average > self.target.1 && max_p <= MOST {
+            if average > self.most && max_p <= MOST {
                 let step = LEAST.min(max_p / 4).max(1);
-                self.red.set_max_p(Probability::saturating_from_bits(u128::from(max_p + step)));
+                self.red.set_max_p(Probability::saturating_from_bits(max_p + step));
                 self.stats.raised += 1;
-            } else if average < self.target.0 && max_p >= LEAST {
-                self.red.set_max_p(Probability::saturating_from_bits(u128::from(max_p / 10 * 9)));
+            } else if average < self.least && max_p >= LEAST {
+                self.red.set_max_p(Probability::saturating_from_bits(max_p / 10 * 9));
                 self.stats.lowered += 1;
             }
         }

@@ -191,7 +191,8 @@ impl MeanValue {
             // 1 - fairness + fairness * v / V, over a denominator of V * 2^32.
             let weight = u128::from(one - fair) * u128::from(self.0) + u128::from(fair) * u128::from(value);
             let weight = weight / u128::from(self.0.max(1));
-            Probability::saturating_from_bits((u128::from(p.bits()) * weight) >> 32)
+            let bits = (u128::from(p.bits()) * weight) >> 32;
+            Probability::saturating_from_bits(u64::try_from(bits).unwrap_or(u64::MAX))
         };
         match zone {
             Zone::Chance(p) => Zone::Chance(scale(p)),

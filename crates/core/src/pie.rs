@@ -12,7 +12,8 @@
 //! *Notes*: the delay is the queueing time of the last packet that left (section 4.3 of the RFC allows it instead of
 //! the rate estimate), and zero when the queue is empty. The next call makes up for missed updates, at the instants
 //! at which they were due. The result is the same, because nothing changes between calls. After 1,024 in a row (15 s
-//! without a call) the rest is skipped; by then the probability is 0 or 1, or has hardly changed.
+//! without a call) the rest is skipped; by then the probability is 0 or 1, or has hardly changed. A difference of delays
+//! above 26 days counts as 26 days.
 //! *Departures from the source, and why*: no departure rate estimate. PIE is always on: the burst allowance replaces
 //! the optional switching off of section 5.3. Lazy updates replace the timer.
 //! *See also*: [`codel`](crate::codel), which decides on departure; [`red`](crate::red), by the length of the queue.
@@ -36,6 +37,7 @@ use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
 use crate::queues::{Queue, Store};
 use crate::random::Stream;
 use crate::red::{Signal, Sizing};
+use tidegate_units::wide::mul_div;
 use tidegate_units::{Bytes, Instant, Span};
 
 /// Parameters.
@@ -107,7 +109,7 @@ impl Params {
 }
 
 /// One, in the units of the probability.
-const ONE: i128 = 1 << 60;
+const ONE: u64 = 1 << 60;
 /// The most updates that one call makes up for.
 const MOST_UPDATES: u32 = 1_024;
 
@@ -126,14 +128,14 @@ pub struct Stats {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
     /// The drop probability, times [`ONE`].
-    probability: i128,
+    probability: u64,
     /// The delay of the last packet that left.
     delay: Span,
     /// The delay at the last update.
     delay_before: Span,
     burst: Span,
     /// The probability accumulated since the last drop, times [`ONE`].
-    gathered: i128,
+    gathered: u64,
     next_update: Instant,
 }
 
@@ -151,7 +153,7 @@ impl State {
     }
     /// Returns the present drop probability.
     pub fn probability(&self) -> Probability {
-        Probability::saturating_from_bits((self.probability >> 28) as u128)
+        Probability::saturating_from_bits(self.probability >> 28)
     }
 
     /// Makes the updates that were due by `now`.
@@ -160,12 +162,10 @@ impl State {
             if self.next_update > now {
                 return;
             }
-            let before = *self;
-            self.update(params);
+            let changed = self.update(params);
             stats.updates += 1;
-            let same = *self == before;
             self.next_update += params.update;
-            if same {
+            if !changed {
                 break;
             }
         }
@@ -188,17 +188,17 @@ impl State {
         }
         let p = match params.sizing {
             Sizing::PerPacket => self.probability,
-            Sizing::PerByte { mean } => self.probability * i128::from(size.as_u64()) / i128::from(mean.as_u64()),
+            Sizing::PerByte { mean } => mul_div(self.probability, size.as_u64(), mean.as_u64()),
         };
         if self.probability == 0 {
             self.gathered = 0;
         }
-        self.gathered += p;
+        self.gathered = self.gathered.saturating_add(p);
         // Not earlier after the last drop than 0.85 of a mean gap, and not later than 8.5 gaps.
         let hit = if self.gathered < ONE / 100 * 85 {
             false
         } else {
-            self.gathered >= ONE / 10 * 85 || i128::from(random.next_u64() >> 4) < p
+            self.gathered >= ONE / 10 * 85 || random.next_u64() >> 4 < p
         };
         if hit {
             self.gathered = 0;
@@ -220,11 +220,15 @@ impl State {
         if !self.unlucky(params, random, packet.size(), backlog) {
             return true;
         }
-        let signal = if self.probability() < params.most_marked { params.signal } else { Signal::Drop };
-        let marked = mark(signal, packet, out);
+        let marked = mark(self.signal(params), packet, out);
         stats.marked += u64::from(marked);
         stats.dropped += u64::from(!marked);
         marked
+    }
+
+    /// Whether an unlucky packet that can be marked is marked.
+    fn signal(&self, params: &Params) -> Signal {
+        if self.probability() < params.most_marked { params.signal } else { Signal::Drop }
     }
 
     /// A packet that was queued for `delay` has left, and the queue is empty or not.
@@ -232,35 +236,63 @@ impl State {
         self.delay = if is_empty { Span::ZERO } else { delay };
     }
 
-    /// One update (RFC 8033, sections 4.2, 4.4 and 5.5).
-    fn update(&mut self, params: &Params) {
+    /// One update (RFC 8033, sections 4.2, 4.4 and 5.5). Returns whether it changed the state.
+    fn update(&mut self, params: &Params) -> bool {
         let p = self.probability;
-        let difference = |a: Span, b: Span| i128::from(a.as_nanos()) - i128::from(b.as_nanos());
+        let burst = self.burst;
+        let delay = self.delay_before;
         // In 1/16 per second times nanoseconds; times ONE / (16 * 10^9) below.
-        let error = i128::from(params.alpha) * difference(self.delay, params.target)
-            + i128::from(params.beta) * difference(self.delay, self.delay_before);
-        let mut step = error.saturating_mul(ONE / 16) / 1_000_000_000;
-        for (below, divisor) in [(1_000_000, 2_048), (100_000, 512), (10_000, 128), (1_000, 32), (100, 8), (10, 2)] {
-            if p < ONE / below {
-                step /= divisor;
-                break;
-            }
-        }
-        if p >= ONE / 10 {
+        let error = i64::from(params.alpha) * difference(self.delay, params.target)
+            + i64::from(params.beta) * difference(self.delay, self.delay_before);
+        let step = mul_div(error.unsigned_abs(), ONE / 16, 1_000_000_000 * divisor(p));
+        let mut next = p.saturating_sub(step);
+        if error > 0 {
             // At most 2 % per update when the probability is high.
-            step = step.min(ONE / 50);
+            let step = if p >= ONE / 10 { step.min(ONE / 50) } else { step };
+            next = p.saturating_add(step).min(ONE);
         }
-        let mut next = p + step;
         if self.delay.is_zero() && self.delay_before.is_zero() {
             next = next / 50 * 49;
         }
-        self.probability = next.clamp(0, ONE);
+        self.probability = next;
         self.burst = self.burst.saturating_sub(params.update);
         let half = params.target.as_nanos() / 2;
         if self.probability == 0 && self.delay.as_nanos() < half && self.delay_before.as_nanos() < half {
             self.burst = params.burst;
         }
         self.delay_before = self.delay;
+        self.probability != p || self.burst != burst || self.delay_before != delay
+    }
+}
+
+/// The largest difference of delays that an update counts, 26 days: so that the products fit 64 bits.
+const MOST: u64 = 1 << 51;
+
+/// `a - b` in nanoseconds, from `-MOST` to `MOST`.
+fn difference(a: Span, b: Span) -> i64 {
+    if a >= b {
+        a.saturating_sub(b).as_nanos().min(MOST) as i64
+    } else {
+        0 - b.saturating_sub(a).as_nanos().min(MOST) as i64
+    }
+}
+
+/// By how much smaller a step is while the probability is `p` (RFC 8033, section 4.2).
+fn divisor(p: u64) -> u64 {
+    if p < ONE / 1_000_000 {
+        2_048
+    } else if p < ONE / 100_000 {
+        512
+    } else if p < ONE / 10_000 {
+        128
+    } else if p < ONE / 1_000 {
+        32
+    } else if p < ONE / 100 {
+        8
+    } else if p < ONE / 10 {
+        2
+    } else {
+        1
     }
 }
 
@@ -282,11 +314,18 @@ impl<P: Packet> Pie<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        Self::drawing_from(params, Stream::named(seed, name))
+    }
+    /// Returns an empty queue that draws from `random`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn drawing_from(params: Params, random: Stream) -> Result<Self, ParamError> {
         let params = params.validate()?;
         Ok(Self {
             state: State::new(&params),
             stats: Stats::default(),
-            random: Stream::named(seed, name),
+            random,
             store: Store::default(),
             queue: Queue::default(),
             latest: Instant::ZERO,
@@ -360,7 +399,7 @@ mod tests {
 
     fn state(probability: f64, delay_ms: u64, before_ms: u64) -> f64 {
         let mut state = State {
-            probability: (probability * ONE as f64) as i128,
+            probability: (probability * ONE as f64) as u64,
             delay: Span::from_millis(delay_ms),
             delay_before: Span::from_millis(before_ms),
             burst: Span::ZERO,

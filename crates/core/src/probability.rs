@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use tidegate_units::wide::mul_div;
+
 /// A probability or a weight: a multiple of 2⁻³² from 0 to 1, both included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Probability(u64);
@@ -32,8 +34,8 @@ impl Probability {
         if bits <= Self::ONE.0 { Some(Self(bits)) } else { None }
     }
     /// From 32 bits of fraction; one when there is more.
-    pub const fn saturating_from_bits(bits: u128) -> Self {
-        if bits > Self::ONE.0 as u128 { Self::ONE } else { Self(bits as u64) }
+    pub const fn saturating_from_bits(bits: u64) -> Self {
+        if bits > Self::ONE.0 { Self::ONE } else { Self(bits) }
     }
     /// The value in units of 2⁻³², the argument of [`Stream::chance`](crate::random::Stream::chance).
     pub const fn bits(self) -> u64 {
@@ -41,10 +43,16 @@ impl Probability {
     }
     /// `self * numerator / denominator`, rounded down, at most one; one when the denominator is zero.
     pub const fn scaled(self, numerator: u64, denominator: u64) -> Self {
-        match (self.0 as u128 * numerator as u128).checked_div(denominator as u128) {
-            Some(bits) => Self::saturating_from_bits(bits),
-            None => Self::ONE,
-        }
+        Self::saturating_from_bits(mul_div(self.0, numerator, denominator))
+    }
+    /// `value` times this probability, rounded down.
+    pub const fn of(self, value: u64) -> u64 {
+        // In halves: no product exceeds 64 bits.
+        (value >> 32) * self.0 + (((value & 0xffff_ffff) * self.0) >> 32)
+    }
+    /// `value` times this probability, rounded up.
+    pub const fn of_ceil(self, value: u64) -> u64 {
+        self.of(value) + (((value & 0xffff_ffff) * self.0) & 0xffff_ffff != 0) as u64
     }
     /// As a float, for display and statistics only.
     #[expect(clippy::float_arithmetic, reason = "for display and statistics")]

@@ -91,13 +91,23 @@ impl Red {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        Self::drawing_from(params, Stream::named(seed, name))
+    }
+    /// RED for an empty queue, drawing from `random`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn drawing_from(params: Params, random: Stream) -> Result<Self, ParamError> {
         params.validate()?;
-        let Params { profile, early } = params;
-        Ok(Self {
+        Ok(Self::drawing(params, random))
+    }
+    /// [`drawing_from`](Self::drawing_from) by validated parameters.
+    fn drawing(params: Params, random: Stream) -> Self {
+        Self {
             params,
-            average: Average::new(early.weight, early.idle_packet),
-            dropper: Dropper::new(profile, early.above_max, Stream::named(seed, name)),
-        })
+            average: Average::new(params.early.weight, params.early.idle_packet),
+            dropper: Dropper::new(params.profile, params.early.above_max, random),
+        }
     }
     /// The parameters in force.
     pub fn params(&self) -> &Params {

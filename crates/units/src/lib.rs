@@ -13,6 +13,7 @@ extern crate alloc;
 
 pub mod quantity;
 pub mod text;
+pub mod wide;
 
 pub use quantity::{Bytes, Credit, Instant, Rate, Span};
 pub use text::{UnitError, UnitProblem};

@@ -1,6 +1,7 @@
 //! [`Average`]: the average queue length of RED.
 
 use crate::probability::Probability;
+use tidegate_units::wide::{mul_div, mul_high};
 use tidegate_units::{Instant, Span};
 
 /// A queue length with 32 bits of fraction, in packets or in bytes as the [`Thresholds`](super::Thresholds) are.
@@ -12,13 +13,9 @@ impl Level {
     pub const fn whole(n: u64) -> Self {
         Self(if n > u32::MAX as u64 { u32::MAX as u64 } else { n } << 32)
     }
-    /// `numerator / denominator`, rounded down; at most 2³² - 1.
-    ///
-    /// # Panics
-    /// When the denominator is zero.
+    /// `numerator / denominator`, rounded down; the largest level where that is more, or the denominator is zero.
     pub const fn from_ratio(numerator: u64, denominator: u64) -> Self {
-        let bits = ((numerator as u128) << 32) / denominator as u128;
-        if bits > u64::MAX as u128 { Self(u64::MAX) } else { Self(bits as u64) }
+        Self(mul_div(numerator, 1 << 32, denominator))
     }
     /// The level without its fraction.
     pub const fn whole_part(self) -> u64 {
@@ -51,8 +48,8 @@ pub struct Average {
 impl Average {
     /// The average of an empty queue, empty since the clock's epoch.
     pub fn new(weight: Probability, idle_packet: Span) -> Self {
-        let (level, rest) = (Level(0), Span::ZERO);
-        Self { weight, idle_packet, level, idle_since: Some(Instant::ZERO), rest, latest: Instant::ZERO }
+        let latest = Instant::ZERO;
+        Self { weight, idle_packet, level: Level(0), idle_since: Some(latest), rest: Span::ZERO, latest }
     }
     /// Returns the average.
     pub fn level(&self) -> Level {
@@ -74,20 +71,22 @@ impl Average {
                 let idle = self.latest.since(since).as_nanos();
                 // Without the time of a packet the arrival itself is the sample: an average that nothing lowers would
                 // drop for ever.
-                let packets = idle.checked_div(self.idle_packet.as_nanos()).unwrap_or(1);
+                let packets: u64 = if self.idle_packet.is_zero() { 1 } else { idle / self.idle_packet.as_nanos() };
                 self.level = Level(decay(self.level.0, self.weight, packets));
                 self.idle_since = Some(since + self.idle_packet.saturating_mul(packets));
             }
+        } else if queue >= self.level {
+            self.level = Level(self.level.0 + self.weight.of(queue.0 - self.level.0));
         } else {
-            let step = (i128::from(queue.0) - i128::from(self.level.0)) * i128::from(self.weight.bits());
-            // The shift rounds down; the sum lies between the old average and the queue, so it stays in range.
-            self.level = Level((i128::from(self.level.0) + (step >> 32)) as u64);
+            // What is taken off is rounded up: the average is rounded down.
+            self.level = Level(self.level.0 - self.weight.of_ceil(self.level.0 - queue.0));
         }
         self.level
     }
     /// The queue holds packets from now on.
     pub fn on_busy(&mut self) {
-        if let Some(since) = self.idle_since.take() {
+        if let Some(since) = self.idle_since {
+            self.idle_since = None;
             self.rest = self.latest.since(since);
         }
     }
@@ -100,16 +99,25 @@ impl Average {
 }
 
 /// `level * (1 - weight)^times`, rounded down at each of the O(log times) squarings.
-fn decay(level: u64, weight: Probability, mut times: u64) -> u64 {
+fn decay(level: u64, weight: Probability, times: u64) -> u64 {
     // The factor in 63 bits of fraction.
-    let mut factor = u128::from(Probability::ONE.bits() - weight.bits()) << 31;
-    let mut level = u128::from(level);
-    while times > 0 && level > 0 {
-        if times & 1 == 1 {
-            level = (level * factor) >> 63;
+    let mut factor = (Probability::ONE.bits() - weight.bits()) << 31;
+    let mut level = level;
+    let mut times = times;
+    for _ in 0..u64::BITS {
+        if times == 0 || level == 0 {
+            break;
         }
-        factor = (factor * factor) >> 63;
+        if times & 1 == 1 {
+            level = times_fraction(level, factor);
+        }
+        factor = times_fraction(factor, factor);
         times >>= 1;
     }
-    level as u64
+    level
+}
+
+/// `level * factor`, whose factor has 63 bits of fraction and is at most one, rounded down.
+fn times_fraction(level: u64, factor: u64) -> u64 {
+    mul_high(level, factor) << 1 | level.wrapping_mul(factor) >> 63
 }

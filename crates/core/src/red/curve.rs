@@ -7,6 +7,7 @@ use crate::params::ParamError;
 use crate::probability::Probability;
 use crate::qdisc::Backlog;
 use tidegate_units::Bytes;
+use tidegate_units::wide::{mul_div, mul_high};
 
 /// The thresholds between which the drop probability rises, and their unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,11 +29,18 @@ pub enum Thresholds {
 }
 
 impl Thresholds {
-    /// `min` and `max` as levels.
-    pub const fn levels(self) -> (Level, Level) {
+    /// `min` as a level.
+    pub const fn min(self) -> Level {
         match self {
-            Self::Packets { min, max } => (Level::whole(min), Level::whole(max)),
-            Self::Bytes { min, max } => (Level::whole(min.as_u64()), Level::whole(max.as_u64())),
+            Self::Packets { min, .. } => Level::whole(min),
+            Self::Bytes { min, .. } => Level::whole(min.as_u64()),
+        }
+    }
+    /// `max` as a level.
+    pub const fn max(self) -> Level {
+        match self {
+            Self::Packets { max, .. } => Level::whole(max),
+            Self::Bytes { max, .. } => Level::whole(max.as_u64()),
         }
     }
     /// `queue` in the unit of these thresholds.
@@ -120,17 +128,19 @@ pub struct Curve {
     max: Level,
     max_p: Probability,
     above_max: AboveMax,
-    /// Probability per unit between the thresholds, with 64 bits of fraction.
-    slope: u128,
-    /// The slope between max and twice max (gentle RED).
-    gentle_slope: u128,
+    /// Probability per unit between the thresholds, with 64 bits of fraction; 0 is one, since a validated `max_p` is above
+    /// 0.
+    slope: u64,
+    /// The slope between max and twice max (gentle RED), below one.
+    gentle_slope: u64,
 }
 
 impl Curve {
     /// The curve of a validated profile.
     pub fn new(profile: Profile, above_max: AboveMax) -> Self {
-        let Profile { thresholds, max_p } = profile;
-        let (min, max) = thresholds.levels();
+        let min = profile.thresholds.min();
+        let max = profile.thresholds.max();
+        let max_p = profile.max_p;
         let mut curve = Self { min, max, max_p, above_max, slope: 0, gentle_slope: 0 };
         curve.set_max_p(max_p);
         curve
@@ -138,10 +148,11 @@ impl Curve {
     /// Changes `max_p`. Cost: two divisions.
     pub fn set_max_p(&mut self, max_p: Probability) {
         self.max_p = max_p;
-        let range = u128::from((self.max.0 - self.min.0) >> 32).max(1);
-        self.slope = (u128::from(max_p.bits()) << 32) / range;
-        let rest = u128::from(Probability::ONE.bits() - max_p.bits()) << 32;
-        self.gentle_slope = rest / u128::from(self.max.0 >> 32).max(1);
+        let range = ((self.max.0 - self.min.0) >> 32).max(1);
+        let is_whole = max_p == Probability::ONE && range == 1;
+        self.slope = if is_whole { 0 } else { mul_div(max_p.bits(), 1 << 32, range) };
+        let rest = Probability::ONE.bits() - max_p.bits();
+        self.gentle_slope = mul_div(rest, 1 << 32, (self.max.0 >> 32).max(1));
     }
     /// The base probability at the upper threshold.
     pub fn max_p(&self) -> Probability {
@@ -157,15 +168,16 @@ impl Curve {
             return Zone::Below;
         }
         if average < self.max {
+            let over = average.0 - self.min.0;
             // Bits of fraction: 32 of the level and 64 of the slope, less 64.
-            let p = (u128::from(average.0 - self.min.0) * self.slope) >> 64;
+            let p = if self.slope == 0 { over } else { mul_high(over, self.slope) };
             return Zone::Chance(Probability::saturating_from_bits(p));
         }
         let over = average.0 - self.max.0;
         if self.above_max == AboveMax::Cliff || over >= self.max.0 {
             return Zone::Beyond;
         }
-        let p = u128::from(self.max_p.bits()) + ((u128::from(over) * self.gentle_slope) >> 64);
+        let p = self.max_p.bits() + mul_high(over, self.gentle_slope);
         Zone::Gentle(Probability::saturating_from_bits(p))
     }
 }

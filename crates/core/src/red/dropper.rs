@@ -115,21 +115,19 @@ impl Spacer {
     }
     /// Whether the current packet is dropped at base probability `p`. A drop restarts the count.
     pub fn draw(&mut self, spacing: Spacing, p: Probability) -> bool {
-        let count = u128::from(self.since);
+        let count = self.since;
         self.since = self.since.saturating_add(1);
         if p == Probability::ZERO {
             return false;
         }
-        let draw = u128::from(self.random.next_u64() >> 32);
-        let one = u128::from(Probability::ONE.bits());
+        let draw = self.random.next_u64() >> 32;
         let hit = match spacing {
-            Spacing::Geometric => draw < u128::from(p.bits()),
+            Spacing::Geometric => draw < p.bits(),
             Spacing::Uniform => {
                 // draw / 2^32 < p / (1 - count p), without the division; nothing is left when count p reaches 1.
-                match one.checked_sub(count.saturating_mul(u128::from(p.bits()))) {
-                    None | Some(0) => true,
-                    Some(left) => draw * left < u128::from(p.bits()) << 32,
-                }
+                let spent = count.saturating_mul(p.bits());
+                let left = Probability::ONE.bits().saturating_sub(spent);
+                left == 0 || p == Probability::ONE || draw * left < p.bits() << 32
             }
         };
         if hit {
@@ -175,11 +173,12 @@ impl Dropper {
     /// The verdict on `packet` in `zone`, which is counted.
     #[inline]
     pub fn decide<P: Packet>(&mut self, early: &EarlyDrop, zone: Zone, packet: &P) -> Verdict {
-        let verdict = self.verdict(early, zone, packet);
+        let verdict = self.judge(early, zone, packet.size(), packet.ecn().is_capable());
         self.verdicts.count(verdict)
     }
-    fn verdict<P: Packet>(&mut self, early: &EarlyDrop, zone: Zone, packet: &P) -> Verdict {
-        let (base, may_mark) = match zone {
+    /// The verdict on a packet of `size` that is ECN-capable or not, which is not counted.
+    fn judge(&mut self, early: &EarlyDrop, zone: Zone, size: Bytes, is_capable: bool) -> Verdict {
+        let base = match zone {
             Zone::Below => {
                 self.spacer.restart();
                 return Verdict::Admit;
@@ -188,17 +187,20 @@ impl Dropper {
                 self.spacer.restart();
                 return Verdict::Drop(DropReason::Forced);
             }
-            Zone::Chance(p) => (p, early.signal == Signal::Mark),
-            Zone::Gentle(p) => (p, false),
+            Zone::Chance(p) => p,
+            Zone::Gentle(p) => p,
         };
         let p = match early.sizing {
             Sizing::PerPacket => base,
-            Sizing::PerByte { mean } => base.scaled(packet.size().as_u64(), mean.as_u64()),
+            Sizing::PerByte { mean } => base.scaled(size.as_u64(), mean.as_u64()),
         };
-        match self.spacer.draw(early.spacing, p) {
-            false => Verdict::Admit,
-            true if may_mark && packet.ecn().is_capable() => Verdict::Mark,
-            true => Verdict::Drop(DropReason::Early),
+        if !self.spacer.draw(early.spacing, p) {
+            return Verdict::Admit;
         }
+        let may_mark = match zone {
+            Zone::Chance(_) => early.signal == Signal::Mark,
+            _ => false,
+        };
+        if may_mark && is_capable { Verdict::Mark } else { Verdict::Drop(DropReason::Early) }
     }
 }

@@ -1,0 +1,36 @@
+//! Products of 128 bits of which the result has 64.
+//!
+//! The kernel twin has the same functions by hand (`twin/integers.h`), because BPF has no 128 bits; so what is translated
+//! for it calls these and has none itself.
+
+/// The upper half of `a * b`.
+#[inline]
+pub const fn mul_high(a: u64, b: u64) -> u64 {
+    ((a as u128 * b as u128) >> 64) as u64
+}
+
+/// `a * b / c`, rounded down; [`u64::MAX`] where that is more, or `c` is zero.
+#[inline]
+pub const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    if c == 0 || product >> 64 >= c as u128 {
+        return u64::MAX;
+    }
+    // Most products have 64 bits, and a division of these is quicker.
+    if product >> 64 == 0 { product as u64 / c } else { (product / c as u128) as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_exact_up_to_the_ends() {
+        assert_eq!(mul_high(u64::MAX, u64::MAX), u64::MAX - 1);
+        assert_eq!(mul_high(1 << 32, 1 << 31), 0);
+        assert_eq!(mul_div(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(mul_div(u64::MAX, 7, 8), 16_140_901_064_495_857_663);
+        assert_eq!((mul_div(3, 5, 2), mul_div(1 << 40, 1 << 40, 1 << 17)), (7, 1 << 63));
+        assert_eq!((mul_div(1 << 40, 1 << 40, 1 << 16), mul_div(0, 1, 0)), (u64::MAX, u64::MAX));
+    }
+}
