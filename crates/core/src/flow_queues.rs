@@ -43,6 +43,7 @@ pub(crate) trait QueueAqm<P>: Send {
     ) -> Option<P>;
 }
 
+/// The list in which a queue is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Place {
     /// Not in a list.
@@ -50,6 +51,14 @@ enum Place {
     Off,
     New,
     Old,
+}
+
+impl Place {
+    /// The list of a queue of `self` that has run empty. A new one waits a turn among the old ones, if there are any, or it
+    /// would be new for ever.
+    fn once_empty(self, has_old: bool) -> Self {
+        if self == Self::New && has_old { Self::Old } else { Self::Off }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -151,13 +160,10 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
                 flow.deficit.spend(packet.size().as_u64() as i64);
                 return Some(packet);
             }
-            // A new queue that runs empty waits a turn among the old ones, or it would be new for ever.
             self.links.remove(if from_new { &mut self.new } else { &mut self.old }, index);
-            if from_new && !self.old.is_empty() {
-                flow.place = Place::Old;
+            flow.place = flow.place.once_empty(!self.old.is_empty());
+            if flow.place == Place::Old {
                 self.links.push_back(&mut self.old, index);
-            } else {
-                flow.place = Place::Off;
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::key_index::mix;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::queues::{Linked as _, Links, List, Pool, Queue};
+use tidegate_units::wide::mul_high;
 use tidegate_units::{Bytes, Instant};
 
 /// The account of a queue that is served while it is positive.
@@ -45,19 +46,74 @@ impl Deficit {
     }
 }
 
+/// What a queue may send in its turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Allowance {
+    deficit: u64,
+    weight: u64,
+    /// Whether the queue takes turns.
+    busy: bool,
+}
+
+/// Whose turn it is, and for how much: what the twin of a round for the kernel shares with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Turns {
+    /// Whether the first queue has had its quantum for this turn.
+    in_turn: bool,
+    quantum: u64,
+    /// The largest packet so far: a smaller quantum would pay for none.
+    largest: u64,
+}
+
+impl Turns {
+    /// Turns of `quantum` for weight 1.
+    pub fn of(quantum: Bytes) -> Self {
+        Self { in_turn: false, quantum: quantum.as_u64(), largest: 0 }
+    }
+    /// A packet of `size` was queued. Returns whether its queue takes turns from now on, after the others.
+    pub fn queued(&mut self, allowance: &mut Allowance, size: Bytes) -> bool {
+        self.largest = self.largest.max(size.as_u64());
+        if allowance.busy {
+            return false;
+        }
+        allowance.busy = true;
+        allowance.deficit = 0;
+        true
+    }
+    /// Whether the first queue, whose first packet has `size`, pays for it; otherwise its turn has ended, and it is the
+    /// last.
+    pub fn pays(&mut self, allowance: &mut Allowance, size: Bytes) -> bool {
+        if !self.in_turn {
+            self.in_turn = true;
+            allowance.deficit += self.quantum.max(self.largest) * allowance.weight;
+        }
+        if size.as_u64() <= allowance.deficit {
+            allowance.deficit -= size.as_u64();
+            return true;
+        }
+        self.in_turn = false;
+        false
+    }
+    /// A queue, the first or another, is empty and takes no turns any more.
+    pub fn left(&mut self, allowance: &mut Allowance, is_first: bool) {
+        allowance.busy = false;
+        if is_first {
+            self.in_turn = false;
+        }
+    }
+}
+
 /// A queue of a [`Round`].
 #[derive(Clone, Debug)]
 pub struct Share {
     queue: Queue,
-    deficit: u64,
-    weight: u64,
-    busy: bool,
+    allowance: Allowance,
 }
 
 impl Share {
     /// An empty queue with `weight` quanta a turn.
     pub fn new(weight: u16) -> Self {
-        Self { queue: Queue::default(), deficit: 0, weight: weight.into(), busy: false }
+        Self { queue: Queue::default(), allowance: Allowance { weight: weight.into(), ..Allowance::default() } }
     }
     /// Whether no packet is queued.
     pub fn is_empty(&self) -> bool {
@@ -71,24 +127,13 @@ pub struct Round<P> {
     pool: Pool<P>,
     active: List,
     links: Links,
-    /// Whether the first share has had its quantum for this turn.
-    in_turn: bool,
-    quantum: u64,
-    /// The largest packet so far: a smaller quantum would pay for none.
-    largest: u64,
+    turns: Turns,
 }
 
 impl<P: Packet> Round<P> {
     /// Creates an empty round.
     pub fn new(quantum: Bytes, limit: Limit) -> Self {
-        Self {
-            pool: Pool::new(limit),
-            active: List::default(),
-            links: Links::default(),
-            in_turn: false,
-            quantum: quantum.as_u64(),
-            largest: 0,
-        }
+        Self { pool: Pool::new(limit), active: List::default(), links: Links::default(), turns: Turns::of(quantum) }
     }
     /// Returns the queued packets.
     pub fn pool(&self) -> &Pool<P> {
@@ -97,13 +142,10 @@ impl<P: Packet> Round<P> {
     /// Queues `packet`, which arrived at `at`, in `share`.
     #[inline]
     pub fn push(&mut self, number: u32, share: &mut Share, packet: P, at: Instant) {
-        self.largest = self.largest.max(packet.size().as_u64());
-        self.pool.push(number, &mut share.queue, packet, at);
-        if !share.busy {
-            share.busy = true;
-            share.deficit = 0;
+        if self.turns.queued(&mut share.allowance, packet.size()) {
             self.links.push_back(&mut self.active, number);
         }
+        self.pool.push(number, &mut share.queue, packet, at);
     }
     /// Takes the first packet of `share`, in turn or not.
     #[inline]
@@ -112,10 +154,7 @@ impl<P: Packet> Round<P> {
     }
     /// Ends the turns of `share`, which is empty. Without this they end when its turn comes.
     pub fn leave(&mut self, number: u32, share: &mut Share) {
-        share.busy = false;
-        if self.active.front() == Some(number) {
-            self.in_turn = false;
-        }
+        self.turns.left(&mut share.allowance, self.active.front() == Some(number));
         self.links.remove(&mut self.active, number);
     }
     /// The share whose first packet is next, by number, charged for that packet. `share` finds a share in an element of
@@ -125,20 +164,14 @@ impl<P: Packet> Round<P> {
         loop {
             let number = self.active.front()?;
             let share = share(&mut all[number as usize]);
-            let Some(size) = self.pool.front(&share.queue).map(|packet| packet.size().as_u64()) else {
+            let Some(size) = self.pool.front(&share.queue).map(|packet| packet.size()) else {
                 self.leave(number, share);
                 continue;
             };
-            if !self.in_turn {
-                self.in_turn = true;
-                share.deficit += self.quantum.max(self.largest) * share.weight;
-            }
-            if size <= share.deficit {
-                share.deficit -= size;
+            if self.turns.pays(&mut share.allowance, size) {
                 return Some(number);
             }
             self.links.rotate(&mut self.active);
-            self.in_turn = false;
         }
     }
 }
@@ -161,5 +194,5 @@ pub(crate) fn check_queues(queues: u32) -> Result<(), ParamError> {
 
 /// `key` spread evenly over `0..n`. Keys are hashes already, except in tests.
 pub(crate) fn spread(key: u64, n: u32) -> u32 {
-    ((u128::from(mix(key)) * u128::from(n)) >> 64) as u32
+    mul_high(mix(key), u64::from(n)) as u32
 }

@@ -98,14 +98,12 @@ struct Bucket {
     since: u64,
 }
 
-/// Stochastic fairness queueing. See the [module](self).
-#[derive(Clone, Debug)]
-pub struct Sfq<P> {
-    params: Params,
-    buckets: Vec<Bucket>,
-    round: Round<P>,
-    stats: Stats,
-    latest: Instant,
+/// The hash and its changes: what the twin for the kernel shares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Hash {
+    seed: u64,
+    queues: u32,
+    perturb: Option<Span>,
     /// Changes of the hash so far; the hash is a function of it.
     epoch: u64,
     changed: Instant,
@@ -113,6 +111,61 @@ pub struct Sfq<P> {
     busy: u64,
     /// Of these, the ones that have not been empty since the last change: flows of the hash before stay in them.
     old: u64,
+}
+
+impl Hash {
+    fn new(seed: u64, queues: u32, perturb: Option<Span>) -> Self {
+        Self { seed, queues, perturb, epoch: 0, changed: Instant::ZERO, busy: 0, old: 0 }
+    }
+    /// Changes the hash if that is due and no flow would lose its order by it. Returns whether it did.
+    fn change(&mut self, now: Instant) -> bool {
+        let Some(every) = self.perturb else { return false };
+        if self.old > 0 || now.since(self.changed) < every {
+            return false;
+        }
+        self.changed = now;
+        self.epoch += 1;
+        self.old = self.busy;
+        true
+    }
+    /// The queue of `key` after as many changes.
+    fn queue(&self, key: u64, epoch: u64) -> u32 {
+        let salt = (self.seed ^ epoch).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31);
+        spread(key ^ salt, self.queues)
+    }
+    /// The queue of `key` before the last change; `None` before the first.
+    fn queue_before(&self, key: u64) -> Option<u32> {
+        if self.epoch == 0 {
+            return None;
+        }
+        Some(self.queue(key, self.epoch - 1))
+    }
+    /// Whether a queue that became busy after `since` changes, and is not empty, may have flows of the hash before.
+    fn keeps(&self, since: u64) -> bool {
+        since < self.epoch
+    }
+    /// A queue became busy. Returns the changes so far.
+    fn entered(&mut self) -> u64 {
+        self.busy += 1;
+        self.epoch
+    }
+    /// A queue that became busy after `since` changes is empty.
+    fn emptied(&mut self, since: u64) {
+        self.busy -= 1;
+        if since < self.epoch {
+            self.old -= 1;
+        }
+    }
+}
+
+/// Stochastic fairness queueing. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Sfq<P> {
+    buckets: Vec<Bucket>,
+    hash: Hash,
+    round: Round<P>,
+    stats: Stats,
+    latest: Instant,
 }
 
 impl<P: Packet> Sfq<P> {
@@ -123,15 +176,11 @@ impl<P: Packet> Sfq<P> {
     pub fn new(params: Params) -> Result<Self, ParamError> {
         let params = params.validate()?;
         Ok(Self {
-            params,
+            hash: Hash::new(params.seed, params.queues, params.perturb),
             buckets: alloc::vec![Bucket { share: Share::new(1), since: 0 }; params.queues as usize],
             round: Round::new(params.quantum, params.limit),
             stats: Stats::default(),
             latest: Instant::ZERO,
-            epoch: 0,
-            changed: Instant::ZERO,
-            busy: 0,
-            old: 0,
         })
     }
     /// Counts since the start.
@@ -139,35 +188,23 @@ impl<P: Packet> Sfq<P> {
         &self.stats
     }
 
-    fn hash(&self, key: u64, epoch: u64) -> u32 {
-        let salt = (self.params.seed ^ epoch).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31);
-        spread(key ^ salt, self.params.queues)
-    }
-
     /// The queue of `key`, after changing the hash if that is due and no flow would lose its order by it.
     fn bucket_of(&mut self, key: u64) -> u32 {
-        if self.old == 0 && self.params.perturb.is_some_and(|every| self.latest.since(self.changed) >= every) {
-            self.changed = self.latest;
-            self.epoch += 1;
-            self.old = self.busy;
-            self.stats.perturbed += 1;
-        }
-        if let Some(before) = self.epoch.checked_sub(1) {
-            let index = self.hash(key, before);
+        self.stats.perturbed += u64::from(self.hash.change(self.latest));
+        if let Some(index) = self.hash.queue_before(key) {
             let bucket = &self.buckets[index as usize];
-            if !bucket.share.is_empty() && bucket.since < self.epoch {
+            if !bucket.share.is_empty() && self.hash.keeps(bucket.since) {
                 return index;
             }
         }
-        self.hash(key, self.epoch)
+        self.hash.queue(key, self.hash.epoch)
     }
 
     fn pop(&mut self, index: u32) -> Option<P> {
         let bucket = &mut self.buckets[index as usize];
         let packet = self.round.pop(index, &mut bucket.share)?;
         if bucket.share.is_empty() {
-            self.busy -= 1;
-            self.old -= u64::from(bucket.since < self.epoch);
+            self.hash.emptied(bucket.since);
         }
         Some(packet)
     }
@@ -182,8 +219,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
         let index = self.bucket_of(packet.flow().flow);
         let bucket = &mut self.buckets[index as usize];
         if bucket.share.is_empty() {
-            bucket.since = self.epoch;
-            self.busy += 1;
+            bucket.since = self.hash.entered();
         }
         self.round.push(index, &mut bucket.share, packet, self.latest);
         while let Some(packet) = self.round.pool().over_limit().and_then(|longest| self.pop(longest)) {
