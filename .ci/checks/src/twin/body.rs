@@ -9,7 +9,7 @@ use syn::{Block, Expr, Pat, Stmt};
 
 use super::source::{Definition, Name, Outside, Result};
 use super::translate::Translator;
-use super::types::{Ty, local, variant};
+use super::types::{Ty, has_fields, local, payload, variant};
 
 /// An expression in C.
 #[derive(Clone, Debug)]
@@ -33,6 +33,17 @@ impl Value {
     pub fn never() -> Self {
         Self::fixed("", Ty::Never)
     }
+}
+
+/// An expression without the parentheses around all of it: a compiler warns of two pairs around a comparison.
+fn bare(c: &str) -> &str {
+    let Some(inner) = c.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return c };
+    let mut depth = 0_i32;
+    let is_whole = inner.chars().all(|letter| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        depth >= 0
+    });
+    if is_whole { inner } else { c }
 }
 
 /// One function while it is translated.
@@ -160,8 +171,11 @@ impl<'a, 'b> Body<'a, 'b> {
                 Stmt::Expr(expression, None) if is_last => value = self.expression(expression, want)?,
                 Stmt::Expr(expression, semicolon) => {
                     let done = self.expression(expression, Some(&Ty::Unit).filter(|_| semicolon.is_none()))?;
-                    if done.ty == Ty::Never {
-                        value = done;
+                    match done.ty {
+                        Ty::Never => value = done,
+                        Ty::Unit => {}
+                        // A compiler of C warns of a variable without a use.
+                        _ => self.line(&format!("(void){};", done.c)),
                     }
                 }
                 Stmt::Local(local) => self.binding(local)?,
@@ -237,12 +251,12 @@ impl<'a, 'b> Body<'a, 'b> {
         &mut self,
         result: &str,
         want: Option<&Ty>,
-        bound: Option<(String, Value)>,
+        bound: Vec<(String, Value)>,
         write: impl FnOnce(&mut Self, Option<&Ty>) -> Result<Value>,
     ) -> Result<(String, Ty)> {
         self.nested(|body| {
             body.scopes.push(BTreeMap::new());
-            if let Some((name, value)) = bound.filter(|(name, _)| name != "_") {
+            for (name, value) in bound.into_iter().filter(|(name, _)| name != "_") {
                 body.bind(&name, &value, false);
             }
             let value = write(body, want)?;
@@ -277,8 +291,8 @@ impl<'a, 'b> Body<'a, 'b> {
         let mut text = tabs.clone();
         for (number, (condition, branch, _)) in list.iter().enumerate() {
             let head = match condition {
-                Some(condition) if number == 0 => format!("if ({condition}) "),
-                Some(condition) => format!(" else if ({condition}) "),
+                Some(condition) if number == 0 => format!("if ({}) ", bare(condition)),
+                Some(condition) => format!(" else if ({}) ", bare(condition)),
                 None if number == 0 => String::new(),
                 None if branch.is_empty() => continue,
                 None => " else ".into(),
@@ -295,16 +309,16 @@ impl<'a, 'b> Body<'a, 'b> {
         let (condition, bound) = if let Expr::Let(pattern) = &*expression.cond {
             let option = self.option(&pattern.expr)?;
             let bound = self.some_pattern(&pattern.pat, &option)?;
-            (format!("{}.some", option.c), Some(bound))
+            (format!("{}.some", option.c), vec![bound])
         } else {
             let condition = self.expression(&expression.cond, Some(&Ty::Bool))?;
             self.expect(&expression.cond, &condition, &Ty::Bool)?;
-            (condition.c, None)
+            (condition.c, Vec::new())
         };
         let (then, ty) = self.branch(&result, want, bound, |body, want| body.block(&expression.then_branch, want))?;
         let want = want.or(if matches!(ty, Ty::Unit | Ty::Never) { None } else { Some(&ty) });
         let (other, other_ty) = match &expression.else_branch {
-            Some((_, other)) => self.branch(&result, want, None, |body, want| body.expression(other, want))?,
+            Some((_, other)) => self.branch(&result, want, Vec::new(), |body, want| body.expression(other, want))?,
             None => (String::new(), Ty::Unit),
         };
         let list = vec![(Some(condition), then, ty.clone()), (None, other, other_ty)];
@@ -322,19 +336,20 @@ impl<'a, 'b> Body<'a, 'b> {
             if arm.guard.is_some() {
                 return self.outside(arm, "a guard");
             }
-            let (mut condition, mut bound) = (None, None);
+            let (mut condition, mut bound) = (None, Vec::new());
             match (&arm.pat, &on.ty) {
                 (Pat::Wild(_), _) => {}
                 (Pat::TupleStruct(_), Ty::Option(_)) => {
-                    bound = Some(self.some_pattern(&arm.pat, &on)?);
+                    bound.push(self.some_pattern(&arm.pat, &on)?);
                     condition = Some(format!("{}.some", on.c));
                 }
                 (Pat::Ident(name), Ty::Option(_)) if name.ident == "None" => {
                     condition = Some(format!("!{}.some", on.c))
                 }
-                (Pat::Path(path), Ty::Named(name)) if self.is_variant(name, &path.path) => {
-                    let last = path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
-                    condition = Some(format!("{} == {}", on.c, variant(name, &last)));
+                (pattern, Ty::Named(name)) => {
+                    let name = name.clone();
+                    let (is_it, values) = self.variant_pattern(pattern, &name, &on)?;
+                    (condition, bound) = (Some(is_it), values);
                 }
                 (pattern, _) => return self.outside(pattern, "a pattern"),
             }
@@ -353,10 +368,50 @@ impl<'a, 'b> Body<'a, 'b> {
         }
         self.branches(expression, result, list)
     }
-    fn is_variant(&self, name: &Name, path: &syn::Path) -> bool {
+    /// The condition of a pattern that is a variant of the enum `name`, and what it binds.
+    fn variant_pattern(&mut self, pattern: &Pat, name: &Name, on: &Value) -> Result<(String, Vec<(String, Value)>)> {
+        let sources = self.translator.sources;
+        let (file, Definition::Enum(item)) = &sources.types[name] else { return self.outside(pattern, "a pattern") };
+        let path = match pattern {
+            Pat::Path(path) => &path.path,
+            Pat::TupleStruct(tuple) => &tuple.path,
+            Pat::Struct(with_names) => &with_names.path,
+            _ => return self.outside(pattern, "a pattern"),
+        };
         let last = path.segments.last();
-        matches!(&self.translator.sources.types[name].1, Definition::Enum(item)
-            if item.variants.iter().any(|variant| last.is_some_and(|last| last.ident == variant.ident)))
+        let Some(found) = item.variants.iter().find(|variant| last.is_some_and(|last| last.ident == variant.ident))
+        else {
+            return self.outside(pattern, "a pattern");
+        };
+        let mut list = Vec::new();
+        match pattern {
+            Pat::TupleStruct(tuple) => {
+                list.extend(tuple.elems.iter().enumerate().map(|(at, inner)| (at.to_string(), inner)));
+            }
+            Pat::Struct(with_names) => list.extend(with_names.fields.iter().map(|field| match &field.member {
+                syn::Member::Named(name) => (name.to_string(), &*field.pat),
+                syn::Member::Unnamed(index) => (index.index.to_string(), &*field.pat),
+            })),
+            _ => {}
+        }
+        let mut bound = Vec::new();
+        for (member, inner) in list {
+            let to = match inner {
+                Pat::Wild(_) => continue,
+                Pat::Ident(to) if to.subpat.is_none() && to.by_ref.is_none() && to.mutability.is_none() => {
+                    to.ident.to_string()
+                }
+                _ => return self.outside(inner, "a pattern inside a pattern"),
+            };
+            let fields = payload(found);
+            let Some((c, _, ty)) = fields.iter().find(|field| field.1 == member) else {
+                return self.outside(inner, "no such field");
+            };
+            let ty = self.translator.types.read(sources, *file, Some(name), ty)?;
+            bound.push((to, Value::fixed(format!("{}.{c}", on.c), ty)));
+        }
+        let kind = if has_fields(item) { ".kind" } else { "" };
+        Ok((format!("{}{kind} == {}", on.c, variant(name, &found.ident.to_string())), bound))
     }
 
     /// `for i in a..b`.
@@ -385,7 +440,7 @@ impl<'a, 'b> Body<'a, 'b> {
             done
         })?;
         let (ty, tabs) = (self.translator.types.c(&from.ty), self.tabs());
-        let _ = write!(self.out, "{tabs}for ({ty} {c} = {}; {c} < {}; {c}++) {{\n{text}{tabs}}}\n", from.c, to.c);
+        let _ = write!(self.out, "{tabs}TWIN_FOR({ty}, {c}, {}, {}) {{\n{text}{tabs}}}\n", from.c, to.c);
         Ok(Value::unit())
     }
 }

@@ -2,28 +2,11 @@
 
 use std::mem;
 
-use syn::{BinOp, Expr, ExprCall, ExprMethodCall, Lit, Member, UnOp};
+use syn::{BinOp, Expr, Lit, Member, UnOp};
 
 use super::body::{Body, Value};
-use super::source::{Key, Result};
-use super::translate::Signature;
-use super::types::{self, Ty, default_is_zero, integer, local, variant};
-
-/// Methods of integers that `twin/integers.h` has, with the types for which it has them.
-const METHODS: [(&str, &[&str]); 12] = [
-    ("saturating_add", &["u32", "u64"]),
-    ("saturating_sub", &["u32", "u64", "i64"]),
-    ("saturating_mul", &["u64"]),
-    ("wrapping_add", &["u32", "u64"]),
-    ("wrapping_sub", &["u32", "u64"]),
-    ("wrapping_mul", &["u32", "u64"]),
-    ("abs_diff", &["u64"]),
-    ("div_ceil", &["u64"]),
-    ("isqrt", &["u64"]),
-    ("min", &["u32", "u64", "i64"]),
-    ("max", &["u32", "u64", "i64"]),
-    ("clamp", &["u32", "u64", "i64"]),
-];
+use super::source::{Definition, Key, Result};
+use super::types::{self, Ty, has_fields, integer, local, prefix, variant};
 
 /// Operators of types with their traits' methods.
 fn operator(op: &BinOp) -> Option<&'static str> {
@@ -142,7 +125,7 @@ impl Body<'_, '_> {
         }
     }
 
-    fn read(&mut self, ty: &syn::Type) -> Result<Ty> {
+    pub(super) fn read(&mut self, ty: &syn::Type) -> Result<Ty> {
         let of = self.of.clone();
         let translator = &mut *self.translator;
         translator.types.read(translator.sources, self.file, of.as_ref(), ty)
@@ -152,7 +135,16 @@ impl Body<'_, '_> {
     }
 
     /// Several expressions in order: what a later one does changes no earlier one.
-    fn operands(&mut self, list: &[(&Expr, Option<Ty>)]) -> Result<Vec<Value>> {
+    pub(super) fn operands(&mut self, list: &[(&Expr, Option<Ty>)]) -> Result<Vec<Value>> {
+        self.operands_and_place(list, false)
+    }
+    /// The same, where the first may be a place of which a reference is taken: a copy of it will not do, and Rust lets
+    /// nothing that is evaluated later change it.
+    pub(super) fn operands_and_place(
+        &mut self,
+        list: &[(&Expr, Option<Ty>)],
+        first_is_place: bool,
+    ) -> Result<Vec<Value>> {
         let mut parts = Vec::new();
         for (expression, want) in list {
             parts.push(self.apart(|body| body.expression(expression, want.as_ref()))?);
@@ -164,7 +156,8 @@ impl Body<'_, '_> {
             self.out += &mem::take(text);
             let value = value.clone();
             let by_value = !matches!(value.ty, Ty::Ref { .. } | Ty::Unit | Ty::Never);
-            values.push(if later && by_value && !value.fixed { self.spill(&value) } else { value });
+            let is_copied = later && by_value && !value.fixed && !(at == 0 && first_is_place);
+            values.push(if is_copied { self.spill(&value) } else { value });
         }
         Ok(values)
     }
@@ -207,19 +200,25 @@ impl Body<'_, '_> {
                 let module = sources.module_of(self.file, name).to_owned();
                 self.constant(path, Key { module, of: None, name: name.into(), right: None })
             }
+            [of, "BITS"] if let Some(Ty::Int(name)) = integer(of) => {
+                let bits = if name == "usize" { "64" } else { &name[1..] };
+                Ok(Value::fixed(format!("{bits}u"), Ty::Int("u32")))
+            }
             [of, "MAX"] if let Some(ty @ Ty::Int(_)) = integer(of) => {
                 Ok(Value::fixed(format!("{}_MAX", self.translator.types.c(&ty).to_uppercase()), ty))
             }
             [of, name] => {
                 let named = if of == "Self" { self.of.clone() } else { sources.resolve(self.file, of) };
                 let Some(named) = named else { return self.outside(path, &format!("`{of}` is in no translated file")) };
-                if let super::source::Definition::Enum(item) = &sources.types[&named].1
+                if let Definition::Enum(item) = &sources.types[&named].1
                     && item.variants.iter().any(|variant| variant.ident == name)
                 {
                     let ty = self.read(&syn::parse_quote!(Self)).ok().filter(|ty| *ty == Ty::Named(named.clone()));
                     let of: syn::Type = syn::parse_str(of).map_err(|_| self.error(path, "a path"))?;
                     let ty = ty.map_or_else(|| self.read(&of), Ok)?;
-                    return Ok(Value::fixed(variant(&named, name), ty));
+                    let c = variant(&named, name);
+                    let c = if has_fields(item) { format!("({}){{ .kind = {c} }}", prefix(&named)) } else { c };
+                    return Ok(Value::fixed(c, ty));
                 }
                 let (module, of) = named;
                 self.constant(path, Key { module, of: Some(of), name: name.into(), right: None })
@@ -283,9 +282,22 @@ impl Body<'_, '_> {
         let is_number = |side: &Expr| matches!(side, Expr::Lit(literal) if matches!(&literal.lit, Lit::Int(int) if int.suffix().is_empty()));
         let known = if compares { None } else { want };
         let (left, right) = if shifts {
-            let Expr::Lit(number) = &*binary.right else { return self.outside(binary, "a shift by a variable") };
-            let left = self.expression(&binary.left, known)?;
-            (left, self.literal(&binary.right, &number.lit, Some(&Ty::Int("u32")))?)
+            let count = Some(Ty::Int("u32"));
+            let mut list = self.operands(&[(&binary.left, known.cloned()), (&binary.right, count.clone())])?;
+            let (Some(right), Some(left)) = (list.pop(), list.pop()) else {
+                return self.outside(binary, "an operator");
+            };
+            if is_number(&binary.right) {
+                (left, right)
+            } else {
+                // As many as there are bits, or more, is undefined in C.
+                let most = match &left.ty {
+                    Ty::Int("u64") if Some(&right.ty) == count.as_ref() => 63,
+                    Ty::Int("u32") if Some(&right.ty) == count.as_ref() => 31,
+                    _ => return self.outside(binary, "a shift of another integer than u32 and u64, or not by a u32"),
+                };
+                (left, Value { c: format!("({} & {most}u)", right.c), ..right })
+            }
         } else if is_number(&binary.left) {
             let right = self.expression(&binary.right, known)?;
             (self.expression(&binary.left, Some(&right.ty))?, right)
@@ -347,14 +359,14 @@ impl Body<'_, '_> {
     }
 
     /// A newtype as its integer; others as they are.
-    fn plain(&mut self, value: &Value) -> Result<Value> {
+    pub(super) fn plain(&mut self, value: &Value) -> Result<Value> {
         let Ty::Named(name) = &value.ty else { return Ok(value.clone()) };
         let translator = &mut *self.translator;
         let inner = types::inner(translator.sources, &mut translator.types, name)?;
-        let is_enum = matches!(translator.sources.types[name].1, super::source::Definition::Enum(_));
+        let is_plain = matches!(&translator.sources.types[name].1, Definition::Enum(item) if !has_fields(item));
         Ok(match inner {
             Some(ty) => Value { ty, ..value.clone() },
-            None if is_enum => Value { ty: Ty::Int("u32"), ..value.clone() },
+            None if is_plain => Value { ty: Ty::Int("u32"), ..value.clone() },
             None => value.clone(),
         })
     }
@@ -397,169 +409,5 @@ impl Body<'_, '_> {
             parts.push(format!(".{} = {}", local(&field.to_string()), value.c));
         }
         Ok(Value::new(format!("({}){{ {} }}", self.translator.types.c(&ty), parts.join(", ")), ty))
-    }
-
-    fn call(&mut self, call: &ExprCall, want: Option<&Ty>) -> Result<Value> {
-        let Expr::Path(path) = &*call.func else { return self.outside(call, "a call of a value") };
-        let segments: Vec<String> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        let sources = self.translator.sources;
-        let arguments: Vec<&Expr> = call.args.iter().collect();
-        match (segments.iter().map(String::as_str).collect::<Vec<_>>()[..].as_ref(), arguments.as_slice()) {
-            (["Some"], [inner]) => {
-                let wanted = if let Some(Ty::Option(ty)) = want { Some((**ty).clone()) } else { None };
-                let value = self.expression(inner, wanted.as_ref())?;
-                let ty = Ty::Option(Box::new(value.ty.clone()));
-                if want != Some(&ty) {
-                    return self.outside(call, "`Some` whose type does not show");
-                }
-                let c = self.translator.types.c(&ty);
-                Ok(Value { c: format!("({c}){{ .some = true, .value = {} }}", value.c), ty, fixed: value.fixed })
-            }
-            (["select_unpredictable"], [condition, yes, no]) => {
-                let mut list = self.operands(&[(condition, Some(Ty::Bool)), (yes, want.cloned())])?;
-                let (Some(yes), Some(condition)) = (list.pop(), list.pop()) else {
-                    return self.outside(call, "a call");
-                };
-                let no = self.expression(no, Some(&yes.ty))?;
-                self.expect(call, &no, &yes.ty)?;
-                Ok(Value::new(format!("({} ? {} : {})", condition.c, yes.c, no.c), yes.ty))
-            }
-            ([name, "from"], [inner]) if let Some(ty) = integer(name) => {
-                let value = self.expression(inner, None)?;
-                let c = format!("(({}){})", self.translator.types.c(&ty), value.c);
-                if !matches!(value.ty, Ty::Int(_) | Ty::Bool) {
-                    return self.outside(call, "a conversion of what is no integer");
-                }
-                Ok(Value { c, ty, fixed: value.fixed })
-            }
-            ([name], [inner]) if sources.resolve(self.file, name).is_some() || *name == "Self" => {
-                let ty = self.read(&syn::parse_str(name).map_err(|_| self.error(call, "a call"))?)?;
-                let Ty::Named(named) = &ty else { return self.outside(call, "a call") };
-                let translator = &mut *self.translator;
-                let Some(wanted) = types::inner(translator.sources, &mut translator.types, named)? else {
-                    return self.outside(call, "a struct of several fields without names");
-                };
-                let value = self.expression(inner, Some(&wanted))?;
-                self.expect(call, &value, &wanted)?;
-                Ok(Value { ty, ..value })
-            }
-            ([name, "default"], []) => {
-                let ty = self.read(&syn::parse_str(name).map_err(|_| self.error(call, "a call"))?)?;
-                match &ty {
-                    Ty::Named(named) if default_is_zero(sources, named) => {
-                        Ok(Value::fixed(format!("({}){{0}}", self.translator.types.c(&ty)), ty))
-                    }
-                    _ => self.outside(call, "a default that is not derived, or not zero"),
-                }
-            }
-            ([name], _) => {
-                let module = sources.module_of(self.file, name).to_owned();
-                let key = Key { module, of: None, name: (*name).to_owned(), right: None };
-                self.apply(call, &key, None, &arguments)
-            }
-            ([of, name], _) => {
-                let named = if *of == "Self" { self.of.clone() } else { sources.resolve(self.file, of) };
-                let Some((module, of)) = named else {
-                    return self.outside(call, &format!("`{of}` is in no translated file"));
-                };
-                let key = Key { module, of: Some(of), name: (*name).to_owned(), right: None };
-                self.apply(call, &key, None, &arguments)
-            }
-            _ => self.outside(call, "a call of a path of more than two names"),
-        }
-    }
-
-    fn method(&mut self, call: &ExprMethodCall, want: Option<&Ty>) -> Result<Value> {
-        let name = call.method.to_string();
-        let arguments: Vec<&Expr> = call.args.iter().collect();
-        let ty = self.type_of(&call.receiver, want)?;
-        match ty.target() {
-            Ty::Option(_) if matches!(name.as_str(), "is_some" | "is_none") => {
-                let value = self.expression(&call.receiver, None)?;
-                let not = if name == "is_none" { "!" } else { "" };
-                Ok(Value { c: format!("({not}{}.some)", value.c), ty: Ty::Bool, ..value })
-            }
-            Ty::Named(named) => {
-                let key = Key { module: named.0.clone(), of: Some(named.1.clone()), name: name.clone(), right: None };
-                if self.translator.sources.functions.contains_key(&key) {
-                    return self.apply(call, &key, Some(&call.receiver), &arguments);
-                }
-                // What `Ord` gives a newtype.
-                if matches!(name.as_str(), "min" | "max") && !matches!(ty, Ty::Ref { .. }) {
-                    return self.intrinsic(call, &name, &ty, want);
-                }
-                self.outside(call, &format!("no method `{name}` of {} in a translated file", named.1))
-            }
-            Ty::Int(_) => self.intrinsic(call, &name, &ty, want),
-            _ => self.outside(call, &format!("method `{name}` of {ty:?}")),
-        }
-    }
-
-    /// A method of integers.
-    fn intrinsic(&mut self, call: &ExprMethodCall, name: &str, ty: &Ty, want: Option<&Ty>) -> Result<Value> {
-        let mut list = vec![(&*call.receiver, want.cloned().filter(|want| want == ty))];
-        list.extend(call.args.iter().map(|argument| (argument, Some(ty.clone()))));
-        let mut values = self.operands(&list)?;
-        for value in &values {
-            self.expect(call, value, ty)?;
-        }
-        for value in &mut values {
-            *value = self.plain(value)?;
-        }
-        let fixed = values.iter().all(|value| value.fixed);
-        let plain = values[0].ty.clone();
-        let Ty::Int(rust) = plain else { return self.outside(call, "a method of what is no integer") };
-        if !METHODS.iter().any(|(method, types)| *method == name && types.contains(&rust)) {
-            return self.outside(call, &format!("method `{name}` of {rust}, which twin/integers.h has not"));
-        }
-        let suffix = self.translator.types.c(&plain);
-        let c: Vec<&str> = values.iter().map(|value| value.c.as_str()).collect();
-        Ok(Value { c: format!("{name}_{suffix}({})", c.join(", ")), ty: ty.clone(), fixed })
-    }
-
-    /// A call of a function that is translated.
-    fn apply(
-        &mut self,
-        at: &impl syn::spanned::Spanned,
-        key: &Key,
-        receiver: Option<&Expr>,
-        arguments: &[&Expr],
-    ) -> Result<Value> {
-        let Some(signature) = self.translator.function(key)? else {
-            return self.outside(at, &format!("function `{}` is in no translated file", key.name));
-        };
-        let all: Vec<&Expr> = receiver.into_iter().chain(arguments.iter().copied()).collect();
-        if all.len() != signature.parameters.len() {
-            return self.outside(at, "another number of arguments");
-        }
-        let wanted = all.iter().zip(&signature.parameters);
-        let list: Vec<_> = wanted.map(|(expression, ty)| (*expression, Some(ty.target().clone()))).collect();
-        let values = self.operands(&list)?;
-        let mut c = Vec::new();
-        for (number, (value, ty)) in values.iter().zip(&signature.parameters).enumerate() {
-            // Rust takes the reference, or follows it, for the receiver.
-            let is_receiver = number == 0 && receiver.is_some();
-            c.push(match (&value.ty, ty) {
-                (Ty::Ref { to: given, .. }, Ty::Ref { to: wanted, .. }) if given == wanted => value.c.clone(),
-                (given, Ty::Ref { to, .. }) if is_receiver && given == &**to && value.c.ends_with(')') => {
-                    format!("&{}", self.spill(value).c)
-                }
-                (given, Ty::Ref { to, .. }) if is_receiver && given == &**to => format!("&{}", value.c),
-                (Ty::Ref { to, .. }, wanted) if is_receiver && &**to == wanted => format!("*{}", value.c),
-                (given, wanted) if given == wanted => value.c.clone(),
-                (given, wanted) => return self.outside(at, &format!("{given:?} where {wanted:?} stands")),
-            });
-        }
-        Ok(self.invoke(&signature, &c))
-    }
-
-    /// Calls a function of C now: the result is a variable.
-    fn invoke(&mut self, signature: &Signature, arguments: &[String]) -> Value {
-        let c = format!("{}({})", signature.c, arguments.join(", "));
-        if signature.returns == Ty::Unit {
-            self.line(&format!("{c};"));
-            return Value::unit();
-        }
-        self.spill(&Value::new(c, signature.returns.clone()))
     }
 }

@@ -45,7 +45,7 @@ fn what_is_outside_the_subset_is_named_with_its_place() {
         ("&self", "\nwhile true {}", 7, "an expression of a kind"),
         ("&self", "let x = 1;", 6, "whose type does not show"),
         ("&self, n: i64", "let x: i64 = n / n;", 6, "signed"),
-        ("&self", "let x: u64 = self.a.rotate_left(3);", 6, "`rotate_left`"),
+        ("&self", "let x: u64 = self.a.swap_bytes();", 6, "`swap_bytes`"),
         ("&self", "println!();", 6, "a macro"),
         ("&self", "let x: Vec<u64> = g();", 6, "type arguments"),
         ("&self", "self.f();", 5, "calls itself"),
@@ -74,6 +74,48 @@ fn the_order_of_evaluation_is_that_of_rust() {
     let c = translate(&text.replace("fn f", "fn h").replace("fn g", "fn f")).unwrap();
     // The call is made where the left side is true.
     assert!(c.split("if (t").nth(1).is_some_and(|rest| rest.contains("file_t_next(self)")), "{c}");
+}
+
+#[test]
+fn a_method_that_changes_its_receiver_gets_no_copy_of_it() {
+    let text = "
+        struct U { n: u64 }
+        impl U {
+            fn add(&mut self, by: u64) { self.n += by; }
+            fn get(&self) -> u64 { self.n }
+        }
+        struct T { u: U, v: U }
+        impl T {
+            fn f(&mut self) { self.u.add(self.v.get()); }
+        }";
+    let c = translate(text).unwrap();
+    assert!(c.contains("file_u_add(&self->u, t)"), "{c}");
+}
+
+#[test]
+fn a_variant_with_fields_is_a_kind_and_its_fields() {
+    let text = "
+        enum E { None, Some { least: u64, most: u64 }, All(u64) }
+        struct T { a: u64 }
+        impl T {
+            fn g(e: E) -> u64 {
+                match e {
+                    E::None => 1,
+                    E::Some { most, .. } => most,
+                    E::All(n) => n,
+                }
+            }
+            fn f(&self) -> u64 { Self::g(E::All(self.a)) + Self::g(E::None) }
+        }";
+    let c = translate(text).unwrap();
+    for part in [
+        "\tfile_e_kind kind;\n\tu64 some_least;\n\tu64 some_most;\n\tu64 all;\n} file_e;",
+        "if (t.kind == FILE_E_NONE) {",
+        "u64 most = t.some_most;",
+        "(file_e){ .kind = FILE_E_ALL, .all = self->a }",
+    ] {
+        assert!(c.contains(part), "{part}\n{c}");
+    }
 }
 
 #[test]

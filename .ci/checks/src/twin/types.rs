@@ -153,14 +153,26 @@ impl Types {
                         }
                     }
                     Definition::Enum(item) => {
-                        for variant in &item.variants {
-                            if !variant.fields.is_empty() || variant.discriminant.is_some() {
-                                return Err(sources.outside(*file, variant, "a variant with fields or a number"));
-                            }
+                        if let Some(numbered) = item.variants.iter().find(|variant| variant.discriminant.is_some()) {
+                            return Err(sources.outside(*file, numbered, "a variant with a number"));
                         }
                         let names =
                             item.variants.iter().map(|v| format!("\t{},\n", variant(name, &v.ident.to_string())));
-                        format!("typedef enum {{\n{}}} {c};\n\n", names.collect::<String>())
+                        let kinds = names.collect::<String>();
+                        if has_fields(item) {
+                            let mut members = String::new();
+                            for variant in &item.variants {
+                                for (member, _, ty) in payload(variant) {
+                                    let ty = self.read(sources, *file, Some(name), ty)?;
+                                    members += &format!("\t{} {member};\n", self.c(&ty));
+                                }
+                            }
+                            format!(
+                                "typedef enum {{\n{kinds}}} {c}_kind;\n\ntypedef struct {{\n\t{c}_kind kind;\n{members}}} {c};\n\n"
+                            )
+                        } else {
+                            format!("typedef enum {{\n{kinds}}} {c};\n\n")
+                        }
                     }
                 }
             }
@@ -174,6 +186,28 @@ impl Types {
 /// A variant of an enum in C.
 pub fn variant(of: &Name, name: &str) -> String {
     format!("{}_{}", prefix(of), snake(name)).to_uppercase()
+}
+
+/// Whether a variant of an enum has fields: in C it is a struct of its kind and of all fields.
+pub fn has_fields(item: &syn::ItemEnum) -> bool {
+    item.variants.iter().any(|variant| !variant.fields.is_empty())
+}
+
+/// The fields of a variant: the member of C, the name in Rust (`0` where it has none), the type.
+pub fn payload(variant: &syn::Variant) -> Vec<(String, String, &syn::Type)> {
+    let of = snake(&variant.ident.to_string());
+    let member = |(at, field): (usize, &'_ syn::Field)| match &field.ident {
+        Some(name) => (format!("{of}_{name}"), name.to_string()),
+        None if at == 0 => (of.clone(), "0".into()),
+        None => (format!("{of}_{at}"), at.to_string()),
+    };
+    let fields = variant.fields.iter().enumerate();
+    fields
+        .map(|(at, field)| {
+            let (c, rust) = member((at, field));
+            (c, rust, &field.ty)
+        })
+        .collect()
 }
 
 /// The type inside a newtype.
