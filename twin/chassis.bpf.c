@@ -12,7 +12,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 
-#include "disciplines.h"
+#include "single.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A chassis for tests: reads operations, writes decisions. A record is four numbers of 64 bits: what, the time, and two
+ * A chassis for tests: reads operations, writes decisions. A record is six numbers of 64 bits: what, the time, and four
  * arguments; .ci/checks/src/twin/reference.rs describes both. A record of zeros writes what was decided so far.
  */
 #include <stdio.h>
@@ -10,59 +10,55 @@
 
 enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN };
 
-#define SLOTS 4096
+/* Result, drops and marks, which were dropped, deadline, packets, bytes. */
+struct decision {
+	u64 result, drops, which, deadline, packets, bytes;
+};
 
-static struct {
-	u64 id, size, at, capable;
-} slots[SLOTS];
-static u64 head, tail;
 static struct twin_options options;
 static struct twin_state state;
 
-static void enqueue(u64 now, u64 size, u64 capable, u64 *decision)
+static void dropped(struct decision *decision, u64 number)
 {
-	now = twin_now(&state, now);
-	if (!twin_admits(&options, &state, size)) {
-		decision[1] = 2;
-		return;
-	}
-	slots[tail % SLOTS].id = tail;
-	slots[tail % SLOTS].size = size;
-	slots[tail % SLOTS].at = now;
-	slots[tail % SLOTS].capable = capable;
-	tail++;
-	qdisc_backlog_add(&state.backlog, size);
-	decision[0] = 1;
+	decision->drops += 2;
+	decision->which += number + 1;
 }
 
-static void dequeue(u64 now, u64 *decision)
+static void enqueue(const u64 *record, struct decision *decision)
 {
-	codel_call call = {0};
+	u64 arrived = state.arrived;
+	bool mark;
+	u32 slot = twin_accept(&options, &state, record[1], record[2], record[4], record[3] & 1, false, &mark);
 
-	now = twin_now(&state, now);
-	for (int i = 0; i < TWIN_MOST_ACTIONS; i++) {
-		u64 at = head % SLOTS;
-		enum twin_action action;
-		bool marked;
+	if (slot == TWIN_NONE) {
+		dropped(decision, arrived);
+		return;
+	}
+	decision->result = 1;
+	decision->drops = mark;
+	while (twin_is_fair(&options) && (slot = twin_overflow(&options, &state)) != TWIN_NONE)
+		dropped(decision, twin_packet_of(&state.held, slot)->number);
+}
 
-		if (head == tail) {
-			twin_ran_empty(&options, &state, &call);
-			return;
+static void dequeue(u64 now, struct decision *decision)
+{
+	twin_prepare(&options, &state, now);
+	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
+		struct twin_step step = twin_next(&options, &state);
+		u64 number = twin_packet_of(&state.held, step.slot)->number;
+
+		switch (step.action) {
+		case TWIN_AGAIN:
+			continue;
+		case TWIN_DROP:
+			dropped(decision, number);
+			continue;
+		case TWIN_SEND:
+		case TWIN_MARK:
+			decision->result = number + 1;
+			decision->drops += step.action == TWIN_MARK;
 		}
-		action = twin_first(&options, &state, &call, now, slots[at].size, slots[at].at);
-		if (action == TWIN_WAIT)
-			return;
-		qdisc_backlog_remove(&state.backlog, slots[at].size);
-		head++;
-		marked = action == TWIN_SIGNAL && options.marks == 1 && slots[at].capable == 1;
-		if (marked)
-			twin_marked(&options, &state, &call);
-		if (marked || action == TWIN_SEND) {
-			decision[0] = slots[at].id + 1;
-			decision[1] += marked;
-			return;
-		}
-		decision[1] += 2;
+		return;
 	}
 	fprintf(stderr, "a call does not end\n");
 	exit(1);
@@ -70,26 +66,25 @@ static void dequeue(u64 now, u64 *decision)
 
 int main(void)
 {
-	u64 record[4];
+	u64 record[6];
 
 	while (fread(record, sizeof(record), 1, stdin) == 1) {
-		u64 decision[5] = {0};
+		struct decision decision = {0};
 
 		switch (record[0]) {
 		case FLUSH:
 			fflush(stdout);
 			continue;
 		case BEGIN:
-			if (fread(&options, sizeof(options), 1, stdin) != 1 || options.limit_packets > SLOTS)
+			if (fread(&options, sizeof(options), 1, stdin) != 1 || !twin_supports(&options))
 				return 1;
 			twin_begin(&state, &options);
-			head = tail = 0;
 			continue;
 		case ENQUEUE:
-			enqueue(record[1], record[2], record[3], decision);
+			enqueue(record, &decision);
 			break;
 		case DEQUEUE:
-			dequeue(record[1], decision);
+			dequeue(record[1], &decision);
 			break;
 		case SET_RATE:
 			twin_set_rate(&options, &state, record[1], record[2]);
@@ -97,10 +92,10 @@ int main(void)
 		default:
 			return 1;
 		}
-		decision[2] = twin_deadline(&options, &state, record[1], slots[head % SLOTS].size);
-		decision[3] = state.backlog.packets;
-		decision[4] = state.backlog.bytes;
-		fwrite(decision, sizeof(decision), 1, stdout);
+		decision.deadline = twin_deadline(&options, &state, record[1]);
+		decision.packets = state.held.backlog.packets;
+		decision.bytes = state.held.backlog.bytes;
+		fwrite(&decision, sizeof(decision), 1, stdout);
 	}
 	return 0;
 }

@@ -18,6 +18,11 @@ typedef int64_t s64;
 
 #define TWIN_INLINE static inline __attribute__((always_inline, unused))
 
+/* A loop over a range. The chassis in the kernel has another: its verifier follows each round of this one. */
+#ifndef TWIN_FOR
+#define TWIN_FOR(type, i, from, to) for (type i = (from); i < (to); i++)
+#endif
+
 #ifndef U32_MAX
 #define U32_MAX ((u32)~0u)
 #endif
@@ -49,6 +54,9 @@ TWIN_INLINE u32 saturating_add_u32(u32 a, u32 b) { return a + b < a ? U32_MAX : 
 TWIN_INLINE u64 saturating_add_u64(u64 a, u64 b) { return a + b < a ? U64_MAX : a + b; }
 TWIN_INLINE u32 saturating_sub_u32(u32 a, u32 b) { return a > b ? a - b : 0; }
 TWIN_INLINE u64 saturating_sub_u64(u64 a, u64 b) { return a > b ? a - b : 0; }
+TWIN_INLINE u64 unsigned_abs_s64(s64 a) { return a < 0 ? (u64)0 - (u64)a : (u64)a; }
+TWIN_INLINE u64 rotate_left_u64(u64 a, u32 by) { return a << (by & 63) | a >> (-by & 63); }
+TWIN_INLINE u64 rotate_right_u64(u64 a, u32 by) { return a >> (by & 63) | a << (-by & 63); }
 TWIN_INLINE u64 abs_diff_u64(u64 a, u64 b) { return a > b ? a - b : b - a; }
 
 TWIN_INLINE s64 saturating_sub_s64(s64 a, s64 b)
@@ -77,6 +85,59 @@ TWIN_INLINE u64 saturating_mul_u64(u64 a, u64 b)
 /* b is not zero. */
 TWIN_INLINE u64 div_ceil_u64(u64 a, u64 b) { return a / b + (a % b != 0); }
 
+TWIN_INLINE u32 leading_zeros_u64(u64 x)
+{
+	u32 zeros = 0;
+
+	for (u32 by = 32; by != 0; by /= 2) {
+		/* Whether the upper half of what is left is zero. */
+		u32 skip = (x >> (64 - by)) == 0 ? by : 0;
+
+		zeros += skip;
+		x <<= skip;
+	}
+	return x == 0 ? 64 : zeros;
+}
+
+/* All ones where a is below b: the difference borrows. The compiler would make a branch of a comparison. */
+TWIN_INLINE u64 below_u64(u64 a, u64 b)
+{
+	u64 mask = (u64)0 - (((~a & b) | ((~a | b) & (a - b))) >> 63);
+
+	__asm__("" : "+r"(mask));
+	return mask;
+}
+
+/* The functions of crates/units/src/wide.rs. */
+
+TWIN_INLINE u64 mul_high_u64(u64 a, u64 b)
+{
+	u64 low = (u64)(u32)a * (u32)b, left = (a >> 32) * (u32)b, right = (u64)(u32)a * (b >> 32);
+	u64 middle = (low >> 32) + (u32)left + (u32)right;
+
+	return (a >> 32) * (b >> 32) + (left >> 32) + (right >> 32) + (middle >> 32);
+}
+
+/* The division of 128 bits is bit by bit. */
+TWIN_INLINE u64 mul_div_u64(u64 a, u64 b, u64 c)
+{
+	u64 rest = mul_high_u64(a, b), low = a * b;
+
+	if (rest >= c)
+		return U64_MAX;
+	if (rest == 0)
+		return low / c;
+	for (u32 i = 0; i < 64; i++) {
+		u64 over = (u64)0 - (rest >> 63), fits;
+
+		rest = rest << 1 | low >> 63;
+		fits = over | ~below_u64(rest, c);
+		rest -= c & fits;
+		low = low << 1 | (fits & 1);
+	}
+	return low;
+}
+
 /*
  * The root rounded down, bit by bit from the highest. Without a branch in the loop, of which the kernel's verifier would
  * follow both ways in each of 32 rounds.
@@ -88,11 +149,9 @@ TWIN_INLINE u64 isqrt_u64(u64 x)
 	for (u32 i = 0; i < 32; i++) {
 		u64 trial = root + bit;
 		u64 rest = x - trial;
-		/* All ones where the difference borrows: where the trial is too large. */
-		u64 large = (u64)0 - (((~x & trial) | ((~x | trial) & rest)) >> 63);
+		/* Whether the trial is too large. */
+		u64 large = below_u64(x, trial);
 
-		/* The compiler would make a branch of it. */
-		__asm__("" : "+r"(large));
 		x = (x & large) | (rest & ~large);
 		root = (root >> 1) + (bit & ~large);
 		bit >>= 2;

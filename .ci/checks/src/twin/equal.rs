@@ -7,14 +7,18 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 
-use super::reference::{BEGIN, CODEL, DEQUEUE, Decision, ENQUEUE, FIFO, Operation, Options, Reference, SET_RATE, TBF};
+use super::reference::{
+    ARED, BEGIN, CALL, CODEL, DECISION, DEQUEUE, DRR, Decision, ENQUEUE, FIFO, FQ_CODEL, OPTIONS, Operation, Options,
+    PIE, RED, Reference, SET_RATE, SFQ, TBF,
+};
 
 /// Operations of one script.
 const SCRIPT: u64 = 4_000;
 /// Operations that are sent before their decisions are read. Both fit the buffer of a pipe, so that neither side waits.
 const BLOCK: usize = 1_000;
-/// The packets that the host's queue holds at most.
-const MOST_PACKETS: u64 = 4_096;
+/// The packets that a queue of the host is for, and the queues that it has, at most.
+const MOST_PACKETS: u64 = 4_095;
+const MOST_QUEUES: u64 = 4_096;
 
 /// The compiler, or why there is none.
 pub fn compiler() -> Result<String, String> {
@@ -78,23 +82,23 @@ impl Host {
     }
     /// Sends operations, the first of a script after its options. Returns the decisions.
     fn ask(&mut self, options: Option<&Options>, operations: &[Operation]) -> io::Result<Vec<Decision>> {
-        let mut bytes = Vec::with_capacity(operations.len() * 32 + 128);
+        let mut bytes = Vec::with_capacity(operations.len() * 48 + 512);
         let mut put =
             |numbers: &[u64]| numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_ne_bytes()));
         if let Some(options) = options {
-            put(&[BEGIN, 0, 0, 0]);
+            put(&[BEGIN, 0, 0, 0, 0, 0]);
             put(&options.record());
         }
         operations.iter().for_each(|operation| put(operation));
         // An empty operation: what is decided so far is written.
-        put(&[0; 4]);
+        put(&[0; 6]);
         self.input.write_all(&bytes)?;
-        let mut answer = vec![0; operations.len() * 40];
+        let mut answer = vec![0; operations.len() * DECISION * 8];
         self.output.read_exact(&mut answer).map_err(|error| {
             let status = self.child.try_wait().ok().flatten();
             io::Error::other(format!("the compiled program ended: {error}; {status:?}"))
         })?;
-        Ok(answer.chunks_exact(40).map(decision).collect())
+        Ok(answer.chunks_exact(DECISION * 8).map(decision).collect())
     }
 }
 
@@ -117,9 +121,12 @@ fn decision(bytes: &[u8]) -> Decision {
 pub struct Difference(pub String);
 
 fn difference(options: &Options, at: u64, operation: Operation, theirs: Decision, ours: Decision) -> Difference {
-    let show = |[result, drops, deadline, packets, bytes]: Decision| {
+    let show = |[result, drops, which, deadline, packets, bytes]: Decision| {
         let marked = if drops % 2 == 1 { ", marked" } else { "" };
-        format!("result {result}{marked}, {} dropped, deadline {deadline}, {packets} packets of {bytes} B", drops / 2)
+        let drops = drops / 2;
+        format!(
+            "result {result}{marked}, {drops} dropped ({which}), deadline {deadline}, {packets} packets of {bytes} B"
+        )
     };
     Difference(format!(
         "operation {at}, {operation:?} of {options:?}:\n    the C:    {}\n    the core: {}",
@@ -137,23 +144,55 @@ fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
 
 /// The options of a random script.
 fn options(random: &mut Stream, kind: u64) -> Options {
-    let interval = spread(random, 1_000, 4_000_000_000);
+    // In short intervals PIE's probability hardly moves.
+    let interval = spread(random, if kind == PIE { 10_000_000 } else { 1_000 }, 4_000_000_000);
     // On the grid of the script, or anywhere.
     let target = match random.below(2) {
         0 => random.below(interval),
         _ => grid(interval) * random.below(GRID),
     };
+    let in_bytes = random.below(2);
+    // Thresholds that an average reaches, and passes, and weights with which it does.
+    let unit = if in_bytes == 1 { spread(random, 60, 40_000) } else { 1 };
+    let min = random.below(20) * unit;
+    let max = min + spread(random, 1, 40 * unit);
+    let one = 1 << 32;
+    let largest_mean = if random.below(50) == 0 { 1 << 40 } else { 5_000 };
+    let mean = if random.below(2) == 0 { 0 } else { spread(random, 1, largest_mean) };
+    let is_fair = matches!(kind, DRR | SFQ | FQ_CODEL);
+    let largest_limit = if random.below(4) == 0 { MOST_PACKETS } else { 300 };
+    let limit_packets = spread(random, 1, largest_limit);
+    let parts = Stream::named(random.next_u64(), "packets").parts();
     Options {
         kind,
-        limit_packets: spread(random, 1, MOST_PACKETS),
+        limit_packets: if is_fair && random.below(50) == 0 { 0 } else { limit_packets },
         limit_bytes: if random.below(4) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
+        marks: random.below(2),
         rate: spread(random, 1, 1 << 40),
         burst: spread(random, 1, 1 << 31),
-        target,
+        target: if kind == PIE { target.max(1) } else { target },
         interval,
         mtu: spread(random, 1, 100_000),
         longest: if random.below(2) == 0 { 0 } else { target + spread(random, 1, interval * 2) },
-        marks: random.below(2),
+        min,
+        max,
+        in_bytes,
+        max_p: if random.below(10) == 0 { one } else { spread(random, 1, one) },
+        weight: if random.below(2) == 0 { one >> random.below(8) } else { spread(random, 1, one) },
+        above_max: random.below(2),
+        spacing: random.below(2),
+        idle_packet: if random.below(10) == 0 { 0 } else { spread(random, 1, 2_000_000_000) },
+        mean,
+        allowance: random.below(3) * spread(random, 1, interval * 20),
+        alpha: if random.below(2) == 0 { 1_600 } else { spread(random, 0, 1_600) },
+        beta: if random.below(2) == 0 { 1_600 } else { spread(random, 0, 1_600) },
+        least_queue_mean: spread(random, 1, 2_000),
+        most_marked: spread(random, 0, one),
+        quantum: 64 + random.below(2_000) * random.below(2),
+        queues: if random.below(3) == 0 { 1_024 } else { spread(random, 1, MOST_QUEUES) },
+        perturb: if random.below(3) == 0 { 0 } else { interval },
+        seed: random.next_u64(),
+        random: parts,
     }
 }
 
@@ -177,20 +216,27 @@ struct Script<'a> {
     /// The sizes of packets, up to the largest or all alike.
     sizes: u64,
     alike: bool,
+    /// A sum of sizes beyond 64 bits is beyond every machine, and of a quantum's turns the largest packet takes many.
+    largest: u64,
+    /// Flows that packets arrive of, and how many of the packets are of the first few.
+    flows: u64,
+    few: u64,
 }
 
 impl<'a> Script<'a> {
     fn new(random: &'a mut Stream, options: &Options) -> Self {
+        let has_codel = matches!(options.kind, CODEL | FQ_CODEL);
         // Packets of one MTU leave exactly that behind.
-        let alike = options.kind == CODEL && random.below(2) == 0;
+        let alike = has_codel && random.below(2) == 0;
         let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {
             TBF => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
-            CODEL => options.interval / 20,
+            RED | ARED if random.below(2) == 0 => options.idle_packet.max(1),
+            CODEL | FQ_CODEL | RED | ARED | PIE | SFQ => options.interval / 20,
             _ => 1_000,
         };
-        let on_grid = options.kind == CODEL && random.below(2) == 0;
+        let on_grid = has_codel && random.below(2) == 0;
         let grid = if on_grid { grid(options.interval) } else { 1 };
         let step = spread(random, 1, typical.saturating_mul(4).max(1));
         let (now, arrivals) = (random.below(1 << 40), 20 + random.below(60));
@@ -202,6 +248,9 @@ impl<'a> Script<'a> {
             arrivals,
             sizes,
             alike,
+            largest: if options.kind == FQ_CODEL { 1 << 17 } else { 1 << 48 },
+            flows: spread(random, 1, 2_000),
+            few: random.below(100),
             random,
         }
     }
@@ -225,7 +274,7 @@ impl<'a> Script<'a> {
             _ => self.now + self.time(self.step.saturating_mul(2)),
         };
         match self.random.below(100) {
-            0 if self.random.below(20) == 0 => [SET_RATE, self.now, spread(self.random, 1, 1 << 40), 0],
+            0 if self.random.below(20) == 0 => [SET_RATE, self.now, spread(self.random, 1, 1 << 40), 0, 0, 0],
             draw if draw < self.arrivals => {
                 let size = if self.alike {
                     self.sizes
@@ -234,10 +283,11 @@ impl<'a> Script<'a> {
                 } else {
                     1 + self.random.below(self.sizes)
                 };
-                // A sum of sizes beyond 64 bits is beyond every machine.
-                [ENQUEUE, self.now, size.clamp(1, 1 << 48), self.random.below(2)]
+                let few = self.random.below(100) < self.few;
+                let flow = self.random.below(if few { self.flows.min(4) } else { self.flows });
+                [ENQUEUE, self.now, size.clamp(1, self.largest), self.random.below(2), flow, 0]
             }
-            _ => [DEQUEUE, self.now, 0, 0],
+            _ => [DEQUEUE, self.now, 0, 0, 0, 0],
         }
     }
 }
@@ -250,7 +300,7 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
     while done < operations {
         let options = options(&mut random, kind);
         // A queue without a decider needs the fewest.
-        kind = if kind == CODEL { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
+        kind = if kind == FQ_CODEL { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
         let mut reference = Reference::new(&options).map_err(io::Error::other)?;
         let mut script = Script::new(&mut random, &options);
         let end = (done + SCRIPT).min(operations);
@@ -286,15 +336,16 @@ pub fn equal(root: &Path, operations: u64, seed: u64) -> io::Result<Vec<String>>
 /// operation and the decision.
 pub fn calls(path: &Path) -> io::Result<Vec<String>> {
     let bytes = fs::read(path)?;
-    let (Some(head), true) = (bytes.get(..96), bytes.len() % 72 == 96 % 72) else {
+    let (begin, each) = (OPTIONS * 8, CALL * 8);
+    let (Some(head), true) = (bytes.get(..begin), bytes.len() % each == begin % each) else {
         return Err(io::Error::other("the file is not a record of calls: twin/lab makes one"));
     };
     let options = Options::of_record(&std::array::from_fn(|at| number(&head[at * 8..at * 8 + 8])));
     let mut reference = Reference::new(&options).map_err(io::Error::other)?;
     let (mut counts, mut dropped) = ([0_u64; 4], 0);
-    for (at, call) in bytes[96..].chunks_exact(72).enumerate() {
+    for (at, call) in bytes[begin..].chunks_exact(each).enumerate() {
         let operation: Operation = std::array::from_fn(|at| number(&call[at * 8..at * 8 + 8]));
-        let theirs = decision(&call[32..]);
+        let theirs = decision(&call[each - DECISION * 8..]);
         let ours = reference.apply(operation);
         if ours != theirs {
             return Ok(vec![difference(&options, at as u64, operation, theirs, ours).0]);

@@ -1,6 +1,7 @@
 //! The twin: deciders of the core in C, for the kernel, and their equality with the core. `twin/README.md` is its manual.
 
 mod body;
+mod call;
 mod equal;
 mod expression;
 mod planted;
@@ -30,8 +31,21 @@ const FILES: &[(&str, &str)] = &[
     ("crates/core/src/qdisc.rs", "qdisc"),
     ("crates/core/src/fifo.rs", "fifo"),
     ("crates/core/src/bucket.rs", "bucket"),
+    ("crates/core/src/random.rs", "random"),
+    ("crates/core/src/probability.rs", "probability"),
+    ("crates/core/src/aqm.rs", "aqm"),
+    ("crates/core/src/red.rs", "red"),
+    ("crates/core/src/red/average.rs", "red"),
+    ("crates/core/src/red/curve.rs", "red"),
     ("crates/core/src/red/dropper.rs", "red"),
+    ("crates/core/src/ared.rs", "ared"),
     ("crates/core/src/codel.rs", "codel"),
+    ("crates/core/src/pie.rs", "pie"),
+    ("crates/core/src/key_index.rs", "key_index"),
+    ("crates/core/src/queues.rs", "queues"),
+    ("crates/core/src/round.rs", "round"),
+    ("crates/core/src/sfq.rs", "sfq"),
+    ("crates/core/src/flow_queues.rs", "flow_queues"),
 ];
 
 /// What the chassis calls: module, type, method. What these call is translated with them.
@@ -48,6 +62,39 @@ const ROOTS: &[(&str, &str, &str)] = &[
     ("codel", "State", "decide"),
     ("codel", "State", "marked"),
     ("codel", "State", "ran_empty"),
+    ("random", "Stream", "from_parts"),
+    ("red", "Level", "whole"),
+    ("red", "Red", "drawing"),
+    ("red", "Red", "observe"),
+    ("red", "Dropper", "judge"),
+    ("red", "Red", "on_busy"),
+    ("red", "Red", "on_empty"),
+    ("ared", "Ared", "adapting"),
+    ("ared", "Ared", "observe"),
+    ("ared", "Ared", "on_busy"),
+    ("ared", "Ared", "on_empty"),
+    ("pie", "State", "new"),
+    ("pie", "State", "catch_up"),
+    ("pie", "State", "unlucky"),
+    ("pie", "State", "signal"),
+    ("pie", "State", "departed"),
+    ("queues", "", "class"),
+    ("round", "Turns", "of"),
+    ("round", "Turns", "queued"),
+    ("round", "Turns", "pays"),
+    ("round", "Turns", "left"),
+    ("round", "Deficit", "starting_with"),
+    ("round", "Deficit", "renew"),
+    ("round", "Deficit", "spend"),
+    ("round", "", "spread"),
+    ("sfq", "Hash", "new"),
+    ("sfq", "Hash", "change"),
+    ("sfq", "Hash", "queue"),
+    ("sfq", "Hash", "queue_before"),
+    ("sfq", "Hash", "keeps"),
+    ("sfq", "Hash", "entered"),
+    ("sfq", "Hash", "emptied"),
+    ("flow_queues", "Place", "once_empty"),
 ];
 
 const HEAD: &str = "\

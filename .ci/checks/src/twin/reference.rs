@@ -1,21 +1,38 @@
 //! The disciplines of the core behind the records that the C reads and writes.
 
+use tidegate_core::aqm::AqmFifo;
+use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
+use tidegate_core::drr::{self, Drr};
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::red::Signal;
+use tidegate_core::fq_codel::{self, FqCodel};
+use tidegate_core::pie::{self, Pie};
+use tidegate_core::probability::Probability;
+use tidegate_core::qdisc::{DropReason, Event, Outlet};
+use tidegate_core::random::Stream;
+use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
+use tidegate_core::sfq::{self, Sfq};
 use tidegate_core::tbf::{self, Tbf};
-use tidegate_core::{Bytes, Deadline, Ecn, FlowKey, Instant, Packet, Qdisc, Rate, Span, packet_fields};
+use tidegate_core::{Bytes, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields};
 
-/// An operation: what, the time in nanoseconds, and two numbers.
-pub type Operation = [u64; 4];
-/// What it did: the packet that left, or whether one was queued; packets dropped, times 2, and whether one was marked;
-/// the deadline; packets and bytes that wait.
-pub type Decision = [u64; 5];
+/// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
+/// of its flow and that of its pair of hosts; of a change the rate.
+pub type Operation = [u64; 6];
+/// What it did: the number of the packet that left plus 1, or whether one was queued; packets dropped, times 2, and whether
+/// one was marked; the sum of the numbers of those dropped, each plus 1; the deadline; packets and bytes that wait. Arrivals
+/// are numbered from 0.
+pub type Decision = [u64; DECISION];
+
+pub const DECISION: usize = 6;
+/// An operation and its decision.
+pub const CALL: usize = 6 + DECISION;
+/// The numbers of `struct twin_options`.
+pub const OPTIONS: usize = 44;
 
 pub const ENQUEUE: u64 = 1;
 pub const DEQUEUE: u64 = 2;
 pub const SET_RATE: u64 = 3;
-/// Begins a script: the next three records are the options.
+/// Begins a script: the options are next.
 pub const BEGIN: u64 = 4;
 
 /// The deadline of a queue that waits for nothing.
@@ -24,44 +41,151 @@ pub const IDLE: u64 = u64::MAX;
 pub const FIFO: u64 = 0;
 pub const TBF: u64 = 1;
 pub const CODEL: u64 = 2;
+pub const RED: u64 = 3;
+pub const ARED: u64 = 4;
+pub const PIE: u64 = 5;
+pub const DRR: u64 = 6;
+pub const SFQ: u64 = 7;
+pub const FQ_CODEL: u64 = 8;
 
-/// The options of a discipline, as `struct twin_options` has them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    pub kind: u64,
-    pub limit_packets: u64,
-    pub limit_bytes: u64,
-    pub rate: u64,
-    pub burst: u64,
-    pub target: u64,
-    pub interval: u64,
-    pub mtu: u64,
-    /// 0 for none.
-    pub longest: u64,
-    /// 1 to mark.
-    pub marks: u64,
+/// Declares the options in the order of `struct twin_options`.
+macro_rules! options {
+    ($($field:ident),+ $(,)?) => {
+        /// The options of a discipline, as `struct twin_options` has and describes them.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Options {
+            $(pub $field: u64,)+
+            pub random: [u64; 4],
+        }
+
+        impl Options {
+            pub fn record(&self) -> [u64; OPTIONS] {
+                let mut record = [0; OPTIONS];
+                let fields = [$(self.$field),+].into_iter().chain(self.random);
+                record.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+                record
+            }
+            pub fn of_record(record: &[u64; OPTIONS]) -> Self {
+                let mut numbers = record.iter().copied();
+                let mut next = || numbers.next().unwrap_or_default();
+                Self { $($field: next(),)+ random: std::array::from_fn(|_| next()) }
+            }
+        }
+    };
 }
 
+options!(
+    kind,
+    limit_packets,
+    limit_bytes,
+    rate,
+    burst,
+    target,
+    interval,
+    mtu,
+    longest,
+    marks,
+    min,
+    max,
+    in_bytes,
+    max_p,
+    weight,
+    above_max,
+    spacing,
+    idle_packet,
+    mean,
+    allowance,
+    alpha,
+    beta,
+    least_queue_mean,
+    most_marked,
+    quantum,
+    queues,
+    perturb,
+    seed,
+);
+
 impl Options {
-    pub fn record(&self) -> [u64; 12] {
-        [
-            self.kind,
-            self.limit_packets,
-            self.limit_bytes,
-            self.rate,
-            self.burst,
-            self.target,
-            self.interval,
-            self.mtu,
-            self.longest,
-            self.marks,
-            0,
-            0,
-        ]
+    fn limit(&self) -> Limit {
+        Limit { packets: self.limit_packets, bytes: Bytes::new(self.limit_bytes) }
     }
-    pub fn of_record(record: &[u64; 12]) -> Self {
-        let [kind, limit_packets, limit_bytes, rate, burst, target, interval, mtu, longest, marks, ..] = *record;
-        Self { kind, limit_packets, limit_bytes, rate, burst, target, interval, mtu, longest, marks }
+    fn signal(&self) -> Signal {
+        if self.marks == 1 { Signal::Mark } else { Signal::Drop }
+    }
+    fn sizing(&self) -> Sizing {
+        if self.mean == 0 { Sizing::PerPacket } else { Sizing::PerByte { mean: Bytes::new(self.mean) } }
+    }
+    fn codel(&self) -> codel::Params {
+        codel::Params {
+            target: Span::from_nanos(self.target),
+            interval: Span::from_nanos(self.interval),
+            mtu: Bytes::new(self.mtu),
+            signal: self.signal(),
+            limit: self.limit(),
+            longest: Some(Span::from_nanos(self.longest)).filter(|_| self.longest != 0),
+        }
+    }
+    fn red(&self) -> Result<Red, ParamError> {
+        let thresholds = if self.in_bytes == 1 {
+            Thresholds::Bytes { min: Bytes::new(self.min), max: Bytes::new(self.max) }
+        } else {
+            Thresholds::Packets { min: self.min, max: self.max }
+        };
+        let early = EarlyDrop {
+            weight: Probability::saturating_from_bits(self.weight),
+            above_max: if self.above_max == 1 { AboveMax::Gentle } else { AboveMax::Cliff },
+            spacing: if self.spacing == 1 { Spacing::Geometric } else { Spacing::Uniform },
+            sizing: self.sizing(),
+            signal: self.signal(),
+            idle_packet: Span::from_nanos(self.idle_packet),
+        };
+        let profile = Profile { thresholds, max_p: Probability::saturating_from_bits(self.max_p) };
+        Red::drawing_from(red::Params { profile, early }, self.stream())
+    }
+    fn stream(&self) -> Stream {
+        let [high, low, step_high, step_low] = self.random;
+        Stream::from_parts(high, low, step_high, step_low)
+    }
+    fn pie(&self) -> pie::Params {
+        pie::Params {
+            target: Span::from_nanos(self.target),
+            update: Span::from_nanos(self.interval),
+            burst: Span::from_nanos(self.allowance),
+            alpha: u32::try_from(self.alpha).unwrap_or(u32::MAX),
+            beta: u32::try_from(self.beta).unwrap_or(u32::MAX),
+            mean: Bytes::new(self.least_queue_mean),
+            sizing: self.sizing(),
+            signal: self.signal(),
+            most_marked: Probability::saturating_from_bits(self.most_marked),
+            limit: self.limit(),
+        }
+    }
+    fn discipline(&self) -> Result<Option<Queue>, ParamError> {
+        let (limit, quantum) = (self.limit(), Bytes::new(self.quantum));
+        let interval = Span::from_nanos(self.interval);
+        let queues = u32::try_from(self.queues).unwrap_or(u32::MAX);
+        Ok(Some(match self.kind {
+            FIFO => Queue::Other(Box::new(Fifo::new(limit))),
+            TBF => {
+                let (rate, burst) = (Rate::from_bps(self.rate), Bytes::new(self.burst));
+                Queue::Tbf(Tbf::new(tbf::Params { rate, burst, limit })?)
+            }
+            CODEL => Queue::Other(Box::new(CoDel::new(self.codel())?)),
+            RED => Queue::Other(Box::new(AqmFifo::new(limit, self.red()?))),
+            ARED => Queue::Other(Box::new(AqmFifo::new(limit, Ared::around(self.red()?, interval)?))),
+            PIE => Queue::Other(Box::new(Pie::drawing_from(self.pie(), self.stream())?)),
+            DRR => Queue::Other(Box::new(Drr::new(drr::Params { quantum, weights: Vec::new(), limit })?)),
+            SFQ => {
+                let perturb = Some(Span::from_nanos(self.perturb)).filter(|_| self.perturb != 0);
+                let params = sfq::Params { queues, quantum, limit, perturb, seed: self.seed };
+                Queue::Other(Box::new(Sfq::new(params)?))
+            }
+            FQ_CODEL => {
+                let params = fq_codel::Params { codel: self.codel(), queues, quantum };
+                Queue::Other(Box::new(FqCodel::new(params)?))
+            }
+            _ => return Ok(None),
+        }))
     }
 }
 
@@ -77,9 +201,29 @@ impl Packet for Numbered {
 }
 
 enum Queue {
-    Fifo(Fifo<Numbered>),
     Tbf(Tbf<Numbered>),
-    CoDel(CoDel<Numbered>),
+    Other(Box<dyn Qdisc<Numbered>>),
+}
+
+/// What a call dropped and marked.
+#[derive(Default)]
+struct Outcome {
+    drops: u64,
+    which: u64,
+    marks: u64,
+    /// Whether a packet was dropped before it was queued.
+    refused: bool,
+}
+
+impl Outlet<Numbered> for Outcome {
+    fn dropped(&mut self, packet: Numbered, reason: DropReason) {
+        self.drops += 1;
+        self.which += packet.id + 1;
+        self.refused |= reason != DropReason::FlowLimit;
+    }
+    fn event(&mut self, event: Event) {
+        self.marks += u64::from(matches!(event, Event::Marked { .. }));
+    }
 }
 
 /// A discipline of the core, and the number of the next packet.
@@ -94,54 +238,35 @@ impl Reference {
     /// # Errors
     /// As the constructor of the discipline, or for a kind that the twin has not.
     pub fn new(options: &Options) -> Result<Self, String> {
-        let limit = Limit { packets: options.limit_packets, bytes: Bytes::new(options.limit_bytes) };
-        let queue = match options.kind {
-            FIFO => Queue::Fifo(Fifo::new(limit)),
-            TBF => {
-                let (rate, burst) = (Rate::from_bps(options.rate), Bytes::new(options.burst));
-                Queue::Tbf(Tbf::new(tbf::Params { rate, burst, limit }).map_err(|error| error.to_string())?)
-            }
-            CODEL => {
-                let params = codel::Params {
-                    target: Span::from_nanos(options.target),
-                    interval: Span::from_nanos(options.interval),
-                    mtu: Bytes::new(options.mtu),
-                    signal: if options.marks == 1 { Signal::Mark } else { Signal::Drop },
-                    limit,
-                    longest: Some(Span::from_nanos(options.longest)).filter(|_| options.longest != 0),
-                };
-                Queue::CoDel(CoDel::new(params).map_err(|error| error.to_string())?)
-            }
-            other => return Err(format!("there is no discipline number {other}")),
-        };
+        let queue = options.discipline().map_err(|error| error.to_string())?;
+        let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
         Ok(Self { queue, next: 0 })
     }
 
     fn queue(&mut self) -> &mut dyn Qdisc<Numbered> {
         match &mut self.queue {
-            Queue::Fifo(queue) => queue,
             Queue::Tbf(queue) => queue,
-            Queue::CoDel(queue) => queue,
+            Queue::Other(queue) => &mut **queue,
         }
     }
 
     /// Makes an operation.
-    pub fn apply(&mut self, [what, now, first, second]: Operation) -> Decision {
+    pub fn apply(&mut self, [what, now, first, capable, flow, pair]: Operation) -> Decision {
         let now = Instant::from_nanos(now);
-        let mut dropped = Vec::new();
-        let (mut result, mut marked) = (0, false);
+        let mut outcome = Outcome::default();
+        let mut result = 0;
         match what {
             ENQUEUE => {
-                let ecn = if second == 0 { Ecn::NotEct } else { Ecn::Ect0 };
-                let packet = Numbered { id: self.next, size: Bytes::new(first), flow: FlowKey::default(), ecn };
-                self.queue().enqueue(now, packet, &mut dropped);
-                // A packet that is dropped has no number in the twin: it never had a slot.
-                result = u64::from(dropped.is_empty());
-                self.next += result;
+                let ecn = if capable == 0 { Ecn::NotEct } else { Ecn::Ect0 };
+                let flow = FlowKey { flow, source: pair, destination: 0 };
+                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn };
+                self.next += 1;
+                self.queue().enqueue(now, packet, &mut outcome);
+                result = u64::from(!outcome.refused);
             }
             DEQUEUE => {
-                if let Some(packet) = self.queue().dequeue(now, &mut dropped) {
-                    (result, marked) = (packet.id + 1, packet.ecn == Ecn::Ce);
+                if let Some(packet) = self.queue().dequeue(now, &mut outcome) {
+                    result = packet.id + 1;
                 }
             }
             _ => {
@@ -157,7 +282,6 @@ impl Reference {
             Deadline::Idle => IDLE,
         };
         let backlog = queue.backlog();
-        let drops = dropped.len() as u64 * 2 + u64::from(marked);
-        [result, drops, deadline, backlog.packets, backlog.bytes.as_u64()]
+        [result, outcome.drops * 2 + outcome.marks, outcome.which, deadline, backlog.packets, backlog.bytes.as_u64()]
     }
 }

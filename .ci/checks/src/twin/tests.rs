@@ -136,13 +136,13 @@ fn the_c_decides_as_the_core() {
     }
 }
 
-/// Four of them; `twin planted` plants all.
+/// Some of them; `twin planted` plants all.
 #[test]
 fn planted_differences_are_found() {
     if !can_compile("planted_differences_are_found") {
         return;
     }
-    for planted in DIFFERENCES.iter().step_by(4) {
+    for planted in DIFFERENCES.iter().step_by(8) {
         assert!(find(&root(), planted, 300_000).unwrap().is_ok(), "{}", planted.0);
     }
 }
