@@ -18,7 +18,7 @@ static int call(int command, union bpf_attr *attributes)
 int main(int count, char **arguments)
 {
 	union bpf_attr attributes;
-	uint64_t record[9];
+	uint64_t record[12];
 	int map;
 
 	if (count != 2) {

@@ -64,6 +64,10 @@ struct Qdisc {
 
 #pragma clang attribute pop
 
+struct bpf_iter_num {
+	u64 opaque;
+} __attribute__((aligned(8)));
+
 struct bpf_sk_buff_ptr {
 	struct sk_buff *skb;
 };
@@ -83,6 +87,10 @@ struct Qdisc_ops {
 extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __attribute__((section(".ksyms")));
 extern void bpf_kfree_skb(struct sk_buff *skb) __attribute__((section(".ksyms")));
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns) __attribute__((section(".ksyms")));
+extern u32 bpf_skb_get_hash(struct sk_buff *skb) __attribute__((section(".ksyms")));
+extern int bpf_iter_num_new(struct bpf_iter_num *iterator, int start, int end) __attribute__((section(".ksyms")));
+extern int *bpf_iter_num_next(struct bpf_iter_num *iterator) __attribute__((section(".ksyms")));
+extern void bpf_iter_num_destroy(struct bpf_iter_num *iterator) __attribute__((section(".ksyms")));
 extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __attribute__((section(".ksyms")));
 
 #endif

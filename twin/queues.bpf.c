@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The chassis of many queues: a queueing discipline whose packets wait in slots while the disciplines decide on integers. It is
+ * written from the kernel's documentation of BPF (struct_ops, kptr, kfuncs) and its tests' interface, not from its code.
+ *
+ * One instance at a time: its packets and its state are in maps and variables of the program. The kernel calls every operation
+ * of an instance with the lock of the queue held. twin/lab loads it to compare calls. Its maps are those
+ * of chassis.bpf.c, which it is to replace.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+
+/* A loop that the verifier follows until it repeats itself, by the iterators of Linux 6.4. */
+#define TWIN_FOR(type, i, from, to)                                                                                         \
+	type i __attribute__((unused)) = 0;                                                                                 \
+	for (struct bpf_iter_num i##_iterator __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))),                   \
+	     /* clang 16 describes no function that only an attribute names. */                                              \
+	     *i##_begun __attribute__((unused)) =                                                                           \
+		     (bpf_iter_num_new(&i##_iterator, (from), (to)), (void)bpf_iter_num_destroy, NULL);                     \
+	     ({                                                                                                             \
+		     int *i##_next = bpf_iter_num_next(&i##_iterator);                                                      \
+		     i##_next ? (i = *i##_next, true) : false;                                                              \
+	     });)
+
+#include "disciplines.h"
+
+char _license[] SEC("license") = "Dual MIT/GPL";
+
+#undef __kptr
+#define __kptr __attribute__((btf_type_tag("kptr")))
+
+#define NET_XMIT_SUCCESS 0
+#define NET_XMIT_DROP 1
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define EBUSY 16
+#define EINVAL 22
+
+struct twin_slot {
+	struct sk_buff __kptr *skb;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TWIN_SLOTS);
+	__type(key, u32);
+	__type(value, struct twin_slot);
+} twin_slots SEC(".maps");
+
+/* Mapped by the user, and written before the first packet; a later change is taken over by the next call. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_options);
+} twin_options SEC(".maps");
+
+/* How the link counts packets, and until when it is shaped. Mapped by the user; zeros are for a user who sets nothing. */
+struct twin_link {
+	/* 1: a packet has the size that it has from the network header on, and the overhead. 0: as the kernel counts it. */
+	u64 from_network;
+	/* What the link adds to each packet, in bytes; to each segment of a superpacket. */
+	u64 overhead;
+	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
+	u64 until;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_link);
+} twin_link SEC(".maps");
+
+/* Waits are counted in steps of 1,024 ns up to four of them, then four to each doubling; 2^38 ns is the longest. */
+#define WAITS 108
+
+/* What was counted since the program was loaded. Mapped by the user. A superpacket is one packet. */
+struct twin_counters {
+	u64 arrived_packets, arrived_bytes;
+	u64 sent_packets, sent_bytes;
+	/* Dropped at a full queue, and by an AQM. */
+	u64 full_packets, full_bytes;
+	u64 early_packets, early_bytes;
+	u64 queued_packets, queued_bytes;
+	/* What the bytes that were sent have beyond those from the network header on. */
+	u64 overhead_bytes;
+	/* Arrived by protocol. */
+	u64 v4_packets, v6_packets;
+	/* The longest wait of a packet that was sent, in ns. */
+	u64 longest;
+	u64 waits[WAITS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_counters);
+} twin_counters SEC(".maps");
+
+/* A call and what it decided, as .ci/checks/src/twin/reference.rs describes them. */
+struct twin_call {
+	u64 what, now, first, capable, flow, pair;
+	u64 result, drops, which, deadline, packets, bytes;
+};
+
+enum { ENQUEUE = 1, DEQUEUE, SET_RATE };
+
+#ifdef TWIN_CALLS
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TWIN_CALLS);
+	__type(key, u32);
+	__type(value, struct twin_call);
+} twin_calls SEC(".maps");
+static u32 recorded;
+#endif
+
+/* Not static: the compiler splits static structs, and the kernel refuses what it then writes of their types. */
+struct twin_state state;
+/* What is recorded of a call, while it is made. */
+struct twin_call call;
+static u64 in_use;
+/* Whether the state is that of the first packet on: a reset begins anew. */
+static bool recording;
+/* The burst in force. */
+static u64 burst;
+
+static __always_inline struct twin_options *options_of(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_options, &key);
+}
+
+static __always_inline struct twin_slot *slot_of(u32 number)
+{
+	u32 key = number % TWIN_SLOTS;
+
+	return bpf_map_lookup_elem(&twin_slots, &key);
+}
+
+static __always_inline struct twin_link *link_of(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_link, &key);
+}
+
+static __always_inline struct twin_counters *counters_of(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_counters, &key);
+}
+
+/* The packets that a superpacket becomes. Kernels before 6.19 do not keep their number: it counts as one. */
+static __always_inline u64 segments_of(const struct sk_buff *skb)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+
+	return bpf_core_field_exists(cb->pkt_segs) ? max_u64(cb->pkt_segs, 1) : 1;
+}
+
+/* The size as the link counts it. */
+static __always_inline u64 size_of(const struct sk_buff *skb)
+{
+	u64 size = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, segments, header;
+	struct twin_link *link = link_of();
+
+	if (!link || !link->from_network)
+		return size;
+	segments = segments_of(skb);
+	header = (u16)(skb->network_header - skb->mac_header);
+	return saturating_sub_u64(size, segments * header) + segments * min_u64(link->overhead, U32_MAX);
+}
+
+/* Whether packets pass undecided, because the user has not renewed the time until which the link is shaped. */
+static __always_inline bool is_over(u64 now)
+{
+	struct twin_link *link = link_of();
+
+	return link && link->until && now > link->until;
+}
+
+static __always_inline u32 wait_index(u64 wait)
+{
+	u64 units = min_u64(wait >> 10, (1 << 28) - 1), rest = units;
+	u32 doubling = 0;
+
+	if (units < 4)
+		return units;
+	for (u32 bits = 16; bits > 0; bits /= 2) {
+		if (rest >> bits) {
+			rest >>= bits;
+			doubling += bits;
+		}
+	}
+	return 4 * (doubling - 1) + ((units >> (doubling - 2)) & 3);
+}
+
+__noinline int twin_count_sent(u64 size, u64 wait, u64 overhead)
+{
+	struct twin_counters *counters = counters_of();
+	u32 index = wait_index(wait);
+
+	if (!counters)
+		return 0;
+	counters->sent_packets++;
+	counters->sent_bytes += size;
+	counters->overhead_bytes += overhead;
+	counters->longest = max_u64(counters->longest, wait);
+	if (index < WAITS)
+		counters->waits[index]++;
+	return 0;
+}
+
+/* The backlog, where others read it. */
+static __always_inline void count_queued(struct twin_counters *counters)
+{
+	counters->queued_packets = state.held.backlog.packets;
+	counters->queued_bytes = state.held.backlog.bytes;
+}
+
+/*
+ * These are verified once each, and not at every place that calls them. The key of a flow is the hash of its addresses and
+ * ports, of 32 bits. Packets are not marked: a signal is a drop.
+ */
+
+/* The slot of a packet that arrives, or TWIN_NONE. */
+__noinline u32 twin_take(u64 now, u64 size, u64 key, u64 always)
+{
+	struct twin_options *options = options_of();
+	bool mark;
+
+	return options ? twin_accept(options, &state, now, size, key, false, always != 0, &mark) : TWIN_NONE;
+}
+
+/* The slot of a packet that exceeds the limit, or TWIN_NONE. */
+__noinline u32 twin_excess(void)
+{
+	struct twin_options *options = options_of();
+
+	return options && twin_is_fair(options) ? twin_overflow(options, &state) : TWIN_NONE;
+}
+
+__noinline int twin_begin_dequeue(u64 now)
+{
+	struct twin_options *options = options_of();
+
+	if (options)
+		twin_prepare(options, &state, now);
+	return 0;
+}
+
+/* The action of a step in the upper half, the slot in the lower one. always: a packet leaves if there is one. */
+__noinline u64 twin_decide(u64 always)
+{
+	struct twin_options *options = options_of();
+	struct twin_step step = { .action = TWIN_EMPTY };
+
+	if (!options)
+		return (u64)TWIN_EMPTY << 32;
+	if (always && !twin_is_fair(options)) {
+		if (state.held.backlog.packets != 0) {
+			step.action = TWIN_SEND;
+			step.slot = twin_pop(&state.held, 0);
+		}
+	} else {
+		step = twin_next(options, &state);
+	}
+	return (u64)step.action << 32 | step.slot;
+}
+
+__noinline u64 twin_due(u64 now)
+{
+	struct twin_options *options = options_of();
+
+	return options ? twin_deadline(options, &state, now) : TWIN_IDLE;
+}
+
+/* Ends the record of a call. */
+__noinline int twin_record(u64 what, u64 now)
+{
+#ifdef TWIN_CALLS
+	u32 key = recorded;
+	struct twin_call *record;
+
+	if (!recording)
+		return 0;
+	record = bpf_map_lookup_elem(&twin_calls, &key);
+	if (!record)
+		return 0;
+	recorded = key + 1;
+	call.what = what;
+	call.now = now;
+	call.deadline = twin_due(now);
+	call.packets = state.held.backlog.packets;
+	call.bytes = state.held.backlog.bytes;
+	*record = call;
+#endif
+	return 0;
+}
+
+/* A packet of the discipline was dropped. */
+__noinline int twin_count_drop(u64 number, u64 size, u64 early)
+{
+	struct twin_counters *counters = counters_of();
+
+	call.drops += 2;
+	call.which += number + 1;
+	if (!counters)
+		return 0;
+	if (early) {
+		counters->early_packets++;
+		counters->early_bytes += size;
+	} else {
+		counters->full_packets++;
+		counters->full_bytes += size;
+	}
+	return 0;
+}
+
+static __always_inline void count_left(struct Qdisc *sch, u64 size)
+{
+	sch->q.qlen--;
+	sch->qstats.backlog -= size;
+}
+
+/* Takes over a rate and a burst that the user has changed. */
+__noinline int twin_follow(u64 now)
+{
+	struct twin_options *options = options_of();
+	u64 rate;
+
+	if (!options)
+		return 0;
+	rate = options->rate;
+	if (options->kind == TWIN_TBF && options->burst != burst) {
+		burst = options->burst;
+		bucket_token_bucket_set_depth(&state.bucket, twin_now(&state, now), burst);
+	}
+	if (options->kind != TWIN_TBF || rate == state.bucket.rate)
+		return 0;
+	twin_set_rate(options, &state, now, rate);
+	call = (struct twin_call){ .first = rate };
+	twin_record(SET_RATE, now);
+	return 0;
+}
+
+SEC("struct_ops/twin_enqueue")
+int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+{
+	u64 now = bpf_ktime_get_ns(), size = size_of(skb), key = bpf_skb_get_hash(skb), arrived;
+	struct twin_counters *counters = counters_of();
+	struct twin_slot *slot;
+	u32 number;
+
+	if (counters) {
+		counters->arrived_packets++;
+		counters->arrived_bytes += size;
+		counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
+		counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
+	}
+	twin_follow(now);
+	arrived = state.arrived;
+	number = twin_take(now, size, key, is_over(now));
+	call = (struct twin_call){ .first = size, .flow = key };
+	slot = number == TWIN_NONE ? NULL : slot_of(number);
+	if (!slot) {
+		twin_count_drop(arrived, size, state.early);
+		sch->qstats.drops++;
+		bpf_qdisc_skb_drop(skb, to_free);
+		twin_record(ENQUEUE, now);
+		return NET_XMIT_DROP;
+	}
+	skb = bpf_kptr_xchg(&slot->skb, skb);
+	if (skb)
+		bpf_qdisc_skb_drop(skb, to_free);
+	sch->q.qlen++;
+	sch->qstats.backlog += size;
+	call.result = 1;
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		struct twin_packet *packet;
+
+		number = twin_excess();
+		slot = number == TWIN_NONE ? NULL : slot_of(number);
+		if (!slot)
+			break;
+		packet = twin_packet_of(&state.held, number);
+		twin_count_drop(packet->number, packet->size, false);
+		sch->qstats.drops++;
+		count_left(sch, packet->size);
+		skb = bpf_kptr_xchg(&slot->skb, NULL);
+		if (skb)
+			bpf_qdisc_skb_drop(skb, to_free);
+	}
+	if (counters)
+		count_queued(counters);
+	twin_record(ENQUEUE, now);
+	return NET_XMIT_SUCCESS;
+}
+
+SEC("struct_ops/twin_dequeue")
+struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
+{
+	u64 now = bpf_ktime_get_ns(), over = is_over(now), due;
+	struct twin_counters *counters = counters_of();
+	struct twin_link *link = link_of();
+	struct sk_buff *skb = NULL;
+	struct twin_packet *packet;
+
+	if (!counters || !link)
+		return NULL;
+	twin_follow(now);
+	call = (struct twin_call){0};
+	twin_begin_dequeue(now);
+	TWIN_FOR(u32, i, 0, TWIN_MOST_STEPS) {
+		u64 step = twin_decide(over);
+		u32 action = step >> 32, number = step;
+		struct twin_slot *slot;
+
+		if (action == TWIN_AGAIN)
+			continue;
+		if (action == TWIN_EMPTY || action == TWIN_WAIT)
+			break;
+		packet = twin_packet_of(&state.held, number);
+		slot = slot_of(number);
+		if (!slot)
+			break;
+		count_left(sch, packet->size);
+		skb = bpf_kptr_xchg(&slot->skb, NULL);
+		if (!skb)
+			break;
+		if (action != TWIN_DROP) {
+			call.result = packet->number + 1;
+			twin_count_sent(packet->size, saturating_sub_u64(state.latest, packet->at),
+					link->from_network ? segments_of(skb) * min_u64(link->overhead, U32_MAX) : 0);
+			break;
+		}
+		twin_count_drop(packet->number, packet->size, true);
+		sch->qstats.drops++;
+		bpf_kfree_skb(skb);
+		skb = NULL;
+	}
+	count_queued(counters);
+	twin_record(DEQUEUE, now);
+	if (skb) {
+		bpf_qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	due = twin_due(now);
+	if (due != TWIN_IDLE)
+		bpf_qdisc_watchdog_schedule(sch, due, 0);
+	return NULL;
+}
+
+/* Begins anew, without packets. */
+__noinline int twin_clear(void)
+{
+	struct twin_options *options = options_of();
+	struct twin_counters *counters = counters_of();
+
+	if (!options || !counters)
+		return 0;
+	burst = options->burst;
+	twin_begin(&state, options);
+	count_queued(counters);
+	return 0;
+}
+
+SEC("struct_ops/twin_init")
+int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct twin_options *options = options_of();
+
+	if (!options || !twin_supports(options) || options->marks != 0)
+		return -EINVAL;
+	if (__sync_val_compare_and_swap(&in_use, 0, 1) != 0)
+		return -EBUSY;
+	sch->limit = options->limit_packets;
+	twin_clear();
+	recording = true;
+	return 0;
+}
+
+SEC("struct_ops/twin_reset")
+void BPF_PROG(twin_reset, struct Qdisc *sch)
+{
+	recording = false;
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		struct twin_slot *slot = slot_of(i);
+		struct sk_buff *skb;
+
+		if (!slot)
+			break;
+		skb = bpf_kptr_xchg(&slot->skb, NULL);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+	twin_clear();
+}
+
+SEC("struct_ops/twin_destroy")
+void BPF_PROG(twin_destroy, struct Qdisc *sch)
+{
+	in_use = 0;
+}
+
+SEC(".struct_ops.link")
+struct Qdisc_ops twin = {
+	.enqueue = (void *)twin_enqueue,
+	.dequeue = (void *)twin_dequeue,
+	.init = (void *)twin_init,
+	.reset = (void *)twin_reset,
+	.destroy = (void *)twin_destroy,
+	.id = "bpf_tidegate",
+};
