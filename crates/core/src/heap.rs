@@ -8,6 +8,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// The position of an id that is not in the queue.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -222,7 +223,7 @@ impl<K: Ord + Copy> Heap<K> {
     }
 
     fn settle(&mut self, at: usize, place: &mut impl FnMut(u32, u32)) {
-        if at > 0 && self.items[at] < self.items[(at - 1) / ARITY] {
+        if at > 0 && precedes(self.items[at], self.items[(at - 1) / ARITY]) {
             self.up(at, place);
         } else {
             self.down(at, place);
@@ -233,7 +234,7 @@ impl<K: Ord + Copy> Heap<K> {
         let item = self.items[at];
         while at > 0 {
             let parent = (at - 1) / ARITY;
-            if self.items[parent] <= item {
+            if !precedes(item, self.items[parent]) {
                 break;
             }
             self.items[at] = self.items[parent];
@@ -248,11 +249,15 @@ impl<K: Ord + Copy> Heap<K> {
         let item = self.items[at];
         loop {
             let first = at * ARITY + 1;
-            let last = (first + ARITY).min(self.items.len());
-            let Some(least) = (first..last).min_by_key(|&child| self.items[child]) else { break };
-            if item <= self.items[least] {
+            let children = self.items.get(first..).unwrap_or_default();
+            let mut least = 0;
+            for (child, &key) in children.iter().enumerate().take(ARITY).skip(1) {
+                least = select_unpredictable(precedes(key, children[least]), child, least);
+            }
+            if !children.get(least).is_some_and(|&key| precedes(key, item)) {
                 break;
             }
+            let least = first + least;
             self.items[at] = self.items[least];
             place(self.items[at].1, at as u32);
             at = least;
@@ -260,6 +265,13 @@ impl<K: Ord + Copy> Heap<K> {
         self.items[at] = item;
         place(item.1, at as u32);
     }
+}
+
+/// Whether one member is before another. Both comparisons are made: which child is the least is as random as the keys, and
+/// a branch would often be predicted wrongly.
+#[inline]
+fn precedes<K: Ord>((key, id): (K, u32), (other_key, other_id): (K, u32)) -> bool {
+    (key < other_key) | ((key == other_key) & (id < other_id))
 }
 
 #[cfg(test)]

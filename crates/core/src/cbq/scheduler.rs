@@ -28,6 +28,13 @@ fn handle(leaf: u32, hop: usize) -> u32 {
     leaf << 5 | hop as u32
 }
 
+/// Whether a class whose borrowers have changed is placed at once, or by the caller, who places all above the leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Placing {
+    Now,
+    Later,
+}
+
 /// The numbers of the bits that are set.
 fn bits(mut set: u8) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
@@ -105,6 +112,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Reads the deadline of the queue of `leaf`, and updates the heaps.
     pub(super) fn refresh(&mut self, leaf: u32) {
+        self.refresh_and(leaf, Placing::Now);
+    }
+
+    fn refresh_and(&mut self, leaf: u32, placing: Placing) {
         let slot = &self.leaves[leaf as usize];
         let (ready, wait) = match slot.queue.deadline(self.clock) {
             Deadline::Now => (true, None),
@@ -113,7 +124,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             Deadline::Idle => (false, None),
         };
         self.wait_until(leaf, wait);
-        self.set_ready(leaf, ready);
+        self.set_ready(leaf, ready, placing);
     }
 
     pub(super) fn wait_until(&mut self, leaf: u32, until: Option<Instant>) {
@@ -130,10 +141,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// The queue returned [`Deadline::Now`] without releasing a packet: it is not ready until the next arrival.
     pub(super) fn mark_unready(&mut self, leaf: u32) {
-        self.set_ready(leaf, false);
+        self.set_ready(leaf, false, Placing::Now);
     }
 
-    pub(super) fn set_ready(&mut self, leaf: u32, ready: bool) {
+    pub(super) fn set_ready(&mut self, leaf: u32, ready: bool, placing: Placing) {
         if self.leaves[leaf as usize].ready == ready {
             return;
         }
@@ -149,9 +160,11 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let (priority, asleep, key, may_borrow) = (slot.priority, slot.asleep, slot.key, slot.may_borrow());
         self.nodes[node as usize].borrowers = u32::from(ready);
         self.nodes[node as usize].lends = u8::from(ready) << priority;
-        self.place(node, priority);
+        if placing == Placing::Now {
+            self.place(node, priority);
+        }
         if !asleep {
-            self.link_chain(leaf, ready);
+            self.link_chain(leaf, ready, placing);
         }
         if may_borrow {
             let at = self.leaves[leaf as usize].rescue;
@@ -166,7 +179,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Adds a leaf to the borrowers of its ancestors, or removes it.
-    fn link_chain(&mut self, leaf: u32, join: bool) {
+    fn link_chain(&mut self, leaf: u32, join: bool, placing: Placing) {
         let slot = &self.leaves[leaf as usize];
         let (priority, key) = (slot.priority, slot.key);
         for hop in 0..slot.chain.len() {
@@ -183,7 +196,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
                     borrowers.lends &= !(1 << priority);
                 }
             }
-            self.place(node, priority);
+            if placing == Placing::Now {
+                self.place(node, priority);
+            }
         }
     }
 
@@ -240,7 +255,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if slot.asleep {
             slot.asleep = false;
             if slot.ready {
-                self.link_chain(leaf, true);
+                self.link_chain(leaf, true, Placing::Now);
             }
         }
     }
@@ -305,7 +320,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
         // Ends the suspension of a leaf that sent because no class could.
         self.wake(leaf);
-        self.refresh(leaf);
+        self.refresh_and(leaf, Placing::Later);
         let slot = &self.leaves[leaf as usize];
         let (node, priority, key, ready) = (slot.node, slot.priority, slot.key, slot.ready);
         if ready {
@@ -387,7 +402,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let slot = &mut self.leaves[leaf as usize];
         if self.params.regulation == Regulation::Sleep && !slot.asleep {
             if slot.ready {
-                self.link_chain(leaf, false);
+                self.link_chain(leaf, false, Placing::Now);
             }
             self.leaves[leaf as usize].asleep = true;
         }

@@ -1,6 +1,7 @@
 //! The state of a class, of a leaf and of a priority.
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::estimator::{Estimate, Estimator};
 use super::params::{Class, LEVELS, PRIORITIES};
@@ -76,11 +77,33 @@ pub(super) struct Node {
 }
 
 /// A turn, ordered by round, then by position in the round. The leaf is stored along and never compared in effect.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Key {
     pub(super) round: u64,
     pub(super) turn: u32,
     pub(super) leaf: u32,
+}
+
+impl Key {
+    /// All of it as one number: a packet compares dozens of keys, and this is two instructions instead of three branches.
+    #[inline]
+    fn packed(self) -> u128 {
+        u128::from(self.round) << 64 | u128::from(self.turn) << 32 | u128::from(self.leaf)
+    }
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.packed().cmp(&other.packed())
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The state of a leaf in the round.

@@ -489,7 +489,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// Removes a leaf from every heap and sum.
     fn leave(&mut self, leaf: u32) {
         self.wait_until(leaf, None);
-        self.set_ready(leaf, false);
+        self.mark_unready(leaf);
         let slot = &mut self.leaves[leaf as usize];
         slot.asleep = false;
         let ring = &mut self.rings[slot.priority];
