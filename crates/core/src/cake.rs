@@ -38,9 +38,11 @@
 //! ```
 
 pub mod cobalt;
+mod sets;
 mod tins;
 mod wire;
 
+use sets::{Sets, WAYS};
 pub use tins::{Tin, Tins};
 pub use wire::{Framing, Wire};
 
@@ -58,8 +60,6 @@ use crate::random::Stream;
 use crate::round::{Deficit, check_quantum, spread};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-/// Ways of a set.
-const WAYS: u32 = 8;
 /// Acknowledgements the filter leaves in a queue.
 const ACKS_LEFT: u32 = 3;
 
@@ -168,23 +168,11 @@ pub struct Stats {
     pub tins: [crate::Account; 4],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Place {
-    #[default]
-    Off,
-    /// In its tin's list of flows that just became busy.
-    Sparse,
-    /// In its host's list.
-    Bulk,
-}
-
 #[derive(Clone, Debug, Default)]
 struct Flow {
-    tag: u64,
     queue: Queue,
     cobalt: cobalt::State,
     deficit: Deficit,
-    place: Place,
     tin: usize,
     host_key: u64,
     host: u32,
@@ -216,6 +204,7 @@ struct TinState {
 pub struct Cake<P> {
     params: Params,
     flows: Vec<Flow>,
+    sets: Sets,
     flow_links: Links,
     hosts: Vec<Host>,
     free_hosts: Vec<u32>,
@@ -260,6 +249,7 @@ impl<P: Packet> Cake<P> {
         let line = |rate: Rate| TokenBucket::full(rate, rate.bytes_in_floor(params.lateness), Instant::ZERO);
         Ok(Self {
             flows: alloc::vec![Flow::default(); params.queues as usize],
+            sets: Sets::new(params.queues),
             flow_links: Links::default(),
             hosts: Vec::new(),
             free_hosts: Vec::new(),
@@ -284,23 +274,16 @@ impl<P: Packet> Cake<P> {
     /// The queue of `key`: its own, a free one of its set, or a shared one. As long as a packet of it waits in a
     /// shared queue, that one, so that its order is kept.
     fn flow_of(&mut self, key: u64) -> u32 {
-        let place = spread(key, self.params.queues);
-        let (first, home) = (place / WAYS * WAYS, place);
-        let set = first..first + WAYS;
-        let flow = |index: &u32| &self.flows[*index as usize];
-        if let Some(own) = set.clone().find(|index| flow(index).tag == key && flow(index).place != Place::Off) {
+        let home = spread(key, self.params.queues);
+        let (own, free) = self.sets.find(home, key);
+        if let Some(own) = own {
             return own;
         }
-        // The one it had, if it is still free.
-        let free = |index: &u32| flow(index).place == Place::Off;
-        let again = set.clone().find(|index| free(index) && flow(index).tag == key);
-        if flow(&home).foreign == 0
-            && let Some(free) = again.or_else(|| set.clone().find(free))
-        {
-            let flow = &mut self.flows[free as usize];
+        if let Some(free) = free.filter(|_| self.flows[home as usize].foreign == 0) {
             // The state of COBALT is that of the flow that had this queue before.
-            if flow.tag != key {
-                (flow.tag, flow.cobalt) = (key, cobalt::State::default());
+            if self.sets.tag(free) != key {
+                self.sets.set_tag(free, key);
+                self.flows[free as usize].cobalt = cobalt::State::default();
             }
             return free;
         }
@@ -344,14 +327,13 @@ impl<P: Packet> Cake<P> {
         self.flow_links.push_back(&mut self.hosts[host as usize].flows, index);
         let flow = &mut self.flows[index as usize];
         flow.host = host;
-        flow.place = Place::Bulk;
+        self.sets.set_busy(index, true);
     }
 
     /// Takes the flow out of the list of its host, which ends with its last flow.
     fn leave_host(&mut self, index: u32) {
-        let flow = &mut self.flows[index as usize];
-        flow.place = Place::Off;
-        let host = flow.host;
+        self.sets.set_busy(index, false);
+        let host = self.flows[index as usize].host;
         self.flow_links.remove(&mut self.hosts[host as usize].flows, index);
         if self.hosts[host as usize].flows.is_empty() {
             let key = self.hosts[host as usize].key;
@@ -364,7 +346,7 @@ impl<P: Packet> Cake<P> {
     /// Counts a packet that left its queue, in whatever way.
     fn gone(&mut self, index: u32, packet: &P) {
         let flow = &mut self.flows[index as usize];
-        let foreign = packet.flow().flow != flow.tag;
+        let foreign = packet.flow().flow != self.sets.tag(index);
         flow.acks -= u32::from(packet.is_pure_ack() && !foreign);
         flow.foreign -= u32::from(foreign);
         self.tins[flow.tin].backlog.remove(packet.size());
@@ -411,7 +393,7 @@ impl<P: Packet> Cake<P> {
                 }
                 let flow = &mut self.flows[index as usize];
                 self.flow_links.remove(&mut self.tins[tin].sparse, index);
-                flow.place = Place::Off;
+                self.sets.set_busy(index, false);
                 // A flow that ran empty gets a turn among the others, or it would be new for ever.
                 if flow.deficit.renew(quantum) || !self.tins[tin].hosts.is_empty() {
                     self.join_host(index);
@@ -486,14 +468,14 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         let (tin, host) = (self.params.tins.of(packet.dscp()), self.host_of(key));
         let quantum = self.quantum();
         let flow = &mut self.flows[index as usize];
-        if flow.place == Place::Off {
-            flow.place = Place::Sparse;
+        if !self.sets.is_busy(index) {
+            self.sets.set_busy(index, true);
             flow.tin = tin;
             flow.host_key = host;
             flow.deficit = Deficit::starting_with(quantum);
             self.flow_links.push_back(&mut self.tins[tin].sparse, index);
         }
-        let foreign = flow.tag != key.flow;
+        let foreign = self.sets.tag(index) != key.flow;
         flow.foreign += u32::from(foreign);
         flow.acks += u32::from(is_ack && !foreign);
         self.stats.shared += u64::from(foreign);

@@ -237,8 +237,9 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
         while cake.dequeue(now, &mut out).is_some() {}
     }
     // Not the first, which is the first that is free.
-    let worst = cake.flows.iter().skip(1).max_by_key(|flow| flow.cobalt.probability()).unwrap();
-    let (flood, probability) = (worst.tag, worst.cobalt.probability());
+    let of = |queue: &u32| cake.flows[*queue as usize].cobalt.probability();
+    let worst = (1..cake.params.queues).max_by_key(of).unwrap();
+    let (flood, probability) = (cake.sets.tag(worst), of(&worst));
     assert!(probability > u32::MAX / 2, "{probability}");
     while !cake.backlog().is_empty() {
         now += Span::from_millis(1);
@@ -277,13 +278,13 @@ fn a_flow_that_comes_back_gets_the_queue_it_had() {
     let params = Params { queues: 8, rate: None, ..Params::for_link(Rate::from_mbit(8)) };
     let mut cake = Cake::<P>::new(params, 1, "test").unwrap();
     (1..=3).for_each(|flow| cake.enqueue(Instant::ZERO, p(flow, 1), &mut crate::qdisc::Discard));
-    let had = cake.flows.iter().position(|flow| flow.tag == 3);
+    let had = (0..8).find(|&queue| cake.sets.tag(queue) == 3);
     // A fourth, which takes the first queue, and after which the third is released.
     while cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard).is_some() {}
     cake.enqueue(Instant::ZERO, p(4, 1), &mut crate::qdisc::Discard);
     cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard);
-    assert_eq!(cake.flows.iter().filter(|flow| flow.place == Place::Off).count(), 7);
-    assert_eq!((Some(cake.flow_of(3) as usize), cake.flow_of(9)), (had, 1));
+    assert_eq!((0..8).filter(|&queue| !cake.sets.is_busy(queue)).count(), 7);
+    assert_eq!((Some(cake.flow_of(3)), cake.flow_of(9)), (had, 1));
 }
 
 #[test]

@@ -62,8 +62,12 @@ impl Wire {
     }
 
     /// What `size` bytes in `segments` packets of about equal size take.
+    #[inline]
     pub fn bytes(&self, size: Bytes, segments: u32) -> Bytes {
-        let (size, segments) = (size.as_u64(), u64::from(segments.max(1)));
+        if segments <= 1 {
+            return Bytes::new(self.one(size.as_u64()));
+        }
+        let (size, segments) = (size.as_u64(), u64::from(segments));
         let full = size.div_ceil(segments);
         let last = size.saturating_sub(full * (segments - 1));
         Bytes::new(self.one(full) * (segments - 1) + self.one(last))
