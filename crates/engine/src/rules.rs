@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tidegate_config::shaper::{Config, FlowBy, Match, Owners, Root, UnknownOwner};
+use tidegate_config::shaper::{Config, FairBy, FlowBy, Match, Owners, Root, UnknownOwner};
 use tidegate_core::classify::{self, BuildError, Classifier, Fields};
 use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::{ClassId, FlowKey, Span};
@@ -130,11 +130,16 @@ fn first_match(classifier: &Classifier, fields: &Fields) -> Option<u32> {
 
 impl Rules {
     pub(crate) fn new(config: &Config, setup: &Setup) -> Result<Self, BuildFailure> {
-        let by = match &config.root {
-            Root::Shaper(shaper) => shaper.flow_by,
-            Root::Discipline(_) => FlowBy::FiveTuple,
+        let (by, hosts) = match &config.root {
+            Root::Shaper(shaper) => {
+                // Disciplines of classes may distinguish hosts; of the shaper itself only its fairness does.
+                let hosts = shaper.fair_by != FairBy::Flow || shaper.classes.iter().any(|class| class.queue.is_some());
+                (shaper.flow_by, hosts)
+            }
+            Root::Discipline(_) => (FlowBy::FiveTuple, true),
         };
         let hash = FlowHash::new(setup.secret, flow_by(by));
+        let hash = if hosts { hash } else { hash.without_hosts() };
         Ok(Self {
             reserved: None,
             reserved_classes: Vec::new(),
