@@ -110,7 +110,7 @@ fn main() {
             }
         }
     }
-    for flows in [4_096, 1_000_000] {
+    for flows in [4_096, 65_536, 1_000_000] {
         harness.case(&format!("fbq batches/{flows}"), BATCH as u64, || {
             let mut shaper = shaper(flows, Spare::Shared, false);
             let (mut now, mut packets) = (Instant::from_nanos(1), Vec::with_capacity(BATCH));

@@ -130,6 +130,7 @@ impl TokenBucket {
     }
     /// The first instant, not before `now`, at which the level pays for `bytes`; `None` when it never does,
     /// because they exceed the depth or the rate is zero.
+    #[inline]
     pub fn time_of(&self, now: Instant, bytes: Bytes) -> Option<Instant> {
         let cost = cost(bytes);
         if cost > self.depth {

@@ -84,11 +84,15 @@ pub(super) struct Class {
     pub away: VecDeque<u64>,
     /// Whether something changed since displacement last found no class.
     pub unsettled: bool,
+    /// Whether [`is_settled`](Self::is_settled) was found to hold, and nothing has changed since.
+    pub known_settled: bool,
     /// The slots of flows with a preference.
     preferred: BTreeSet<u32>,
     /// The number of preferred flows whose weight must be recomputed, and the flow after which this continues.
     stale: usize,
     weighed: u32,
+    /// The last result of `borrow_length`, for this many bytes at this rate.
+    pub borrow: (Bytes, Rate, u128),
 }
 
 impl Class {
@@ -113,13 +117,16 @@ impl Class {
             thresholds: BTreeSet::new(),
             away: VecDeque::new(),
             unsettled: false,
+            known_settled: false,
             preferred: BTreeSet::new(),
             stale: 0,
             weighed: 0,
+            borrow: (Bytes::ZERO, Rate::ZERO, 0),
         }
     }
 
     /// `bytes` in virtual time for a flow of `weight`, rounded against the sender.
+    #[inline]
     pub fn virtual_length(bytes: Bytes, weight: u64) -> u128 {
         let credit = Credit::of(bytes).as_raw() as u128;
         if weight.is_power_of_two() {
@@ -138,6 +145,7 @@ impl Class {
     }
 
     /// V at `t`. With spare rate shared, V is the tag of the last served packet and does not depend on time.
+    #[inline]
     pub fn virtual_time(&self, t: Instant) -> u128 {
         match self.params.spare {
             Spare::Shared => self.virtual_now,
@@ -189,6 +197,7 @@ impl Class {
     pub fn shares_changed(&mut self) {
         self.virtual_rest = 0;
         self.unsettled = true;
+        self.known_settled = false;
         self.stale = self.preferred.len();
     }
 
@@ -239,6 +248,7 @@ impl Class {
     }
 
     /// Called when a flow without a queue gets its first packet at `now`: its saved tokens are bounded by TB(f) (5.2).
+    #[inline]
     pub fn activate(&mut self, flows: &mut Flows, at: u32, now: Instant) {
         let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
@@ -284,6 +294,7 @@ impl Class {
     }
 
     /// Inserts a flow into the order of shares.
+    #[inline]
     fn put_in(&mut self, flows: &mut Flows, tag: u128, at: u32) {
         if !self.wheel.insert(flows, at, tag) {
             self.share.insert(tag, at, &mut flows.place_share());
@@ -291,6 +302,7 @@ impl Class {
     }
 
     /// Removes a flow from the order of shares, if it is in it.
+    #[inline]
     fn take_out(&mut self, flows: &mut Flows, at: u32) {
         match flows[at].share_at {
             position if Wheel::has(position) => self.wheel.remove(flows, at),
@@ -299,6 +311,7 @@ impl Class {
     }
 
     /// Removes a flow from the order of minimums, if it is in it.
+    #[inline]
     fn unguarantee(&mut self, flows: &mut Flows, at: u32) {
         // Most classes have none: the position is not in the part of the record that every packet reads.
         if !self.guarantee.is_empty() {
@@ -308,6 +321,7 @@ impl Class {
     }
 
     /// Removes a flow from both orders.
+    #[inline]
     pub fn unkey(&mut self, flows: &mut Flows, at: u32) {
         let (share_at, host) = (flows[at].share_at, flows[at].host);
         match &mut self.hosts {
@@ -327,10 +341,12 @@ impl Class {
     ///
     /// A flow whose minimum covers its head precedes those whose share does, so that the minimum holds whatever the
     /// weights are. While the selected flow waits for the aggregate bucket, no other flow of the class sends (5.4).
+    #[inline]
     pub fn choose(&mut self, flows: &Flows, base: Instant) -> bool {
-        if self.candidate.is_some_and(|candidate| candidate.since <= base) {
-            return false;
-        }
+        self.candidate.is_none_or(|candidate| candidate.since > base) && self.choose_anew(flows, base)
+    }
+
+    fn choose_anew(&mut self, flows: &Flows, base: Instant) -> bool {
         let before = self.candidate;
         self.candidate = self.next(flows, base).map(|(flow, by, since)| {
             let head = &flows[flow];
@@ -368,6 +384,7 @@ impl Class {
     }
 
     /// Charges the flow `at` for its head, which left as of `then`.
+    #[inline]
     pub fn charge_flow(&mut self, flows: &mut Flows, at: u32, by: By, then: Instant) {
         let flow = &mut flows[at];
         let length = Self::virtual_length(flow.head_size, flow.weight);
@@ -406,11 +423,13 @@ impl Class {
     }
 
     /// Counts a flow that has become backlogged.
+    #[inline]
     pub fn queues(&mut self, flow: &Flow) {
         self.queued += 1;
         self.queued_minimum += flow.minimum();
     }
     /// Counts a flow whose queue has become empty.
+    #[inline]
     pub fn queues_no_more(&mut self, flow: &Flow) {
         self.queued -= 1;
         self.queued_minimum = self.queued_minimum.saturating_sub(flow.minimum());
@@ -425,11 +444,13 @@ impl Class {
         Bytes::new(u64::try_from(part / u128::from(self.params.rate.as_bps().max(1))).unwrap_or(u64::MAX))
     }
     /// The space reserved for flows with a granted minimum, if there are any.
+    #[inline]
     pub fn kept_for_promised(&self) -> Bytes {
         let any = self.shares.unpromised() < self.params.rate;
         Bytes::new(if any { self.params.limit.as_u64() / PROMISED_PART } else { 0 })
     }
     /// The space that flows without a granted minimum share.
+    #[inline]
     fn unpromised_part(&self) -> Bytes {
         let left = self.params.limit.saturating_sub(self.promised_part(self.queued_minimum));
         left.saturating_sub(self.kept_for_promised())
@@ -443,12 +464,14 @@ impl Class {
     }
     /// Whether `bytes` are at most what `flow` may queue when it `joins` those with a queue, or has one. Without a
     /// division, unless it has a minimum.
+    #[inline]
     pub fn may_queue(&self, flow: &Flow, bytes: Bytes, joins: bool) -> bool {
         let (space, queued) = self.shared_space(flow, joins);
         bytes <= self.params.flow_limit && is_within_part(bytes, space, queued)
             || flow.granted && bytes <= self.promised_part(flow.minimum())
     }
     /// The space of which the flow has an equal part, and the number of these parts.
+    #[inline]
     fn shared_space(&self, flow: &Flow, joins: bool) -> (Bytes, u64) {
         let more = u64::from(joins);
         match self.host(flow) {

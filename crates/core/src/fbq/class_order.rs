@@ -1,69 +1,107 @@
 //! The next class to send: by due time, by priority, and by virtual time of borrowing.
 
-use tidegate_units::Instant;
+use tidegate_units::{Bytes, Credit, Instant};
 
+use super::class::Class;
 use crate::tournament::Tournament;
 
 /// The orders of the classes that have a candidate.
 #[derive(Clone, Debug)]
 pub(super) struct ClassOrder {
-    /// All of them, by (due, priority).
-    by_due: Tournament<(Instant, u32)>,
-    /// Classes not yet found to be due.
-    upcoming: Tournament<Instant>,
-    /// Classes found to be due, by (priority, due).
-    entitled: Tournament<(u32, Instant)>,
+    /// Classes not yet found to be due, by (due, priority).
+    upcoming: Tournament,
+    /// Classes found to be due, by (due, priority).
+    entitled: Tournament,
+    /// The same, by (priority, due).
+    preferred: Tournament,
     /// Classes that may borrow, by the virtual finish time of what they would borrow.
-    borrowers: Tournament<u128>,
+    borrowers: Tournament,
+}
+
+/// The key of (due, priority).
+#[inline]
+fn by_due(due: Instant, priority: u32) -> u128 {
+    u128::from(due.as_nanos()) << 32 | u128::from(priority)
+}
+
+#[inline]
+fn due_of(key: u128) -> Instant {
+    Instant::from_nanos((key >> 32) as u64)
+}
+
+/// The key of (priority, due), from that of (due, priority).
+#[inline]
+fn by_priority(key: u128) -> u128 {
+    u128::from(key as u32) << 64 | key >> 32
 }
 
 impl ClassOrder {
     pub fn new(classes: usize) -> Self {
-        Self {
-            by_due: Tournament::new(classes),
-            upcoming: Tournament::new(classes),
-            entitled: Tournament::new(classes),
-            borrowers: Tournament::new(classes),
-        }
+        let none = Tournament::new(classes);
+        Self { upcoming: none.clone(), entitled: none.clone(), preferred: none.clone(), borrowers: none }
     }
 
     /// Removes class `q`, which has no candidate any more.
+    #[inline]
     pub fn clear(&mut self, q: u32) {
-        self.by_due.set(q, None);
         self.upcoming.set(q, None);
         self.entitled.set(q, None);
+        self.preferred.set(q, None);
         self.borrowers.set(q, None);
     }
 
     /// Sets the candidate of class `q`, due at `due`; `borrow` is its virtual finish time if it may borrow.
+    #[inline]
     pub fn set(&mut self, q: u32, due: Instant, priority: u32, borrow: Option<u128>) {
-        self.by_due.set(q, Some((due, priority)));
-        self.upcoming.set(q, Some(due));
+        self.upcoming.set(q, Some(by_due(due, priority)));
         self.entitled.set(q, None);
+        self.preferred.set(q, None);
         self.borrowers.set(q, borrow);
     }
 
-    /// Moves classes that are due by `now` to the entitled ones.
-    pub fn advance(&mut self, now: Instant) {
-        while let Some((due, q)) = self.upcoming.peek()
-            && due <= now
+    /// The class that is due first.
+    #[inline]
+    pub fn first(&self) -> Option<(Instant, u32)> {
+        let first = match (self.upcoming.peek(), self.entitled.peek()) {
+            (Some(one), Some(other)) => one.min(other),
+            (one, other) => one.or(other)?,
+        };
+        Some((due_of(first.0), first.1))
+    }
+    /// The class of the best priority that is due at `now`, or was found to be due before; some class is. It is to be
+    /// `set` or `clear`ed next, or another one that is due.
+    #[inline]
+    pub fn best(&mut self, now: Instant) -> Option<u32> {
+        // Mostly one class is due at a time. It leaves this order at once, so that it need not change its place.
+        if self.entitled.peek().is_none() && self.upcoming.second().is_none_or(|key| due_of(key) > now) {
+            return self.upcoming.peek().map(|(_, q)| q);
+        }
+        while let Some((key, q)) = self.upcoming.peek()
+            && due_of(key) <= now
         {
             self.upcoming.set(q, None);
-            let priority = self.by_due.key(q).map_or(0, |key| key.1);
-            self.entitled.set(q, Some((priority, due)));
+            self.entitled.set(q, Some(key));
+            self.preferred.set(q, Some(by_priority(key)));
         }
-    }
-
-    /// The class that is due first.
-    pub fn first(&self) -> Option<(Instant, u32)> {
-        self.by_due.peek().map(|((due, _), q)| (due, q))
-    }
-    /// The entitled class of the best priority.
-    pub fn best(&self) -> Option<u32> {
-        self.entitled.peek().map(|(_, q)| q)
+        self.preferred.peek().map(|(_, q)| q)
     }
     /// The next borrower and its virtual finish time.
+    #[inline]
     pub fn borrower(&self) -> Option<(u128, u32)> {
         self.borrowers.peek()
+    }
+}
+
+impl Class {
+    /// `bytes` in the virtual time of borrowing, in which classes are weighted by their rates.
+    pub fn borrow_length(&mut self, bytes: Bytes) -> u128 {
+        let rate = self.params.rate;
+        // Packets that follow each other mostly have one size, and a division of 128 bits costs more than the comparison.
+        if (self.borrow.0, self.borrow.1) != (bytes, rate) {
+            // A class with a rate near zero still borrows, as if its rate were 1 kbit/s.
+            let per_rate = u128::from(rate.as_bps().max(1_000));
+            self.borrow = (bytes, rate, ((Credit::of(bytes).as_raw() as u128) << 24).div_ceil(per_rate));
+        }
+        self.borrow.2
     }
 }

@@ -236,7 +236,11 @@ impl<P: Packet> Fbc<P> {
     #[inline]
     fn visit(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
         let class = &mut self.classes[q as usize];
-        if class.is_settled() {
+        if class.known_settled {
+            return;
+        }
+        class.known_settled = class.is_settled();
+        if class.known_settled {
             class.unsettled = false;
         } else {
             self.settle(now, q, out);

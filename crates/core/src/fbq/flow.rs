@@ -106,6 +106,7 @@ impl Flow {
         }
     }
     /// The settings of its profile and its terms together.
+    #[inline]
     pub fn profile(&self) -> Profile {
         match &self.special {
             Some(special) => special.profile,
@@ -124,6 +125,7 @@ impl Flow {
         self.class != self.home
     }
     /// The position in the order of minimums.
+    #[inline]
     pub fn guarantee_at(&self) -> u32 {
         self.special.as_ref().map_or(NOWHERE, |special| special.guarantee_at)
     }
@@ -242,9 +244,11 @@ impl Flows {
         }
     }
     /// The flow that has been idle for longest.
+    #[inline]
     pub fn oldest_idle(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
+    #[inline]
     pub fn idle_push(&mut self, at: u32) {
         let last = self.newest;
         let flow = &mut self[at];
@@ -256,6 +260,7 @@ impl Flows {
         }
         self.newest = at;
     }
+    #[inline]
     pub fn idle_take(&mut self, at: u32) {
         let (previous, next) = (self[at].before, self[at].next);
         if previous != NONE {
@@ -287,12 +292,14 @@ impl Flows {
 
 impl core::ops::Index<u32> for Flows {
     type Output = Flow;
+    #[inline]
     fn index(&self, at: u32) -> &Flow {
         &self.records[at as usize]
     }
 }
 
 impl core::ops::IndexMut<u32> for Flows {
+    #[inline]
     fn index_mut(&mut self, at: u32) -> &mut Flow {
         &mut self.records[at as usize]
     }

@@ -130,10 +130,12 @@ impl core::ops::IndexMut<u32> for Hosts {
 /// What a class does for hosts; without hosts each of these does nothing.
 impl Class {
     /// The host of `flow`.
+    #[inline]
     pub fn host(&self, flow: &Flow) -> Option<&Host> {
         self.hosts.as_ref().filter(|_| flow.host != NONE).map(|hosts| &hosts[flow.host])
     }
     /// The virtual time in which `flow` is served: that of its host, or of the class.
+    #[inline]
     pub fn virtual_time_of(&self, flow: &Flow, now: Instant) -> u128 {
         self.host(flow).map_or_else(|| self.virtual_time(now), |host| host.virtual_now)
     }

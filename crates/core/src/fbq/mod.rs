@@ -50,6 +50,7 @@ mod params;
 mod profile;
 mod shares;
 mod terms;
+mod ties;
 mod wheel;
 
 pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};

@@ -40,6 +40,7 @@ impl<P: Packet> Fbc<P> {
             && !flow.is_displaced()
         {
             class.thresholds.insert((Ratio::new(new.below, flow.weight), at));
+            class.known_settled = false;
         }
         let steps = terms.map_or(0, |terms| terms.steps);
         if flow.preferred() != steps {
@@ -129,6 +130,7 @@ impl<P: Packet> Fbc<P> {
         if let Some(class) = self.classes.get_mut(class.0 as usize) {
             class.shares.release(rate);
             class.unsettled = true;
+            class.known_settled = false;
         }
     }
 

@@ -1,8 +1,8 @@
 //! The flows of a class in the exact order of their tags: buckets of virtual time, each a sorted list.
 //!
-//! *Law*: flows leave in the order of (tag, slot). A flow that the wheel does not take (its tag is too far ahead or
-//! behind, or its place in its bucket too far from the end) belongs into a heap beside it, and the lesser of both is
-//! next; so the order is that of one heap.
+//! *Law*: flows leave in the order of (tag, slot). A flow whose place in its bucket is too far from the end goes among
+//! those with its tag ([`Ties`]), of two tags at a time. A flow that the wheel does not take (a third tag, or one that is
+//! too far ahead or behind) belongs into a heap beside it, and the lesser of both is next; so the order is that of one heap.
 //! *Source*: calendar queues (Brown, CACM 1988) with a bitmap to find the next bucket, as in Eiffel (Saeed et al.,
 //! NSDI 2019), but with an exact order inside a bucket.
 //! *Cost*: O(1) for flows that are served in turn: one sends, and with its next packet goes to the end of a bucket. An
@@ -14,6 +14,7 @@
 use alloc::vec::Vec;
 
 use super::flow::{Flows, NONE};
+use super::ties::Ties;
 
 /// How many flows an insertion passes before it gives up.
 const STEPS: u32 = 16;
@@ -39,6 +40,8 @@ const EMPTY: Bucket = Bucket { head: NONE, tail: NONE, last: 0 };
 
 /// The mark of a position that is a bucket and not a place in the heap.
 const IN_BUCKET: u32 = 1 << 31;
+/// The mark beside it of one that is among the ties with this number. There are fewer buckets.
+const IN_TIES: u32 = 1 << 30;
 
 /// Flows by tags. See the [module](self).
 #[derive(Clone, Debug)]
@@ -54,6 +57,9 @@ pub(super) struct Wheel {
     /// buckets from the one to the other fit the wheel.
     first: u128,
     last: u128,
+    /// Flows of a tag that too many have to be put in order in their bucket. Packets of one size make two such tags: of the
+    /// round that is served, and of the next.
+    ties: [Ties; 2],
 }
 
 impl Wheel {
@@ -66,6 +72,7 @@ impl Wheel {
             len: 0,
             first: 0,
             last: 0,
+            ties: Default::default(),
         };
         new.size(FEWEST, SHORTEST);
         new
@@ -82,19 +89,24 @@ impl Wheel {
     }
 
     /// Whether `position` is one of the wheel.
+    #[inline]
     pub fn has(position: u32) -> bool {
         position & IN_BUCKET != 0 && position != u32::MAX
     }
 
     /// Makes room for one more flow whose tag is `length` ahead. The flows that were in buckets are inserted again by
     /// `insert`, in their order, if it has to grow.
+    #[inline]
     pub fn reserve(&mut self, flows: &mut Flows, length: u128) -> Vec<(u128, u32)> {
         let places = self.buckets.len().trailing_zeros();
         let more = self.len >= self.buckets.len() && places < MOST;
         let longer = length >> (self.span - 1) != 0 && self.span < LONGEST;
-        if !more && !longer {
-            return Vec::new();
-        }
+        if more || longer { self.grow(flows, length, more) } else { Vec::new() }
+    }
+
+    #[cold]
+    fn grow(&mut self, flows: &mut Flows, length: u128, more: bool) -> Vec<(u128, u32)> {
+        let places = self.buckets.len().trailing_zeros();
         let mut all = Vec::with_capacity(self.len);
         while let Some((tag, at)) = self.peek(flows) {
             self.remove(flows, at);
@@ -121,12 +133,16 @@ impl Wheel {
         // After the last flow that precedes it.
         let mut before = bucket.tail;
         if before != NONE && (bucket.last, before) > (low, at) {
+            if self.ties.iter().any(|ties| ties.has(tag)) {
+                return self.tie(flows, at, tag);
+            }
             let mut steps = 0;
             while before != NONE && (flows[before].tag, before) > (low, at) {
                 before = flows[before].before;
                 steps += 1;
                 if steps == STEPS {
-                    return false;
+                    let ties = before != NONE && flows[before].tag == low;
+                    return ties && self.tie(flows, at, tag);
                 }
             }
         }
@@ -149,9 +165,30 @@ impl Wheel {
         true
     }
 
-    /// Removes the flow `at`, which is in a bucket.
+    /// Puts the flow `at` among those of equal tags, if there is room for its tag.
+    fn tie(&mut self, flows: &mut Flows, at: u32, tag: u128) -> bool {
+        // Both have room for the slots of either, so that neither allocates later.
+        if !self.ties.iter_mut().all(|ties| ties.reserve(at)) {
+            return false;
+        }
+        let has = self.ties.iter().position(|ties| ties.has(tag));
+        let Some(number) = has.or_else(|| self.ties.iter().position(Ties::is_empty)) else { return false };
+        let takes = self.ties[number].insert(tag, at);
+        if takes {
+            flows[at].share_at = IN_BUCKET | IN_TIES | number as u32;
+        }
+        takes
+    }
+
+    /// Removes the flow `at`, which is in a bucket or among the ties.
+    #[inline]
     pub fn remove(&mut self, flows: &mut Flows, at: u32) {
         let flow = &mut flows[at];
+        if flow.share_at & IN_TIES != 0 {
+            self.ties[(flow.share_at & !(IN_BUCKET | IN_TIES)) as usize].remove(at);
+            flow.share_at = u32::MAX;
+            return;
+        }
         let (before, next) = (flow.before, flow.next);
         let index = (flow.share_at & !IN_BUCKET) as usize;
         flow.share_at = u32::MAX;
@@ -182,6 +219,13 @@ impl Wheel {
     /// The first flow and its tag.
     #[inline]
     pub fn peek(&self, flows: &Flows) -> Option<(u128, u32)> {
+        let near = self.peek_buckets(flows);
+        // None of both is the usual case.
+        self.ties.iter().filter_map(Ties::peek).fold(near, |near, tie| Some(near.map_or(tie, |near| near.min(tie))))
+    }
+
+    #[inline]
+    fn peek_buckets(&self, flows: &Flows) -> Option<(u128, u32)> {
         if self.len == 0 {
             return None;
         }
@@ -191,10 +235,12 @@ impl Wheel {
         Some((self.first << self.width | u128::from(low), head))
     }
 
+    #[inline]
     fn first_index(&self) -> usize {
         self.first as usize & (self.buckets.len() - 1)
     }
 
+    #[inline]
     fn mark(&mut self, mut at: usize) {
         for level in &mut self.levels {
             level[at / 64] |= 1 << (at % 64);
@@ -202,6 +248,7 @@ impl Wheel {
         }
     }
 
+    #[inline]
     fn clear(&mut self, mut at: usize) {
         for level in &mut self.levels {
             level[at / 64] &= !(1 << (at % 64));
@@ -242,7 +289,7 @@ mod tests {
     use tidegate_units::Instant;
 
     /// Against an ordered set: the lesser of the wheel's first flow and of those that it did not take is the first.
-    fn run(seed: u64, flows_most: u64, lengths: &[u128]) -> (usize, usize) {
+    fn run(seed: u64, flows_most: u64, lengths: &[u128]) -> (usize, usize, usize) {
         let mut random = Stream::named(seed, "wheel");
         let mut flows = Flows::new();
         (0..flows_most).for_each(|key| {
@@ -250,7 +297,7 @@ mod tests {
         });
         let (mut wheel, mut far, mut model) = (Wheel::new(), BTreeSet::new(), BTreeSet::new());
         let mut tags: Vec<Option<u128>> = alloc::vec![None; flows_most as usize];
-        let (mut now, mut near_count, mut far_count) = (1_u128 << 100, 0, 0);
+        let (mut now, mut near_count, mut far_count, mut tied_count) = (1_u128 << 100, 0, 0, 0);
         for _ in 0..60_000 {
             // Half of the calls serve the first flow, which mostly has another packet; a few flows come, go or move.
             let (at, length) = match (random.below(16), model.first().copied()) {
@@ -278,6 +325,7 @@ mod tests {
                 for (tag, at) in again {
                     if wheel.insert(&mut flows, at, tag) {
                         near_count += 1;
+                        tied_count += usize::from(flows[at].share_at & IN_TIES != 0);
                     } else {
                         far.insert((tag, at));
                         far_count += 1;
@@ -286,9 +334,10 @@ mod tests {
             }
             let first = [wheel.peek(&flows), far.first().copied()].into_iter().flatten().min();
             assert_eq!(first, model.first().copied());
-            assert_eq!(wheel.len + far.len(), model.len());
+            let tied = wheel.ties.iter().map(Ties::len).sum::<usize>();
+            assert_eq!(wheel.len + tied + far.len(), model.len());
         }
-        (near_count, far_count)
+        (near_count, far_count, tied_count)
     }
 
     #[test]
@@ -306,13 +355,13 @@ mod tests {
     fn the_first_is_that_of_an_ordered_set() {
         // Equal packets tie; those of an Ethernet; superpackets; weights that put tags beyond every span.
         let mtu = 1_u128 << 51;
-        let (near, far) = run(1, 300, &[mtu]);
-        assert!(near > 10_000 && far > 10_000, "{near} places in the wheel, {far} beside it");
+        let (near, far, tied) = run(1, 300, &[mtu]);
+        assert!(near > 10_000 && tied > 1_000, "{near} places in the wheel, {tied} of ties, {far} beside it");
         let mixed: Vec<u128> = (1..24).map(|n| mtu / 24 * n + n).collect();
-        let (near, far) = run(2, 3_000, &mixed);
+        let (near, far, _) = run(2, 3_000, &mixed);
         assert!(near > 10_000, "{near} places in the wheel, {far} beside it");
         run(3, 300, &[mtu / 16, mtu, mtu * 40]);
-        let (_, far) = run(4, 300, &[mtu, mtu << 14, 3]);
+        let (_, far, _) = run(4, 300, &[mtu, mtu << 14, 3]);
         assert!(far > 1_000, "{far} flows beyond the span");
         run(5, 2, &[mtu, 1]);
     }
