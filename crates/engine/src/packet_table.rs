@@ -12,17 +12,19 @@ use crate::packet::QueuedPacket;
 
 const NIL: u32 = u32::MAX;
 
+/// An entry of three cache lines. A packet that leaves needs the first.
+#[repr(C, align(64))]
 struct Entry<H> {
     /// The data path's own name for the packet.
     handle: H,
-    packet: QueuedPacket,
-    fields: Fields,
-    /// Whether it is held before the tree.
-    held: bool,
     /// The number of its insertion; of a free entry [`FREE`].
     inserted: u64,
     /// Of a free entry: the next free one.
     next: u32,
+    /// Whether it is held before the tree.
+    held: bool,
+    fields: Fields,
+    packet: QueuedPacket,
 }
 
 const FREE: u64 = u64::MAX;
@@ -103,6 +105,11 @@ impl<H: Copy> PacketTable<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_is_of_three_cache_lines() {
+        assert_eq!((size_of::<Entry<u32>>(), size_of::<Entry<u64>>()), (192, 192));
+    }
 
     #[test]
     fn slots_are_in_the_order_of_arrival_and_used_again() {

@@ -297,9 +297,13 @@ impl FlowRegistry {
     /// After a call to the shaper: rate of flows that ended is held again for those to come.
     #[inline]
     pub fn settle(&mut self, tree: &mut Tree) {
-        if self.ended.is_empty() && self.watch_now.is_empty() {
-            return;
+        if !self.ended.is_empty() || !self.watch_now.is_empty() {
+            self.settle_ended(tree);
         }
+    }
+
+    #[cold]
+    fn settle_ended(&mut self, tree: &mut Tree) {
         let Some(fbc) = tree.shaper_mut() else { return };
         self.watch_now.drain(..).for_each(|flow| fbc.watch(flow, true));
         for (number, flow) in self.ended.drain(..) {
