@@ -13,7 +13,7 @@ mod wasm;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: tidegate-checks bench [ROW...] | boundaries | circles | \
+const USAGE: &str = "usage: tidegate-checks bench [--counts] [ROW...] | boundaries | circles | \
                      mutants {laws | shaper | driver} [--survivors] | planted [--short | NAME] | wasm MODULE | \
                      twin [--write | equal [OPERATIONS [SEED]] | planted [OPERATIONS] | calls FILE]";
 

@@ -1,22 +1,23 @@
 //! The table of speed: every row beside its peer in the same run, in turn, with the noise of the machine.
 //!
 //! `tidegate-checks bench [PART...]` measures the rows whose names contain a part, five rounds of ours and the peer's,
-//! writes medians and spreads with the date into `benches/SPEED.md`, and appends them to `benches/history.csv`
-//! (date, commit, row, figure, ratio). It returns a line for each row that is slower than its last entry there by more
-//! than both the spread and a tenth.
+//! writes medians and spreads with the date into `benches/SPEED.md`, which keeps the other rows, and appends them to
+//! `benches/history.csv` (date, commit, row, figure, ratio). It returns a line for each row that is slower than its last
+//! entry there by more than both the spread and a tenth. `bench --counts [PART...]` counts events of the processor alone.
 
+mod page;
 #[path = "../../../../benches/peers.rs"]
 mod peers;
 mod rows;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use page::Page;
 use peers::{Peer, median};
-use rows::{Against, Aim, LIMITS, Ours, ROWS, Row};
+use rows::{Against, Aim, Ours, ROWS, Row};
 
 const ROUNDS: usize = 5;
 const PAGE: &str = "benches/SPEED.md";
@@ -28,14 +29,33 @@ const MODELLED: &str = "instructions,L1 misses,last-level misses";
 type Figures = Result<Vec<f64>, String>;
 
 /// A line for each row that became slower.
-pub fn check(root: &Path, parts: &[&str]) -> io::Result<Vec<String>> {
+pub fn check(root: &Path, arguments: &[&str]) -> io::Result<Vec<String>> {
+    let (counts, parts) = match arguments {
+        ["--counts", parts @ ..] => (true, parts),
+        parts => (false, parts),
+    };
     let selected = |row: &&Row| parts.is_empty() || parts.iter().any(|part| row.name.contains(part));
     let rows: Vec<&Row> = ROWS.iter().filter(selected).collect();
     if rows.is_empty() {
         let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
         return Err(io::Error::other(format!("no row has such a name; there are: {}", names.join("; "))));
     }
+    let mut page = Page::read(&std::fs::read_to_string(root.join(PAGE)).unwrap_or_default());
     let mut run = Run::default();
+    if counts {
+        for row in rows {
+            if let Some((package, bench, _)) = counted(row) {
+                let program = run.program(package, bench)?;
+                run.count(&program, row);
+            }
+        }
+        run.counters.iter().for_each(|(row, counters)| {
+            println!("{row}: {counters}");
+            page.set_counters(row, counters);
+        });
+        std::fs::write(root.join(PAGE), page.text())?;
+        return Ok(Vec::new());
+    }
     let before = steal()?;
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
@@ -45,11 +65,12 @@ pub fn check(root: &Path, parts: &[&str]) -> io::Result<Vec<String>> {
     let stolen = (after.0 - before.0) / (after.1 - before.1).max(1.0) * 100.0;
     let (date, commit) = (output("date", &["-u", "+%F %H:%M UTC"])?, output("git", &["rev-parse", "--short", "HEAD"])?);
     let history = std::fs::read_to_string(root.join(HISTORY)).unwrap_or_default();
-    let mut results = Vec::new();
-    for row in rows {
-        results.push(run.result(row, &history));
-    }
-    let page = page(&results, &run, (&date, &commit), stolen);
+    let results: Vec<Measured> = rows.into_iter().map(|row| run.result(row, &history)).collect();
+    let name = format!("{date}, {commit}");
+    page.set_run(&name, format!("of the time of the processors the hypervisor took {stolen:.1} %"));
+    results.iter().for_each(|result| page.set_row(result.cells(), &name, result.unmeasured().as_deref()));
+    run.counters.iter().for_each(|(row, counters)| page.set_counters(row, counters));
+    let page = page.text();
     print!("{page}");
     std::fs::write(root.join(PAGE), page)?;
     append(&root.join(HISTORY), &results, &date, &commit)?;
@@ -104,23 +125,32 @@ impl Run {
         Ok(())
     }
 
+    /// The program of a benchmark, which is compiled first.
+    fn program(&mut self, package: &'static str, bench: &'static str) -> io::Result<PathBuf> {
+        if let Some(program) = self.programs.get(&(package, bench)) {
+            return Ok(program.clone());
+        }
+        let program = build(package, bench)?;
+        self.programs.insert((package, bench), program.clone());
+        Ok(program)
+    }
+
+    /// Counts the events of the processor for a packet of `row`, if they are [`counted`].
+    fn count(&mut self, program: &Path, row: &'static Row) {
+        let Some((_, _, case)) = counted(row) else { return };
+        match counters(program, case, &mut self.without_counters) {
+            Ok(counters) => drop(self.counters.insert(row.name, counters)),
+            Err(reason) => eprintln!("{}: not counted: {reason}", row.name),
+        }
+    }
+
     fn benchmark(&mut self, package: &'static str, bench: &'static str, rows: &[&'static Row]) -> io::Result<()> {
-        let program = match self.programs.get(&(package, bench)) {
-            Some(program) => program.clone(),
-            None => {
-                let program = build(package, bench)?;
-                self.programs.insert((package, bench), program.clone());
-                for row in rows {
-                    if let Ours::Case(p, b, case) = row.ours
-                        && (p, b, row.unit) == (package, bench, "ns")
-                        && package == "tidegate-core"
-                    {
-                        self.counters.insert(row.name, counters(&program, case, &mut self.without_counters));
-                    }
-                }
-                program
-            }
-        };
+        let known = self.programs.contains_key(&(package, bench));
+        let program = self.program(package, bench)?;
+        if !known {
+            let same = |row: &&&Row| matches!(row.ours, Ours::Case(p, b, _) if (p, b) == (package, bench));
+            rows.iter().filter(same).for_each(|row| self.count(&program, row));
+        }
         let mut command = Command::new(program);
         command.args(["--rows", "--seconds", "0.5"]);
         for row in rows {
@@ -195,6 +225,16 @@ impl Run {
     }
 }
 
+/// The package, the benchmark and the case whose events are counted, where a packet is what the case repeats.
+fn counted(row: &Row) -> Option<(&'static str, &'static str, &'static str)> {
+    match row.ours {
+        Ours::Case(package @ ("tidegate-core" | "tidegate-engine"), bench, case) if row.unit == "ns" => {
+            Some((package, bench, case))
+        }
+        _ => None,
+    }
+}
+
 /// A median, with the distance of the largest and the smallest in percent of it.
 type Summary = Result<(f64, f64), String>;
 
@@ -224,6 +264,31 @@ impl Measured {
             Aim::None => None,
         }
     }
+    /// The cells of its row in the table, but for the run.
+    fn cells(&self) -> [String; 9] {
+        let row = self.row;
+        let number = |value: f64| if value >= 1e5 { format!("{:.3} M", value / 1e6) } else { format!("{value:.1}") };
+        let cells = |summary: Option<&Summary>| match summary {
+            Some(Ok((middle, spread))) => [number(*middle), format!("{spread:.0} %")],
+            Some(Err(_)) => ["not measured".into(), String::new()],
+            None => [String::new(), String::new()],
+        };
+        let aim = match row.aim {
+            Aim::AtMost(most) => format!("≤ {most} {}", row.unit),
+            Aim::RatioAtMost(most) => format!("≤ {most} of it"),
+            Aim::RatioAtLeast(least) => format!("≥ {least} of it"),
+            Aim::None => String::new(),
+        };
+        let reached = self.reached().map_or("", |reached| if reached { "yes" } else { "no" });
+        let ([ours, spread], [theirs, their_spread]) = (cells(Some(&self.ours)), cells(self.theirs.as_ref()));
+        let ratio = self.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        [row.name.into(), row.unit.into(), ours, spread, theirs, their_spread, ratio, aim, reached.into()]
+    }
+    /// Why a figure of it is missing.
+    fn unmeasured(&self) -> Option<String> {
+        let reasons = [Some(&self.ours), self.theirs.as_ref()].map(|summary| summary?.as_ref().err());
+        reasons.into_iter().flatten().next().cloned()
+    }
     fn slower(&self) -> Option<String> {
         let (&(ours, spread), last) = (self.ours.as_ref().ok()?, self.last?);
         let larger_is_better = matches!(self.row.aim, Aim::RatioAtLeast(_));
@@ -235,69 +300,6 @@ impl Measured {
             )
         })
     }
-}
-
-fn page(results: &[Measured], run: &Run, (date, commit): (&str, &str), stolen: f64) -> String {
-    let mut page = format!(
-        "# Speed\n\nWritten by `cargo run --release -p tidegate-checks -- bench` on {date}, commit {commit}: medians of \
-         {ROUNDS} rounds in which Tidegate and its peer are measured in turn. The spread is that of the largest and the \
-         smallest round. Of the time of the processors the hypervisor took {stolen:.1} %. Figures of different runs \
-         are not comparable; ratios are.\n\n| what | unit | Tidegate | spread | beside | spread | ratio | aim | reached |\n\
-         | --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n"
-    );
-    let number = |value: f64| if value >= 1e5 { format!("{:.3} M", value / 1e6) } else { format!("{value:.1}") };
-    let cells = |summary: &Summary| match summary {
-        Ok((middle, spread)) => format!("{} | {spread:.0} %", number(*middle)),
-        Err(_) => "not measured | ".into(),
-    };
-    let mut notes = Vec::new();
-    for result in results {
-        let row = result.row;
-        let ratio = result.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-        let aim = match row.aim {
-            Aim::AtMost(most) => format!("≤ {most} {}", row.unit),
-            Aim::RatioAtMost(most) => format!("≤ {most} of it"),
-            Aim::RatioAtLeast(least) => format!("≥ {least} of it"),
-            Aim::None => String::new(),
-        };
-        let reached = result.reached().map_or("", |reached| if reached { "yes" } else { "no" });
-        let theirs = result.theirs.as_ref().map_or_else(|| " | ".into(), cells);
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} | {theirs} | {ratio} | {aim} | {reached} |",
-            row.name,
-            row.unit,
-            cells(&result.ours)
-        );
-        for summary in [Some(&result.ours), result.theirs.as_ref()].into_iter().flatten() {
-            if let Err(reason) = summary
-                && !notes.contains(&reason.as_str())
-            {
-                notes.push(reason);
-            }
-        }
-    }
-    if !notes.is_empty() {
-        let _ = writeln!(page, "\nNot measured:\n\n- {}", notes.join("\n- "));
-    }
-    let missed: Vec<&str> =
-        results.iter().filter(|result| result.reached() == Some(false)).map(|result| result.row.name).collect();
-    if !missed.is_empty() {
-        let _ = writeln!(page, "\n## Where the aim is missed\n");
-        for (rows, limit) in LIMITS {
-            if missed.iter().any(|name| name.starts_with(rows)) {
-                let _ = writeln!(page, "- {rows}: {limit}");
-            }
-        }
-    }
-    let _ = writeln!(page, "\n## Events of the processor, a packet\n");
-    if let Some(reason) = &run.without_counters {
-        let _ = writeln!(page, "Of valgrind's model of a processor: {reason}.\n");
-    }
-    for (name, counters) in run.counters.iter().filter(|(_, counters)| counters.contains("instructions ")) {
-        let _ = writeln!(page, "- {name}: {counters}");
-    }
-    page
 }
 
 fn append(path: &Path, results: &[Measured], date: &str, commit: &str) -> io::Result<()> {
@@ -329,25 +331,26 @@ fn build(package: &str, bench: &str) -> io::Result<PathBuf> {
 
 /// Events for a packet, as the processor counts them; where it counts nothing, those of valgrind's model of a processor,
 /// for cases that are set up in a moment.
-fn counters(program: &Path, case: &str, without: &mut Option<String>) -> String {
+fn counters(program: &Path, case: &str, without: &mut Option<String>) -> Result<String, String> {
     if without.is_none() {
         match differences(program, case, 1_000_000, count_by_perf) {
-            Ok(counts) => return text_of_counts(EVENTS, &counts),
+            Ok(counts) => return Ok(text_of_counts(EVENTS, &counts)),
             Err(reason) => *without = Some(reason),
         }
     }
-    let reason = without.clone().unwrap_or_default();
-    if case.ends_with("/1000000") || case.ends_with("/100000") {
-        return reason;
+    if case.ends_with("/1000000") {
+        return Err(format!("{}, and the model takes minutes", without.as_deref().unwrap_or_default()));
     }
-    match differences(program, case, 20_000, count_by_model) {
-        Ok(counts) => text_of_counts(MODELLED, &counts),
-        Err(error) => format!("{reason}; {error}"),
-    }
+    differences(program, case, 20_000, count_by_model).map(|counts| text_of_counts(MODELLED, &counts))
 }
 
 fn text_of_counts(events: &str, counts: &[f64]) -> String {
-    events.split(',').zip(counts).map(|(event, count)| format!("{event} {count:.2}")).collect::<Vec<_>>().join(", ")
+    events
+        .split(',')
+        .zip(counts)
+        .map(|(event, count)| format!("{event} {:.2}", count.max(0.0)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 type Counter = fn(&mut Command) -> Result<Vec<f64>, String>;
