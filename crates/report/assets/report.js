@@ -44,8 +44,28 @@ function ticks(axis) {
     });
   };
 }
-const label = axis => (axis.unit && axis.unit !== "1" && !SCALES[axis.unit] ? axis.title + ", " + axis.unit : axis.title) +
-  (axis.log ? " (logarithmic)" : "");
+const label = (axis, tail) => (axis.unit && axis.unit !== "1" && !SCALES[axis.unit] ? axis.title + ", " + axis.unit : axis.title) +
+  (axis.log ? " (logarithmic)" : tail ? " (logarithmic tail)" : "");
+
+// A share on an axis with a logarithmic tail: 1 at 90 %, 2 at 99 %; and back.
+const intoTail = share => share == null ? share : -Math.log10(Math.max(1 - share, 1e-12));
+const percent = place => short((1 - 10 ** -place) * 100, 6) + " %";
+// The end of that axis. All values, a share of 1, have no place on it: a distribution ends at its end.
+function endOfTail(plots) {
+  let end = 1;
+  for (const plot of plots) for (const curve of plot.curves) for (const y of curve.y) if (y !== null && y < 1) end = Math.max(end, intoTail(y));
+  return end * 1.04;
+}
+// The least and the greatest value of plots with the same ranges, with their bands.
+function extent(plots, of, ofBand) {
+  let [low, high] = [Infinity, -Infinity];
+  const add = value => { if (value != null) { low = Math.min(low, value); high = Math.max(high, value); } };
+  for (const plot of plots) for (const curve of plot.curves) {
+    curve[of].forEach(add);
+    if (curve.band) ofBand.forEach(key => curve.band[key].forEach(add));
+  }
+  return low > high ? null : [low, high];
+}
 
 function make(tag, props, ...inside) {
   const element = Object.assign(document.createElement(tag), props || {});
@@ -54,8 +74,8 @@ function make(tag, props, ...inside) {
 }
 
 // The columns that uPlot wants: the union of all x, then each curve's y, undefined where it has no point.
-function columns(plot) {
-  const tables = plot.curves.filter(curve => curve.x.length > 0).map(curve => [curve.x, curve.y]);
+function columns(plot, tail) {
+  const tables = plot.curves.filter(curve => curve.x.length > 0).map(curve => [curve.x, tail ? curve.y.map(intoTail) : curve.y]);
   if (tables.length === 0) return [[], ...plot.curves.map(() => [])];
   // A null is a gap: it takes in what other curves have beside it (2), so that no line crosses it.
   const joined = tables.length === 1 ? tables[0] : uPlot.join(tables, tables.map(() => [0, 2]));
@@ -163,18 +183,21 @@ document.querySelectorAll(".comparison").forEach(figure => {
       .replace(/var\((--[\w-]+)\)/g, (all, name) => style.getPropertyValue(name).trim());
     return { text, width: drawing.viewBox.baseVal.width, height: drawing.viewBox.baseVal.height };
   };
-  const csv = () => [...figure.querySelectorAll("table tr")]
-    .map(row => [...row.cells].map(cell => quote(cell.textContent)).join(",")).join("\n") + "\n";
+  const csv = () => figure.dataset.csv;
   figure.append(saveButtons(figure.dataset.title, svg, csv));
 });
 
 const drawn = new Map();
 
 class Chart {
-  constructor(figure, plot) {
+  // `group`: the plots with the same ranges.
+  constructor(figure, plot, group) {
     this.plot = plot;
+    this.group = group;
     this.figure = figure;
-    this.data = columns(plot);
+    this.name = figure.querySelector("figcaption").textContent;
+    this.tail = plot.y.tail;
+    this.data = columns(plot, this.tail);
     this.hidden = new Set();
     this.window = null;
     const canvas = figure.querySelector(".canvas");
@@ -185,9 +208,16 @@ class Chart {
       element.addEventListener("click", act);
       return element;
     };
-    const bar = make("div", { className: "bar" },
-      make("span", { className: "y", textContent: label(plot.y) }),
-      saveButtons(plot.title, () => this.svg(), () => csv(plot)),
+    const bar = make("div", { className: "bar" }, make("span", { className: "y", textContent: label(plot.y, this.tail) }));
+    if (plot.y.tail) bar.append(button("Linear", "Change the scale of the shares", event => {
+      this.tail = !this.tail;
+      event.target.textContent = this.tail ? "Linear" : "Tail";
+      bar.firstChild.textContent = label(plot.y, this.tail);
+      this.data = columns(plot, this.tail);
+      this.draw();
+    }));
+    // Panels have these together.
+    if (group.length === 1) bar.append(saveButtons(plot.title, () => this.svg(), () => csv([["", plot]])),
       button("\u2212", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
       button("\u2190", "To the left", () => this.pan(-0.5)), button("\u2192", "To the right", () => this.pan(0.5)),
       button("All", "Show all", () => this.show(null)));
@@ -201,9 +231,9 @@ class Chart {
     canvas.replaceChildren(bar, this.box, this.said);
     if (plot.style === "marks") this.box.classList.add("marks");
     this.box.addEventListener("keydown", event => this.key(event));
-    const xs = this.data[0];
-    this.all = xs.length ? this.full(xs[0], xs[xs.length - 1]) : [plot.x.log ? 1 : 0, plot.x.log ? 10 : 1];
-    if (!xs.length) bar.firstChild.textContent += ": nothing was measured";
+    const ends = extent(group, "x", ["x"]);
+    this.all = ends ? this.full(...ends) : [plot.x.log ? 1 : 0, plot.x.log ? 10 : 1];
+    if (!this.data[0].length) bar.firstChild.textContent += ": nothing was measured";
     this.width = 0;
     this.draw();
     this.observer = new ResizeObserver(() => this.resize());
@@ -215,7 +245,57 @@ class Chart {
   }
   size() {
     const width = Math.max(200, Math.floor(this.box.clientWidth));
-    return { width, height: width < 500 ? 220 : 300 };
+    return { width, height: this.group.length > 1 ? 190 : width < 500 ? 220 : 300 };
+  }
+  // A value of the plot where it is drawn, and one from there for people.
+  place(y) { return this.tail ? intoTail(y) : y; }
+  said_of(y) { return y == null ? "\u2013" : this.tail ? percent(y) : human(y, this.plot.y.unit); }
+  // The vertical range: of what is seen, or of all panels.
+  heights(u, low, high) {
+    const { plot, group } = this;
+    if (this.tail) return [0, endOfTail(group)];
+    if (plot.style === "cdf") return [0, 1];
+    if (group.length > 1) [low, high] = extent(group, "y", ["low", "high"]) || [null, null];
+    else for (const [n, { band }] of plot.curves.entries()) if (band && !this.hidden.has(n)) band.x.forEach((x, i) => {
+      if (band.low[i] === null || x < u.scales.x.min || x > u.scales.x.max) return;
+      low = low == null ? band.low[i] : Math.min(low, band.low[i]);
+      high = high == null ? band.high[i] : Math.max(high, band.high[i]);
+    });
+    if (low == null) return [0, 1];
+    return [Math.min(0, low * 1.05), high <= 0 ? (low < 0 ? 0 : 1) : high * 1.05];
+  }
+  // The outlines of the bands in pixels, by `x` and `y`: of each curve its number and one for each part without a gap.
+  bands(x, y) {
+    const stepped = this.plot.style === "steps" || this.plot.style === "cdf";
+    const out = [];
+    this.plot.curves.forEach(({ band }, n) => {
+      if (!band || this.hidden.has(n)) return;
+      let [above, below] = [[], []];
+      const end = () => { if (above.length) out.push([n, above.concat(below.reverse())]); [above, below] = [[], []]; };
+      const to = (line, at, value) => { if (stepped && line.length) line.push([at, line[line.length - 1][1]]); line.push([at, value]); };
+      band.x.forEach((value, i) => {
+        if (band.low[i] === null || (this.plot.x.log && value <= 0)) return end();
+        to(above, x(value), y(this.place(band.high[i])));
+        to(below, x(value), y(this.place(band.low[i])));
+      });
+      end();
+    });
+    return out;
+  }
+  paintBands(u) {
+    const { ctx, bbox } = u, ink = colours();
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.globalAlpha = 0.22;
+    for (const [n, outline] of this.bands(v => u.valToPos(v, "x", true), v => u.valToPos(v, "y", true))) {
+      ctx.fillStyle = ink.curve(this.plot.curves[n].colour);
+      ctx.beginPath();
+      outline.forEach(([x, y], i) => i ? ctx.lineTo(x, y) : ctx.moveTo(x, y));
+      ctx.fill();
+    }
+    ctx.restore();
   }
   resize() {
     const size = this.size();
@@ -236,7 +316,7 @@ class Chart {
     const steps = uPlot.paths.stepped({ align: 1 });
     const series = plot.curves.map((curve, n) => ({
       label: curve.name, stroke: ink.curve(curve.colour), width: 1.75, show: !this.hidden.has(n), dash: DASHES[curve.dash],
-      value: (u, value) => human(value, plot.y.unit),
+      value: (u, value) => this.said_of(value),
       ...(plot.style === "marks"
         ? { paths: marks(curve, ink.curve(curve.colour)), points: { show: false } }
         : { points: { show: curve.x.length === 1 ? true : undefined } }),
@@ -248,17 +328,17 @@ class Chart {
       padding: [10, 30, 0, 0],
       cursor: { drag: { x: true, y: false }, focus: { prox: 30 }, ...(time ? { sync: { key: "time" } } : {}) },
       focus: { alpha: 0.35 },
-      legend: { live: plot.curves.length <= 16, markers: { dash: (u, n) => n > 0 ? ["solid", "dashed", "dotted", "dashed"][plot.curves[n - 1].dash] : "solid" } },
+      legend: { show: this.group.length === 1 || plot.curves.length > 1, live: this.group.length === 1 && plot.curves.length <= 16, markers: { dash: (u, n) => n > 0 ? ["solid", "dashed", "dotted", "dashed"][plot.curves[n - 1].dash] : "solid" } },
       scales: {
         x: { time: false, distr: plot.x.log ? 3 : 1, range: (u, low, high) => low == null ? this.all : [low, high] },
-        y: { distr: plot.y.log ? 3 : 1, ...(plot.y.log ? {} : { range: (u, low, high) =>
-          plot.style === "cdf" ? [0, 1] : low == null ? [0, 1]
-            : [Math.min(0, low * 1.05), high <= 0 ? (low < 0 ? 0 : 1) : high * 1.05] }) },
+        y: { distr: plot.y.log ? 3 : 1, ...(plot.y.log ? {} : { range: (u, low, high) => this.heights(u, low, high) }) },
       },
-      axes: [axis(plot.x, { label: label(plot.x), space: 64, size: 26 }), axis(plot.y, { size: (u, values) =>
+      axes: [axis(plot.x, { label: label(plot.x), space: 64, size: 26 }), axis(plot.y, { ...(this.tail ? {
+        splits: u => [0, intoTail(0.5), ...Array.from({ length: Math.floor(u.scales.y.max) }, (_, n) => n + 1)],
+        values: (u, values) => values.map(percent) } : {}), size: (u, values) =>
         Math.max(34, 14 + 6.8 * Math.max(0, ...(values || []).map(v => v.length))) })],
       series: [{ label: plot.x.title, value: (u, value) => human(value, plot.x.unit) }, ...series],
-      hooks: { setScale: [(u, key) => {
+      hooks: { drawAxes: [u => this.paintBands(u)], setScale: [(u, key) => {
         if (key !== "x") return;
         this.window = [u.scales.x.min, u.scales.x.max];
         Object.assign(this.figure.dataset, { window: this.window.join(" "), log: plot.x.log });
@@ -296,8 +376,8 @@ class Chart {
     const line = (path, colour, wide, dash) =>
       `<path d="${path}" fill="none" stroke="${colour}" stroke-width="${wide}" stroke-dasharray="${dash.join(" ")}"/>`;
     const out = [`<svg ${NAMESPACE} viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
-      `<title>${xml(plot.title)}</title><rect width="${width}" height="${height}" fill="${ink.surface}"/>`,
-      text(8, 16, "start", plot.title), text(8, 32, "start", label(plot.y)),
+      `<title>${xml(this.name)}</title><rect width="${width}" height="${height}" fill="${ink.surface}"/>`,
+      text(8, 16, "start", this.name), text(8, 32, "start", label(plot.y, this.tail)),
       text(left + wide / 2, 34 + u.height - 6, "middle", label(plot.x))];
     const labels = n => (u.axes[n]._splits || []).map((value, i) => [value, (u.axes[n]._values || [])[i] || ""]);
     for (const [value, name] of labels(0)) {
@@ -316,11 +396,13 @@ class Chart {
     };
     // An inner SVG cuts off what is beyond the window.
     out.push(`<svg x="${left}" y="${top}" width="${wide}" height="${high}" viewBox="${left} ${top} ${wide} ${high}">`);
+    for (const [n, outline] of this.bands(v => left + at(v, "x"), v => top + at(v, "y")))
+      out.push(`<path d="M${outline.map(p => p.map(v => v.toFixed(1)).join(",")).join("L")}Z" fill="${ink.curve(plot.curves[n].colour)}" fill-opacity="0.22"/>`);
     for (const [curve] of shown) {
       let path = "";
       curve.x.forEach((value, i) => {
         if (curve.y[i] === null || (plot.x.log && value <= 0) || (plot.y.log && curve.y[i] <= 0)) { path += " "; return; }
-        const [x, y] = [left + at(value, "x"), top + at(curve.y[i], "y")];
+        const [x, y] = [left + at(value, "x"), top + at(this.place(curve.y[i]), "y")];
         if (plot.style === "marks") { out.push(mark(curve, x, y, 2.2)); return; }
         const begins = path === "" || path.endsWith(" ");
         const stepped = plot.style === "steps" || plot.style === "cdf";
@@ -389,7 +471,7 @@ class Chart {
     u.setCursor({ left: u.valToPos(xs[at], "x"), top: u.over.clientHeight / 2 });
     const said = this.plot.curves.map((curve, n) => [curve.name, data[n + 1][at]])
       .filter(([, value], n) => value != null && !this.hidden.has(n)).slice(0, 8)
-      .map(([name, value]) => name + " " + human(value, this.plot.y.unit));
+      .map(([name, value]) => name + " " + this.said_of(value));
     this.said.textContent = human(xs[at], this.plot.x.unit) + ": " + said.join(", ");
   }
 }
@@ -397,18 +479,56 @@ class Chart {
 function build(figure) {
   const n = Number(figure.dataset.plot);
   if (drawn.has(n) || figure.querySelector(".canvas").clientWidth === 0) return;
-  drawn.set(n, new Chart(figure, plots[n]));
+  const panels = figure.closest(".panels");
+  const group = panels ? [...panels.querySelectorAll("figure[data-plot]")].map(other => plots[Number(other.dataset.plot)]) : [plots[n]];
+  drawn.set(n, new Chart(figure, plots[n], group));
   root.dataset.plots = String(drawn.size);
 }
 function buildAll() { document.querySelectorAll("figure[data-plot]").forEach(build); }
 
 const unit = axis => axis.unit && axis.unit !== "1" ? axis.title + " (" + axis.unit + ")" : axis.title;
-function csv(plot) {
-  const lines = ["curve," + quote(unit(plot.x)) + "," + quote(unit(plot.y))];
-  for (const curve of plot.curves)
-    curve.x.forEach((x, i) => { if (curve.y[i] !== null) lines.push(quote(curve.name) + "," + x + "," + curve.y[i]); });
+// The points of plots, each with its name among several; with the ends of bands where there are some.
+function csv(named) {
+  const [[, first]] = named, several = named.length > 1;
+  const banded = named.some(([, plot]) => plot.curves.some(curve => curve.band));
+  const lines = [(several ? "panel," : "") + "curve," + quote(unit(first.x)) + "," + quote(unit(first.y)) + (banded ? ",low,high" : "")];
+  for (const [name, plot] of named) for (const curve of plot.curves) {
+    const ends = new Map((curve.band ? curve.band.x : []).map((x, i) => [x, [curve.band.low[i], curve.band.high[i]]]));
+    curve.x.forEach((x, i) => {
+      if (curve.y[i] === null) return;
+      const cells = [...(several ? [quote(name)] : []), quote(curve.name), x, curve.y[i], ...(banded ? ends.get(x) || ["", ""] : [])];
+      lines.push(cells.join(","));
+    });
+  }
   return lines.join("\n") + "\n";
 }
+
+// Small multiples are zoomed and saved together.
+document.querySelectorAll(".panels").forEach(panels => {
+  const title = panels.dataset.title;
+  const figures = [...panels.querySelectorAll("figure[data-plot]")];
+  const charts = () => figures.map(figure => drawn.get(Number(figure.dataset.plot))).filter(chart => chart);
+  const svg = () => {
+    const all = charts().map(chart => chart.svg()), columns = all.length < 3 || all.length === 4 ? 2 : 3;
+    const [wide, high] = [Math.max(...all.map(one => one.width)), Math.max(...all.map(one => one.height))];
+    const [width, height] = [wide * Math.min(columns, all.length), 26 + high * Math.ceil(all.length / columns)];
+    const ink = colours();
+    const parts = all.map((one, n) => one.text.replace("<svg ", `<svg x="${wide * (n % columns)}" y="${26 + high * Math.floor(n / columns)}" width="${one.width}" height="${one.height}" `));
+    return { width, height, text: `<svg ${NAMESPACE} viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="13">` +
+      `<rect width="${width}" height="${height}" fill="${ink.surface}"/><text x="8" y="18" fill="${ink.ink}">${xml(title)}</text>${parts.join("")}</svg>\n` };
+  };
+  const button = (text, what, act) => {
+    const element = make("button", { type: "button", textContent: text, title: what });
+    element.setAttribute("aria-label", what + ": " + title);
+    element.addEventListener("click", () => charts().forEach(act));
+    return element;
+  };
+  panels.querySelector(".grid").before(make("div", { className: "bar" },
+    saveButtons(title, svg, () => csv(figures.map(figure => [figure.querySelector("figcaption").textContent, plots[Number(figure.dataset.plot)]]))),
+    button("\u2212", "Zoom out", chart => chart.zoom(2)), button("+", "Zoom in", chart => chart.zoom(0.5)),
+    button("\u2190", "To the left", chart => chart.pan(-0.5)), button("\u2192", "To the right", chart => chart.pan(0.5)),
+    button("All", "Show all", chart => chart.show(null))));
+});
 
 // The points as a table; made when it is asked for.
 function table(details) {
@@ -474,7 +594,7 @@ addEventListener("beforeprint", () => {
   root.dataset.theme = "light";
   folded = [...document.querySelectorAll("details.source:not([open])")];
   folded.forEach(details => { details.open = true; });
-  drawn.forEach(chart => { chart.draw(); chart.u.setSize({ width: 660, height: 260 }); });
+  drawn.forEach(chart => { chart.draw(); chart.u.setSize(chart.group.length > 1 ? { width: 300, height: 190 } : { width: 660, height: 260 }); });
 });
 addEventListener("afterprint", () => { folded.forEach(details => { details.open = false; }); paint(); });
 

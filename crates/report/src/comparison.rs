@@ -1,9 +1,11 @@
 //! A comparison: measures of several variants beside each other, as words, as a figure and as a table.
 
+use crate::columns::{self, Column};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::model::Table;
 use crate::number::human;
 use crate::palette::{Pen, Pens};
+use crate::plotting::{fitted, room};
 
 /// Variants beside each other, in groups of what is measured of them.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -90,18 +92,6 @@ impl Estimate {
             Some(half) => format!("{} \u{b1} {}", human(self.mean, unit), human(half, unit)),
         }
     }
-    /// Least, lower quartile, median, upper quartile and greatest of five runs or more.
-    fn box_of(&self) -> Option<[f64; 5]> {
-        let mut values = self.values.clone();
-        values.sort_by(f64::total_cmp);
-        let last = values.len().checked_sub(1).filter(|last| *last >= 4)? as f64;
-        let at = |part: f64| {
-            let (place, values) = (part * last, &values);
-            let (below, above) = (place.floor() as usize, place.ceil() as usize);
-            values[below] + (values[above] - values[below]) * (place - place.floor())
-        };
-        Some([0.0, 0.25, 0.5, 0.75, 1.0].map(at))
-    }
 }
 
 impl Measure {
@@ -182,19 +172,26 @@ impl Group {
     }
 }
 
-const WIDTH: f64 = 900.0;
+pub(crate) const WIDTH: f64 = 900.0;
 const ROW: f64 = 22.0;
-/// The approximate width of a character of size 12.
-const CHARACTER: f64 = 6.6;
 
 impl Comparison {
     /// The answer in sentences, one for each measure of each group that has one.
     pub fn sentences(&self) -> Vec<String> {
+        self.answers().into_iter().flatten().collect()
+    }
+    /// Which variant is the best in the first measure of each group that has one; empty without variants.
+    pub fn summary_of_variants(&self) -> Vec<String> {
+        let first = |group: &Group| (0..group.measures.len()).find_map(|at| group.sentence(at));
+        self.groups.iter().filter(|group| group.rows.len() > 1 && !group.name.is_empty()).filter_map(first).collect()
+    }
+    /// The sentences of each group, in the order of weight of its measures.
+    pub(crate) fn answers(&self) -> Vec<Vec<String>> {
         let of_group = |group: &Group| match group.description() {
             Some(only) => vec![only],
             None => (0..group.measures.len()).filter_map(|at| group.sentence(at)).collect(),
         };
-        self.groups.iter().flat_map(of_group).collect()
+        self.groups.iter().map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
 
     /// All values, a variant of a group a row.
@@ -222,18 +219,45 @@ impl Comparison {
         table
     }
 
-    /// Draws it: a row for each variant, a column for each measure, with bars, 95 % intervals and the runs. The pens are
+    /// Its numbers, a row for each mean with its interval, or for each run.
+    pub(crate) fn columns(&self, of_runs: bool) -> columns::Table {
+        let mut texts: [Vec<Option<String>>; 4] = Default::default();
+        let (mut run, mut value, mut half) = (Vec::new(), Vec::new(), Vec::new());
+        for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
+            for (measure, cell) in group.measures.iter().zip(&row.cells) {
+                let Some(cell) = cell else { continue };
+                let means = std::slice::from_ref(&cell.mean);
+                for (n, number) in if of_runs { &cell.values } else { means }.iter().enumerate() {
+                    let names = [&group.name, &row.name, &measure.name, &measure.unit];
+                    texts.iter_mut().zip(names).for_each(|(column, name)| column.push(Some(name.clone())));
+                    run.push(Some(n as u64 + 1));
+                    value.push(Some(*number));
+                    half.push(cell.half);
+                }
+            }
+        }
+        let mut table = columns::Table::default();
+        for (name, column) in ["of", "variant", "measure", "unit"].into_iter().zip(texts) {
+            table = table.with(name, Column::Text(column));
+        }
+        match of_runs {
+            true => table.with("run", Column::Integer(run)).with("value", Column::Number(value)),
+            false => table.with("mean", Column::Number(value)).with("half_width_95", Column::Number(half)),
+        }
+    }
+
+    /// Draws it: a row for each variant, a column for each measure, with bars and 95 % intervals. The pens are
     /// those of the rows' names.
     pub fn drawing(&self, pens: &Pens) -> Drawing {
-        let names = self.groups.iter().flat_map(|group| group.rows.iter().map(|row| row.name.chars().count()));
-        let left = (names.max().unwrap_or(0) as f64 * CHARACTER + 24.0).clamp(70.0, 240.0);
+        let names = self.groups.iter().flat_map(|group| &group.rows).map(|row| room(&row.name, 12.0));
+        let left = (names.fold(0.0, f64::max) + 30.0).clamp(70.0, 240.0);
         let mut drawing = Drawing { width: WIDTH, title: self.title.clone(), ..Drawing::default() };
         drawing.text((12.0, 24.0), Anchor::Start, 14.0, Ink::Text, self.title.as_str());
         let mut y = 38.0;
         for group in &self.groups {
             if !group.name.is_empty() {
                 y += 20.0;
-                drawing.text((12.0, y), Anchor::Start, 13.0, Ink::Text, group.name.as_str());
+                drawing.text((12.0, y), Anchor::Start, 13.0, Ink::Text, fitted(&group.name, 13.0, WIDTH - 24.0));
             }
             y += 18.0;
             let column = (WIDTH - left - 12.0) / group.measures.len().max(1) as f64;
@@ -245,15 +269,13 @@ impl Comparison {
                     Better::Neither => "",
                 };
                 let whole = format!("{}{better}", measure.name);
-                let fits = whole.chars().count() as f64 * 5.6 < column - 8.0;
-                let text = if fits { whole } else { measure.name.clone() };
+                let fits = room(&whole, 11.0) < column - 8.0;
+                let text = if fits { whole } else { fitted(&measure.name, 11.0, column - 8.0) };
                 drawing.text((x, y), Anchor::Start, 11.0, Ink::Muted, text);
             }
             for row in &group.rows {
                 y += ROW;
-                // Long names lose their middle.
-                let most = ((left - 20.0) / CHARACTER) as usize;
-                drawing.text((12.0, y), Anchor::Start, 12.0, Ink::Text, crate::text::middle(&row.name, most));
+                drawing.text((12.0, y), Anchor::Start, 12.0, Ink::Text, fitted(&row.name, 12.0, left - 20.0));
                 for (at, measure) in group.measures.iter().enumerate() {
                     let Some(estimate) = row.cells.get(at).and_then(Option::as_ref) else { continue };
                     let best = measure.better != Better::Neither
@@ -281,11 +303,12 @@ impl Group {
         (pen, best): (Pen, bool),
     ) {
         let cells = || self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
-        let ends = cells().flat_map(|cell| cell.values.iter().copied().chain([cell.high()]));
-        let most = ends.fold(0.0_f64, f64::max);
+        let most = cells().map(Estimate::high).fold(0.0_f64, f64::max);
         let text = self.measures[at].value(estimate.mean);
-        let room = (column - 94.0).max(20.0);
-        let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * room } else { 0.0 };
+        // The widest number, with a mark behind it.
+        let numbers = cells().map(|cell| room(&self.measures[at].value(cell.mean), 12.0)).fold(0.0, f64::max);
+        let length = (column - numbers - 28.0).max(20.0);
+        let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
         let middle = y - 4.0;
         drawing.line((x, middle - 8.0), (x, middle + 8.0), 1.0, Ink::Muted);
         drawing.rectangle((x, middle - 6.0), scale(estimate.mean), 12.0, Ink::Curve(pen.colour));
@@ -298,22 +321,12 @@ impl Group {
             ];
             drawing.shapes.push(Shape::Lines { lines, width: 1.2, ink: Ink::Text, dash: &[] });
         };
-        if let Some([least, lower, median, upper, most]) = estimate.box_of() {
-            whisker(drawing, least, most, 3.0);
-            let (low, high) = (x + scale(lower), x + scale(upper));
-            let outline = [(low, -5.0), (high, -5.0), (high, 5.0), (low, 5.0), (low, -5.0)];
-            drawing.rectangle((low, middle - 5.0), high - low, 10.0, Ink::Ground);
-            let lines = vec![
-                outline.map(|(x, by)| (x, middle + by)).to_vec(),
-                vec![(x + scale(median), middle - 5.0), (x + scale(median), middle + 5.0)],
-            ];
-            drawing.shapes.push(Shape::Lines { lines, width: 1.0, ink: Ink::Text, dash: &[] });
-        } else if estimate.half.is_some() {
+        if estimate.half.is_some() {
             whisker(drawing, estimate.low(), estimate.high(), 4.0);
         }
         // The best value of a column has a mark before it.
         let text = if best { format!("{text} *") } else { text };
-        drawing.text((x + room + 6.0, y), Anchor::Start, 12.0, if best { Ink::Text } else { Ink::Muted }, text);
+        drawing.text((x + length + 6.0, y), Anchor::Start, 12.0, if best { Ink::Text } else { Ink::Muted }, text);
     }
 }
 
@@ -368,6 +381,7 @@ mod tests {
             })
             .collect();
         assert_eq!(bars.len(), 6);
+        assert_eq!(drawing.misplaced(), Vec::<String>::new());
         // Delays of 100 and 13 ms, in every second bar.
         assert!((bars[1] / bars[3] - 100.0 / 13.0).abs() < 0.01, "{bars:?}");
         for shape in &drawing.shapes {
@@ -376,12 +390,5 @@ mod tests {
                 lines.iter().flatten().all(|(x, y)| (0.0..=WIDTH).contains(x) && (0.0..=drawing.height).contains(y))
             );
         }
-    }
-
-    #[test]
-    fn five_runs_have_a_box() {
-        let five = Estimate { mean: 3.0, half: Some(1.0), values: vec![5.0, 1.0, 2.0, 4.0, 3.0] };
-        assert_eq!(five.box_of(), Some([1.0, 2.0, 3.0, 4.0, 5.0]));
-        assert_eq!(Estimate { values: vec![1.0; 4], ..five }.box_of(), None);
     }
 }

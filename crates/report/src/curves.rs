@@ -1,11 +1,74 @@
-//! Plots of measured curves: which of them are compared in one plot, and how it is titled.
+//! Plots of measured curves: which of them are compared in one plot or as small multiples, and how it is titled.
 
 use tidegate_metrics::Curve as Measured;
 
-use crate::model::{Axis, Curve, Fold, Plot, Scale, Section, Style};
+use crate::model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Scale, Section, Style};
+use crate::number::quantiles;
 
 /// The most curves of one plot; further curves are in another plot.
 const CURVES: usize = 16;
+/// The most curves over time of one plot before each is in a panel of its own.
+const OVERLAID: usize = 4;
+
+/// Runs with other seeds of which the curves are one.
+pub struct Runs {
+    /// A curve for each that all runs have: at each place the median of the runs.
+    pub medians: Vec<Measured>,
+    /// Of each curve how far the runs are apart: x, the lower and the upper end.
+    pub bands: Vec<Band>,
+}
+
+impl Runs {
+    /// Joins the curves of runs: at each place the median, and a band between the least and the greatest run, from five runs
+    /// on between the quartiles. A run without a value at a place of a series counts for nothing there; a distribution has
+    /// the share of its last value below.
+    pub fn new<'a>(runs: impl IntoIterator<Item = &'a [Measured]>) -> Self {
+        let runs: Vec<&[Measured]> = runs.into_iter().collect();
+        let (mut medians, mut bands) = (Vec::new(), Vec::new());
+        let Some((first, others)) = runs.split_first() else { return Self { medians, bands } };
+        for curve in *first {
+            let same = |other: &&Measured| other.name == curve.name && other.x == curve.x;
+            let of_run = |run: &&'a [Measured]| run.iter().find(same);
+            let all: Vec<&[(f64, f64)]> = [curve]
+                .into_iter()
+                .chain(others.iter().filter_map(of_run))
+                .map(|curve| curve.points.as_slice())
+                .collect();
+            let (median, band) = spread(&all, curve.x != "time_s");
+            medians.push(Measured { points: median, ..curve.clone() });
+            bands.push(band);
+        }
+        Self { medians, bands }
+    }
+}
+
+/// The median of `all` at each of their places, and the band around it. `steps`: a value is valid until the next.
+fn spread(all: &[&[(f64, f64)]], steps: bool) -> (Vec<(f64, f64)>, Band) {
+    let mut places: Vec<f64> = all.iter().flat_map(|points| points.iter().map(|point| point.0)).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let mut next = vec![0; all.len()];
+    let (mut median, mut band) = (Vec::with_capacity(places.len()), Vec::with_capacity(places.len()));
+    for x in places {
+        let mut values: Vec<f64> = Vec::with_capacity(all.len());
+        for (points, next) in all.iter().zip(&mut next) {
+            while points.get(*next).is_some_and(|point| point.0 <= x) {
+                *next += 1;
+            }
+            match next.checked_sub(1).map(|last| points[last]) {
+                Some((at, y)) if steps || at == x => values.push(y),
+                None if steps => values.push(0.0),
+                _ => {}
+            }
+        }
+        values.retain(|value| !value.is_nan());
+        if let Some([least, lower, middle, upper, most]) = quantiles(&mut values) {
+            median.push((x, middle));
+            band.push(if values.len() < 5 { (x, least, most) } else { (x, lower, upper) });
+        }
+    }
+    (median, band)
+}
 
 /// Removes what is before `begin`: bins of a time that was not measured are empty, and would be drawn as zeros.
 pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
@@ -16,17 +79,27 @@ pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
     curves
 }
 
-/// The plots of a run: over time, and distributions. Curves to compare are in one plot.
+/// The plots of a run: over time, and distributions. Curves to compare are in one plot, or in panels beside each other.
 pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec<Section> {
+    sections_with_bands(title, note, curves, &[], fold)
+}
+
+/// The plots of runs with several seeds, as [`sections`].
+pub fn sections_of_runs(title: &str, note: &str, runs: &Runs, fold: Fold) -> Vec<Section> {
+    sections_with_bands(title, note, &runs.medians, &runs.bands, fold)
+}
+
+fn sections_with_bands(title: &str, note: &str, curves: &[Measured], bands: &[Band], fold: Fold) -> Vec<Section> {
     let (mut over_time, mut distributions) = (Vec::<Group<'_>>::new(), Vec::<Group<'_>>::new());
-    for curve in curves {
-        let (kind, groups) = match curve.x {
-            "time_s" => (Kind::of(curve), &mut over_time),
-            _ if !curve.part.is_empty() => {
-                let (subject, variant) = (&curve.subject, &curve.variant);
-                (Kind::PartsSpread(subject, curve.measure, variant, family(&curve.part)), &mut distributions)
+    for (n, measured) in curves.iter().enumerate() {
+        let curve = Banded { measured, band: bands.get(n).map_or(&[], Vec::as_slice) };
+        let (kind, groups) = match measured.x {
+            "time_s" => (Kind::of(measured), &mut over_time),
+            _ if !measured.part.is_empty() => {
+                let (subject, variant) = (&measured.subject, &measured.variant);
+                (Kind::PartsSpread(subject, measured.measure, variant, family(&measured.part)), &mut distributions)
             }
-            _ => (Kind::Distribution(curve.measure, family(&curve.subject)), &mut distributions),
+            _ => (Kind::Distribution(measured.measure, family(&measured.subject)), &mut distributions),
         };
         match groups.iter_mut().find(|group| group.kind == kind) {
             Some(group) => group.curves.push(curve),
@@ -34,15 +107,36 @@ pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec
         }
     }
     let section = |name: &str, groups: Vec<Group<'_>>| {
-        let plots: Vec<Plot> = groups.iter().flat_map(Group::plots).collect();
         let title = if title.is_empty() { capital(name) } else { format!("{title}{name}") };
         let mut section = Section::new(title).note(note);
         section.fold = fold;
-        section.parts = plots.into_iter().map(Into::into).collect();
+        section.parts = parts(&groups);
         section
     };
     let sections = [section("over time", over_time), section("distributions", distributions)];
     sections.into_iter().filter(|section| !section.parts.is_empty()).collect()
+}
+
+/// The plots of `groups`, those that differ in the variant alone as small multiples at the place of the first.
+fn parts(groups: &[Group<'_>]) -> Vec<Part> {
+    let mut parts: Vec<(Option<String>, Panels)> = Vec::new();
+    for group in groups {
+        for (panel, plot) in group.plots() {
+            let shared = group.kind.without_variant().map(|kind| kind.title(group.is_whole()));
+            match parts.iter_mut().find(|(known, _)| shared.is_some() && *known == shared) {
+                Some((_, panels)) => panels.panels.push((panel, plot)),
+                None => {
+                    let title = shared.clone().unwrap_or_default();
+                    parts.push((shared, Panels { title, panels: vec![(panel, plot)] }));
+                }
+            }
+        }
+    }
+    let part = |(_, mut panels): (_, Panels)| match panels.panels.len() {
+        1 => panels.panels.pop().map(|(_, plot)| Part::from(plot)),
+        _ => Some(Part::from(panels)),
+    };
+    parts.into_iter().filter_map(part).collect()
 }
 
 /// `flow` or `link`.
@@ -79,9 +173,16 @@ impl<'a> Kind<'a> {
     }
 }
 
+/// A curve with the band around it, which may be empty.
+#[derive(Clone, Copy)]
+struct Banded<'a> {
+    measured: &'a Measured,
+    band: &'a [(f64, f64, f64)],
+}
+
 struct Group<'a> {
     kind: Kind<'a>,
-    curves: Vec<&'a Measured>,
+    curves: Vec<Banded<'a>>,
 }
 
 /// The text of a measure in a title.
@@ -110,42 +211,82 @@ fn join(variant: &str, rest: &str) -> String {
     }
 }
 
-impl Group<'_> {
-    fn plots(&self) -> Vec<Plot> {
-        let many = self.curves.len().div_ceil(CURVES);
-        let chunks = self.curves.chunks(CURVES).enumerate();
-        chunks
-            .map(|(n, curves)| {
-                let mut plot = self.plot(curves);
-                if many > 1 {
-                    plot.title = format!("{} ({} of {many})", plot.title, n + 1);
-                }
-                plot
-            })
-            .collect()
+impl Kind<'_> {
+    /// That of all variants; `None` where they are in one plot.
+    fn without_variant(self) -> Option<Self> {
+        match self {
+            Self::Whole(..) => Some(self),
+            _ if self.variant().is_empty() => None,
+            Self::PartsSpread(subject, measure, _, part) => Some(Self::PartsSpread(subject, measure, "", part)),
+            Self::Goodput(_) => Some(Self::Goodput("")),
+            Self::Parts(subject, measure, _, part) => Some(Self::Parts(subject, measure, "", part)),
+            Self::Distribution(..) => None,
+        }
     }
-
-    fn plot(&self, curves: &[&Measured]) -> Plot {
-        let of = |variant: &str| if variant.is_empty() { String::new() } else { format!(", {variant}") };
-        // A single colour needs no distinction.
-        let whole = matches!(self.kind, Kind::Parts(_, _, _, "colour")) && curves.len() == 1;
-        let title = match self.kind {
-            Kind::Distribution(measure, "flow") => capital(words(measure)) + ", distribution",
-            Kind::Distribution(measure, family) => {
+    fn variant(&self) -> &str {
+        match self {
+            Self::PartsSpread(_, _, variant, _) | Self::Goodput(variant) | Self::Parts(_, _, variant, _) => variant,
+            Self::Whole(..) | Self::Distribution(..) => "",
+        }
+    }
+    /// The title of its plot. `whole`: of the single colour of a link.
+    fn title(&self, whole: bool) -> String {
+        let of = |subject: &str, variant: &str| {
+            [subject, variant]
+                .iter()
+                .filter(|name| !name.is_empty())
+                .map(|name| format!(", {name}"))
+                .collect::<String>()
+        };
+        match *self {
+            Self::Distribution(measure, "flow") => capital(words(measure)) + ", distribution",
+            Self::Distribution(measure, family) => {
                 format!("{} of each {family}, distribution", capital(words(measure)))
             }
-            Kind::PartsSpread(subject, measure, variant, part) => {
-                format!("{} of each {part}, {subject}{}, distribution", capital(words(measure)), of(variant))
+            Self::PartsSpread(subject, measure, variant, part) => {
+                format!("{} of each {part}{}, distribution", capital(words(measure)), of(subject, variant))
             }
-            Kind::Goodput(variant) => format!("Goodput of the flows that are watched{}", of(variant)),
-            Kind::Whole(subject, measure) => format!("{}, {subject}", capital(words(measure))),
-            Kind::Parts(subject, measure, variant, _) if whole => {
-                format!("{}, {subject}{}", capital(words(measure)), of(variant))
+            Self::Goodput(variant) => format!("Goodput of the flows that are watched{}", of("", variant)),
+            Self::Whole(subject, measure) => capital(words(measure)) + &of(subject, ""),
+            Self::Parts(subject, measure, variant, _) if whole => capital(words(measure)) + &of(subject, variant),
+            Self::Parts(subject, measure, variant, part) => {
+                format!("{} of each {part}{}", capital(words(measure)), of(subject, variant))
             }
-            Kind::Parts(subject, measure, variant, part) => {
-                format!("{} of each {part}, {subject}{}", capital(words(measure)), of(variant))
+        }
+    }
+}
+
+impl Group<'_> {
+    /// Whether it is of a single colour, which needs no distinction.
+    fn is_whole(&self) -> bool {
+        matches!(self.kind, Kind::Parts(_, _, _, "colour")) && self.curves.len() == 1
+    }
+
+    /// Its plots, each with its name among those of the other variants.
+    fn plots(&self) -> Vec<(String, Plot)> {
+        if matches!(self.kind, Kind::Whole(..)) && self.curves.len() > OVERLAID {
+            let alone = |curve: &Banded<'_>| {
+                let (name, mut plot) = (curve.measured.variant.clone(), self.plot(std::slice::from_ref(curve)));
+                plot.title = format!("{}, {name}", plot.title);
+                (name, plot)
+            };
+            return self.curves.iter().map(alone).collect();
+        }
+        let many = self.curves.len().div_ceil(CURVES);
+        let chunk = |(n, curves): (usize, &[Banded<'_>])| {
+            let (mut name, mut plot) = (self.kind.variant().to_owned(), self.plot(curves));
+            if many > 1 {
+                let place = format!(" ({} of {many})", n + 1);
+                plot.title += &place;
+                name += &place;
             }
+            (name, plot)
         };
+        self.curves.chunks(CURVES).enumerate().map(chunk).collect()
+    }
+
+    fn plot(&self, curves: &[Banded<'_>]) -> Plot {
+        let whole = self.is_whole();
         let label = |curve: &Measured| match self.kind {
             Kind::Distribution(..) => join(&curve.variant, &curve.subject),
             Kind::Goodput(_) => format!("{} {}", curve.subject, curve.part).trim_end().to_owned(),
@@ -153,29 +294,35 @@ impl Group<'_> {
             Kind::Parts(..) if whole => "all".to_owned(),
             Kind::Parts(..) | Kind::PartsSpread(..) => curve.part.clone(),
         };
-        let (y, scale, unit) = match curves[0].y {
+        let first = curves[0].measured;
+        let (y, scale, unit) = match first.y {
             "rate_bps" => ("rate", 1.0, "bit/s"),
             "delay_ns" => ("delay", 1e-9, "s"),
             "share" => ("share of the values", 1.0, "1"),
             "bytes" => ("queue", 1.0, "B"),
             other => (other, 1.0, "packets"),
         };
-        let y = Axis::new(y, if y == "packets" { "" } else { unit });
         let distribution = matches!(self.kind, Kind::Distribution(..) | Kind::PartsSpread(..));
+        let y = match y {
+            "share of the values" if distribution => Axis::tail(y),
+            "packets" => Axis::new(y, ""),
+            _ => Axis::new(y, unit),
+        };
         let (x, x_scale) = if distribution { (Axis::log("time", "s"), 1e-9) } else { (Axis::new("time", "s"), 1.0) };
-        let scaled = |curve: &Measured| {
-            let points = curve.points.iter().map(|&(x, y)| (x * x_scale, y * scale));
-            Curve::new(label(curve), points.collect::<Vec<_>>())
+        let scaled = |curve: &Banded<'_>| {
+            let points = curve.measured.points.iter().map(|&(x, y)| (x * x_scale, y * scale)).collect();
+            let band = curve.band.iter().map(|&(x, low, high)| (x * x_scale, low * scale, high * scale)).collect();
+            Curve { name: label(curve.measured), points, band }
         };
         let mut plot = Plot {
-            title,
+            title: self.kind.title(whole),
             x,
             y,
             style: if distribution { Style::Cdf } else { Style::Lines },
-            curves: curves.iter().map(|curve| scaled(curve)).collect(),
+            curves: curves.iter().map(scaled).collect(),
         };
         // Without arrivals there is no delay.
-        if !distribution && curves[0].y == "delay_ns" {
+        if !distribution && first.y == "delay_ns" {
             plot = plot.with_gaps();
         }
         // A logarithmic axis only if the values span more than a decade.
@@ -188,5 +335,62 @@ impl Group<'_> {
             }
         }
         plot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(variant: &str, measure: &'static str, x: &'static str, points: &[(f64, f64)]) -> Measured {
+        Measured {
+            name: format!("{variant} {measure}"),
+            variant: variant.into(),
+            subject: if x == "time_s" { "link a->b".into() } else { "flow call".into() },
+            measure,
+            part: String::new(),
+            x,
+            y: if x == "time_s" { "rate_bps" } else { "share" },
+            points: points.to_vec(),
+        }
+    }
+
+    #[test]
+    fn runs_have_their_median_and_how_far_they_are_apart() {
+        let run = |by: f64| [measured("", "throughput", "time_s", &[(0.0, by), (1.0, 2.0 * by)])];
+        let runs: Vec<_> = [1.0, 2.0, 3.0, 4.0, 100.0].map(run).into();
+        let of = |count: usize| Runs::new(runs[..count].iter().map(<[Measured; 1]>::as_slice));
+        let three = of(3);
+        assert_eq!(three.medians[0].points, [(0.0, 2.0), (1.0, 4.0)]);
+        assert_eq!(three.bands[0], [(0.0, 1.0, 3.0), (1.0, 2.0, 6.0)]);
+        // Of five the quartiles, which one run far away does not move.
+        assert_eq!(of(5).bands[0], [(0.0, 2.0, 4.0), (1.0, 4.0, 8.0)]);
+        // A distribution is valid up to its next value, and nothing is below its first.
+        let shares = |points: &[(f64, f64)]| [measured("", "delay", "value_ns", points)];
+        let (a, b) = (shares(&[(10.0, 0.5), (30.0, 1.0)]), shares(&[(20.0, 1.0)]));
+        let both = Runs::new([a.as_slice(), b.as_slice()]);
+        assert_eq!(both.bands[0], [(10.0, 0.0, 0.5), (20.0, 0.5, 1.0), (30.0, 1.0, 1.0)]);
+        // A series has no value where none was measured.
+        let (a, b) = (
+            [measured("", "wait", "time_s", &[(0.0, 1.0), (1.0, 1.0)])],
+            [measured("", "wait", "time_s", &[(1.0, 3.0)])],
+        );
+        assert_eq!(Runs::new([a.as_slice(), b.as_slice()]).bands[0], [(0.0, 1.0, 1.0), (1.0, 1.0, 3.0)]);
+    }
+
+    #[test]
+    fn few_variants_are_laid_over_each_other_and_many_are_panels() {
+        let variants = |count: usize| -> Vec<Measured> {
+            (0..count).map(|n| measured(&format!("v{n}"), "throughput", "time_s", &[(0.0, 1.0)])).collect()
+        };
+        let few = sections("", "", &variants(OVERLAID), Fold::Open);
+        assert!(matches!(&few[0].parts[..], [Part::Plot(plot)] if plot.curves.len() == OVERLAID), "{few:?}");
+        let many = sections("", "", &variants(OVERLAID + 1), Fold::Open);
+        let [Part::Panels(panels)] = &many[0].parts[..] else { panic!("{many:?}") };
+        assert_eq!((panels.title.as_str(), panels.panels.len()), ("Throughput, link a->b", OVERLAID + 1));
+        assert_eq!(
+            (panels.panels[1].0.as_str(), panels.panels[1].1.title.as_str()),
+            ("v1", "Throughput, link a->b, v1")
+        );
     }
 }

@@ -2,15 +2,22 @@
 
 use crate::comparison::Comparison;
 use crate::drawing::Drawing;
-use crate::model::{Fold, Part, Plot, Report, Section};
+use crate::model::{Fold, Panels, Part, Plot, Report, Section};
 use crate::palette::Pens;
-use crate::svg::stacked;
+use crate::plotting::stacked;
 
 impl Section {
     fn plots(&self) -> impl Iterator<Item = &Plot> {
+        self.parts.iter().flat_map(|part| match part {
+            Part::Plot(plot) => vec![plot],
+            Part::Panels(panels) => panels.plots().collect(),
+            Part::Text(_) | Part::Table(_) | Part::Comparison(_) => Vec::new(),
+        })
+    }
+    fn panels(&self) -> impl Iterator<Item = &Panels> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Plot(plot) => Some(plot),
-            Part::Text(_) | Part::Table(_) | Part::Comparison(_) => None,
+            Part::Panels(panels) => Some(panels),
+            _ => None,
         })
     }
 }
@@ -25,7 +32,7 @@ impl Report {
     pub fn comparison(&self) -> Option<&Comparison> {
         self.sections.iter().flat_map(|section| &section.parts).find_map(|part| match part {
             Part::Comparison(comparison) => Some(comparison),
-            Part::Text(_) | Part::Table(_) | Part::Plot(_) => None,
+            _ => None,
         })
     }
 
@@ -54,39 +61,63 @@ impl Report {
         self.drawing(title, curve).map(|drawing| drawing.svg())
     }
 
-    /// The plot with this title; or those whose title contains it, one below the other and over the same ranges.
-    /// Only the curves whose name contains `curve`, all of them where it is empty. Upper and lower case are equal.
+    /// The plot with this title; or those whose title contains it: small multiples as such, others one below the other and
+    /// over the same ranges. Only the curves whose name contains `curve`, all of them where it is empty. Upper and lower case
+    /// are equal.
     ///
     /// # Errors
     /// No plot is meant, with the titles that there are; or several that have different axes.
     pub fn drawing(&self, title: &str, curve: &str) -> Result<Drawing, String> {
         let (title, curve) = (title.to_lowercase(), curve.to_lowercase());
         // Closed sections have the plots of open ones again, of other runs.
-        let of = |fold: Fold| self.sections.iter().filter(move |section| section.fold == fold).flat_map(Section::plots);
-        let exact = of(Fold::Open).any(|plot| plot.title.to_lowercase() == title);
-        let is_meant = |plot: &&Plot| {
+        let open = || self.sections.iter().filter(|section| section.fold == Fold::Open);
+        let titles = || open().flat_map(Section::plots).map(|plot| plot.title.as_str());
+        let exact = titles().any(|found| found.to_lowercase() == title);
+        let is_meant = |plot: &Plot| {
             let found = plot.title.to_lowercase();
             if exact { found == title } else { found.contains(&title) }
         };
-        let mut meant: Vec<Plot> = of(Fold::Open).filter(is_meant).cloned().collect();
-        for plot in &mut meant {
+        let left = |plot: &Plot| {
+            let mut plot = plot.clone();
             plot.curves.retain(|found| found.name.to_lowercase().contains(&curve));
             // One curve alone has no legend.
             if let ([only], false) = (plot.curves.as_slice(), curve.is_empty()) {
                 plot.title = format!("{}: {}", plot.title, only.name);
             }
+            Some(plot).filter(|plot| !plot.curves.is_empty())
+        };
+        let pens = self.pens();
+        let meant: Vec<Plot> = open().flat_map(Section::plots).filter(|plot| is_meant(plot)).filter_map(left).collect();
+        let of_group = |group: &Panels| Panels {
+            title: group.title.clone(),
+            panels: group
+                .panels
+                .iter()
+                .filter(|(_, plot)| is_meant(plot))
+                .filter_map(|(name, plot)| Some((name.clone(), left(plot)?)))
+                .collect(),
+        };
+        let mut groups = open().flat_map(Section::panels).map(of_group);
+        // The others that are meant would not be seen.
+        let whole = |group: &Panels| {
+            group.panels.len() > 1 && (group.title.to_lowercase() == title || group.panels.len() == meant.len())
+        };
+        if let Some(drawing) = groups.find(whole).and_then(|group| group.drawing(&pens)) {
+            return Ok(drawing);
         }
-        meant.retain(|plot| !plot.curves.is_empty());
+        let boxes = self.comparison().and_then(|comparison| comparison.boxes(&pens));
+        if let Some(boxes) = boxes.filter(|boxes| meant.is_empty() && boxes.title.to_lowercase().contains(&title)) {
+            return Ok(boxes);
+        }
         let quantities = |plot: &Plot| (plot.x.label(), plot.y.label());
         if let Some(pair) = meant.windows(2).find(|pair| quantities(&pair[0]) != quantities(&pair[1])) {
             let titles = (&pair[0].title, &pair[1].title);
             return Err(format!("`{}` and `{}` have different axes: name one of them", titles.0, titles.1));
         }
-        let pens = self.pens();
         let drawn: Vec<_> =
             meant.into_iter().map(|plot| (plot.pens(&pens), plot)).map(|(pens, plot)| (plot, pens)).collect();
         stacked(&drawn).ok_or_else(|| {
-            let titles: Vec<String> = of(Fold::Open).map(|plot| format!("\n  {}", plot.title)).collect();
+            let titles: Vec<String> = titles().map(|title| format!("\n  {title}")).collect();
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
             format!("no plot is meant by `{wanted}`; the plots are{}", titles.concat())
         })

@@ -7,10 +7,12 @@
 use std::fmt::Write as _;
 
 use crate::assets;
+use crate::columns;
 use crate::comparison::Comparison;
 use crate::decimate::decimate;
+use crate::drawing::Drawing;
 use crate::escape::escape;
-use crate::model::{Align, Axis, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Style, Table};
+use crate::model::{Align, Axis, Curve, Fold, Mood, Panels, Part, Plot, Report, Scale, Section, Style, Table};
 use crate::number::{exact, human};
 use crate::palette::{Pen, Pens};
 
@@ -155,9 +157,10 @@ impl Section {
                 Part::Text(text) => push(page, format_args!("<p>{}</p>\n", escape(text))),
                 Part::Table(table) => table.html(page),
                 Part::Plot(plot) => {
-                    figure(plot, plots.len(), page);
+                    figure(plot, &plot.title, plots.len(), page);
                     plots.push(plot);
                 }
+                Part::Panels(panels) => panels.html(page, plots),
                 Part::Comparison(comparison) => comparison.html(page, pens),
             }
         }
@@ -212,33 +215,76 @@ impl Table {
 }
 
 impl Comparison {
-    /// The answer in sentences, the figure, and its values as a table.
+    /// The answer in sentences, the figure, its values as a table, and how far the runs are apart.
     fn html(&self, page: &mut String, pens: &Pens) {
-        let sentences = self.sentences();
-        if !sentences.is_empty() {
+        let answers = self.answers();
+        if !answers.is_empty() {
             page.push_str("<ul class=\"answer\">\n");
-            sentences.iter().for_each(|sentence| push(page, format_args!("<li>{}</li>\n", escape(sentence))));
+            for answer in &answers {
+                let (first, more) = (&answer[0], &answer[1..]);
+                push(page, format_args!("<li>{}", escape(first)));
+                if !more.is_empty() {
+                    push(page, format_args!("\n<details><summary>{} more</summary>\n<ul>\n", more.len()));
+                    more.iter().for_each(|sentence| push(page, format_args!("<li>{}</li>\n", escape(sentence))));
+                    page.push_str("</ul>\n</details>");
+                }
+                page.push_str("</li>\n");
+            }
             page.push_str("</ul>\n");
         }
+        let note = "Bars are means, lines over them 95 % intervals of the mean. The best of a column has a star.";
+        drawn(&self.drawing(pens), note, (Some(&self.table()), &self.columns(false)), page);
+        if let Some(boxes) = self.boxes(pens) {
+            let note = "Points are runs, boxes (from five runs on) reach from the lower to the upper quartile around the \
+                        median, lines to the least and the greatest run. Each measure has a scale of its own, which need not \
+                        begin at zero.";
+            drawn(&boxes, note, (None, &self.columns(true)), page);
+        }
+    }
+}
+
+/// A figure that needs no script, with its values as a table and as CSV.
+fn drawn(drawing: &Drawing, note: &str, (table, values): (Option<&Table>, &columns::Table), page: &mut String) {
+    let title = escape(&drawing.title);
+    push(
+        page,
+        format_args!(
+            "<figure class=\"comparison\" data-title=\"{title}\" data-csv=\"{}\">\n<div class=\"scroll\" tabindex=\"0\" \
+             role=\"region\" aria-label=\"{title}\">\n{}</div>\n<figcaption class=\"fine\">{}</figcaption>\n",
+            escape(&values.csv()),
+            drawing.svg_of_page().replace(" xmlns=\"http://www.w3.org/2000/svg\"", ""),
+            escape(note)
+        ),
+    );
+    if let Some(table) = table {
+        page.push_str("<details class=\"data\"><summary>Data</summary>\n");
+        table.html(page);
+        page.push_str("</details>\n");
+    }
+    page.push_str("</figure>\n");
+}
+
+impl Panels {
+    fn html<'a>(&'a self, page: &mut String, plots: &mut Vec<&'a Plot>) {
         let title = escape(&self.title);
         push(
             page,
             format_args!(
-                "<figure class=\"comparison\" data-title=\"{title}\">\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" \
-                 aria-label=\"{title}\">\n{}</div>\n<figcaption class=\"fine\">Bars are means, lines over them 95 % \
-                 intervals of the mean, from five runs on instead boxes of the quartiles between the least and the greatest run. \
-                 The best of a column has a star.</figcaption>\n<details class=\"data\"><summary>Data</summary>\n",
-                self.drawing(pens).svg_of_page().replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
+                "<figure class=\"panels\" data-title=\"{title}\">\n<figcaption>{title}</figcaption>\n\
+                 <p class=\"fine\">All over the same ranges.</p>\n<div class=\"grid\">\n"
             ),
         );
-        self.table().html(page);
-        page.push_str("</details>\n</figure>\n");
+        for (name, plot) in &self.panels {
+            figure(plot, name, plots.len(), page);
+            plots.push(plot);
+        }
+        page.push_str("</div>\n</figure>\n");
     }
 }
 
 /// The frame of a plot, with a text that is readable without a script.
-fn figure(plot: &Plot, n: usize, page: &mut String) {
-    let title = escape(&plot.title);
+fn figure(plot: &Plot, title: &str, n: usize, page: &mut String) {
+    let title = escape(title);
     push(
         page,
         format_args!(
@@ -302,8 +348,8 @@ fn summary(plot: &Plot) -> Table {
 /// Writes a plot as JSON for the script.
 fn data(plot: &Plot, pens: &[Pen], page: &mut String) {
     let axis = |axis: &Axis| {
-        let log = axis.scale == Scale::Log;
-        format!("{{\"title\":{},\"unit\":{},\"log\":{log}}}", json(&axis.title), json(&axis.unit))
+        let (log, tail) = (axis.scale == Scale::Log, axis.scale == Scale::Tail);
+        format!("{{\"title\":{},\"unit\":{},\"log\":{log},\"tail\":{tail}}}", json(&axis.title), json(&axis.unit))
     };
     let style = match plot.style {
         Style::Lines => "lines",
@@ -352,17 +398,38 @@ fn data(plot: &Plot, pens: &[Pen], page: &mut String) {
         push(
             page,
             format_args!(
-                "{}{{\"name\":{},\"colour\":{},\"dash\":{},\"x\":[{}],\"y\":[{}]}}",
+                "{}{{\"name\":{},\"colour\":{},\"dash\":{},\"x\":[{}],\"y\":[{}]{}}}",
                 if n == 0 { "" } else { "," },
                 json(&curve.name),
                 pens[n].colour,
                 pens[n].dash,
                 xs.join(","),
-                ys.join(",")
+                ys.join(","),
+                band(curve)
             ),
         );
     }
     page.push_str("]}");
+}
+
+/// The band around a curve as JSON, thinned to as many places as its line: of each equal step the widest.
+fn band(curve: &Curve) -> String {
+    if curve.band.is_empty() {
+        return String::new();
+    }
+    let width = |(_, low, high): &&(f64, f64, f64)| high - low;
+    let steps = curve.band.chunks(curve.band.len().div_ceil(POINTS));
+    let kept: Vec<_> = steps.filter_map(|step| step.iter().max_by(|a, b| width(a).total_cmp(&width(b)))).collect();
+    let column = |of: fn(&(f64, f64, f64)) -> f64| -> String {
+        let texts = kept.iter().map(|point| of(point)).map(|v| if v.is_nan() { "null".to_owned() } else { exact(v) });
+        texts.collect::<Vec<_>>().join(",")
+    };
+    format!(
+        ",\"band\":{{\"x\":[{}],\"low\":[{}],\"high\":[{}]}}",
+        column(|point| point.0),
+        column(|point| point.1),
+        column(|point| point.2)
+    )
 }
 
 #[cfg(test)]

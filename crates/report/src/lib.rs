@@ -1,4 +1,4 @@
-//! Reports: one HTML file that opens offline, plots as SVG for papers, columns for notebooks.
+//! Reports: one HTML file that opens offline, plots as SVG, PDF and PNG for papers, columns for notebooks.
 //!
 //! The crate is pure: it converts a model to text or bytes, and the caller writes them. The [assets] are public, so
 //! that other pages use the same copy and the same colours.
@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assets;
+mod boxes;
 pub mod columns;
 pub mod comparison;
 pub mod curves;
@@ -29,16 +30,20 @@ pub mod decimate;
 mod drawing;
 mod escape;
 mod figure;
+mod font;
 mod html;
 mod model;
 pub mod number;
 pub mod palette;
+mod pdf;
+mod plotting;
+mod png;
 pub mod simulation;
-mod svg;
 pub mod text;
 
 pub use drawing::Drawing;
 pub use escape::escape;
 pub use model::{
-    Align, Axis, Cell, Column, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Source, Style, Table,
+    Align, Axis, Band, Cell, Column, Curve, Fold, Mood, Panels, Part, Plot, Report, Scale, Section, Source, Style,
+    Table,
 };

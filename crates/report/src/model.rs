@@ -77,6 +77,8 @@ pub enum Part {
     Table(Table),
     /// A plot.
     Plot(Plot),
+    /// Small multiples.
+    Panels(Panels),
     /// A comparison.
     Comparison(Comparison),
 }
@@ -96,6 +98,12 @@ impl From<Table> for Part {
 impl From<Plot> for Part {
     fn from(plot: Plot) -> Self {
         Self::Plot(plot)
+    }
+}
+
+impl From<Panels> for Part {
+    fn from(panels: Panels) -> Self {
+        Self::Panels(panels)
     }
 }
 
@@ -178,6 +186,22 @@ impl Table {
     }
 }
 
+/// Small multiples: plots of the same quantities beside each other, over the same ranges.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Panels {
+    /// What they have in common, in one line.
+    pub title: String,
+    /// The name of each, and its plot.
+    pub panels: Vec<(String, Plot)>,
+}
+
+impl Panels {
+    /// Their plots.
+    pub fn plots(&self) -> impl Iterator<Item = &Plot> + Clone {
+        self.panels.iter().map(|(_, plot)| plot)
+    }
+}
+
 /// A plot: for the page ([`Report::html`](crate::Report::html)) and for a paper ([`Plot::svg`](crate::Plot::svg)).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plot {
@@ -216,7 +240,12 @@ impl Plot {
                 if let Some(&(last, _)) = points.last()
                     && x - last > long
                 {
-                    points.push((last + (x - last) / 2.0, f64::NAN));
+                    let gap = last + (x - last) / 2.0;
+                    points.push((gap, f64::NAN));
+                    let at = curve.band.partition_point(|place| place.0 < gap);
+                    if (1..curve.band.len()).contains(&at) {
+                        curve.band.insert(at, (gap, f64::NAN, f64::NAN));
+                    }
                 }
                 points.push((x, y));
             }
@@ -246,14 +275,29 @@ impl Axis {
     pub fn log(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { scale: Scale::Log, ..Self::new(title, unit) }
     }
+    /// A vertical axis of the shares of a distribution, with as much space for the last percent as for the last tenth.
+    pub fn tail(title: impl Into<String>) -> Self {
+        Self { scale: Scale::Tail, ..Self::new(title, "1") }
+    }
     /// Title, unit, and the scale if it is not linear.
     pub fn label(&self) -> String {
-        let scale = if self.scale == Scale::Log { " (logarithmic)" } else { "" };
+        let scale = match self.scale {
+            Scale::Linear => "",
+            Scale::Log => " (logarithmic)",
+            Scale::Tail => " (logarithmic tail)",
+        };
         if self.unit.is_empty() || self.unit == "1" {
             format!("{}{scale}", self.title)
         } else {
             format!("{}, {}{scale}", self.title, self.unit)
         }
+    }
+}
+
+impl Axis {
+    /// Whether the value has a place on it.
+    pub(crate) fn has(&self, value: f64) -> bool {
+        value.is_finite() && (self.scale != Scale::Log || value > 0.0)
     }
 }
 
@@ -264,6 +308,8 @@ pub enum Scale {
     Linear,
     /// Logarithmic.
     Log,
+    /// Of a share: logarithmic in what is left to 1, so that 90 %, 99 % and 99.9 % are equally far apart.
+    Tail,
 }
 
 /// How points are drawn.
@@ -279,6 +325,9 @@ pub enum Style {
     Cdf,
 }
 
+/// The band around a curve: x, the lower and the upper end of it there.
+pub type Band = Vec<(f64, f64, f64)>;
+
 /// A curve of a plot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Curve {
@@ -287,12 +336,14 @@ pub struct Curve {
     /// The points by increasing x; they are sorted if necessary. A point whose y is NaN is a gap: the line ends
     /// before it and restarts after it.
     pub points: Vec<(f64, f64)>,
+    /// A band around it, by rising x: x, the lower and the upper end; empty for none. Where an end is NaN it has a gap.
+    pub band: Band,
 }
 
 impl Curve {
     /// A curve.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        Self { name: name.into(), points: points.into_iter().collect() }
+        Self { name: name.into(), points: points.into_iter().collect(), band: Vec::new() }
     }
     /// The positions of its gaps, sorted.
     pub(crate) fn gaps(&self) -> Vec<f64> {
@@ -302,7 +353,7 @@ impl Curve {
     }
     /// The points that are on the axes, sorted by x, without gaps.
     pub(crate) fn placed(&self, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
-        let has = |axis: &Axis, value: f64| value.is_finite() && (axis.scale == Scale::Linear || value > 0.0);
+        let has = |axis: &Axis, value: f64| axis.has(value);
         let mut points: Vec<_> = self.points.iter().copied().filter(|p| has(x, p.0) && has(y, p.1)).collect();
         if !points.is_sorted_by(|a, b| a.0 <= b.0) {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -32,6 +32,19 @@ pub fn digits(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// Least, lower quartile, median, upper quartile and greatest of `values`, which are sorted; between two values in
+/// proportion. `None` without any.
+pub(crate) fn quantiles(values: &mut [f64]) -> Option<[f64; 5]> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)? as f64;
+    let at = |part: f64| {
+        let place = part * last;
+        let (below, above) = (place.floor() as usize, place.ceil() as usize);
+        values[below] + (values[above] - values[below]) * (place - place.floor())
+    };
+    Some([0.0, 0.25, 0.5, 0.75, 1.0].map(at))
+}
+
 /// The shortest text that parses to `value` rounded to nine significant digits.
 pub(crate) fn exact(value: f64) -> String {
     let rounded: f64 = format!("{value:.8e}").parse().unwrap_or(value);

@@ -6,7 +6,7 @@ use tidegate_metrics::{Curve, Digest, Value, summarise};
 
 use crate::columns::{self, Column};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
-use crate::curves;
+use crate::curves::{self, Runs};
 use crate::model::{Fold, Report, Section, Source, Table};
 use crate::number::human;
 
@@ -141,17 +141,24 @@ impl Simulation<'_> {
         if !comparison.groups.is_empty() {
             sections.push(Section::new("Answer").with(comparison));
         }
-        for (n, run) in self.runs.iter().take(SHOWN).enumerate() {
+        let begin = self.warm_up_ns as f64 / 1e9;
+        let measured: Vec<Vec<Curve>> = self.runs.iter().map(|run| curves::measured(run.curves, begin)).collect();
+        let bins = "Rates, delays and queues are means over the width of a bin; the warm-up is not measured.";
+        if many {
+            let apart = if self.runs.len() < 5 {
+                "between the least and the greatest run"
+            } else {
+                "between the quartiles of the runs"
+            };
+            let note = format!("Lines are the medians of {} runs, bands are {apart}. {bins}", self.runs.len());
+            let runs = Runs::new(measured.iter().map(Vec::as_slice));
+            sections.extend(curves::sections_of_runs("", &note, &runs, Fold::Open));
+        }
+        for (run, measured) in self.runs.iter().zip(&measured).take(SHOWN) {
             let (title, fold) =
-                if n == 0 { (String::new(), Fold::Open) } else { (format!("Seed {}: ", run.seed), Fold::Closed) };
-            let note = format!(
-                "The run with seed {}. Rates, delays and queues are means over the width of a bin; the warm-up is \
-                 not measured.",
-                run.seed
-            );
-            let measured = curves::measured(run.curves, self.warm_up_ns as f64 / 1e9);
-            let found = curves::sections(&title, &note, &measured, fold);
-            sections.extend(found);
+                if many { (format!("Seed {}: ", run.seed), Fold::Closed) } else { (String::new(), Fold::Open) };
+            let note = format!("The run with seed {}. {bins}", run.seed);
+            sections.extend(curves::sections(&title, &note, measured, fold));
         }
         let mut last = Section::new("Runs").with(runs);
         if self.runs.len() > SHOWN {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use support::{LOOKS, Look, ask, chromium, command, shoot, skip};
 use tidegate_report::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
-use tidegate_report::{Axis, Cell, Curve, Fold, Mood, Plot, Report, Section, Source, Style, Table};
+use tidegate_report::{Axis, Cell, Curve, Fold, Mood, Panels, Plot, Report, Section, Source, Style, Table};
 
 fn wave(n: usize, phase: f64) -> Vec<(f64, f64)> {
     (0..n).map(|i| i as f64 * 60.0 / n as f64).map(|t| (t, 1e7 * (1.0 + (t / 5.0 + phase).sin()))).collect()
@@ -30,7 +30,7 @@ fn report() -> Report {
     let cdf = Plot {
         title: "Queueing delay, cumulative".into(),
         x: Axis::log("delay", "s"),
-        y: Axis::new("share", "1"),
+        y: Axis::tail("share"),
         style: Style::Cdf,
         curves: ["calls", "bulk transfers of a class with a long name"]
             .iter()
@@ -64,6 +64,15 @@ fn report() -> Report {
         ..rates.clone()
     }
     .with_gaps();
+    // Small multiples, with bands.
+    let panel = |n: usize| {
+        let mut curves: Vec<Curve> = rates.curves[..3].to_vec();
+        for curve in &mut curves {
+            curve.band = curve.points.iter().map(|&(x, y)| (x, y * 0.7, y * 1.2 + 1e6 * n as f64)).collect();
+        }
+        (format!("variant {n}"), Plot { title: format!("Rates, variant {n}"), curves, ..rates.clone() })
+    };
+    let panels = Panels { title: "Rates".into(), panels: (0..3).map(panel).collect() };
     let mut table = Table::new("What was measured", ["item", "what it is, in words", ">measured", ">bounds", "holds"]);
     for n in 0..8 {
         let holds = if n == 5 { ("NO", Mood::Bad) } else { ("yes", Mood::Good) };
@@ -94,7 +103,7 @@ fn report() -> Report {
         sections: vec![
             Section::new("Answer").with(comparison),
             Section::new("Results").with(table),
-            Section::new("Over time").note("Run with seed 1.").with(rates).with(long).with(marks),
+            Section::new("Over time").note("Run with seed 1.").with(rates).with(long).with(marks).with(panels),
             Section::new("Distributions").with(cdf).with(empty).with(halting),
             folded,
         ],
@@ -149,16 +158,19 @@ addEventListener("load", () => setTimeout(() => {
   URL.revokeObjectURL = () => {};
   HTMLAnchorElement.prototype.click = function () { saved.push([this.download, last]); };
   document.querySelectorAll(".save").forEach(save => save.querySelectorAll("button").forEach(button => button.click()));
+  const drawings = [...document.querySelectorAll(".drawing")].map(template => template.innerHTML);
   const broken = text => /NaN|undefined|var\(/.test(text) ||
     new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror") !== null;
   const vectors = saved.filter(([name]) => name.endsWith(".svg"));
   const tables = saved.filter(([name, text]) => name.endsWith(".csv") && text.split("\n").length > 1);
   const wrong = vectors.filter(([, text]) => broken(text)).map(([name]) => name).concat(images.filter(broken));
+  const texts = [...vectors.map(([, text]) => text), ...drawings].flatMap(overlapsAlone).concat(misplaced());
+  const faulty = overlapsAlone('<svg viewBox="0 0 90 20"><text x="5" y="10">one</text><text x="9" y="11">two</text><text x="85" y="10">three</text></svg>');
   const before = document.querySelectorAll(".points td").length;
   figure.querySelector(".data").open = true;
   document.querySelector("details.section").open = true;
   setTimeout(() => parent.postMessage({
-    saved: [vectors.length, images.length, tables.length], wrong,
+    saved: [vectors.length, images.length, tables.length], wrong, texts, faulty: faulty.length,
     width: innerWidth, scroll: document.documentElement.scrollWidth, painted, wide, said, gap,
     dark: matchMedia("(prefers-color-scheme: dark)").matches, ground: getComputedStyle(document.body).backgroundColor,
     errors: document.documentElement.dataset.errors, plots: document.documentElement.dataset.plots,
@@ -175,7 +187,19 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
     };
     let folder = std::env::temp_dir().join(format!("tidegate-report-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder of our own");
-    let page = report().html();
+    let report = report();
+    let page = report.html();
+    let titles = report
+        .plots()
+        .filter(|plot| !plot.curves.is_empty())
+        .map(|plot| plot.title.clone())
+        .chain(["rates".into(), "box plots".into()]);
+    let drawings: Vec<String> = titles.map(|title| report.figure(&title, "").expect("a figure")).collect();
+    assert!(drawings.len() > 10);
+    // Those that are written without a browser, for the probe.
+    let drawings =
+        drawings.iter().map(|svg| format!("<template class=\"drawing\">{svg}</template>")).collect::<String>();
+    let page = page.replace("</body>", &format!("{drawings}</body>"));
     std::fs::write(folder.join("report.html"), &page).expect("written");
     for look in &LOOKS {
         let (found, said) = ask(&chromium, &folder, &page, PROBE, look);
@@ -183,10 +207,12 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         let has = |part: &str| assert!(found.contains(part), "{}: {part} is not in {found}", look.name);
         has(&format!("\"width\":{w},\"scroll\":{w},", w = look.width));
         has("\"wide\":[]");
-        has("\"errors\":\"0\",\"plots\":\"7\"");
+        has("\"errors\":\"0\",\"plots\":\"10\"");
+        has("\"texts\":[],\"faulty\":4");
         has("\"gap\":[true,false]");
-        // The comparison, the six plots of open sections, and the plot of the one that is opened.
-        has("\"saved\":[8,8,8],\"wrong\":[]");
+        // The comparison and its box plots, the six plots of open sections, the panels together, and the plot of the section
+        // that is opened.
+        has("\"saved\":[10,10,10],\"wrong\":[]");
         has("\"fetched\":0");
         has(&format!("\"dark\":{}", look.dark));
         has(if look.dark { "rgb(13, 15, 19)" } else { "rgb(246, 247, 249)" });
@@ -196,9 +222,9 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         has("\"said\":\"600 ms: flow 0 11.2 Mbit/s, ");
         let painted = found.split_once("\"painted\":[").and_then(|(_, rest)| rest.split_once(']')).map_or("", |p| p.0);
         let colours: Vec<u32> = painted.split(',').filter_map(|n| n.parse().ok()).collect();
-        assert_eq!(colours.len(), 7, "{}: {painted}", look.name);
+        assert_eq!(colours.len(), 10, "{}: {painted}", look.name);
         // Text, grid and curves: ten curves give more colours than one, and an empty plot has its axes.
-        assert!(colours.iter().all(|n| *n >= 3) && colours[0] > colours[4], "{}: {colours:?}", look.name);
+        assert!(colours.iter().all(|n| *n >= 3) && colours[0] > colours[7], "{}: {colours:?}", look.name);
         assert!(said.is_empty(), "{}: {said:?}", look.name);
     }
     if let Some(shots) = std::env::var_os("TIDEGATE_SHOTS").map(PathBuf::from) {

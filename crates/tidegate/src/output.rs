@@ -23,8 +23,9 @@ pub struct Files {
     #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
     pub table: Option<TableFile>,
     /// Write a figure of the report to this file: the comparison; or the plot with this title, or those whose title contains
-    /// it, one below the other and over the same ranges. With CURVE only the curves with that in their name. May be repeated
-    #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg|pdf", value_parser = FigureFile::parse)]
+    /// it, over the same ranges; `box plots` are those of the runs. With CURVE only the curves with that in their name. The end
+    /// of the name is .svg, .pdf or .png. May be repeated
+    #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]
     pub figure: Vec<FigureFile>,
 }
 
@@ -135,20 +136,35 @@ pub struct FigureFile {
     /// first figure of the report.
     plots: Option<(String, String)>,
     path: PathBuf,
-    pdf: bool,
+    form: FigureForm,
 }
+
+#[derive(Debug, Clone, Copy)]
+enum FigureForm {
+    Svg,
+    Pdf,
+    Png,
+}
+
+/// The pixels of a point of a figure: 900 points are 1800 pixels.
+const PIXELS: f64 = 2.0;
 
 impl FigureFile {
     fn parse(text: &str) -> Result<Self, String> {
         let (plots, path) = text.rsplit_once('=').map_or((None, text), |(plots, path)| (Some(plots), path));
         let path = PathBuf::from(path);
-        let pdf = match path.extension().and_then(|end| end.to_str()) {
-            Some("svg") => false,
-            Some("pdf") => true,
-            _ => return Err("the name of the file must end in .svg or .pdf; with a title it is TITLE=FILE.svg".into()),
+        let form = match path.extension().and_then(|end| end.to_str()) {
+            Some("svg") => FigureForm::Svg,
+            Some("pdf") => FigureForm::Pdf,
+            Some("png") => FigureForm::Png,
+            _ => {
+                return Err(
+                    "the name of the file must end in .svg, .pdf or .png; with a title it is TITLE=FILE.svg".into()
+                );
+            }
         };
         let plots = plots.map(|plots| plots.split_once('/').unwrap_or((plots, "")));
-        Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, pdf })
+        Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, form })
     }
 
     /// Writes what is meant of `report`.
@@ -160,7 +176,14 @@ impl FigureFile {
             Some((title, curve)) => report.drawing(title, curve).map_err(Failure::Usage)?,
             None => report.first_figure().ok_or_else(|| Failure::Failed("the report has no figure".into()))?,
         };
-        write(&self.path, &if self.pdf { drawing.pdf() } else { drawing.svg().into_bytes() })
+        let bytes = match self.form {
+            FigureForm::Svg => drawing.svg().into_bytes(),
+            FigureForm::Pdf => drawing.pdf(),
+            FigureForm::Png => drawing
+                .png(PIXELS)
+                .map_err(|why| Failure::Failed(format!("cannot write {}: {why}", self.path.display())))?,
+        };
+        write(&self.path, &bytes)
     }
 }
 

@@ -319,11 +319,16 @@ fn a_plot_is_chosen_by_its_title() {
     assert!(compared.status.success(), "{}", text(&compared.stderr));
     let pdf = std::fs::read(&whole).expect("written");
     assert!(pdf.starts_with(b"%PDF-1.4") && text(&pdf).contains("(What was measured) Tj"));
+    let picture = folder.0.join("all.png").display().to_string();
+    assert_eq!(simulate(&[&file, "--figure", &picture]).status.code(), Some(0));
+    // Width and height are behind the head: 900 points of two pixels.
+    let png = std::fs::read(&picture).expect("written");
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png[16..20] == 1_800_u32.to_be_bytes(), "{:?}", &png[..24]);
     for (plot, says) in [
         (format!("no such thing={svg}"), "no plot is meant by `no such thing`; the plots are"),
         (format!("link a->b={svg}"), "have different axes"),
         ("delay".to_owned(), "TITLE=FILE.svg"),
-        ("delay=x.png".to_owned(), "must end in .svg"),
+        ("delay=x.gif".to_owned(), "must end in .svg, .pdf or .png"),
     ] {
         let refused = simulate(&[&file, "--plot", &plot]);
         assert_eq!(refused.status.code(), Some(2), "{plot}");

@@ -63,7 +63,8 @@ pub fn command(chromium: &Path, folder: &Path, look: &Look<'_>) -> Command {
 /// Displays `page` with `probe` in it, a script that posts its findings to the parent window; returns these and the
 /// output of the console.
 pub fn ask(chromium: &Path, folder: &Path, page: &str, probe: &str, look: &Look<'_>) -> (String, Vec<String>) {
-    std::fs::write(folder.join("probe.html"), page.replace("</body>", &format!("{probe}</body>"))).expect("written");
+    std::fs::write(folder.join("probe.html"), page.replace("</body>", &format!("{RULES}{probe}</body>")))
+        .expect("written");
     // A frame can be as narrow as needed; windows cannot.
     let frame = format!(
         "<!doctype html><body><iframe src=probe.html style=\"border:0;width:{}px;height:900px\"></iframe>\
@@ -113,6 +114,47 @@ fn finish(command: &mut Command) -> (String, String) {
     (out.join().expect("no panic"), err.join().expect("no panic"))
 }
 
+/// What is wrong with the texts of SVG drawings: those outside of their picture, and those over each other.
+pub const RULES: &str = r#"<script>
+function overlaps(svg) {
+  const frame = svg.getBoundingClientRect();
+  // A line of text is lower than its box.
+  const texts = [...svg.querySelectorAll("text")].filter(text => text.textContent.trim()).map(text => {
+    const { left, right, top, bottom } = text.getBoundingClientRect(), spare = (bottom - top) * 0.2;
+    return { name: text.textContent, left, right, top: top + spare, bottom: bottom - spare };
+  });
+  const outside = texts.filter(t => t.left < frame.left - 1 || t.right > frame.right + 1 || t.top < frame.top - 1 || t.bottom > frame.bottom + 1);
+  const over = texts.flatMap((a, n) => texts.slice(n + 1).filter(b =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
+    .map(b => a.name + " over " + b.name));
+  return outside.map(text => text.name + " outside").concat(over).slice(0, 5);
+}
+// As it is seen when it is opened by itself.
+function overlapsAlone(text) {
+  const box = document.createElement("div");
+  box.style.cssText = "position:absolute;left:0;top:0;width:900px;visibility:hidden";
+  box.innerHTML = text;
+  document.body.append(box);
+  const found = overlaps(box.querySelector("svg"));
+  box.remove();
+  return found;
+}
+// Parts of the page of which one is over another, or cut off.
+function misplaced() {
+  const seen = e => e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0;
+  const name = e => e.tagName + "." + e.className + " " + e.textContent.trim().slice(0, 20);
+  const parts = [...document.querySelectorAll("main > section > *, figure > *, .bar > *, .grid > *, .facts > *, nav > *")].filter(seen);
+  const over = parts.flatMap((a, n) => parts.slice(n + 1).filter(b => {
+    if (a.contains(b) || b.contains(a) || a.parentElement !== b.parentElement) return false;
+    const [p, q] = [a.getBoundingClientRect(), b.getBoundingClientRect()];
+    return Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 1;
+  }).map(b => name(a) + " over " + name(b)));
+  const cut = [...document.querySelectorAll("body *")].filter(seen).filter(e => !e.closest(".uplot, .said, .skip") &&
+    e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden").map(e => name(e) + " cut off");
+  return over.concat(cut).slice(0, 5);
+}
+</script>"#;
+
 /// Opens all details, zooms every plot to a half and back, and posts the result.
 const PROBE: &str = r#"<script>
 addEventListener("load", () => setTimeout(() => {
@@ -136,6 +178,7 @@ addEventListener("load", () => setTimeout(() => {
       const [low, high] = (figure.dataset.window || "0 0").split(" ").map(Number);
       return figure.dataset.log === "true" ? Math.log(high / low) : high - low;
     });
+    const texts = [...document.querySelectorAll(".comparison svg")].flatMap(overlaps).concat(misplaced());
     const before = widths();
     press("+");
     setTimeout(() => {
@@ -146,7 +189,7 @@ addEventListener("load", () => setTimeout(() => {
         const off = (a, b) => Math.abs(a - b) > 1e-6 * Math.abs(b);
         const stuck = figures.filter((f, n) => !(before[n] > 0) || off(zoomed[n], before[n] / 2) || off(after[n], before[n]));
         parent.postMessage({
-          width: innerWidth, scroll: document.documentElement.scrollWidth, wide, blank, stuck: stuck.map(title),
+          width: innerWidth, scroll: document.documentElement.scrollWidth, wide, texts, blank, stuck: stuck.map(title),
           dark: matchMedia("(prefers-color-scheme: dark)").matches,
           errors: document.documentElement.dataset.errors, drawn: Number(document.documentElement.dataset.plots),
           figures: figures.length, fetched: performance.getEntriesByType("resource").length,
@@ -172,7 +215,10 @@ pub fn look_at(page: &Path, plots: usize) {
         let (found, said) = ask(&chromium, &folder, &text, PROBE, look);
         let at = format!("{name}, {}: {found}", look.name);
         let has = |part: &str| assert!(found.contains(part), "{part} is not in {at}");
-        has(&format!("\"width\":{w},\"scroll\":{w},\"wide\":[],\"blank\":[],\"stuck\":[],", w = look.width));
+        has(&format!(
+            "\"width\":{w},\"scroll\":{w},\"wide\":[],\"texts\":[],\"blank\":[],\"stuck\":[],",
+            w = look.width
+        ));
         has(&format!("\"dark\":{},\"errors\":\"0\"", look.dark));
         has("\"fetched\":0");
         let number = |key: &str| -> usize {

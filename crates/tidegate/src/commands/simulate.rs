@@ -222,6 +222,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             shapers::write(&mut out, first)?;
         }
         table(&mut out, &report)?;
+        for sentence in found.comparison().summary_of_variants() {
+            writeln!(out, "{}", wrapped(&sentence, width()))?;
+        }
     }
     out.flush()?;
     if std::io::stderr().is_terminal() {

@@ -260,7 +260,7 @@ impl Watch {
         let cdf = Plot {
             title: "Wait in the queue, distribution".to_owned(),
             x: Axis::log("wait", "s"),
-            y: Axis::new("share of the packets", "1"),
+            y: Axis::tail("share of the packets"),
             style: Style::Cdf,
             curves: waits,
         };

@@ -356,8 +356,8 @@ fn plot(scenario: &Scenario, outcomes: &[(Way, Outcome)]) -> Plot {
         let mut times: Vec<f64> = outcome.0.iter().flat_map(|run| run.times(|_| true)).collect();
         times.sort_by(f64::total_cmp);
         let count = times.len() as f64;
-        let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count)).collect();
-        Curve { name: way.name().to_owned(), points }
+        let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count));
+        Curve::new(way.name(), points)
     };
     Plot {
         title: format!("Mice that take longer, between namespaces at {}", scenario.line),

@@ -139,8 +139,8 @@ fn plot(outcomes: &[Outcome]) -> Plot {
         let mut times: Vec<f64> = outcome.runs.iter().flat_map(Run::mice).collect();
         times.sort_by(f64::total_cmp);
         let count = times.len() as f64;
-        let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count)).collect();
-        Curve { name: outcome.name.to_owned(), points }
+        let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count));
+        Curve::new(outcome.name, points)
     };
     Plot {
         title: format!("Transfers below 100 kB that take longer, between namespaces at 90 % load of {LINE}"),

@@ -143,8 +143,8 @@ impl Outcome {
 fn plot(percent: u32, outcomes: &[(Peer, Outcome)]) -> Plot {
     let curve = |(peer, outcome): &(Peer, Outcome)| {
         let mice = outcome.together(&[SizeClass::Tiny, SizeClass::Small]);
-        let longer = mice.distribution().map(|(ns, share)| (ns as f64 / 1e9, 1.0 - share)).collect();
-        Curve { name: peer.name().to_owned(), points: longer }
+        let longer = mice.distribution().map(|(ns, share)| (ns as f64 / 1e9, 1.0 - share));
+        Curve::new(peer.name(), longer)
     };
     Plot {
         title: format!("Transfers below 100 kB that take longer, at {percent} % load of 10 Mbit/s"),

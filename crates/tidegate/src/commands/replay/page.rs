@@ -20,8 +20,18 @@ fn curves(outcomes: &[&Outcome]) -> Vec<Curve> {
     let named = |outcome: &Outcome, curve: &Curve| {
         let of_flow = curve.subject.starts_with("flow ");
         match (outcomes.len(), curve.x) {
-            (1, "time_s") => Curve { subject: outcome.name.clone(), part: curve.subject.clone(), ..curve.clone() },
-            _ if of_flow => Curve { subject: outcome.name.clone(), part: curve.subject.clone(), ..curve.clone() },
+            (1, "time_s") => Curve {
+                subject: String::new(),
+                variant: outcome.name.clone(),
+                part: curve.subject.clone(),
+                ..curve.clone()
+            },
+            _ if of_flow => Curve {
+                subject: String::new(),
+                variant: outcome.name.clone(),
+                part: curve.subject.clone(),
+                ..curve.clone()
+            },
             (1, _) => curve.clone(),
             _ => Curve { variant: outcome.name.clone(), ..curve.clone() },
         }
