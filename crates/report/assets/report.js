@@ -59,8 +59,13 @@ function endOfTail(plots) {
 // The least and the greatest value of plots with the same ranges, with their bands.
 function extent(plots, of, ofBand) {
   let [low, high] = [Infinity, -Infinity];
-  const add = value => { if (value != null) { low = Math.min(low, value); high = Math.max(high, value); } };
   for (const plot of plots) for (const curve of plot.curves) {
+    // What is not positive has no place on a logarithmic axis.
+    const add = value => {
+      if (value == null || (plot[of].log && value <= 0)) return;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    };
     curve[of].forEach(add);
     if (curve.band) ofBand.forEach(key => curve.band[key].forEach(add));
   }
@@ -257,7 +262,8 @@ class Chart {
     if (plot.style === "cdf") return [0, 1];
     if (group.length > 1) [low, high] = extent(group, "y", ["low", "high"]) || [null, null];
     else for (const [n, { band }] of plot.curves.entries()) if (band && !this.hidden.has(n)) band.x.forEach((x, i) => {
-      if (band.low[i] === null || x < u.scales.x.min || x > u.scales.x.max) return;
+      // The first time the horizontal range is not known yet.
+      if (band.low[i] === null || (u.scales.x.min != null && (x < u.scales.x.min || x > u.scales.x.max))) return;
       low = low == null ? band.low[i] : Math.min(low, band.low[i]);
       high = high == null ? band.high[i] : Math.max(high, band.high[i]);
     });

@@ -41,6 +41,9 @@ fn report() -> Report {
             })
             .collect(),
     };
+    let mut cdf = cdf;
+    // A share at zero, which a logarithmic axis does not have.
+    cdf.curves[0].band = vec![(0.0, 0.0, 0.1), (1e-4, 0.3, 0.5), (1e-3, 0.9, 1.0)];
     let marks = Plot {
         title: "Packets on the link".into(),
         x: Axis::new("time", "s"),

@@ -143,13 +143,14 @@ function overlapsAlone(text) {
 function misplaced() {
   const seen = e => e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0;
   const name = e => e.tagName + "." + e.className + " " + e.textContent.trim().slice(0, 20);
-  const parts = [...document.querySelectorAll("main > section > *, figure > *, .bar > *, .grid > *, .facts > *, nav > *")].filter(seen);
-  const over = parts.flatMap((a, n) => parts.slice(n + 1).filter(b => {
-    if (a.contains(b) || b.contains(a) || a.parentElement !== b.parentElement) return false;
-    const [p, q] = [a.getBoundingClientRect(), b.getBoundingClientRect()];
-    return Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 1;
-  }).map(b => name(a) + " over " + name(b)));
-  const cut = [...document.querySelectorAll("body *")].filter(seen).filter(e => !e.closest(".uplot, .said, .skip") &&
+  const parents = document.querySelectorAll("main > section, figure, .bar, .grid, .facts, nav");
+  const over = [...parents].flatMap(parent => {
+    const parts = [...parent.children].filter(seen).map(e => [e, e.getBoundingClientRect()]);
+    return parts.flatMap(([a, p], n) => parts.slice(n + 1).filter(([, q]) =>
+      Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 1)
+      .map(([b]) => name(a) + " over " + name(b)));
+  });
+  const cut = [...document.querySelectorAll("main *")].filter(e => !e.closest(".uplot, .said, table, svg") &&
     e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden").map(e => name(e) + " cut off");
   return over.concat(cut).slice(0, 5);
 }
