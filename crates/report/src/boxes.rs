@@ -2,10 +2,11 @@
 
 use crate::comparison::{Comparison, Group, WIDTH};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
+use crate::font::{fitted, room};
 use crate::model::Axis;
 use crate::number::{human, quantiles};
 use crate::palette::{Pen, Pens};
-use crate::plotting::{Frame, Ruler, fitted, room};
+use crate::plotting::{Frame, Ruler};
 
 const ROW: f64 = 20.0;
 const SIZE: f64 = 11.0;

@@ -250,7 +250,7 @@ impl Drawing {
         let mut found = Vec::new();
         for shape in &self.shapes {
             let Shape::Text { x, y, anchor, size, text, .. } = shape else { continue };
-            let width = crate::plotting::room(text, *size);
+            let width = crate::font::room(text, *size);
             let begin = anchor.begin(*x, width);
             let own = [begin, y - size * 0.75, begin + width, *y];
             if own[0] < 0.0 || own[1] < 0.0 || own[2] > self.width || own[3] > self.height {

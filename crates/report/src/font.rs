@@ -52,6 +52,27 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size / 1000.0
 }
 
+/// The part that a text may be wider in a reader's font than in this one.
+const WIDER: f64 = 1.18;
+
+/// The width that a text of this size may have in a reader's font.
+pub(crate) fn room(text: &str, size: f64) -> f64 {
+    width(text, size) * WIDER
+}
+
+/// `text` without its middle, where it is wider than `most`.
+pub(crate) fn fitted(text: &str, size: f64, most: f64) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let shortened = |kept: usize| -> String {
+        if kept == chars.len() {
+            return text.to_owned();
+        }
+        let (begin, end) = (&chars[..kept.div_ceil(2)], &chars[chars.len() - kept / 2..]);
+        begin.iter().chain(&['\u{2026}']).chain(end).collect()
+    };
+    (0..=chars.len()).rev().map(shortened).find(|text| room(text, size) <= most).unwrap_or_default()
+}
+
 /// Draws the outlines of a text whose first character begins at `(x, y)`, `y` downwards; returns nothing where the font has no
 /// glyph but its sign for a missing one.
 pub(crate) fn outline(text: &str, (x, y): (f64, f64), size: f64, to: &mut impl Outline) {

@@ -1,10 +1,9 @@
 //! Plots as drawings: alone, one below the other, and as small multiples.
 
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
-use crate::font;
+use crate::font::{fitted, room};
 use crate::model::{Axis, Curve, Panels, Plot, Scale, Style};
 use crate::palette::{Pen, Pens};
-use crate::text::middle;
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 480.0;
@@ -14,8 +13,6 @@ const BOTTOM: f64 = 55.0;
 /// The size of text, and that of small multiples.
 const SIZE: f64 = 13.0;
 const SMALL: f64 = 11.0;
-/// The part that a text may be wider in a reader's font than in that of the crate.
-const WIDER: f64 = 1.18;
 /// The most points of a curve: beyond, [`decimate`](crate::decimate) keeps what is visible.
 const POINTS: usize = 4_000;
 
@@ -120,18 +117,6 @@ impl Axis {
 fn plain(value: f64) -> String {
     let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
-}
-
-/// The width that a text of this size may have in a reader's font.
-pub(crate) fn room(text: &str, size: f64) -> f64 {
-    font::width(text, size) * WIDER
-}
-
-/// `text` without its middle, where it is wider than `most`.
-pub(crate) fn fitted(text: &str, size: f64, most: f64) -> String {
-    let count = text.chars().count();
-    let fits = |length: &usize| room(&middle(text, *length), size) <= most;
-    (1..=count).rev().find(fits).map_or_else(String::new, |length| middle(text, length))
 }
 
 /// The area of a plot within its axes.
