@@ -17,6 +17,7 @@
 //! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
 //! | [`foreign`] | functions that another compiler has made, called by address |
+//! | [`bpf`] | programs in BPF that implement operations of the kernel |
 //! | [`bypass`] | what carries packets of an interface past its rules |
 //! | [`uplink`] | the interfaces of the default routes, and what they are stacked on |
 //! | [`measure`] | the rates of a line, by TCP connections to a peer |
@@ -25,6 +26,7 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod bpf;
 pub mod bypass;
 pub mod doctor;
 pub mod foreign;

@@ -1,0 +1,320 @@
+//! [`Program`]: loads an object, and registers what it implements with the kernel.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use super::btf::{Btf, FUNCTION, STRUCT};
+use super::memory::Mapped;
+use super::object::{INSTRUCTION, Object, Reference};
+use super::system::{Attributes, Command};
+use super::{kernel_types, wrapper};
+
+/// Types of maps and programs, flags and types of links, of `include/uapi/linux/bpf.h`.
+const ARRAY_MAP: u32 = 2;
+const OPERATIONS_MAP: u32 = 26;
+const OPERATIONS: u32 = 27;
+const LINKED: u32 = 1 << 13;
+const OPERATIONS_LINK: u32 = 44;
+/// What a loaded number refers to, in its source register.
+const MAP: u8 = 1;
+const MAP_VALUE: u8 = 2;
+/// A call of a function of the kernel.
+const KERNEL_FUNCTION: u8 = 2;
+/// The section with the operations.
+const OPERATIONS_SECTION: &str = ".struct_ops.link";
+/// The variables that begin as zero.
+const ZERO_SECTION: &str = ".bss";
+/// Of what the kernel writes about a program that it refuses, the last lines are kept.
+const LOG: usize = 1 << 20;
+const LOG_LINES: usize = 12;
+
+/// Why a program cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The kernel does not have what it needs.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The process lacks a privilege.
+    #[error(
+        "not allowed to {0}: run as root of the machine, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; root of a user \
+         namespace may not"
+    )]
+    Permission(String),
+    /// The kernel refused something.
+    #[error("cannot {operation}: {source}{}", .log.as_ref().map(|log| format!("; the kernel writes:\n{log}")).unwrap_or_default())]
+    Refused {
+        /// The operation that failed.
+        operation: String,
+        /// The error of the kernel.
+        source: io::Error,
+        /// The end of what the kernel wrote about it.
+        log: Option<String>,
+    },
+    /// The object cannot be loaded by this loader.
+    #[error("the program in BPF cannot be read: {0}")]
+    Object(String),
+}
+
+impl LoadError {
+    /// Whether something else has the name already.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::Refused { source, .. } if source.raw_os_error() == Some(libc::EEXIST))
+    }
+}
+
+fn refused(operation: impl Into<String>) -> impl FnOnce(io::Error) -> LoadError {
+    let operation = operation.into();
+    move |source| match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => LoadError::Permission(operation),
+        _ => LoadError::Refused { operation, source, log: None },
+    }
+}
+
+/// A map of a program.
+#[derive(Debug)]
+struct Map {
+    descriptor: OwnedFd,
+    /// The size of its value in bytes.
+    size: usize,
+}
+
+/// A loaded program. Its maps are there, and nothing runs until it is [attached](Self::attach).
+#[derive(Debug)]
+pub struct Program {
+    types: OwnedFd,
+    maps: HashMap<String, Map>,
+    /// The programs, one for each operation. The map of the operations refers to them by their numbers.
+    _operations: Vec<OwnedFd>,
+    /// The map of the operations, as it will be registered, but for the name.
+    value: Vec<u8>,
+    /// The type of that, and where the name is in it.
+    kind: u32,
+    name_at: usize,
+}
+
+/// A program that is registered under a name, until it is dropped. What uses it by then goes on.
+#[derive(Debug)]
+pub struct Attached {
+    _link: OwnedFd,
+}
+
+impl Program {
+    /// Loads an object. The kernel verifies it.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn load(object: &[u8]) -> Result<Self, LoadError> {
+        let object = Object::parse(object).map_err(|error| LoadError::Object(error.into()))?;
+        let kernel = kernel_types()?;
+        let (name, of) = operations(&object)?;
+        let missing = |what: &str| LoadError::Unavailable(format!("the kernel has no {what}"));
+        let kind = kernel.find(STRUCT, &wrapper(&name)).ok_or_else(|| missing(&format!("{name} in BPF")))?;
+        let target = kernel.find(STRUCT, &name).ok_or_else(|| missing(&name))?;
+        let described = object.types.for_kernel();
+        let types =
+            Attributes::new().set_memory(0, &described).set(16, described.len() as u32).open(Command::LoadTypes);
+        let types = types.map_err(refused("load the types of a program in BPF"))?;
+        let maps = create_maps(&object, &types)?;
+        let data = kernel.member(kind, "data").ok_or_else(|| missing("data in it"))?.offset;
+        let member = |wanted: &str| {
+            kernel.member(target, wanted).ok_or_else(|| missing(&format!("operation {wanted} in {name}")))
+        };
+        let mut value = vec![0; kernel.size_or_type(kind) as usize];
+        let mut operations = Vec::new();
+        for (at, function) in object.references(OPERATIONS_SECTION) {
+            let members = object.types.members(of);
+            let named = members.iter().find(|(_, member)| u64::from(member.offset) == at);
+            let wanted = member(named.map_or("", |(name, _)| name))?;
+            let program =
+                load_operation(&object, function, &Parts { kernel: &kernel, types: &types, maps: &maps }, |to| {
+                    to.set(68, wanted.number).set(108, target);
+                })?;
+            let at = (data + wanted.offset) as usize;
+            let slot = value.get_mut(at..at + 8).ok_or_else(|| missing("room for the operations"))?;
+            slot.copy_from_slice(&(program.as_raw_fd() as u64).to_le_bytes());
+            operations.push(program);
+        }
+        let name_at = (data + member("id")?.offset) as usize;
+        Ok(Self { types, maps, _operations: operations, value, kind, name_at })
+    }
+
+    /// The value of the map of this name.
+    ///
+    /// # Errors
+    /// When there is none, or it was not made to be mapped.
+    pub fn map(&self, name: &str) -> Result<Mapped, LoadError> {
+        let map = self.maps.get(name).ok_or_else(|| LoadError::Object(format!("it has no map {name}")))?;
+        Mapped::new(map.descriptor.as_fd(), map.size).map_err(refused(format!("map {name} of the program in BPF")))
+    }
+
+    /// Registers the operations under a name of up to 15 characters.
+    ///
+    /// # Errors
+    /// [`LoadError::is_taken`] when something has that name.
+    pub fn attach(&self, name: &str) -> Result<Attached, LoadError> {
+        let operation = format!("register {name} with the kernel");
+        let mut value = self.value.clone();
+        value[self.name_at..self.name_at + 16].fill(0);
+        value[self.name_at..][..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
+        let map = Attributes::new()
+            .set(0, OPERATIONS_MAP)
+            .set(4, 4)
+            .set(8, value.len() as u32)
+            .set(12, 1)
+            .set(16, LINKED)
+            .set_name(28, "operations")
+            .set(48, self.types.as_raw_fd() as u32)
+            .set(60, self.kind)
+            .open(Command::CreateMap)
+            .map_err(refused(operation.clone()))?;
+        let key = [0; 4];
+        Attributes::new()
+            .set(0, map.as_raw_fd() as u32)
+            .set_memory(8, &key)
+            .set_memory(16, &value)
+            .execute(Command::UpdateMap)
+            .map_err(refused(operation.clone()))?;
+        let link = Attributes::new()
+            .set(0, map.as_raw_fd() as u32)
+            .set(8, OPERATIONS_LINK)
+            .open(Command::CreateLink)
+            .map_err(refused(operation))?;
+        Ok(Attached { _link: link })
+    }
+}
+
+/// The name and the number of the struct of operations.
+fn operations(object: &Object<'_>) -> Result<(String, u32), LoadError> {
+    match object.types.variables(OPERATIONS_SECTION)[..] {
+        [variable] => {
+            let of = object.types.size_or_type(variable);
+            Ok((object.types.name(of).to_owned(), of))
+        }
+        _ => Err(LoadError::Object("it does not implement the operations of one thing".into())),
+    }
+}
+
+/// Creates the maps that the object declares, and one for its variables.
+fn create_maps(object: &Object<'_>, types: &OwnedFd) -> Result<HashMap<String, Map>, LoadError> {
+    let mut maps = HashMap::new();
+    for variable in object.types.variables(".maps") {
+        let (name, of) = (object.types.name(variable), object.types.size_or_type(variable));
+        let unreadable = || LoadError::Object(format!("its map {name} is not declared as an array"));
+        let refers = |member: &str| {
+            Some(object.types.size_or_type(object.types.member(of, member)?.kind)).filter(|number| *number != 0)
+        };
+        let number = |member: &str| refers(member).and_then(|number| object.types.length(number));
+        let (key, value) = (refers("key").ok_or_else(unreadable)?, refers("value").ok_or_else(unreadable)?);
+        let size = object.types.size(value).ok_or_else(unreadable)?;
+        let descriptor = Attributes::new()
+            .set(0, number("type").filter(|kind| *kind == ARRAY_MAP).ok_or_else(unreadable)?)
+            .set(4, 4)
+            .set(8, size)
+            .set(12, number("max_entries").ok_or_else(unreadable)?)
+            .set(16, number("map_flags").unwrap_or(0))
+            .set_name(28, name)
+            .set(48, types.as_raw_fd() as u32)
+            .set(52, key)
+            .set(56, value)
+            .open(Command::CreateMap)
+            .map_err(refused(format!("make the map {name}")))?;
+        maps.insert(name.to_owned(), Map { descriptor, size: size as usize });
+    }
+    let size = object.size(ZERO_SECTION) as u32;
+    if size > 0 {
+        let variables = Attributes::new()
+            .set(0, ARRAY_MAP)
+            .set(4, 4)
+            .set(8, size)
+            .set(12, 1)
+            .set_name(28, "variables")
+            .open(Command::CreateMap)
+            .map_err(refused("make the map of variables"))?;
+        maps.insert(ZERO_SECTION.to_owned(), Map { descriptor: variables, size: size as usize });
+    }
+    Ok(maps)
+}
+
+/// What programs refer to.
+struct Parts<'a> {
+    kernel: &'a Btf,
+    types: &'a OwnedFd,
+    maps: &'a HashMap<String, Map>,
+}
+
+/// Loads the program of an operation.
+fn load_operation(
+    object: &Object<'_>,
+    function: &str,
+    parts: &Parts<'_>,
+    of: impl Fn(&mut Attributes<'_>),
+) -> Result<OwnedFd, LoadError> {
+    let mut linked = object.link(function).map_err(LoadError::Object)?;
+    for (at, reference) in std::mem::take(&mut linked.references) {
+        let map = |name: &str| {
+            let map = parts.maps.get(name).ok_or_else(|| LoadError::Object(format!("it has no map {name}")))?;
+            Ok(map.descriptor.as_raw_fd())
+        };
+        let (source, immediate, next) = match &reference {
+            Reference::Map(name) => (MAP, map(name)?, Some(0)),
+            Reference::Variable(at) => (MAP_VALUE, map(ZERO_SECTION)?, Some(*at)),
+            Reference::Kernel(name) => {
+                let number = parts.kernel.find(FUNCTION, name);
+                let number = number
+                    .ok_or_else(|| LoadError::Unavailable(format!("the kernel has no function {name} for programs")))?;
+                (KERNEL_FUNCTION, number as i32, None)
+            }
+        };
+        let bytes = &mut linked.code[at * INSTRUCTION..];
+        bytes[1] = bytes[1] & 0xf | source << 4;
+        bytes[4..8].copy_from_slice(&immediate.to_le_bytes());
+        if let Some(next) = next {
+            bytes[12..16].copy_from_slice(&next.to_le_bytes());
+        }
+    }
+    let licence = object.contents("license");
+    let load = |log: Option<&mut [u8]>| {
+        let mut attributes = Attributes::new();
+        attributes
+            .set(0, OPERATIONS)
+            .set(4, (linked.code.len() / INSTRUCTION) as u32)
+            .set_memory(8, &linked.code)
+            .set_memory(16, licence)
+            .set_name(48, function)
+            .set(72, parts.types.as_raw_fd() as u32)
+            .set(76, 8)
+            .set_memory(80, &linked.functions)
+            .set(88, (linked.functions.len() / 8) as u32);
+        if !linked.relocations.is_empty() {
+            attributes
+                .set(116, (linked.relocations.len() / 16) as u32)
+                .set_memory(128, &linked.relocations)
+                .set(136, 16);
+        }
+        of(&mut attributes);
+        if let Some(log) = log {
+            attributes.set(24, 1).set(28, log.len() as u32).set_output(32, log);
+        }
+        attributes.open(Command::LoadProgram)
+    };
+    let operation = format!("load {function}, the program in BPF");
+    load(None).map_err(|error| {
+        let mut log = vec![0; LOG];
+        // Refused again, with an explanation.
+        let again = load(Some(&mut log)).err();
+        match refused(operation)(again.unwrap_or(error)) {
+            LoadError::Refused { operation, source, .. } => LoadError::Refused { operation, source, log: tail(&log) },
+            error => error,
+        }
+    })
+}
+
+/// The last lines of a log.
+fn tail(log: &[u8]) -> Option<String> {
+    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+    let text = String::from_utf8_lossy(&log[..end]);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+    (!last.is_empty()).then_some(last)
+}
