@@ -50,6 +50,17 @@ impl ClassCounts {
         self.waited.record(waited);
         self.rate.count(now, size);
     }
+    /// Packets of `size` in all left elsewhere and waited as `totals` has it.
+    pub(crate) fn waited_elsewhere(&mut self, now: Instant, size: Bytes, totals: &Totals) {
+        self.rate.count(now, size);
+        let mut last = totals.longest > self.waited.longest();
+        for &(waited, times) in totals.waits.iter().rev().filter(|(_, times)| *times > 0) {
+            // The longest is known exactly: it is the last of those that waited longest.
+            let exact = u64::from(std::mem::take(&mut last));
+            self.waited.record_many(totals.longest, exact);
+            self.waited.record_many(waited.min(totals.longest), times - exact);
+        }
+    }
     pub(crate) fn differed(&mut self, difference: Span) {
         self.jitter.differ(difference);
     }
@@ -103,4 +114,25 @@ pub struct ClassStatus {
     pub borrowed: Option<Account>,
     /// Its counts since the start.
     pub counts: ClassCounts,
+}
+
+/// What a data path has counted since it began, whose packets never reach the engine.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Packets that were queued or dropped on arrival.
+    pub arrived: Account,
+    /// Packets that were sent.
+    pub sent: Account,
+    /// What the line adds to those that were sent, which their bytes contain.
+    pub overhead: Bytes,
+    /// Packets dropped because the queue was full.
+    pub full: Account,
+    /// Packets dropped by the discipline before that.
+    pub early: Account,
+    /// What waits.
+    pub backlog: Backlog,
+    /// The longest wait of a packet that was sent.
+    pub longest: Span,
+    /// About how long packets waited that were sent since the last call, and how many waited that long.
+    pub waits: Vec<(Span, u64)>,
 }

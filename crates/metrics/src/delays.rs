@@ -82,6 +82,16 @@ impl Delays {
         self.sum = Span::from_nanos(self.sum.as_nanos().saturating_add(waited.as_nanos()));
         self.longest = self.longest.max(waited);
     }
+    /// Counts `times` delays of about `waited`, which another counter has put into wider buckets.
+    pub fn record_many(&mut self, waited: Span, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.counts[slot(waited.as_nanos(), FULL)] += times;
+        self.count += times;
+        self.sum = Span::from_nanos(self.sum.as_nanos().saturating_add(waited.as_nanos().saturating_mul(times)));
+        self.longest = self.longest.max(waited);
+    }
     /// Delays counted.
     pub fn count(&self) -> u64 {
         self.count

@@ -1,0 +1,73 @@
+//! [`Engine::set_totals`]: the counts of a data path in the kernel, whose packets never reach the engine.
+//!
+//! The engine then has the configuration and the counts of its one class, so that everything that reads them is the same for
+//! each data path.
+
+use tidegate_core::{ClassId, DropReason, Instant};
+
+use crate::account::LineUse;
+use crate::engine::Engine;
+use crate::stats::Totals;
+
+impl<H: Copy + Send + 'static> Engine<H> {
+    /// Sets the counts of class `class` to `totals`, which were read at `now`.
+    pub fn set_totals(&mut self, now: Instant, class: ClassId, totals: &Totals) {
+        let account = &mut self.account;
+        let counts = account.classes.of(class);
+        let new = totals.sent.bytes.saturating_sub(counts.through.bytes);
+        counts.accounts.enqueued = totals.arrived;
+        counts.accounts.dequeued = totals.sent;
+        counts.accounts.dropped[DropReason::QueueLimit as usize] = totals.full;
+        counts.accounts.dropped[DropReason::Early as usize] = totals.early;
+        counts.through = totals.sent;
+        counts.backlog = totals.backlog;
+        counts.waited_elsewhere(now, new, totals);
+        account.arrivals = totals.arrived.packets;
+        account.sent = totals.sent;
+        account.dropped = totals.full.packets + totals.early.packets;
+        account.line = LineUse { packets: totals.sent.bytes.saturating_sub(totals.overhead), line: totals.sent.bytes };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Names, Setup};
+    use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::accounts::Account as Counter;
+    use tidegate_core::qdisc::Backlog;
+    use tidegate_core::{Bytes, Rate, Span};
+
+    #[test]
+    fn what_the_kernel_counted_is_the_status_of_the_class() {
+        let text = "version = 1\n[discipline]\nkind = \"fifo\"\n";
+        let config = shaper::load(&Source::new("totals.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let account = |packets, bytes| Counter { packets, bytes: Bytes::new(bytes) };
+        let at = |millis| Instant::ZERO + Span::from_millis(millis);
+        let totals = Totals {
+            arrived: account(12, 12_000),
+            sent: account(9, 9_000),
+            overhead: Bytes::new(342),
+            full: account(2, 2_000),
+            backlog: Backlog { packets: 1, bytes: Bytes::new(1_000) },
+            longest: Span::from_millis(7),
+            waits: vec![(Span::from_millis(1), 8), (Span::from_millis(6), 1)],
+            ..Totals::default()
+        };
+        engine.set_totals(at(1), ClassId(0), &totals);
+        // Nothing new in the second before.
+        engine.set_totals(at(1_001), ClassId(0), &Totals { waits: Vec::new(), ..totals });
+        let status = engine.status();
+        let counts = &status[0].counts;
+        assert_eq!((counts.accounts.enqueued.packets, counts.through.packets, counts.backlog.packets), (12, 9, 1));
+        assert_eq!(counts.accounts.dropped[DropReason::QueueLimit as usize].bytes, Bytes::new(2_000));
+        assert_eq!((counts.waited.count(), counts.waited.longest()), (9, Span::from_millis(7)));
+        let median = counts.waited_at(0.5);
+        assert!(median > Span::from_micros(960) && median < Span::from_micros(1_040), "{median}");
+        assert!(counts.rate(at(1_001)) < Rate::from_kbit(100), "{}", counts.rate(at(1_001)));
+        assert_eq!(engine.line(), LineUse { packets: Bytes::new(8_658), line: Bytes::new(9_000) });
+        assert_eq!((engine.sent().packets, engine.dropped()), (9, 2));
+    }
+}
