@@ -93,6 +93,29 @@ crate::choices! {
     }
 }
 
+crate::choices! {
+    /// Where packets are queued.
+    pub enum DataPath as "data path" {
+        /// In tidegate: everything that a file can ask for.
+        UserSpace = "user-space",
+        /// In the kernel (Linux 6.16 and later), for less processor time: `fifo` or `codel` on the whole interface, or one
+        /// class at a rate with a `fifo` as its `queue`. Another file is refused with what it asks for.
+        Kernel = "kernel",
+        /// In the kernel where it has that and can do what the file asks for, otherwise in tidegate; the reason is printed.
+        Auto = "auto",
+    }
+}
+
+crate::choices! {
+    /// What becomes of a data path in the kernel when tidegate ends without ending it.
+    pub enum Unattended as "behaviour without tidegate" {
+        /// The kernel goes on shaping as it was last configured; the next run takes over.
+        Keep = "keep",
+        /// Packets pass unshaped after 5 s, as without tidegate.
+        Pass = "pass",
+    }
+}
+
 crate::record! {
     /// The interface, or interfaces, whose traffic, the host's own and the forwarded, is shaped.
     pub struct InterfaceSection as "interface" {
@@ -107,6 +130,12 @@ crate::record! {
         /// What the link adds to each packet, counted in all rates (Ethernet with preamble and gap: 38 B).
         /// Default none: rates are those of IP packets, as in `tc`'s `fq` and in agreements on IP level.
         pub overhead: Spanned<Bytes> = "0B",
+        /// Where packets are queued. Default user-space, which does everything; `tidegate doctor` shows whether this
+        /// machine's kernel can.
+        pub data_path: DataPath = "user-space",
+        /// What becomes of a data path in the kernel when tidegate ends without ending it, as a fault. Default keep: a link
+        /// that must not be overloaded is not.
+        pub unattended: Unattended = "keep",
     }
 }
 

@@ -27,7 +27,7 @@ use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
 pub use conditions::{Owners, UnknownOwner};
 pub use control::{Bounds, Control, EVENTS, Hook};
-pub use file::{Bursts, Detail, Direction, FairBy, FlowBy, Sharing};
+pub use file::{Bursts, DataPath, Detail, Direction, FairBy, FlowBy, Sharing, Unattended};
 pub use metrics::Metrics;
 
 /// The largest packet of Ethernet.
@@ -168,6 +168,24 @@ pub struct Interface {
     pub mtu: Bytes,
     /// What the link adds to each packet, counted in all rates.
     pub overhead: Bytes,
+    /// Where packets are queued.
+    pub data_path: DataPath,
+    /// What becomes of a data path in the kernel when tidegate ends without ending it.
+    pub unattended: Unattended,
+}
+
+impl Default for Interface {
+    /// No name, what leaves, Ethernet, in user space: what a file without the section gets.
+    fn default() -> Self {
+        Self {
+            names: Vec::new(),
+            direction: Direction::Egress,
+            mtu: DEFAULT_MTU,
+            overhead: Bytes::ZERO,
+            data_path: DataPath::UserSpace,
+            unattended: Unattended::Keep,
+        }
+    }
 }
 
 /// The discipline or the shaper of the traffic.

@@ -125,10 +125,7 @@ fn statistics(section: Option<&StatisticsSection>, diagnostics: &mut Diagnostics
 }
 
 fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) -> Interface {
-    let Some(section) = section else {
-        let direction = Direction::Egress;
-        return Interface { names: Vec::new(), direction, mtu: super::DEFAULT_MTU, overhead: Bytes::ZERO };
-    };
+    let Some(section) = section else { return Interface::default() };
     for (at, name) in section.name.iter().enumerate() {
         // The kernel's own rule for names of interfaces.
         let bad = name.is_empty() || name.len() > 15 || name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace());
@@ -169,6 +166,8 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
         direction: section.direction.value,
         mtu: section.mtu.value,
         overhead: section.overhead.value,
+        data_path: section.data_path,
+        unattended: section.unattended,
     }
 }
 
