@@ -89,6 +89,7 @@ pub fn examine(subject: Subject<'_>) -> Examination {
     kernel::filter(&mut found);
     kernel::connections(&mut found);
     kernel::queue(&mut found);
+    kernel::program(&mut found);
     kernel::scheduling(&mut found);
     kernel::clocks(&mut found);
     let first = subject.interfaces.first().map(String::as_str);

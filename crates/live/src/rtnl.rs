@@ -21,7 +21,7 @@ pub mod sysctl;
 pub use filter::{OnLink, Taking};
 pub use link::{Link, LinkStatistics, OperationalState};
 pub use monitor::{ChangeMonitor, LinkEvent, LinkMonitor};
-pub use qdisc::HtbClass;
+pub use qdisc::{HtbClass, RootQdisc};
 
 const NEWLINK: u16 = libc::RTM_NEWLINK;
 const DELLINK: u16 = libc::RTM_DELLINK;

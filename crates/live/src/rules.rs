@@ -65,10 +65,12 @@ use crate::netlink::{Error, Protocol, Socket};
 use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
 
 mod adopt;
+mod lock;
 mod plan;
 mod stale;
 mod verify;
 
+pub use lock::InterfaceLock;
 use plan::Limits;
 pub use stale::{remove_all_stale, remove_stale};
 pub use verify::Difference;

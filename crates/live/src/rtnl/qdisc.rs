@@ -13,6 +13,8 @@ const NEWTCLASS: u16 = libc::RTM_NEWTCLASS;
 const ROOT: u32 = 0xffff_ffff;
 pub(super) const TCA_KIND: u16 = libc::TCA_KIND;
 pub(super) const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
+const TCA_STATS2: u16 = libc::TCA_STATS2;
+const TCA_STATS_QUEUE: u16 = 3;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
@@ -41,7 +43,40 @@ pub struct HtbClass {
     pub priority: u32,
 }
 
+/// The discipline at the root of a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RootQdisc {
+    /// Its kind.
+    pub kind: String,
+    /// The number that it was given, in the upper half; 0 for a default that nobody configured.
+    pub handle: u32,
+    /// The packets that wait in it.
+    pub queued_packets: u32,
+}
+
 impl Rtnl {
+    /// The discipline at the root of a link; `None` for a link that is not there or has none.
+    pub fn root_qdisc(&mut self, index: u32) -> Result<Option<RootQdisc>> {
+        let replies = self.socket.dump(&format!("look up the qdisc of link {index}"), GETQDISC, |m| {
+            m.raw(&header(index, 0, 0));
+        })?;
+        // struct tcmsg: family, padding, index, handle, parent, info.
+        let number = |body: &[u8], at: usize| Some(u32::from_ne_bytes(body.get(at..at + 4)?.try_into().ok()?));
+        Ok(replies.iter().find_map(|reply| {
+            if number(&reply.body, 4)? != index || number(&reply.body, 12)? != ROOT {
+                return None;
+            }
+            // struct gnet_stats_queue begins with the packets that wait.
+            let statistics = reply.attributes(20).find(TCA_STATS2);
+            let queue = statistics.and_then(|all| all.nested().find(TCA_STATS_QUEUE));
+            Some(RootQdisc {
+                kind: reply.attributes(20).find(TCA_KIND)?.string()?,
+                handle: number(&reply.body, 8)?,
+                queued_packets: queue.and_then(|queue| number(queue.payload, 0)).unwrap_or(0),
+            })
+        }))
+    }
+
     /// The kinds of the disciplines of a link, the root first and then those of its classes and queues, each once.
     pub fn qdiscs(&mut self, index: u32) -> Result<Vec<String>> {
         let replies = self.socket.dump(&format!("list the qdiscs of link {index}"), GETQDISC, |m| {

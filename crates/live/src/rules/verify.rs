@@ -7,6 +7,13 @@ use super::{Family, Rule, Table};
 /// A difference between the kernel's rules and the plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Difference {
+    /// Another discipline is at the root of an interface than that of a data path in the kernel.
+    Root {
+        /// The name of the discipline that is there.
+        found: String,
+        /// The name of ours.
+        meant: String,
+    },
     /// The table is missing, for instance because the ruleset was flushed.
     MissingTable {
         /// The address family of the table.
@@ -65,6 +72,7 @@ pub enum Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Root { found, meant } => write!(f, "{found} is at the root of the interface, where {meant} was"),
             Self::MissingTable { family, table } => write!(f, "the table {} {table} is gone", family.name()),
             Self::MissingChain { chain } => write!(f, "the chain {chain} is gone"),
             Self::MovedChain { chain, meant, found } => {

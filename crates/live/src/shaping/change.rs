@@ -1,9 +1,9 @@
 //! Replacing the configuration of a running shaper.
 
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
 
-use super::{Command, Shaping, Spec, StartError, permission, resolve};
+use super::{Command, Shaping, Spec, StartError, kernel, permission, resolve};
 use crate::timing;
 
 impl Shaping {
@@ -32,6 +32,17 @@ impl Shaping {
         if config.interface.direction != self.direction {
             return Err(StartError::Change("a running shaper cannot change its direction; start another".into()));
         }
+        let wanted = config.interface.data_path;
+        if wanted != self.config.interface.data_path
+            && wanted != DataPath::Auto
+            && (wanted == DataPath::Kernel) != self.kernel.is_some()
+        {
+            let text = "a running shaper cannot change where packets are queued; stop, and start again";
+            return Err(StartError::Change(text.into()));
+        }
+        if self.kernel.is_some() {
+            kernel::check(config)?;
+        }
         let before = (self.config.clone(), self.setup.clone(), self.spec.clone());
         let (names, tags, groups) = resolve(config, self.groups.clone())?;
         let setup = Setup { names, ..self.setup.clone() };
@@ -48,6 +59,9 @@ impl Shaping {
         let swapped = self.exchange(next).inspect_err(|_| {
             let _ = self.retag(&before.2);
         })?;
+        if let Some(path) = &mut self.kernel {
+            path.reconfigure(config)?;
+        }
         (self.config, self.setup, self.spec) = (config.clone(), setup, spec);
         self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
         match self.prove(config) {

@@ -44,6 +44,28 @@ pub enum StartError {
         /// The suggested remedy.
         remedy: String,
     },
+    /// The program in the kernel does not do what the configuration asks for.
+    #[error(
+        "the data path in the kernel cannot do this yet: {what}; change that in the file, or leave out --in-kernel and \
+         `data-path`"
+    )]
+    NotInKernel {
+        /// What it asks for.
+        what: String,
+    },
+    /// The kernel does not take the program, or the process may not load it.
+    #[error("no data path in the kernel: {0}; leave out --in-kernel and `data-path`, or see `tidegate doctor`")]
+    NoKernelProgram(String),
+    /// Somebody has configured a discipline that the data path in the kernel would replace.
+    #[error(
+        "the root of {interface} is {kind}, which somebody has configured; remove it: tc qdisc del dev {interface} root"
+    )]
+    RootConfigured {
+        /// The name of the interface.
+        interface: String,
+        /// The kind of the discipline.
+        kind: String,
+    },
     /// The engine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildFailure),
@@ -106,6 +128,18 @@ pub enum Unproven {
         /// The class that it was classified into.
         taken_for: String,
     },
+}
+
+impl StartError {
+    /// Why a data path is not in the kernel, for one that can be elsewhere.
+    pub(super) fn reason(&self) -> String {
+        let why = match self {
+            Self::NotInKernel { what } => format!("what the file asks for is not there yet: {what}"),
+            Self::NoKernelProgram(why) => why.clone(),
+            error => error.to_string(),
+        };
+        format!("packets are queued in user space and not in the kernel: {why}")
+    }
 }
 
 fn explain(failures: &[Unproven]) -> String {

@@ -129,6 +129,9 @@ impl Shaping {
     /// See [`RulesError`](crate::rules::RulesError): the rules are as before then.
     pub fn follow(&mut self, earlier: &str, name: &str, index: u32) -> Result<(), StartError> {
         let Some(at) = self.interfaces.iter().position(|interface| interface.name() == earlier) else { return Ok(()) };
+        if let Some(path) = &mut self.kernel {
+            path.follow(name, index, &self.config)?;
+        }
         let mut spec = self.spec.clone();
         spec.interfaces[at] = Interface { name: name.into(), index };
         self.rules.as_mut().map_or(Ok(()), |rules| rules.follow(&spec)).map_err(permission)?;

@@ -212,6 +212,14 @@ impl InterfaceCounters {
         add(&counter.sent_bytes, length.into());
     }
 
+    /// Sets what an interface has sent and dropped, of a data path that counts elsewhere.
+    pub fn set(&self, at: u8, sent_packets: u64, sent_bytes: u64, dropped_packets: u64) {
+        let counter = self.of(at.into());
+        counter.sent_packets.store(sent_packets, Relaxed);
+        counter.sent_bytes.store(sent_bytes, Relaxed);
+        counter.dropped_packets.store(dropped_packets, Relaxed);
+    }
+
     pub fn dropped(&self, at: u8, length: u32) {
         let counter = self.of(at.into());
         add(&counter.dropped_packets, 1);

@@ -19,11 +19,13 @@
 mod change;
 mod coverage;
 mod error;
+mod find;
 mod guard;
 mod held;
 #[cfg(debug_assertions)]
 mod injection;
 mod interfaces;
+pub mod kernel;
 mod options;
 mod owners;
 mod prove;
@@ -44,7 +46,6 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{ClassStatus, Engine, NotificationKind, Setup};
 use tidegate_units::Instant;
 
-use crate::bypass::{self, Takes};
 use crate::guardian::{Guardian, Page, Turn};
 use crate::netlink;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
@@ -66,6 +67,7 @@ use watchdog::WorkerState;
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
 use error::{is_permission, no_queue, permission, system};
+use find::{check_bypass, find, find_some, wanted};
 use interfaces::InterfaceCounters;
 use owners::resolve;
 use worker::{Command, PathParts, Worker};
@@ -85,6 +87,8 @@ pub struct Shaping {
     direction: Direction,
     rules: Option<Rules>,
     installed: Option<Installed>,
+    /// The data path in the kernel, which has neither rules nor queues here.
+    kernel: Option<kernel::KernelPath>,
     queues: [u16; 2],
     commands: Sender<Command>,
     waker: UnixStream,
@@ -128,10 +132,14 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; packets pass unshaped then.
     pub fn start_from(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
+        let (discipline, elsewhere) = kernel::choose(config, options)?;
+        if let Some(discipline) = discipline {
+            return Self::start_in_kernel(config, options, discipline);
+        }
         let names = wanted(config, options)?;
         let direction = config.interface.direction;
         let found = find_some(&names)?;
-        let (mut warnings, mut may_be_bypassed) = (Vec::new(), false);
+        let (mut warnings, mut may_be_bypassed) = (Vec::from_iter(elsewhere), false);
         for index in found.iter().filter_map(|(_, index)| *index) {
             let (of_one, may_be) = check_bypass(index, direction)?;
             warnings.extend(of_one);
@@ -208,6 +216,7 @@ impl Shaping {
             direction,
             rules: None,
             installed: None,
+            kernel: None,
             queues,
             commands,
             waker,
@@ -233,6 +242,8 @@ impl Shaping {
             None => Rules::install(&shaping.spec).map_err(permission)?,
         };
         shaping.installed = Some(rules.installed().clone());
+        // With the lock of the interface no other instance has one there.
+        shaping.warnings.extend(shaping.remove_left_in_kernel());
         shaping.rules = Some(rules);
         shaping.guard(options.guardian.as_ref(), left);
         shaping.prove(config)?;
@@ -241,10 +252,13 @@ impl Shaping {
 
     /// Reads the rules and the queues back.
     pub fn inspect(&mut self) -> Result<Inspection, netlink::Error> {
-        let queues = self.queues;
+        let (queues, kernel) = (self.queues, self.kernel.as_ref());
         match &mut self.rules {
             Some(rules) => inspect(rules, &queues),
-            None => Ok(Inspection { differences: Vec::new(), queues: Vec::new() }),
+            None => {
+                let difference = kernel.map_or(Ok(None), kernel::KernelPath::difference)?;
+                Ok(Inspection { differences: Vec::from_iter(difference), queues: Vec::new() })
+            }
         }
     }
 
@@ -360,6 +374,9 @@ impl Shaping {
     }
 
     fn end(&mut self) -> Result<WorkerCounts, StartError> {
+        if let Some(path) = self.kernel.take() {
+            return self.end_in_kernel(&path);
+        }
         if self.state.is_abandoned() {
             return self.abandon();
         }
@@ -450,7 +467,9 @@ impl Shaping {
     /// When the kernel does not answer.
     pub fn coverage(&mut self) -> Result<Vec<(usize, Coverage)>, netlink::Error> {
         let mut measured = Vec::new();
-        for at in 0..self.interfaces.len() {
+        // All that leaves passes the root of an interface.
+        let all = if self.kernel.is_some() { 0 } else { self.interfaces.len() };
+        for at in 0..all {
             measured.extend(self.coverage_of(at)?.map(|coverage| (at, coverage)));
         }
         Ok(measured)
@@ -489,77 +508,6 @@ impl Drop for Shaping {
             let _ = self.end();
         }
     }
-}
-
-/// The names of the interfaces to shape.
-fn wanted(config: &Config, options: &Options) -> Result<Vec<String>, StartError> {
-    let names = if options.interfaces.is_empty() { &config.interface.names } else { &options.interfaces };
-    if names.is_empty() { Err(StartError::NoInterface) } else { Ok(names.clone()) }
-}
-
-/// The indices of the interfaces that are there.
-///
-/// # Errors
-/// When none of them is.
-fn find_some(names: &[String]) -> Result<Vec<(String, Option<u32>)>, StartError> {
-    let (mut found, mut missing) = (Vec::new(), None);
-    for name in names {
-        match find(name) {
-            Ok(index) => found.push((name.clone(), Some(index))),
-            Err(error @ StartError::UnknownInterface { .. }) => {
-                found.push((name.clone(), None));
-                missing = Some(error);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    match missing {
-        Some(error) if found.iter().all(|(_, index)| index.is_none()) => Err(error),
-        _ => Ok(found),
-    }
-}
-
-fn find(interface: &str) -> Result<u32, StartError> {
-    let mut rtnl = Rtnl::open()?;
-    if let Some(link) = rtnl.link(interface)? {
-        return Ok(link.index);
-    }
-    let known = rtnl.links()?.into_iter().map(|link| link.name).collect();
-    Err(StartError::UnknownInterface { name: interface.into(), known })
-}
-
-/// Looks for what would carry packets past the rules of the interface; returns warnings for what may carry some of
-/// them, and whether one is of a flow table.
-fn check_bypass(index: u32, direction: Direction) -> Result<(Vec<String>, bool), StartError> {
-    let mut rtnl = Rtnl::open()?;
-    let Some(link) = rtnl.link_by_index(index)? else { return Ok((Vec::new(), false)) };
-    let (interface, mut warnings) = (link.name.clone(), Vec::new());
-    let mut offloaded = false;
-    let stack = bypass::stack(&mut rtnl, &link)?;
-    match stack.above.first() {
-        Some(first) if stack.carries_all => {
-            return Err(StartError::Below { interface, above: stack.names(), name: first.name.clone() });
-        }
-        Some(first) => warnings.push(format!(
-            "packets of what stands above {interface} are not shaped here: {}; for these --interface {}",
-            stack.names(),
-            first.name
-        )),
-        None => {}
-    }
-    // Without the privilege to look, installing the rules fails with the reason.
-    for offload in bypass::offloads(&link, direction).unwrap_or_default() {
-        let (text, remedy) = (offload.to_string(), offload.remedy(&interface));
-        match offload.takes {
-            Takes::Yes => return Err(StartError::Offloaded { interface, offload: text, remedy }),
-            Takes::Perhaps => {
-                offloaded = true;
-                warnings.push(format!("{text}; where these are of {interface} they are not shaped: {remedy}"))
-            }
-            Takes::No => {}
-        }
-    }
-    Ok((warnings, offloaded))
 }
 
 /// Binds two neighbouring queues: in the first superpackets arrive whole, in the second the kernel segments them.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
+use super::kernel::KernelPrograms;
 use crate::guardian;
 use crate::marks::MarkLayout;
 use crate::timing::Priority;
@@ -35,6 +36,10 @@ pub struct Options {
     pub copy_range: Option<u32>,
     /// Makes the recorder of an engine before it runs.
     pub recorder: Option<RecorderFactory>,
+    /// Where packets are queued, in place of what the configuration has.
+    pub data_path: Option<DataPath>,
+    /// What was loaded for data paths in the kernel.
+    pub kernel: KernelPrograms,
     /// How to start the guardian; without it packets pass only as long as the process runs.
     pub guardian: Option<guardian::Settings>,
     /// A fault to inject, to test that traffic passes nevertheless.
@@ -68,6 +73,8 @@ impl Default for Options {
             secret: None,
             copy_range: None,
             recorder: None,
+            data_path: None,
+            kernel: KernelPrograms::default(),
             guardian: None,
             #[cfg(debug_assertions)]
             inject: None,

@@ -12,8 +12,9 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{ClassId, Dscp};
 
 use super::error::{StartError, Unproven};
+use super::find::{find, find_some};
 use super::interfaces::Proof;
-use super::{Command, Shaping, find, find_some, random};
+use super::{Command, Shaping, random};
 use crate::guardian::Turn;
 use crate::netlink;
 use crate::probe::{Failure, Probe, ProbeTable, Prober, Version};
@@ -70,7 +71,7 @@ impl Retry {
 ///
 /// # Errors
 /// Why not: the kernel keeps no settings of a protocol for an interface that cannot carry it, and IPv6 can be switched off.
-fn is_carried(interface: &str, version: Version) -> Result<(), String> {
+pub(super) fn is_carried(interface: &str, version: Version) -> Result<(), String> {
     let family = match version {
         Version::V4 => "ipv4",
         Version::V6 => "ipv6",
@@ -103,6 +104,9 @@ fn why_unsent(error: &netlink::Error) -> String {
 impl Shaping {
     /// Reads the rules back and waits for a probe of each class to come through by each interface.
     pub(super) fn prove(&mut self, config: &Config) -> Result<(), StartError> {
+        if self.kernel.is_some() {
+            return self.prove_in_kernel();
+        }
         let mut failures = Vec::new();
         let inspection = self.inspect()?;
         failures.extend(inspection.differences.iter().map(|difference| Unproven::Rule(difference.to_string())));
@@ -161,7 +165,8 @@ impl Shaping {
                 }
             }
         }
-        if !proven.is_empty() || !self.retry.is_due() {
+        // In the kernel the packets that leave are the proof.
+        if !proven.is_empty() || self.kernel.is_some() || !self.retry.is_due() {
             return Ok(proven);
         }
         let config = self.config.clone();

@@ -137,6 +137,16 @@ pub struct VerdictSink {
     listeners: Vec<Listener>,
 }
 
+impl VerdictSink {
+    pub(super) fn new(marks: MarkLayout, counters: Arc<InterfaceCounters>, now: Instant) -> Self {
+        Self { verdicts: Verdicts::new(), marks, counters, now, listeners: Vec::new() }
+    }
+    /// Adds a listener.
+    pub(super) fn listen(&mut self, listener: Listener) {
+        self.listeners.push(listener);
+    }
+}
+
 impl Sink<Handle> for VerdictSink {
     fn transmit(&mut self, handle: Handle, change: Change) {
         self.counters.sent(handle.interface, handle.length);
@@ -217,8 +227,7 @@ impl QueuePath {
         // with more it makes no difference.
         let _ = timing::stay_on_a_processor(usize::from(parts.whole) / 2);
         let counters = Arc::clone(&parts.counters);
-        let (verdicts, marks) = (Verdicts::new(), parts.marks);
-        let sink = VerdictSink { verdicts, marks, counters, now: started, listeners: Vec::new() };
+        let sink = VerdictSink::new(parts.marks, counters, started);
         let (waiter, ring) = (Waiter::new(parts.spin), Ring::new(parts.copy_range));
         (Self { parts, clock, waiter, ring, sink, started, unreadable: 0, probes: None }, readiness)
     }
@@ -497,7 +506,7 @@ impl DataPath for QueuePath {
                 }
                 Ok(Command::Groups(groups)) => self.parts.groups = groups,
                 Ok(Command::Watch(cookie, reports)) => self.probes = Some((cookie, reports)),
-                Ok(Command::Listen(listener)) => self.sink.listeners.push(listener),
+                Ok(Command::Listen(listener)) => self.sink.listen(listener),
                 Ok(Command::Count(to)) => drop(to.send(self.counts(driver))),
                 Ok(Command::Pass(done)) => {
                     self.release(now, driver)?;

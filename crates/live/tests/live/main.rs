@@ -6,6 +6,7 @@ mod support;
 mod crash;
 mod exempt;
 mod guardian;
+mod kernel;
 mod links;
 mod mark;
 mod places;
@@ -58,6 +59,9 @@ fn main() {
         guardian::a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs,
         guardian::a_guardian_that_ends_or_stops_is_replaced,
         guardian::a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one,
+        kernel::changes_lose_and_reorder_nothing_and_all_is_counted,
+        kernel::what_is_not_in_force_is_noticed,
+        kernel::a_killed_one_leaves_the_kernel_shaping,
         proof::tampering_is_found,
         proof::probes_of_each_class_come_through,
         proof::probes_that_take_another_way_are_missed,

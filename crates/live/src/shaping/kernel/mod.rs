@@ -1,0 +1,200 @@
+//! The data path in the kernel: a queueing discipline in BPF at the root of the interface, and a thread that reads what it
+//! counts. `twin/` has the discipline, and shows that it decides as that of the core.
+//!
+//! *Law*: where a start returns, the kernel has confirmed that the discipline is at the root.
+//! *Notes*: the program is loaded and registered before the process gives up privileges ([`KernelPrograms`]). Afterwards its
+//! maps are memory of this process, and the interface is changed over rtnetlink; no call of bpf(2) is left. An attached
+//! discipline lasts as long as it is attached, whatever becomes of the process; [`Unattended::Pass`] has it pass packets
+//! unless it is told otherwise every few seconds.
+
+mod plan;
+mod programs;
+mod start;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_config::shaper::{Config, Unattended};
+
+use super::error::StartError;
+use crate::netlink::Error;
+use crate::rtnl::{RootQdisc, Rtnl};
+use crate::rules::{Difference, InterfaceLock};
+use plan::Plan;
+use programs::{Discipline, PREFIX, UNTIL};
+
+pub use programs::{KernelPrograms, examine};
+pub(super) use start::choose;
+
+/// Words of `struct twin_link`.
+const FROM_NETWORK: usize = 0;
+const OVERHEAD: usize = 1;
+/// How long the queue may take to empty at an end.
+const EMPTYING: Duration = Duration::from_secs(2);
+
+/// Whether the program can do what a configuration asks for.
+///
+/// # Errors
+/// [`StartError::NotInKernel`] with what it cannot.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    Plan::new(config, None).map(drop)
+}
+
+/// A discipline at the root of an interface.
+#[derive(Debug)]
+pub(super) struct KernelPath {
+    discipline: Arc<Discipline>,
+    index: u32,
+    /// Other data paths are kept from this interface, by each name that it has had.
+    locks: Vec<InterfaceLock>,
+}
+
+impl KernelPath {
+    /// Puts a discipline at the root of an interface, configured by `plan`. Returns notes for people as well.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind then.
+    fn attach(
+        discipline: Arc<Discipline>,
+        name: &str,
+        index: u32,
+        config: &Config,
+    ) -> Result<(Self, Vec<String>), StartError> {
+        let lock = InterfaceLock::acquire(name, config.interface.direction)?;
+        let mut path = Self { discipline, index, locks: vec![lock] };
+        let notes = path.put(name, config)?;
+        Ok((path, notes))
+    }
+
+    /// The name of the discipline.
+    pub fn name(&self) -> &str {
+        &self.discipline.name
+    }
+
+    /// Puts the discipline at the root of the interface, in the place of one that an earlier run has left.
+    fn put(&mut self, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
+        let mut rtnl = Rtnl::open()?;
+        let plan = Plan::new(config, superpacket(&mut rtnl, self.index)?)?;
+        let mut notes = plan.notes.clone();
+        match rtnl.root_qdisc(self.index)? {
+            Some(root) if root.kind.starts_with(PREFIX) => {
+                rtnl.clear_qdisc(self.index)?;
+                notes.push(format!(
+                    "the kernel went on shaping {name} as an earlier run had configured it, which ended without ending that; \
+                     this one has taken over, and {} packets that waited there were dropped",
+                    root.queued_packets
+                ));
+            }
+            Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
+                return Err(StartError::RootConfigured { interface: name.into(), kind });
+            }
+            _ => {}
+        }
+        // What waits in an earlier queue of this program is gone, and nothing is counted while it is attached nowhere.
+        for at in 0..worker::COUNTERS {
+            self.discipline.counters.set(at, 0);
+        }
+        self.configure(&plan, config.interface.unattended);
+        rtnl.set_plain(self.index, &self.discipline.name)?;
+        match rtnl.root_qdisc(self.index)? {
+            Some(root) if root.kind == self.discipline.name => Ok(notes),
+            other => {
+                let kind = other.map_or("nothing".into(), |root| root.kind);
+                let text = format!("the root of {name} is {kind} although {} was put there", self.discipline.name);
+                Err(StartError::DataPath(text))
+            }
+        }
+    }
+
+    /// Puts another plan in force. The queue stays as it is: no packet is lost or overtakes another.
+    fn configure(&self, plan: &Plan, unattended: Unattended) {
+        let Discipline { options, link, .. } = &*self.discipline;
+        link.set(FROM_NETWORK, 1);
+        link.set(OVERHEAD, plan.overhead);
+        // The kind last, once its parameters are there.
+        for (at, value) in plan.options.iter().enumerate().rev() {
+            options.set(at, *value);
+        }
+        self.discipline.leased.store(unattended == Unattended::Pass, Ordering::Relaxed);
+        self.discipline.renew();
+    }
+
+    /// Puts another configuration in force.
+    ///
+    /// # Errors
+    /// [`StartError::NotInKernel`]; nothing has changed then.
+    pub fn reconfigure(&mut self, config: &Config) -> Result<(), StartError> {
+        let plan = Plan::new(config, superpacket(&mut Rtnl::open()?, self.index)?)?;
+        self.configure(&plan, config.interface.unattended);
+        Ok(())
+    }
+
+    /// What another program has changed, if anything. An interface that is not there has not been changed.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn difference(&self) -> Result<Option<Difference>, Error> {
+        let mut rtnl = Rtnl::open()?;
+        if rtnl.link_by_index(self.index)?.is_none() {
+            return Ok(None);
+        }
+        let found = rtnl.root_qdisc(self.index)?.map_or("nothing".into(), |root| root.kind);
+        let meant = self.discipline.name.clone();
+        Ok((found != meant).then_some(Difference::Root { found, meant }))
+    }
+
+    /// Follows an interface that has another name, or has returned with another index.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn follow(&mut self, name: &str, index: u32, config: &Config) -> Result<(), StartError> {
+        // The lock of the earlier name stays. Without that of the new one it is shaped all the same.
+        self.locks.extend(InterfaceLock::acquire(name, config.interface.direction));
+        if self.index != index {
+            self.index = index;
+            self.put(name, config)?;
+        }
+        Ok(())
+    }
+
+    /// Ends shaping: what waits passes, in order, then the interface gets its default discipline.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn detach(&self) -> Result<(), Error> {
+        self.discipline.link.set(UNTIL, 1);
+        let began = Instant::now();
+        while self.discipline.counters.get(worker::QUEUED) > 0 && began.elapsed() < EMPTYING {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut rtnl = Rtnl::open()?;
+        match rtnl.root_qdisc(self.index) {
+            Ok(Some(root)) if root.kind == self.discipline.name => rtnl.clear_qdisc(self.index),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for KernelPath {
+    fn drop(&mut self) {
+        let _ = self.detach();
+    }
+}
+
+/// Removes the discipline that an earlier run has left at the root of an interface; returns whether there was one.
+fn remove_left(rtnl: &mut Rtnl, index: u32) -> Result<bool, Error> {
+    let left = rtnl.root_qdisc(index)?.is_some_and(|root| root.kind.starts_with(PREFIX));
+    if left {
+        rtnl.clear_qdisc(index)?;
+    }
+    Ok(left)
+}
+
+/// The bytes of a superpacket on a link, at most.
+fn superpacket(rtnl: &mut Rtnl, index: u32) -> Result<Option<u64>, Error> {
+    let gso = rtnl.link_by_index(index)?.map(|link| link.gso).unwrap_or_default();
+    Ok(gso.bytes.max(gso.ipv4_bytes).map(u64::from))
+}

@@ -1,0 +1,111 @@
+//! [`KernelPrograms`]: the programs in BPF of this process, loaded before it gives up the privilege to load any.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tidegate_engine::guard::lock;
+use tidegate_units::Span;
+
+use crate::bpf::{self, Attached, LoadError, Mapped, Program};
+use crate::timing;
+
+/// Compiled from twin/chassis.bpf.c by twin/build, under the licence of that file.
+const OBJECT: &[u8] = include_bytes!("../../../../../twin/generated/chassis.o");
+/// The operations that it implements, and the functions of the kernel that came with them.
+const OPERATIONS: &str = "Qdisc_ops";
+const FUNCTIONS: [&str; 4] =
+    ["bpf_qdisc_skb_drop", "bpf_kfree_skb", "bpf_qdisc_watchdog_schedule", "bpf_qdisc_bstats_update"];
+/// The names of disciplines in BPF that are ours begin with this.
+pub(super) const PREFIX: &str = "tidegate";
+/// Names that are tried.
+const NAMES: u32 = 1_000;
+/// The word of `struct twin_link` with the time until which packets are shaped.
+pub(super) const UNTIL: usize = 2;
+/// How long packets are shaped after the last renewal.
+const LEASE: Span = Span::from_secs(5);
+
+/// A program that is registered with the kernel as a discipline.
+#[derive(Debug)]
+pub(in crate::shaping) struct Discipline {
+    /// The name of the discipline.
+    pub name: String,
+    /// `struct twin_options` of twin/single.h.
+    pub options: Mapped,
+    /// `struct twin_link` of twin/chassis.bpf.c.
+    pub link: Mapped,
+    /// `struct twin_counters` of the same.
+    pub counters: Mapped,
+    /// Whether packets pass unless the time until which they are shaped is renewed.
+    pub leased: AtomicBool,
+    _attached: Attached,
+    _program: Program,
+}
+
+impl Discipline {
+    fn load() -> Result<Self, LoadError> {
+        let program = Program::load(OBJECT)?;
+        let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
+        let counters = program.map("twin_counters")?;
+        let mut number = 1;
+        let (name, attached) = loop {
+            let name = if number == 1 { PREFIX.to_owned() } else { format!("{PREFIX}_{number}") };
+            match program.attach(&name) {
+                Err(error) if error.is_taken() && number < NAMES => number += 1,
+                attached => break (name, attached?),
+            }
+        };
+        let leased = AtomicBool::new(false);
+        Ok(Self { name, options, link, counters, leased, _attached: attached, _program: program })
+    }
+
+    /// Has packets shaped for another while.
+    pub fn renew(&self) {
+        let until = (timing::now() + LEASE).as_nanos();
+        self.link.set(UNTIL, if self.leased.load(Ordering::Relaxed) { until } else { 0 });
+    }
+}
+
+/// Programs for data paths in the kernel: one for each, used again when a data path is started again. Clones are the same
+/// programs.
+#[derive(Clone, Debug, Default)]
+pub struct KernelPrograms(Arc<Mutex<Loaded>>);
+
+#[derive(Debug, Default)]
+struct Loaded {
+    programs: Vec<Arc<Discipline>>,
+    /// Why there is none more.
+    missing: Option<String>,
+}
+
+impl KernelPrograms {
+    /// Loads one more.
+    ///
+    /// # Errors
+    /// Why the kernel does not take it, which a data path that may be in the kernel reports as well.
+    pub fn load(&self) -> Result<(), LoadError> {
+        let mut all = lock(&self.0);
+        let loaded = Discipline::load().inspect_err(|error| all.missing = Some(error.to_string()))?;
+        all.programs.push(Arc::new(loaded));
+        Ok(())
+    }
+
+    /// One that no data path uses.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn take(&self) -> Result<Arc<Discipline>, String> {
+        let all = lock(&self.0);
+        let free = all.programs.iter().find(|program| Arc::strong_count(program) == 1);
+        let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
+        free.cloned().ok_or_else(why)
+    }
+}
+
+/// Checks whether this process can have a data path in the kernel, and leaves nothing behind.
+///
+/// # Errors
+/// Why not.
+pub fn examine() -> Result<(), LoadError> {
+    bpf::check_kernel(OPERATIONS, &FUNCTIONS)?;
+    Program::load(OBJECT).map(drop)
+}

@@ -1,0 +1,155 @@
+//! The thread of a data path in the kernel: it reads what the program has counted, and answers the control plane.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+use tidegate_core::accounts::Account;
+use tidegate_core::qdisc::Backlog;
+use tidegate_core::{Bytes, ClassId};
+use tidegate_engine::Totals;
+use tidegate_units::{Instant, Span};
+
+use super::programs::Discipline;
+use crate::guardian::LONGEST_WAIT;
+use crate::marks::MarkLayout;
+use crate::netlink::Error;
+use crate::shaping::interfaces::InterfaceCounters;
+use crate::shaping::watchdog::WorkerState;
+use crate::shaping::worker::{Command, LiveEngine, VerdictSink, WorkerCounts};
+use crate::timing::{self, Priority, Readiness, Waiter};
+
+/// Words of `struct twin_counters` of twin/chassis.bpf.c. Where there are two in a row the second is of bytes.
+const ARRIVED: usize = 0;
+const SENT: usize = 2;
+const FULL: usize = 4;
+const EARLY: usize = 6;
+pub(super) const QUEUED: usize = 8;
+const OVERHEAD_BYTES: usize = 10;
+const V4: usize = 11;
+const V6: usize = 12;
+const LONGEST: usize = 13;
+const WAITS: usize = 14;
+const BUCKETS: usize = 108;
+pub(super) const COUNTERS: usize = WAITS + BUCKETS;
+/// The unit of waits in ns, as a power of two.
+const UNIT_BITS: u32 = 10;
+
+/// What the thread needs.
+pub(super) struct KernelWorker {
+    pub engine: LiveEngine,
+    pub discipline: Arc<Discipline>,
+    pub commands: Receiver<Command>,
+    pub waker: UnixStream,
+    pub state: Arc<WorkerState>,
+    pub counters: Arc<InterfaceCounters>,
+    pub marks: MarkLayout,
+}
+
+impl KernelWorker {
+    /// Runs until [`Command::Stop`].
+    pub fn run(mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
+        // The kernel shapes; this thread only counts.
+        let _ = ready.send(timing::prepare_thread(Priority::Normal));
+        let mut sink = VerdictSink::new(self.marks, Arc::clone(&self.counters), timing::now());
+        let (waiter, mut waits, mut turns) = (Waiter::new(Span::ZERO), [0; BUCKETS], 0);
+        loop {
+            let until = Some(timing::now() + LONGEST_WAIT);
+            waiter
+                .wait(&[&self.waker.as_fd()], until)
+                .map_err(|source| Error::System { operation: "wait for a command".into(), source })?;
+            let mut bytes = [0; 64];
+            while (&self.waker).read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
+            self.state.page.beat();
+            turns += 1;
+            if self.state.is_abandoned() {
+                return Ok(self.counts(turns));
+            }
+            self.discipline.renew();
+            let now = timing::now();
+            self.read(now, &mut waits);
+            loop {
+                match self.commands.try_recv() {
+                    Ok(Command::Do(work)) => work(&mut self.engine, now, &mut sink),
+                    Ok(Command::Listen(listener)) => sink.listen(listener),
+                    Ok(Command::Count(to)) => drop(to.send(self.counts(turns))),
+                    Ok(Command::Pass(done)) => drop(done.send(())),
+                    // No packet comes here.
+                    Ok(Command::Groups(_) | Command::Watch(..) | Command::Leave(..)) => {}
+                    Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                        self.read(now, &mut waits);
+                        return Ok(self.counts(turns));
+                    }
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+        }
+    }
+
+    /// Reads what the program has counted.
+    fn read(&mut self, now: Instant, before: &mut [u64; BUCKETS]) {
+        let counter = |at: usize| self.discipline.counters.get(at);
+        let account = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
+        let mut waits = Vec::new();
+        for (bucket, known) in before.iter_mut().enumerate() {
+            let count = counter(WAITS + bucket);
+            let new = count.saturating_sub(*known);
+            if new > 0 {
+                waits.push((middle(bucket), new));
+            }
+            *known = count;
+        }
+        let totals = Totals {
+            arrived: account(ARRIVED),
+            sent: account(SENT),
+            overhead: Bytes::new(counter(OVERHEAD_BYTES)),
+            full: account(FULL),
+            early: account(EARLY),
+            backlog: Backlog { packets: counter(QUEUED), bytes: Bytes::new(counter(QUEUED + 1)) },
+            longest: Span::from_nanos(counter(LONGEST)),
+            waits,
+        };
+        for (version, ethertype) in [(V4, libc::ETH_P_IP), (V6, libc::ETH_P_IPV6)] {
+            if counter(version) > 0 {
+                self.counters.note(0, ethertype as u16);
+            }
+        }
+        let bytes = totals.sent.bytes.saturating_sub(totals.overhead).as_u64();
+        self.counters.set(0, totals.sent.packets, bytes, totals.full.packets + totals.early.packets);
+        self.engine.set_totals(now, ClassId(0), &totals);
+    }
+
+    fn counts(&self, turns: u64) -> WorkerCounts {
+        WorkerCounts {
+            passed: self.engine.sent().packets,
+            refused: self.engine.dropped(),
+            turns,
+            usage: timing::thread_usage(),
+            ..WorkerCounts::default()
+        }
+    }
+}
+
+/// The middle of a bucket of waits.
+fn middle(bucket: usize) -> Span {
+    let lowest = |bucket: u64| match bucket {
+        0..=3 => bucket << UNIT_BITS,
+        _ => (4 + bucket % 4) << (bucket / 4 - 1) << UNIT_BITS,
+    };
+    Span::from_nanos(u64::midpoint(lowest(bucket as u64), lowest(bucket as u64 + 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,024 ns up to four of them, then four buckets to each doubling.
+    #[test]
+    fn buckets_follow_each_other() {
+        assert_eq!([0, 3, 4, 7, 8].map(|bucket| middle(bucket).as_nanos()), [512, 3_584, 4_608, 7_680, 9_216]);
+        assert!((1..BUCKETS).all(|bucket| middle(bucket - 1) < middle(bucket)));
+        assert!(middle(BUCKETS - 1) > Span::from_secs(200));
+    }
+}

@@ -1,0 +1,215 @@
+//! The data path in the kernel, where there is a kernel that takes it: Linux from 6.16, as root of the machine.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use tidegate_config::shaper::DataPath;
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_engine::ClassCounts;
+use tidegate_live::probe::Version;
+use tidegate_live::rtnl::{RootQdisc, Rtnl};
+use tidegate_live::rules::Difference;
+use tidegate_live::shaping::{Options, Shaping, StartError};
+
+use crate::queue::PATIENCE;
+use crate::support::{Child, DEVICE, Ended, LEFT, Pair, RIGHT};
+
+const PORT: u16 = 7_000;
+
+fn config(text: &str) -> shaper::Config {
+    let source = Source::new("kernel.toml", format!("version = 1\n{text}"));
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&source, &mut diagnostics);
+    config.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
+}
+
+/// One class at `rate` with a queue of up to 4,000 packets.
+fn at_rate(rate: &str) -> shaper::Config {
+    config(&format!(
+        "[interface]\nname = \"{DEVICE}\"\ndata-path = \"kernel\"\n[[class]]\nname = \"all\"\nrate = \"{rate}\"\ndefault = true\n\
+         queue = {{ kind = \"fifo\", limit = \"100MB\", packets = 4000 }}\n"
+    ))
+}
+
+fn options() -> Result<Options, Ended> {
+    let options = Options::default();
+    match options.kernel.load() {
+        Ok(()) => Ok(options),
+        Err(error) => Err(Ended::Skipped(error.to_string())),
+    }
+}
+
+fn start(pair: &Pair, config: &shaper::Config, options: &Options) -> Shaping {
+    pair.left.run(|| Shaping::start(config, options)).unwrap().unwrap()
+}
+
+fn root(pair: &Pair) -> Option<RootQdisc> {
+    pair.left
+        .run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.index(DEVICE).unwrap();
+            rtnl.root_qdisc(index).unwrap()
+        })
+        .unwrap()
+}
+
+fn counts(shaping: &Shaping) -> ClassCounts {
+    shaping.status().unwrap().remove(0).counts
+}
+
+/// A socket that sends to the other one.
+fn sockets(pair: &Pair) -> (UdpSocket, UdpSocket) {
+    let from = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
+    let to = pair.right.run(|| UdpSocket::bind((RIGHT[0], PORT)).unwrap()).unwrap();
+    from.connect((RIGHT[0], PORT)).unwrap();
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
+    (from, to)
+}
+
+fn numbered(number: u32) -> [u8; 1_400] {
+    let mut bytes = [0; 1_400];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn receive(socket: &UdpSocket) -> u32 {
+    let mut bytes = [0; 1_500];
+    socket.recv(&mut bytes).expect("every packet arrives");
+    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// To verify the program takes an emulated machine many seconds.
+const LONGEST: Duration = Duration::from_secs(100);
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONGEST;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// 200 packets, of which 57 fit into the bucket, under changes of the rate and one of the discipline: all arrive, in order, and
+/// are counted. Then the interface is as before.
+pub fn changes_lose_and_reorder_nothing_and_all_is_counted() -> Ended {
+    let options = match options() {
+        Ok(options) => options,
+        Err(ended) => return ended,
+    };
+    let pair = Pair::new();
+    let before = root(&pair).map(|root| root.kind);
+    let mut shaping = start(&pair, &at_rate("400kbit"), &options);
+    assert!(root(&pair).is_some_and(|root| root.kind == shaping.in_kernel().unwrap()));
+    let (from, to) = sockets(&pair);
+    // The first packet waits for a neighbour's address, where others could be dropped.
+    from.send(&numbered(0)).unwrap();
+    assert_eq!(receive(&to), 0);
+    let mut change = |config: &shaper::Config| {
+        pair.left.run(|| shaping.reconfigure(config, None)).unwrap().unwrap();
+    };
+    for number in 1..=200 {
+        from.send(&numbered(number)).unwrap();
+        if number % 20 == 0 {
+            change(&at_rate(if number % 40 == 0 { "600kbit" } else { "300kbit" }));
+        }
+    }
+    change(&at_rate("2mbit"));
+    for number in 1..=150 {
+        assert_eq!(receive(&to), number);
+    }
+    change(&config(&format!(
+        "[interface]\nname = \"{DEVICE}\"\ndata-path = \"kernel\"\n[discipline]\nkind = \"fifo\"\nlimit = \"100MB\"\n"
+    )));
+    // Sends the queue on its way, which waits for the time of its next packet.
+    from.send(&numbered(201)).unwrap();
+    for number in 151..=201 {
+        assert_eq!(receive(&to), number);
+    }
+    until("all are counted", || counts(&shaping).through.packets >= 202);
+    let found = counts(&shaping);
+    assert_eq!(found.accounts.enqueued.packets, found.through.packets);
+    assert_eq!((found.accounts.dropped_total().packets, found.backlog.packets), (0, 0));
+    // From the network header on: 1,400 B of data, 28 of headers; and some neighbour discovery.
+    let bytes = found.through.bytes.as_u64() - 202 * 1_428;
+    assert!(bytes < (found.through.packets - 202) * 200 + 1, "{bytes} B of {found:?}");
+    assert_eq!(found.waited.count(), found.through.packets);
+    assert!(found.waited.longest().as_nanos() > 100_000_000, "{found:?}");
+    until("IPv4 is proven", || shaping.interfaces()[0].has_received(Version::V4));
+    pair.left.run(|| shaping.stop()).unwrap().unwrap();
+    assert_eq!(root(&pair).map(|root| root.kind), before);
+    Ended::Passed
+}
+
+/// What another program changes is noticed; a second instance and what the program cannot do are refused.
+pub fn what_is_not_in_force_is_noticed() -> Ended {
+    let options = match options() {
+        Ok(options) => options,
+        Err(ended) => return ended,
+    };
+    let pair = Pair::new();
+    let mut shaping = start(&pair, &at_rate("4mbit"), &options);
+    let second = Options::default();
+    second.kernel.load().unwrap();
+    let refused = pair.left.run(|| Shaping::start(&at_rate("4mbit"), &second)).unwrap();
+    assert!(matches!(refused, Err(StartError::Rules(_))), "{:?}", refused.err());
+    let marks = config("[interface]\ndata-path = \"kernel\"\n[discipline]\nkind = \"codel\"\n");
+    let refused = pair.left.run(|| shaping.reconfigure(&marks, None)).unwrap().unwrap_err().to_string();
+    assert!(refused.contains("ECN"), "{refused}");
+    pair.left
+        .run(|| {
+            assert!(shaping.inspect().unwrap().is_sound());
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.index(DEVICE).unwrap();
+            rtnl.set_plain(index, "pfifo").unwrap();
+            let differences = shaping.inspect().unwrap().differences;
+            assert!(
+                matches!(&differences[..], [Difference::Root { found, .. }] if found == "pfifo"),
+                "{differences:?}"
+            );
+            drop(shaping);
+            // It is somebody's.
+            assert_eq!(rtnl.root_qdisc(index).unwrap().map(|root| root.kind).as_deref(), Some("pfifo"));
+            let refused = Shaping::start(&at_rate("4mbit"), &options);
+            assert!(matches!(refused, Err(StartError::RootConfigured { .. })), "{:?}", refused.err());
+            rtnl.clear_qdisc(index).unwrap();
+            // Without a program one that may be in user space is there, and states why.
+            let auto = Options { data_path: Some(DataPath::Auto), ..Options::default() };
+            let mut elsewhere = Shaping::start(&at_rate("4mbit"), &auto).unwrap();
+            assert_eq!(elsewhere.in_kernel(), None);
+            assert!(elsewhere.warnings().iter().any(|text| text.contains("user space and not in the kernel")));
+            assert!(elsewhere.inspect().unwrap().is_sound());
+        })
+        .unwrap();
+    Ended::Passed
+}
+
+/// The kernel goes on shaping when the process is killed, and the next one takes over.
+pub fn a_killed_one_leaves_the_kernel_shaping() -> Ended {
+    if let Err(ended) = options() {
+        return ended;
+    }
+    let pair = Pair::new();
+    let killed = Child::fork(|| {
+        let Ok(options) = options() else { return 1 };
+        let _shaping = start(&pair, &at_rate("4mbit"), &options);
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+    until("it shapes", || root(&pair).is_some_and(|root| root.kind.starts_with("tidegate")));
+    killed.kill();
+    let (from, to) = sockets(&pair);
+    from.send(&numbered(0)).unwrap();
+    assert_eq!(receive(&to), 0);
+    let began = Instant::now();
+    // 214 kB, of which the bucket has 82 kB, at 4 Mbit/s.
+    (1..=150).for_each(|number| assert!(from.send(&numbered(number)).is_ok()));
+    (1..=150).for_each(|number| assert_eq!(receive(&to), number));
+    assert!(began.elapsed() > Duration::from_millis(150), "{:?}", began.elapsed());
+    let Ok(options) = options() else { return Ended::Skipped("the program is not loaded again".into()) };
+    let shaping = start(&pair, &at_rate("4mbit"), &options);
+    assert!(shaping.warnings().iter().any(|text| text.contains("has taken over")), "{:?}", shaping.warnings());
+    drop(shaping);
+    assert!(!root(&pair).is_some_and(|root| root.kind.starts_with("tidegate")));
+    Ended::Passed
+}
