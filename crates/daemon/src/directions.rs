@@ -135,6 +135,20 @@ impl ShapedDirection {
         self.shaping.as_ref().ok_or_else(not_in_force)
     }
 
+    /// Refuses what is about flows where the data path knows none.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`].
+    pub(crate) fn has_flows(&self) -> Result<(), Refusal> {
+        match self.shaping().and_then(Shaping::in_kernel) {
+            None => Ok(()),
+            Some(_) => {
+                Err(Refusal::new(Code::Unsupported, "the data path in the kernel does not tell flows apart yet")
+                    .help("start it with data-path = \"user-space\""))
+            }
+        }
+    }
+
     /// Notes whether the data path has made progress. Called with every tick.
     pub(crate) fn note_progress(&mut self) {
         if let Some(shaping) = &self.shaping

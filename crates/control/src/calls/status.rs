@@ -71,6 +71,9 @@ pub struct DirectionStatus {
     /// Protocols of which no packet has come through yet, each with the reason: whether they are shaped is not proven.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<String>,
+    /// The discipline in the kernel that queues packets; absent where they are queued in user space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_kernel: Option<String>,
     /// In the order of the file; empty while there is no data path.
     pub classes: Vec<ClassStatus>,
     /// The guardian, which lets packets pass when the shaper cannot; absent where none was asked for.

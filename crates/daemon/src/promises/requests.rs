@@ -38,6 +38,7 @@ impl Promises {
         let at = direction_named(directions, request.direction.as_deref())?;
         let direction = &directions[at];
         check(&request)?;
+        direction.has_flows()?;
         if !caller.is_operator() {
             self.within_bounds(direction, caller, &request)?;
         }

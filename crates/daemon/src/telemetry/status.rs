@@ -89,7 +89,8 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     });
     let (unproven, interfaces) = (unproven.collect(), interfaces(direction));
     let guardian = direction.guardian();
-    DirectionStatus { name: direction.name.clone(), rate, interfaces, unproven, classes, guardian }
+    let in_kernel = direction.shaping().and_then(|shaping| shaping.in_kernel()).map(str::to_owned);
+    DirectionStatus { name: direction.name.clone(), rate, interfaces, unproven, in_kernel, classes, guardian }
 }
 
 /// The interfaces of a direction in the form of the protocol.

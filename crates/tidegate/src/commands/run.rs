@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_config::shaper::{Config, MOST_INTERFACES};
+use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES, Unattended};
 use tidegate_control::EventKind;
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
@@ -16,6 +16,7 @@ use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
 use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
 use tidegate_live::rules::Direction;
+use tidegate_live::shaping::kernel::{self, KernelPrograms};
 use tidegate_live::shaping::{Options, ShapedInterface, Shaping, StartError};
 use tidegate_live::timing::Priority;
 use tidegate_report::{Source, Table};
@@ -80,6 +81,9 @@ pub struct Args {
     /// reservations to a successor, for 10 s. Nothing is lost or reordered
     #[arg(long)]
     hand_over: bool,
+    /// Queue packets in the kernel (Linux 6.16 and later), as data-path = "kernel" in the file does
+    #[arg(long)]
+    in_kernel: bool,
     /// Do not request real-time scheduling
     #[arg(long)]
     normal_priority: bool,
@@ -149,6 +153,8 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
             spin: args.spin,
             priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
             guardian: Some(guardian(args)),
+            data_path: args.in_kernel.then_some(DataPath::Kernel),
+            kernel: load_for_kernel(args, &configs)?,
             #[cfg(debug_assertions)]
             inject: args.inject,
             ..Options::default()
@@ -256,6 +262,26 @@ fn check_interfaces(args: &Args, files: &[ShaperFile]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Loads what data paths in the kernel need: afterwards the process has no privilege to do so.
+fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<KernelPrograms, Failure> {
+    let programs = KernelPrograms::default();
+    for config in configs {
+        let wanted = if args.in_kernel { DataPath::Kernel } else { config.interface.data_path };
+        if wanted == DataPath::UserSpace {
+            continue;
+        }
+        let loaded = kernel::check(config)
+            .and_then(|()| programs.load().map_err(|error| StartError::NoKernelProgram(error.to_string())));
+        // With `auto` the data path reports it.
+        if let Err(error) = loaded
+            && wanted == DataPath::Kernel
+        {
+            return Err(explain(error.into()));
+        }
+    }
+    Ok(programs)
+}
+
 /// Gives up the privileges that this run does not need. Called before there is a second thread: capabilities are those
 /// of a thread.
 fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), Failure> {
@@ -304,9 +330,12 @@ fn guardian(args: &Args) -> guardian::Settings {
 /// An invalid name is a usage error; everything else is a failure.
 fn explain(error: DaemonError) -> Failure {
     match error {
-        DaemonError::Start(StartError::NoInterface | StartError::UnknownInterface { .. } | StartError::Build(_)) => {
-            Failure::Usage(error.to_string())
-        }
+        DaemonError::Start(
+            StartError::NoInterface
+            | StartError::UnknownInterface { .. }
+            | StartError::Build(_)
+            | StartError::NotInKernel { .. },
+        ) => Failure::Usage(error.to_string()),
         DaemonError::Web(error @ WebError::NotLoopback(_)) => {
             Failure::Usage(format!("{error}; use 127.0.0.1, or add --metrics-anywhere"))
         }
@@ -343,6 +372,16 @@ fn announce_one(shaping: &Shaping, by: &str) {
     match shaping.direction() {
         Direction::Egress => message!("shaping {} by {by} {state}:", shaping.interface()),
         Direction::Ingress => message!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
+    }
+    if let Some(discipline) = shaping.in_kernel() {
+        message!("  in the kernel: {discipline} is at the root of the interface; read back and verified");
+        message!(
+            "  if this process ends unexpectedly, {}",
+            match shaping.config().interface.unattended {
+                Unattended::Keep => "the kernel goes on shaping as configured last, and the next run takes over",
+                Unattended::Pass => "packets pass unshaped after 5s",
+            }
+        );
     }
     if let Some(installed) = shaping.installed() {
         message!("  rules: {installed}; read back and verified");

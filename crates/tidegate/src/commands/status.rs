@@ -151,6 +151,9 @@ fn print(out: &mut impl Write, status: &Status, seen: Option<&Observation>) -> R
         for unproven in &direction.unproven {
             writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
         }
+        if let Some(discipline) = &direction.in_kernel {
+            writeln!(out, "{}: in the kernel, {discipline} at the root of the interface", direction.name)?;
+        }
         if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {
             writeln!(out, "{}: {text}", direction.name)?;
         }
