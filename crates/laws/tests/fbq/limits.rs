@@ -102,6 +102,54 @@ fn a_displaced_flow_leaves_its_part_of_the_buffer_to_others() {
     assert_eq!(fill(&mut shaper, 100, 0), 57);
     assert_eq!(shaper.flow(1).unwrap().class, ClassId(1));
     assert_eq!(fill(&mut shaper, 200, 0), 32);
+    pass(&mut shaper, start(), &[]);
+    assert_eq!(begin(&mut shaper, 200..300), 72);
+}
+
+/// Enqueues a packet of each flow; returns how many were accepted.
+fn begin(shaper: &mut Shaper, flows: core::ops::Range<u64>) -> u64 {
+    let before = shaper.backlog().packets;
+    for flow in flows {
+        let mut packet = TestPacket::new(0, flow, SIZE);
+        packet.flow.source = flow / 100;
+        shaper.enqueue(start(), packet, &mut Discard);
+    }
+    shaper.backlog().packets - before
+}
+
+#[test]
+fn new_flows_of_a_host_have_a_packet_each_within_the_part_of_the_host() {
+    let mut shaper = shaper(9_000, FairBy::Source);
+    for _ in 0..3 {
+        // 7,200 bytes, of which the seventh of equal flows has less than a packet.
+        assert_eq!(begin(&mut shaper, 100..110), 7);
+        pass(&mut shaper, start(), &[]);
+    }
+}
+
+#[test]
+fn a_flow_has_the_larger_of_its_minimum_and_its_share_and_not_both() {
+    for fair_by in [FairBy::Flow, FairBy::Source] {
+        let mut shaper = shaper(90_000, fair_by);
+        let packet = |flow, profile| {
+            let mut packet = TestPacket::new(0, flow, SIZE).with_profile(profile);
+            packet.flow.source = flow;
+            packet
+        };
+        // The first has a minimum of 4 Mbit/s and a share of 5.
+        for _ in 0..10 {
+            shaper.enqueue(start(), packet(1, 1), &mut Discard);
+            shaper.enqueue(start(), packet(2, 0), &mut Discard);
+        }
+        let (mut now, mut sent) = (start(), [0, 0]);
+        for _ in 0..1_000 {
+            now = shaper.deadline(now).instant(now).expect("queued");
+            let flow = shaper.dequeue(now, &mut Discard).expect("due").flow.flow;
+            sent[flow as usize - 1] += 1;
+            shaper.enqueue(now, packet(flow, u32::from(flow == 1)), &mut Discard);
+        }
+        assert!(sent[0] >= 497 && sent[0] <= 503, "{fair_by:?}: {sent:?}");
+    }
 }
 
 #[test]

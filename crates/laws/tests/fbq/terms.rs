@@ -94,3 +94,18 @@ fn saved_tokens_are_kept_in_bytes_when_the_weight_changes() {
         assert_eq!(order.iter().position(|flow| *flow == 2), Some(ahead), "{steps} steps: {order:?}");
     }
 }
+
+#[test]
+fn the_outlook_of_a_new_flow_counts_it_in() {
+    let class = ClassParams { spare: Spare::Idle, ..ClassParams::new(mbit(10)) };
+    let mut shaper = Shaper::new(FbcParams::new(mbit(10)), vec![class], vec![], start()).unwrap();
+    for flow in [1, 2] {
+        shaper.enqueue(start(), TestPacket::new(0, flow, 1_000), &mut Discard);
+    }
+    // A minimum of 4 is below a share of 5, and above one of 10/3; one of 7 is above both.
+    for (minimum, second, third) in [(4, 5_000, 3_000), (7, 3_000, 1_500)] {
+        shaper.set_minimum(start(), 1, mbit(minimum)).unwrap();
+        assert_eq!(shaper.flow(2).unwrap().rate, kbit(second));
+        assert_eq!(shaper.outlook(3, ClassId(0)), Some(kbit(third)));
+    }
+}
