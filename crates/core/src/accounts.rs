@@ -20,6 +20,11 @@ impl Account {
         self.packets += 1;
         self.bytes += size;
     }
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
 }
 
 /// What a discipline has enqueued, dequeued and dropped.
@@ -34,6 +39,14 @@ pub struct Accounts {
 }
 
 impl Accounts {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.enqueued.add(other.enqueued);
+        self.dequeued.add(other.dequeued);
+        for (sum, one) in self.dropped.iter_mut().zip(other.dropped) {
+            sum.add(one);
+        }
+    }
     /// The sum over all reasons.
     pub fn dropped_total(&self) -> Account {
         self.dropped.iter().fold(Account::default(), |sum, one| Account {

@@ -118,6 +118,14 @@ impl TokenBucket {
         self.update(now);
         self.level = self.level.saturating_sub(cost(bytes));
     }
+    /// Adds `bytes` that were taken and not used, as far as the bucket holds them; returns those that it does not hold.
+    pub fn refund(&mut self, now: Instant, bytes: Bytes) -> Bytes {
+        self.update(now);
+        let room = (self.depth as u64).wrapping_sub(self.level as u64);
+        let returned = cost(bytes) as u64;
+        self.level = filled(self.level, self.depth, returned);
+        Bytes::new(returned.saturating_sub(room) / PER_BYTE)
+    }
     /// Forgives a debt at `now`: the level is at least zero.
     pub fn forgive(&mut self, now: Instant) {
         self.update(now);

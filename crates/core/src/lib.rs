@@ -42,6 +42,7 @@ pub mod nested;
 pub mod packet;
 pub mod params;
 pub mod pie;
+pub mod pool;
 pub mod probability;
 pub mod qdisc;
 pub mod queues;

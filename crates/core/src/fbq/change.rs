@@ -70,19 +70,28 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         self.now = now;
         let total = self.params.rate.max(params.rate);
-        self.set_rate(now, total);
+        self.change_rate(now, total);
         // Shrinking classes first, so that the sum never exceeds the total.
         let shrinks = |class: &Self, q: usize| classes[q].rate <= class.classes[q].params.rate;
         let (down, up): (Vec<usize>, Vec<usize>) = (0..classes.len()).partition(|&q| shrinks(self, q));
         for q in down.into_iter().chain(up) {
             self.change_class(now, q, classes[q]);
         }
-        self.set_rate(now, params.rate);
+        self.change_rate(now, params.rate);
         self.root.set_depth(now, params.burst);
         self.root_changed();
         self.params = FbcParams { catch_up: self.params.catch_up, ..params };
+        self.pool_changes(now);
         self.change_profiles(now, profiles);
         Ok(())
+    }
+
+    /// To be called when rates or bursts have changed.
+    pub(super) fn pool_changes(&mut self, now: Instant) {
+        let Some(shard) = &self.shard else { return };
+        shard.change(now, (self.params.rate, self.params.burst), &self.classes);
+        // A class may have got a rate.
+        (0..self.classes.len() as u32).for_each(|q| self.rechoose(q, now));
     }
 
     fn change_class(&mut self, now: Instant, q: usize, params: ClassParams) {
@@ -91,7 +100,7 @@ impl<P: Packet> Fbc<P> {
             return;
         }
         if self.classes[q].params.rate != params.rate {
-            self.set_class_rate(now, id, params.rate);
+            self.change_class_rate(now, id, params.rate);
         }
         let class = &mut self.classes[q];
         class.settle(now);

@@ -122,7 +122,10 @@ impl<P: Packet> Fbc<P> {
             if special.part > 0 {
                 class.list_preferred(at, true);
             }
-            let granted = !minimum.is_zero() && minimum <= class.shares.unpromised();
+            let shard = self.shard.as_deref();
+            let granted = !minimum.is_zero()
+                && minimum <= class.shares.unpromised()
+                && shard.is_none_or(|shard| shard.promise(q, minimum));
             if !granted && !minimum.is_zero() {
                 special.waiting_since = line;
                 class.waiting.insert(line, at);
@@ -160,6 +163,9 @@ impl<P: Packet> Fbc<P> {
             class.queues_no_more(flow);
         }
         class.shares.leave(flow.stake());
+        if let Some(shard) = self.shard.as_deref().filter(|_| flow.granted) {
+            shard.release(q, flow.minimum());
+        }
         if let Some(special) = flow.special.as_deref() {
             class.list_preferred(at, false);
             class.waiting.remove(&special.waiting_since);
@@ -256,7 +262,8 @@ impl<P: Packet> Fbc<P> {
             }
         }
         let class = &self.classes[q as usize];
-        if class.unsettled && !class.waiting.is_empty() {
+        // What other shards release is not announced.
+        if (class.unsettled || self.shard.is_some()) && !class.waiting.is_empty() {
             self.grant(now, q);
         }
         if !self.classes[q as usize].thresholds.is_empty() {
@@ -275,7 +282,9 @@ impl<P: Packet> Fbc<P> {
     fn grant(&mut self, now: Instant, q: u32) {
         let class = &mut self.classes[q as usize];
         let Some((&line, &at)) = class.waiting.first_key_value() else { return };
-        if self.flows[at].profile().minimum > class.shares.unpromised() {
+        let minimum = self.flows[at].profile().minimum;
+        let fits = minimum <= class.shares.unpromised();
+        if !fits || self.shard.as_deref().is_some_and(|shard| !shard.promise(q, minimum)) {
             class.unsettled = false;
             return;
         }
@@ -343,11 +352,17 @@ impl<P: Packet> Fbc<P> {
         let line = self.line;
         self.line += 1;
         let class = &mut self.classes[q as usize];
+        let shard = self.shard.as_deref();
         let (mut promise, mut before) = (Promise::Granted, 0);
-        class.change(&mut self.flows, at, now, |special, _, shares| {
+        class.change(&mut self.flows, at, now, |special, granted, shares| {
             before = special.waiting_since;
+            if let Some(shard) = shard.filter(|_| granted) {
+                shard.release(q, special.profile.minimum);
+            }
             special.profile.minimum = minimum;
-            let granted = !minimum.is_zero() && minimum <= shares.unpromised();
+            let granted = !minimum.is_zero()
+                && minimum <= shares.unpromised()
+                && shard.is_none_or(|shard| shard.promise(q, minimum));
             if !granted && !minimum.is_zero() {
                 special.waiting_since = line;
                 promise = Promise::Waiting { free: Rate::ZERO };
@@ -386,6 +401,12 @@ impl<P: Packet> Fbc<P> {
     /// Returns `false` and changes nothing when there is no such class or the sum of the classes would exceed the
     /// total.
     pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
+        let changed = self.change_class_rate(now, class, rate);
+        self.pool_changes(now.max(self.now));
+        changed
+    }
+    /// [`Fbc::set_class_rate`] without the pool.
+    pub(super) fn change_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
         let now = now.max(self.now);
         let others: Rate =
             (0..).zip(&self.classes).filter(|(q, _)| *q != class.0).map(|(_, class)| class.params.rate).sum();
@@ -394,7 +415,10 @@ impl<P: Packet> Fbc<P> {
         }
         let q = &mut self.classes[class.0 as usize];
         q.settle(now);
-        while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate {
+        let shard = self.shard.as_deref();
+        while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
+            || shard.is_some_and(|shard| shard.overpromised(class.0, rate))
+        {
             let flows = &mut self.flows;
             let youngest = flows.indices().filter(|&at| flows[at].class == class.0 && flows[at].granted).max();
             let Some(at) = youngest else { break };
@@ -402,6 +426,9 @@ impl<P: Packet> Fbc<P> {
             self.line += 1;
             q.change(flows, at, now, |special, _, _| {
                 special.waiting_since = line;
+                if let Some(shard) = shard {
+                    shard.release(class.0, special.profile.minimum);
+                }
                 false
             });
             q.waiting.insert(line, at);
@@ -416,6 +443,12 @@ impl<P: Packet> Fbc<P> {
 
     /// Sets the total, at least the sum of the classes (otherwise returns `false` and changes nothing).
     pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
+        let changed = self.change_rate(now, rate);
+        self.pool_changes(now.max(self.now));
+        changed
+    }
+    /// [`Fbc::set_rate`] without the pool.
+    pub(super) fn change_rate(&mut self, now: Instant, rate: Rate) -> bool {
         let now = now.max(self.now);
         if self.classes.iter().map(|class| class.params.rate).sum::<Rate>() > rate {
             return false;

@@ -1,5 +1,7 @@
 //! [`Fbc`]: the classes together, and the path of a packet through them.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
@@ -12,8 +14,10 @@ use super::flow::{Flow, Flows, NONE};
 use super::hosts::FairBy;
 use super::params::{Borrow, ClassParams, Feedback, Marking};
 use super::profile::Profile;
+use super::shard::Shard;
 use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
+use crate::pool::{Pool, PoolAccess};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 
 /// The parameters of the whole shaper.
@@ -169,6 +173,8 @@ pub struct Fbc<P> {
     pub(super) profiles: Vec<Profile>,
     pub(super) flows: Flows,
     pub(super) root: TokenBucket,
+    /// Its place among several with a pool of credit.
+    pub(super) shard: Option<Box<Shard>>,
     class_order: ClassOrder,
     /// The last result of `openings`, until the order of the classes or the total bucket changes.
     openings: Cell<Option<(Opening, Opening)>>,
@@ -207,6 +213,7 @@ impl<P: Packet> Fbc<P> {
             profiles,
             flows: Flows::new(),
             root: TokenBucket::full(params.rate, params.burst, now),
+            shard: None,
             nodes: Vec::new(),
             free: Vec::new(),
             backlog: Backlog::default(),
@@ -216,16 +223,49 @@ impl<P: Packet> Fbc<P> {
         })
     }
 
+    /// Makes it shard `number` of several with the same parameters: its classes and borrowers send with credit of `pool`
+    /// only. To be called while nothing is queued.
+    pub fn share(&mut self, pool: Arc<dyn PoolAccess>, number: u32) {
+        self.shard = Some(Box::new(Shard::new(pool, number, self.classes.len())));
+    }
+    /// A pool for `shards` shapers with these parameters.
+    pub fn pool(&self, shards: usize, now: Instant) -> Pool {
+        let classes: Vec<_> = self.classes.iter().map(|class| (class.params.rate, class.params.burst)).collect();
+        Pool::new(shards, (self.params.rate, self.params.burst), &classes, now)
+    }
+    /// Whether it shares its rates with others.
+    pub fn is_shard(&self) -> bool {
+        self.shard.is_some()
+    }
+    /// What shares a class equally.
+    pub fn fair_by(&self) -> FairBy {
+        self.params.fair_by
+    }
+    /// Credit that it has taken from its pool and not used, of a class, or with `None` of the spare rate.
+    pub fn outstanding(&self, class: Option<ClassId>) -> Bytes {
+        self.shard.as_ref().map_or(Bytes::ZERO, |shard| shard.outstanding(class.map(|class| class.0)))
+    }
+
     /// Selects the candidate of class `q` as of `base` if it has none, and updates the position of the class.
     pub(super) fn choose(&mut self, q: u32, base: Instant) {
         if self.classes[q as usize].choose(&self.flows, base) {
-            self.place(q);
+            self.place(q, base);
         }
     }
 
-    /// Updates the position of class `q` in the order of the classes by its candidate.
-    fn place(&mut self, q: u32) {
+    /// Updates the position of class `q` in the order of the classes by its candidate, selected as of `base`.
+    fn place(&mut self, q: u32, base: Instant) {
         self.openings.set(None);
+        if let Some(shard) = &mut self.shard {
+            shard.provide(base, q, &mut self.classes[q as usize]);
+        }
+        self.order(q);
+        if self.shard.is_some() {
+            self.provide_spare();
+        }
+    }
+
+    fn order(&mut self, q: u32) {
         let class = &mut self.classes[q as usize];
         let Some(candidate) = class.candidate else {
             self.class_order.clear(q);
@@ -236,12 +276,21 @@ impl<P: Packet> Fbc<P> {
         self.class_order.set(q, candidate.due, class.params.priority, borrow);
     }
 
+    /// Takes spare credit for the class that borrows first.
+    fn provide_spare(&mut self) {
+        let borrower = self.class_order.borrower().map(|(_, q)| &self.classes[q as usize]);
+        if let Some(shard) = &mut self.shard {
+            shard.provide_spare(self.now, borrower);
+            self.openings.set(None);
+        }
+    }
+
     /// Selects a new candidate of class `q`, after its flow moved or its rate changed.
     pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
         let class = &mut self.classes[q as usize];
         class.candidate = None;
         class.choose(&self.flows, base);
-        self.place(q);
+        self.place(q, base);
     }
 
     /// To be called after a change of the total bucket.
@@ -264,7 +313,10 @@ impl<P: Packet> Fbc<P> {
         let borrower = self.class_order.borrower().and_then(|(_, q)| {
             let candidate = self.classes[q as usize].candidate?;
             let from = candidate.since.max(self.flows[candidate.flow].head_arrived);
-            let time = self.root_time(q, from)?;
+            let mut time = self.root_time(q, from)?;
+            if let Some(shard) = &self.shard {
+                time = time.max(shard.spare_from());
+            }
             // A class that is entitled by then precedes a borrower.
             first.is_none_or(|(due, _)| time < due).then_some((time, q))
         });
@@ -291,7 +343,12 @@ impl<P: Packet> Fbc<P> {
             });
             return Some((best.unwrap_or(first), time.max(earliest), false));
         }
-        let (time, q) = borrower.filter(|&(time, _)| time <= now)?;
+        let (time, q) = borrower.filter(|&(time, _)| time <= now && time < Instant::MAX)?;
+        let size = self.classes[q as usize].candidate?.size;
+        // Spare credit was asked for in vain: the deadline is the time to ask again.
+        if self.shard.as_ref().is_some_and(|shard| !shard.may_borrow(size)) {
+            return None;
+        }
         Some((q, time.max(earliest), true))
     }
 
@@ -456,6 +513,9 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         let now = now.max(self.now);
         self.now = now;
+        if self.shard.is_some() {
+            self.provide_spare();
+        }
         let (q, then, borrowed) = self.pick(now)?;
         let class = &mut self.classes[q as usize];
         let candidate = class.candidate.take()?;
@@ -470,6 +530,9 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             class.borrowed.count(size);
         } else {
             class.bucket.charge(then, size);
+        }
+        if let Some(shard) = &mut self.shard {
+            shard.sent(q, borrowed, size);
         }
         class.charge_flow(&mut self.flows, at, candidate.by, then);
         let dscp = class.params.dscp;
@@ -489,8 +552,8 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         let now = now.max(self.now);
         let (own, borrower) = self.openings();
         match borrower.or(own) {
+            Some((Instant::MAX, _)) | None => Deadline::Idle,
             Some((time, _)) => Deadline::at(time, now),
-            None => Deadline::Idle,
         }
     }
 

@@ -48,6 +48,7 @@ mod flow;
 mod hosts;
 mod params;
 mod profile;
+mod shard;
 mod shares;
 mod terms;
 mod ties;
