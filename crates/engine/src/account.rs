@@ -10,7 +10,7 @@ use tidegate_core::accounts::Account as Counter;
 use tidegate_core::cake::Wire;
 use tidegate_core::classify::Fields;
 use tidegate_core::packet::NO_SLOT;
-use tidegate_core::{Bytes, ClassId, DropReason, Instant, Packet, Rate};
+use tidegate_core::{Bytes, ClassId, DropReason, Instant, Packet};
 
 use crate::class_names::names_of;
 use crate::classes::Classes;
@@ -195,8 +195,7 @@ impl Account {
     pub(crate) fn check_minimums(&mut self, now: Instant, packet: &QueuedPacket, tree: &Tree) {
         let index = self.classes.index(packet.class);
         if self.detail != Detail::Off && self.classes.at(index).promise_is_due(now) {
-            let rate = tree.class_rate(ClassId(index as u32)).unwrap_or(Rate::ZERO);
-            self.classes.at(index).check(now, rate);
+            self.classes.at(index).check(now, tree.due_rate(ClassId(index as u32)));
         }
         if let Some(flows) = &mut self.flows
             && flows.is_due(now, packet.record)

@@ -7,7 +7,7 @@
 use tidegate_config::shaper::{Config, Match};
 use tidegate_core::classify::Fields;
 use tidegate_core::fragments::{self, Fragments};
-use tidegate_core::{Backlog, Bytes, ClassId, Instant};
+use tidegate_core::{Backlog, Bytes, ClassId, FlowKey, Instant};
 
 use crate::rules::{BuildFailure, Classification, Names, Rules, Setup};
 use crate::sink::PacketMeta;
@@ -49,6 +49,10 @@ impl<H: Copy> Classify<H> {
     #[inline]
     pub(crate) fn classify(&self, fields: &Fields) -> Classification {
         self.rules.classify(fields)
+    }
+    /// The key of the flow of a packet with these fields, without its class.
+    pub(crate) fn flow_key(&self, fields: &Fields) -> FlowKey {
+        self.rules.flow_key(fields)
     }
     /// Returns the bytes and packets of a packet on the link.
     #[inline]

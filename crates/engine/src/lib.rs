@@ -25,6 +25,7 @@ pub mod registry;
 pub mod reserve;
 pub mod rules;
 pub mod schedule;
+pub mod shards;
 pub mod sink;
 pub mod stats;
 pub mod swap;

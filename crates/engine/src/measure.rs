@@ -41,6 +41,14 @@ impl RateMeter {
         self.window = window << 1 | u64::from(begun);
         self.bytes = 0;
     }
+    /// Adds the rate of another meter, of packets that are not counted here.
+    pub fn add(&mut self, now: Instant, mut other: Self) {
+        self.roll(now);
+        other.roll(now);
+        self.bps += other.bps;
+        self.bytes += other.bytes;
+        self.window |= other.window & 1;
+    }
     /// The rate at `now`.
     pub fn rate(mut self, now: Instant) -> Rate {
         self.roll(now);

@@ -170,6 +170,11 @@ impl Rules {
         Classification { rule, class, flow }
     }
 
+    /// The key of the flow of a packet with these fields, without its class.
+    pub(crate) fn flow_key(&self, fields: &Fields) -> FlowKey {
+        self.hash.key(fields)
+    }
+
     fn lookup(&self, fields: &Fields) -> (Option<u32>, ClassId) {
         if let Some(at) = self.reserved.as_ref().and_then(|reserved| first_match(reserved, fields)) {
             let rule = Some(self.classes.len() as u32 + at);

@@ -82,6 +82,26 @@ impl ClassCounts {
     pub(crate) fn check(&mut self, now: Instant, promised: Rate) {
         self.promise.check(now, promised, !self.backlog.is_empty());
     }
+    /// Adds the counts of the same class in another engine. The jitter is the larger one.
+    fn add(&mut self, other: &Self, now: Instant) {
+        self.accounts.add(&other.accounts);
+        for (sum, one) in [
+            (&mut self.through, other.through),
+            (&mut self.moved_in, other.moved_in),
+            (&mut self.moved_out, other.moved_out),
+        ] {
+            sum.add(one);
+        }
+        self.backlog.packets += other.backlog.packets;
+        self.backlog.bytes += other.backlog.bytes;
+        self.marked += other.marked;
+        self.remarked += other.remarked;
+        self.waited.add(&other.waited);
+        self.rate.add(now, other.rate);
+        if other.jitter() > self.jitter() {
+            self.jitter = other.jitter;
+        }
+    }
     /// The wait that `part` (0 to 1) of the packets did not exceed.
     pub fn waited_at(&self, part: f64) -> Span {
         self.waited.quantile(part)
@@ -135,4 +155,15 @@ pub struct Totals {
     pub longest: Span,
     /// About how long packets waited that were sent since the last call, and how many waited that long.
     pub waits: Vec<(Span, u64)>,
+}
+
+impl ClassStatus {
+    /// Adds the same class of another engine, with which the rate is common.
+    pub(crate) fn add(&mut self, other: &Self, now: Instant) {
+        self.flows = self.flows.zip(other.flows).map(|(sum, one)| sum + one);
+        if let (Some(sum), Some(one)) = (&mut self.borrowed, other.borrowed) {
+            sum.add(one);
+        }
+        self.counts.add(&other.counts, now);
+    }
 }

@@ -49,7 +49,7 @@ pub struct PreparedConfig {
     built: Instant,
     setup: Setup,
     rules: Rules,
-    tree: Tree,
+    pub(crate) tree: Tree,
     flows: Option<Flows>,
 }
 

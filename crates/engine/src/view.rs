@@ -3,7 +3,7 @@
 use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::accounts::Account;
 use tidegate_core::fbq::ClassView;
-use tidegate_core::{Backlog, ClassId, Instant, Rate, fragments};
+use tidegate_core::{Backlog, ClassId, Instant, fragments};
 
 use crate::account::LineUse;
 use crate::engine::Engine;
@@ -94,7 +94,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let end = from.saturating_add(most).min(all);
         for class in from..end {
             let view = self.tree.shaper().and_then(|shaper| shaper.class(ClassId(class)));
-            let rate = self.tree.class_rate(ClassId(class)).unwrap_or(Rate::ZERO);
+            let rate = self.tree.due_rate(ClassId(class));
             let counts = self.account.classes.at(class as usize);
             if self.account.detail != Detail::Off && counts.promise_is_due(now) {
                 counts.check(now, rate);

@@ -92,6 +92,15 @@ impl Delays {
         self.sum = Span::from_nanos(self.sum.as_nanos().saturating_add(waited.as_nanos().saturating_mul(times)));
         self.longest = self.longest.max(waited);
     }
+    /// Adds those that `other` has counted.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.count += other.count;
+        self.sum = Span::from_nanos(self.sum.as_nanos().saturating_add(other.sum.as_nanos()));
+        self.longest = self.longest.max(other.longest);
+    }
     /// Delays counted.
     pub fn count(&self) -> u64 {
         self.count

@@ -1,0 +1,160 @@
+//! Shards: several engines of one configuration, each with a part of the flows, that have its rates in common.
+//!
+//! Each is an engine of its own, with a driver and a thread of its own; what they share is a [`SharedPool`]. Flows are
+//! assigned by [`Engine::shard_of`], so that all packets of a flow, and where hosts share a class equally all packets of a
+//! host, are in one shard: order within a flow and fairness between hosts are those of one engine.
+//!
+//! *Law*: that of [`pool`](tidegate_core::pool).
+//! *Notes*: limits of queues are those of each shard. Only classes of the end-system shaper can be shared: another
+//! discipline has no credit that could be kept apart from its queues.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_config::shaper::{Config, Root};
+use tidegate_core::classify::Fields;
+use tidegate_core::fbq::FairBy;
+use tidegate_core::pool::{Pool, PoolAccess, Reply, Request};
+use tidegate_core::{Bytes, ClassId, Instant, Rate, Span};
+
+use crate::engine::Engine;
+use crate::rules::BuildFailure;
+use crate::stats::ClassStatus;
+use crate::swap::PreparedConfig;
+use crate::tree::Tree;
+
+/// A pool of credit behind a lock.
+pub struct SharedPool(Mutex<Pool>);
+
+impl SharedPool {
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        // No call leaves it half changed: they do not panic between two changes.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PoolAccess for SharedPool {
+    fn take(&self, now: Instant, request: &Request) -> Reply {
+        self.pool().take(now, request)
+    }
+    fn give_back(&self, now: Instant, shard: u32, class: Option<ClassId>, bytes: Bytes) {
+        self.pool().give_back(now, shard, class, bytes);
+    }
+    fn promise(&self, class: ClassId, minimum: Rate) -> bool {
+        self.pool().promise(class, minimum)
+    }
+    fn release(&self, class: ClassId, minimum: Rate) {
+        self.pool().release(class, minimum);
+    }
+    fn overpromised(&self, class: ClassId, rate: Rate) -> bool {
+        self.pool().overpromised(class, rate)
+    }
+    fn change(&self, now: Instant, total: (Rate, Bytes), classes: &mut dyn Iterator<Item = (Rate, Bytes)>) {
+        self.pool().change(now, total, classes);
+    }
+}
+
+/// Why a configuration cannot be run in several shards; `None` when it can.
+pub fn not_sharable(config: &Config) -> Option<String> {
+    match &config.root {
+        Root::Shaper(_) => None,
+        Root::Discipline(discipline) => Some(format!(
+            "the discipline `{}` has one queue for all; classes of a shaper can be divided",
+            discipline.kind()
+        )),
+    }
+}
+
+/// The place of an engine among several that have their rates in common.
+#[derive(Clone)]
+pub struct Shard {
+    pool: Arc<SharedPool>,
+    number: u32,
+}
+
+impl Shard {
+    /// The places of `shards` engines of `config` that begin at `now`, in a new pool. Each engine takes its place before its
+    /// first packet, by [`Engine::join`].
+    ///
+    /// # Errors
+    /// The configuration cannot run, or cannot be divided.
+    pub fn all(config: &Config, shards: usize, now: Instant) -> Result<Vec<Self>, BuildFailure> {
+        let tree = Tree::build(config, 0, now, Span::ZERO).map_err(BuildFailure::Tree)?;
+        Self::of(&tree, shards, now, true).ok_or_else(|| {
+            BuildFailure::Tree(not_sharable(config).unwrap_or_else(|| "this discipline cannot be divided".into()))
+        })
+    }
+    /// The same with the rates of a tree; with the bursts, or without credit.
+    fn of(tree: &Tree, shards: usize, now: Instant, full: bool) -> Option<Vec<Self>> {
+        let mut pool = tree.shaper()?.pool(shards, now);
+        if !full {
+            pool.empty(now);
+        }
+        let pool = Arc::new(SharedPool(Mutex::new(pool)));
+        Some((0..shards as u32).map(|number| Self { pool: Arc::clone(&pool), number }).collect())
+    }
+}
+
+impl fmt::Debug for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shard {}", self.number)
+    }
+}
+
+impl Tree {
+    fn join(&mut self, shard: &Shard) -> bool {
+        let pool: Arc<dyn PoolAccess> = Arc::clone(&shard.pool) as _;
+        self.shaper_mut().map(|shaper| shaper.share(pool, shard.number)).is_some()
+    }
+
+    /// The rate that `class` is to have whatever others do: none for a shard, since others may have it.
+    pub(crate) fn due_rate(&self, class: ClassId) -> Rate {
+        if self.shaper().is_some_and(tidegate_core::fbq::Fbc::is_shard) {
+            return Rate::ZERO;
+        }
+        self.class_rate(class).unwrap_or(Rate::ZERO)
+    }
+}
+
+impl<H: Copy + Send + 'static> Engine<H> {
+    /// Takes a place among several engines of its configuration; before the first packet. `false` where the discipline cannot
+    /// be divided.
+    pub fn join(&mut self, shard: &Shard) -> bool {
+        self.tree.join(shard)
+    }
+
+    /// The number of the shard, of `shards`, for a packet with these fields. It is the same for all packets of a flow, and
+    /// where hosts share a class equally for all packets of a host, in every class and for every engine with the same secret.
+    pub fn shard_of(&self, fields: &Fields, shards: usize) -> usize {
+        let key = self.classify.flow_key(fields);
+        let hash = match self.tree.shaper().map(tidegate_core::fbq::Fbc::fair_by) {
+            Some(FairBy::Source) => key.source,
+            Some(FairBy::Destination) => key.destination,
+            Some(FairBy::Flow) | None => key.flow,
+        };
+        // The hash is keyed, and all its bits are equally good.
+        ((u128::from(hash) * shards as u128) >> 64) as usize
+    }
+}
+
+impl PreparedConfig {
+    /// Makes configurations that replace those of shards have a pool in common, which begins without credit. `false` where
+    /// the discipline cannot be divided.
+    pub fn share(prepared: &mut [Self], now: Instant) -> bool {
+        let Some(first) = prepared.first() else { return true };
+        let Some(shards) = Shard::of(&first.tree, prepared.len(), now, false) else { return false };
+        prepared.iter_mut().zip(&shards).all(|(next, shard)| next.tree.join(shard))
+    }
+}
+
+/// The classes of several shards as those of one engine: rates are common, the rest is added.
+pub fn merged(all: impl IntoIterator<Item = Vec<ClassStatus>>, now: Instant) -> Vec<ClassStatus> {
+    let mut all = all.into_iter();
+    let mut sums = all.next().unwrap_or_default();
+    for classes in all {
+        for (sum, class) in sums.iter_mut().zip(&classes) {
+            sum.add(class, now);
+        }
+    }
+    sums
+}
