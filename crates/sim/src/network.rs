@@ -140,7 +140,8 @@ struct Node {
 /// The requested queue before a transmitter.
 enum Wanted {
     Discipline(Box<dyn Qdisc<SimPacket>>),
-    Shaper(Box<Config>),
+    /// The engine of a shaper file, in this number of shards.
+    Shaper(Box<Config>, usize),
 }
 
 struct Edge {
@@ -277,7 +278,12 @@ impl Network {
     }
     /// Puts the engine of a shaper file before the transmitter of `link`.
     pub fn shaper(&mut self, link: LinkId, config: &Config) {
-        self.edges[link.index()].queue = Some(Wanted::Shaper(Box::new(config.clone())));
+        self.sharded_shaper(link, config, 1);
+    }
+    /// The same in `shards` engines, each with a part of the flows, that have the rates of the file in common: what a live
+    /// shaper in several threads is.
+    pub fn sharded_shaper(&mut self, link: LinkId, config: &Config, shards: usize) {
+        self.edges[link.index()].queue = Some(Wanted::Shaper(Box::new(config.clone()), shards));
     }
     /// Puts a driver between the discipline of `link` and its transmitter.
     pub fn driver(&mut self, link: LinkId, driver: Driver) {
@@ -400,7 +406,7 @@ impl Network {
                 }
             }
         }
-        let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(_))));
+        let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(..))));
         let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
         // The sockets of a node are known on its links; a shared queue may have links of several nodes.
         let begins_at: Vec<Option<u32>> = self
@@ -548,13 +554,13 @@ impl Edge {
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;
         let queue = match (self.queue, shaped) {
-            (Some(Wanted::Shaper(config)), Some((population, begins_at))) => {
-                let queue = ShaperQueue::new(&config, population, begins_at, seed, number)
+            (Some(Wanted::Shaper(config, shards)), Some((population, begins_at))) => {
+                let queue = ShaperQueue::new(&config, population, begins_at, seed, number, shards)
                     .map_err(|why| NetworkError::Shaper { link: name.into(), why: why.to_string() })?;
                 Some(Discipline::Shaper(Box::new(queue)))
             }
             (Some(Wanted::Discipline(queue)), _) => Some(Discipline::Plain(queue)),
-            (None | Some(Wanted::Shaper(_)), _) => None,
+            (None | Some(Wanted::Shaper(..)), _) => None,
         };
         match self.driver {
             Some(driver) => {

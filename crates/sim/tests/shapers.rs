@@ -1,5 +1,8 @@
 //! Shaper files in the simulator: what rules see of simulated packets, and what is done to a shaper while it runs.
 
+#[path = "shapers/shards.rs"]
+mod shards;
+
 use std::path::Path;
 
 use serde_json::Value;

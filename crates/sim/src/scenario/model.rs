@@ -145,7 +145,7 @@ impl Scenario {
                     let name = net.link_name(link);
                     net.queue(link, queue.build(&Site { seed, name, now: Instant::ZERO }));
                 }
-                Some(LinkQueue::Shaper(config)) => net.shaper(link, config),
+                Some(LinkQueue::Shaper(config, shards)) => net.sharded_shaper(link, config, *shards),
                 None => {}
             }
             if let Some(driver) = wire.driver {

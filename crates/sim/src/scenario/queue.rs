@@ -13,6 +13,9 @@ tidegate_config::record! {
     pub struct ShaperSection as "shaper of a link" {
         /// The name of the file, beside the scenario; or its tables.
         pub shaper: Spanned<Embedded>,
+        /// In how many shards: engines, each with a part of the flows, that have the rates of the file in common, as live
+        /// where it runs in several threads. Default 1; at most 64.
+        pub shards: Spanned<u64> = 1,
     }
 }
 
@@ -51,7 +54,8 @@ impl Decode for QueueSection {
 #[derive(Clone, Debug)]
 pub(super) enum LinkQueue {
     Discipline(Box<Discipline>),
-    Shaper(Arc<Config>),
+    /// With the number of shards.
+    Shaper(Arc<Config>, usize),
 }
 
 impl LinkQueue {
@@ -59,21 +63,28 @@ impl LinkQueue {
     pub fn classes(&self) -> Vec<&str> {
         match self {
             Self::Discipline(discipline) => discipline.classes(),
-            Self::Shaper(_) => Vec::new(),
+            Self::Shaper(..) => Vec::new(),
         }
     }
     /// The names of the profiles of a discipline.
     pub fn profiles(&self) -> Vec<&str> {
         match self {
             Self::Discipline(discipline) => discipline.profiles(),
-            Self::Shaper(_) => Vec::new(),
+            Self::Shaper(..) => Vec::new(),
         }
     }
     /// The shaper file, where it is one.
     pub fn shaper(&self) -> Option<&Arc<Config>> {
         match self {
             Self::Discipline(_) => None,
-            Self::Shaper(config) => Some(config),
+            Self::Shaper(config, _) => Some(config),
+        }
+    }
+    /// The number of engines that it is divided over.
+    pub fn shards(&self) -> usize {
+        match self {
+            Self::Discipline(_) => 1,
+            Self::Shaper(_, shards) => *shards,
         }
     }
 }

@@ -35,8 +35,8 @@ pub(super) fn status(
     let engine = queue.engine();
     let names: Vec<String> = engine.class_names().to_vec();
     let free = engine.unreserved();
-    let unpromised: Vec<Rate> = engine.tree().classes().iter().map(|class| class.unpromised).collect();
-    let all = engine.status();
+    let unpromised = queue.unpromised();
+    let all = queue.classes(now);
     let since = now.since(last.0).as_secs_f64();
     let classes: Vec<Value> = all
         .iter()
@@ -51,11 +51,7 @@ pub(super) fn status(
     let reservations: Vec<Value> = engine.leases().map(|lease| reservation(lease, free)).collect();
     *last = (now, all.iter().map(|status| (status.name.clone(), status.counts.through.bytes.as_u64())).collect());
 
-    let mut rows = Vec::new();
-    let mut from = Some(0);
-    while let Some(place) = from {
-        from = queue.engine_mut().flow_rows(now, place, 1024, &mut rows);
-    }
+    let mut rows = queue.flow_rows(now);
     rows.sort_by_key(|row| (std::cmp::Reverse(row.record.rate(now)), row.key));
     let flows: Vec<Value> =
         rows.iter().take(most as usize).map(|row| flow(scenario, queue, row, &names, now)).collect();

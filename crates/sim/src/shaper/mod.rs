@@ -5,6 +5,8 @@
 //! are those of the simulator, time is simulated, and no lateness has to be made up for.
 //!
 //! *Cost*: that of the engine, one copy of the packet in and one out, and a table look-up of what is known of its flow.
+//! *Shards*: the engine may be divided, as live it is over threads: several engines, each with a part of the flows, with one
+//! pool of credit ([`tidegate_engine::shards`]). They are called in one order, so that runs are equal.
 //! *Notes*: superpackets and fragments do not occur. The owner of a flow is known where live it would be: on a link
 //! that begins at the sending host, for traffic that leaves.
 
@@ -12,15 +14,17 @@ mod identity;
 
 use std::collections::VecDeque;
 
-use tidegate_config::shaper::{Config, Direction};
+use tidegate_config::shaper::{Config, Direction, Root};
 use tidegate_config::values::User;
 use tidegate_core::classify::Fields;
-use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Span};
+use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Rate, Span};
 use tidegate_engine::driver::Params;
 use tidegate_engine::{
-    Arrival, BuildFailure, Change, Disposition, Driver, Engine, FlowState, NotificationKind, PacketMeta,
-    PreparedConfig, QueuedPacket, Setup, Shape, Sink, SwapError, SwapReport, Target,
+    Arrival, BuildFailure, Change, ClassStatus, Disposition, Driver, Engine, FlowRow, FlowState, NotificationKind,
+    PacketMeta, PreparedConfig, QueuedPacket, Setup, Shape, Sink, SwapError, SwapKind, SwapReport, Target,
 };
+
+use tidegate_engine::shards::{Shard, merged, not_sharable};
 
 use crate::packet::SimPacket;
 pub use identity::FIRST_USER;
@@ -120,36 +124,50 @@ impl Sink<u32> for LinkSink<'_> {
 
 /// The engine of a shaper file as the queue of a link.
 pub struct ShaperQueue {
-    driver: Driver<u32>,
+    /// One for each shard.
+    drivers: Vec<Driver<u32>>,
     packets: Packets,
     population: Population,
     /// The fields of the packets of each flow, at this link.
     identities: Vec<Identity>,
     /// The node at which the link begins, or all links behind it; `None` where they begin at several.
     begins_at: Option<u32>,
+    /// The shard after the one that was called last.
+    turn: usize,
     /// When the pending poll of watched flows is due.
     pub(crate) poll_armed: u64,
 }
 
 impl ShaperQueue {
-    /// The engine of `config` for a link, or links, that begin at node number `begins_at`.
+    /// The engine of `config`, in `shards` shards, for a link, or links, that begin at node number `begins_at`.
     pub(crate) fn new(
         config: &Config,
         population: &Population,
         begins_at: Option<u32>,
         seed: u64,
         link: u64,
+        shards: usize,
     ) -> Result<Self, BuildFailure> {
         let names = names(config, population);
         // Runs must be equal: flow keys follow from the seed.
         let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, names };
-        let engine = Engine::new(config, &setup, Instant::ZERO)?;
+        let mut engines = Vec::with_capacity(shards);
+        for _ in 0..shards.max(1) {
+            engines.push(Engine::new(config, &setup, Instant::ZERO)?);
+        }
+        if shards > 1 {
+            for (engine, shard) in engines.iter_mut().zip(&Shard::all(config, shards, Instant::ZERO)?) {
+                engine.join(shard);
+            }
+        }
+        let driver = |engine| Driver::new(engine, Params::default(), Instant::ZERO);
         let mut queue = Self {
-            driver: Driver::new(engine, Params::default(), Instant::ZERO),
+            drivers: engines.into_iter().map(driver).collect(),
             packets: Packets::default(),
             population: population.clone(),
             identities: Vec::new(),
             begins_at,
+            turn: 0,
             poll_armed: crate::link::NEVER,
         };
         queue.identify();
@@ -163,13 +181,42 @@ impl ShaperQueue {
         self.identities = self.population.identities(names, self.begins_at.filter(|_| egress));
     }
 
-    /// Returns the engine of the link.
+    /// Returns the engine of the link; of several shards that of the first, for what they have in common.
     pub fn engine(&self) -> &Engine<u32> {
-        self.driver.engine()
+        self.drivers[0].engine()
     }
     /// The engine, to look at it in ways that need it mutable.
     pub fn engine_mut(&mut self) -> &mut Engine<u32> {
-        self.driver.engine_mut()
+        self.drivers[0].engine_mut()
+    }
+    /// The engines of all shards.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = &Engine<u32>> {
+        self.drivers.iter().map(Driver::engine)
+    }
+    /// The classes of all shards together.
+    pub fn classes(&self, now: Instant) -> Vec<ClassStatus> {
+        merged(self.shards().map(Engine::status), now)
+    }
+    /// What can still be promised of the rate of each class; nothing for another discipline.
+    pub(crate) fn unpromised(&self) -> Vec<Rate> {
+        let mut all: Vec<Rate> = self.engine().tree().classes().iter().map(|class| class.unpromised).collect();
+        for shard in self.shards().skip(1) {
+            for (left, class) in all.iter_mut().zip(shard.tree().classes()) {
+                *left = left.saturating_sub(class.rate.saturating_sub(class.unpromised));
+            }
+        }
+        all
+    }
+    /// The flows that are counted, of all shards.
+    pub(crate) fn flow_rows(&mut self, now: Instant) -> Vec<FlowRow> {
+        let mut rows = Vec::new();
+        for driver in &mut self.drivers {
+            let mut from = Some(0);
+            while let Some(place) = from {
+                from = driver.engine_mut().flow_rows(now, place, 1024, &mut rows);
+            }
+        }
+        rows
     }
 
     /// Keeps notifications from now on.
@@ -205,14 +252,15 @@ impl ShaperQueue {
         self.identities[packet.group as usize].fields(packet)
     }
 
-    /// Calls `work` between two packets, as live the control plane does.
+    /// Calls `work` with the engine, of several shards that of the first, between two packets, as live the control plane
+    /// does.
     pub(crate) fn steer<T>(
         &mut self,
         now: Instant,
         out: &mut dyn Outlet<SimPacket>,
         work: impl FnOnce(&mut Engine<u32>, Instant, &mut LinkSink<'_>) -> T,
     ) -> T {
-        work(self.driver.engine_mut(), now, &mut LinkSink { now, packets: &mut self.packets, out })
+        work(self.drivers[0].engine_mut(), now, &mut LinkSink { now, packets: &mut self.packets, out })
     }
 
     /// Continues with another configuration. No packet is lost or reordered by that.
@@ -223,24 +271,58 @@ impl ShaperQueue {
         out: &mut dyn Outlet<SimPacket>,
     ) -> Result<SwapReport, SwapError> {
         let setup = Setup { names: names(config, &self.population), ..self.engine().setup().clone() };
-        let prepared = PreparedConfig::new(config, &setup, now).map_err(SwapError::Build)?;
-        let sink = &mut LinkSink { now, packets: &mut self.packets, out };
-        let (swapped, _) = self.driver.engine_mut().swap(prepared, now, sink).map_err(SwapError::ReserveError)?;
+        let prepared = self.drivers.iter().map(|_| PreparedConfig::new(config, &setup, now));
+        let mut prepared = prepared.collect::<Result<Vec<_>, _>>().map_err(SwapError::Build)?;
+        if prepared.len() > 1 {
+            let refused = |text: String| SwapError::Build(BuildFailure::Tree(text));
+            if let Some(text) = not_sharable(config) {
+                return Err(refused(text));
+            }
+            if !same_flows(self.engine().config(), config) {
+                return Err(refused("flows would have to move between shards".into()));
+            }
+            PreparedConfig::share(&mut prepared, now);
+        }
+        let mut all = SwapReport { how: SwapKind::InPlace, rehomed: 0 };
+        for (driver, prepared) in self.drivers.iter_mut().zip(prepared) {
+            let sink = &mut LinkSink { now, packets: &mut self.packets, out };
+            // Reservations, which alone can be in the way, are made where there is one shard.
+            let (swapped, _) = driver.engine_mut().swap(prepared, now, sink).map_err(SwapError::ReserveError)?;
+            all = SwapReport { how: swapped.how, rehomed: all.rehomed + swapped.rehomed };
+        }
         self.identify();
-        Ok(swapped)
+        Ok(all)
     }
 
     /// When [`ShaperQueue::poll`] is to be called, if ever.
     pub(crate) fn next_poll(&self) -> Option<Instant> {
-        self.engine().next_poll().filter(|at| *at != Instant::MAX)
+        self.shards().filter_map(Engine::next_poll).min().filter(|at| *at != Instant::MAX)
     }
     /// Polls watched flows, and reports what is new.
     pub(crate) fn poll(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
-        self.end_turn(now, out);
+        (0..self.drivers.len()).for_each(|shard| self.end_turn(shard, now, out));
     }
-    fn end_turn(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
-        self.driver.end_turn(now, &mut LinkSink { now, packets: &mut self.packets, out });
+    fn end_turn(&mut self, shard: usize, now: Instant, out: &mut dyn Outlet<SimPacket>) {
+        self.drivers[shard].end_turn(now, &mut LinkSink { now, packets: &mut self.packets, out });
     }
+    /// The shard whose departure is next, and when that is.
+    fn next(&self, now: Instant) -> Option<(Instant, usize)> {
+        let due = |(shard, driver): (usize, &Driver<u32>)| Some((driver.next_departure(now)?, shard));
+        self.drivers.iter().enumerate().filter_map(due).min_by_key(|&(due, shard)| {
+            // Of those that are due the one after the last, so that a link that is too slow for all serves all.
+            let turns = self.drivers.len();
+            (due, (shard + turns - self.turn) % turns)
+        })
+    }
+}
+
+/// Whether flows and hosts are the same with both configurations.
+fn same_flows(one: &Config, other: &Config) -> bool {
+    let of = |config: &Config| match &config.root {
+        Root::Shaper(shaper) => Some((shaper.flow_by, shaper.fair_by)),
+        Root::Discipline(_) => None,
+    };
+    of(one) == of(other)
 }
 
 impl Qdisc<SimPacket> for ShaperQueue {
@@ -258,13 +340,26 @@ impl Qdisc<SimPacket> for ShaperQueue {
         let slot = self.packets.insert(packet);
         // What is one packet already is never too long.
         let sink = &mut LinkSink { now, packets: &mut self.packets, out };
-        let _ = self.driver.offer(now, Arrival::new(slot, &meta), sink);
-        self.end_turn(now, out);
+        let shard = match self.drivers.len() {
+            1 => 0,
+            shards => self.drivers[0].engine().shard_of(&meta.fields, shards),
+        };
+        let _ = self.drivers[shard].offer(now, Arrival::new(slot, &meta), sink);
+        self.end_turn(shard, now, out);
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
-        if self.packets.released.is_empty() {
-            self.driver.depart(now, &mut LinkSink { now, packets: &mut self.packets, out });
-            self.end_turn(now, out);
+        for _ in 0..self.drivers.len() {
+            if !self.packets.released.is_empty() {
+                break;
+            }
+            let shard = match self.next(now) {
+                _ if self.drivers.len() == 1 => 0,
+                Some((due, shard)) if due <= now => shard,
+                _ => break,
+            };
+            self.drivers[shard].depart(now, &mut LinkSink { now, packets: &mut self.packets, out });
+            self.end_turn(shard, now, out);
+            self.turn = (shard + 1) % self.drivers.len();
         }
         let packet = self.packets.released.pop_front()?;
         self.packets.backlog.remove(packet.size());
@@ -274,7 +369,7 @@ impl Qdisc<SimPacket> for ShaperQueue {
         if !self.packets.released.is_empty() {
             return Deadline::Now;
         }
-        self.driver.next_departure(now).map_or(Deadline::Idle, |due| Deadline::at(due, now))
+        self.next(now).map_or(Deadline::Idle, |(due, _)| Deadline::at(due, now))
     }
     fn backlog(&self) -> Backlog {
         self.packets.backlog

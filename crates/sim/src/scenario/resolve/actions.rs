@@ -14,11 +14,20 @@ use super::Resolver;
 use crate::scenario::actions::{ActionSection, AtSection, TargetSection, Values, WorkloadChange};
 use crate::scenario::control::edited;
 use crate::scenario::model::{Action, Flows, What};
+use crate::scenario::queue::LinkQueue;
 use crate::workload::FlowSpec;
 
 /// The most flows for which one promise holds rate, and the most steps of preference; as live.
 const MOST_FLOWS: u32 = 1_024;
 const MOST_STEPS: u32 = 1_000;
+
+/// Whether an action needs all flows in one engine: what is promised to a flow is not passed between shards.
+fn is_of_one_engine(what: &What) -> bool {
+    matches!(
+        what,
+        What::Promise(..) | What::Release(_) | What::Reserve(..) | What::Unreserve(_) | What::Feedback { .. }
+    )
+}
 
 impl Resolver<'_> {
     /// Resolves all actions; then rehearses the changes of shaper files, so that what they lead to is checked as well.
@@ -48,14 +57,22 @@ impl Resolver<'_> {
             ActionSection::Workload(change) => self.workload_change(change),
             _ => self.shaped_wire(section).and_then(|wire| Some((wire, self.action(&section.action)?))),
         }?;
+        if is_of_one_engine(&what) && self.queues(wire).any(|queue| queue.shards() > 1) {
+            let help = "take `shards` out of the queue, or this action";
+            let message = format!("`{}` on a shaper in several shards", what.kind());
+            self.wrong(section.place, message, "only in one engine", help);
+        }
         Some(Action { time: Instant::ZERO + section.time.value, wire, what })
     }
 
     /// Whether a wire has a shaper file, in the scenario or in one of its variants.
     fn is_shaped(&self, wire: usize) -> bool {
-        let own = self.scenario.wires[wire].queue.as_ref();
-        let variants = self.scenario.variants.iter().filter(|variant| variant.wire == wire);
-        own.into_iter().chain(variants.map(|variant| &variant.queue)).any(|queue| queue.shaper().is_some())
+        self.queues(wire).any(|queue| queue.shaper().is_some())
+    }
+    /// The queues of a wire, in the scenario and in its variants.
+    fn queues(&self, wire: usize) -> impl Iterator<Item = &LinkQueue> {
+        let variants = self.scenario.variants.iter().filter(move |variant| variant.wire == wire);
+        self.scenario.wires[wire].queue.as_ref().into_iter().chain(variants.map(|variant| &variant.queue))
     }
 
     fn shaped_wire(&mut self, section: &Spanned<AtSection>) -> Option<usize> {

@@ -308,7 +308,7 @@ impl Advice<'_> {
 fn own_rate(queue: &LinkQueue) -> Option<Rate> {
     match queue {
         LinkQueue::Discipline(discipline) => discipline.line(),
-        LinkQueue::Shaper(config) => match &config.root {
+        LinkQueue::Shaper(config, _) => match &config.root {
             Root::Shaper(shaper) => Some(shaper.rate),
             Root::Discipline(discipline) => discipline.line(),
         },

@@ -6,6 +6,7 @@ use tidegate_config::shaper::{self, Embedded};
 use tidegate_config::{Diagnostics, Spanned};
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Rate, Span};
+use tidegate_engine::shards::not_sharable;
 
 use super::Resolver;
 use crate::conditions::Conditions;
@@ -13,7 +14,10 @@ use crate::driver::{Driver, Service};
 use crate::link::Line;
 use crate::scenario::file::{DriverSection, LinkSection, ServiceWord, SharedQueueSection, VariantSection};
 use crate::scenario::model::{Variant, Wire};
-use crate::scenario::queue::{LinkQueue, QueueSection};
+use crate::scenario::queue::{LinkQueue, QueueSection, ShaperSection};
+
+/// The most shards of a shaper.
+const MOST_SHARDS: u64 = 64;
 
 impl Resolver<'_> {
     pub(super) fn link(&mut self, link: &Spanned<LinkSection>) {
@@ -196,8 +200,24 @@ impl Resolver<'_> {
                 discipline.check(queue.place, self.diagnostics);
                 Some(LinkQueue::Discipline(discipline.clone()))
             }
-            QueueSection::Shaper(section) => self.shaper(&section.shaper).map(LinkQueue::Shaper),
+            QueueSection::Shaper(section) => self.shards(section),
         }
+    }
+
+    /// A shaper file in shards.
+    fn shards(&mut self, section: &ShaperSection) -> Option<LinkQueue> {
+        let shards = &section.shards;
+        if !(1..=MOST_SHARDS).contains(&shards.value) {
+            let message = format!("{} shards", shards.value);
+            self.wrong(shards.place, message, "not between 1 and 64", "give one for each thread");
+        }
+        let config = self.shaper(&section.shaper)?;
+        if shards.value > 1
+            && let Some(why) = not_sharable(&config)
+        {
+            self.wrong(shards.place, "this shaper cannot be divided", "more than one", &why);
+        }
+        Some(LinkQueue::Shaper(config, shards.value as usize))
     }
 
     /// A shaper file, opened and checked. What is wrong with it is shown in its own text.
