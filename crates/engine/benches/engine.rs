@@ -1,10 +1,13 @@
 //! The whole engine, in ns/packet: metadata in, classify, account, admit, schedule, out. A shaper of ten classes, with
 //! statistics of flows and without, at 64 and at 10,000 flows; and the memory of a flow with a packet queued, with
-//! statistics, the engine's own included.
+//! statistics, the engine's own included. As one of two shards, and how many packets two shards in two threads pass for each that
+//! one engine passes.
 
 #[path = "../../../benches/harness.rs"]
 mod harness;
 mod workload;
+
+use std::time::Instant;
 
 use harness::Harness;
 use workload::Workload;
@@ -38,4 +41,35 @@ fn main() {
             });
         }
     }
+    harness.case("shard/10000", 1, || {
+        let mut workload = Workload::shards("flows", 2, 10_000).swap_remove(0);
+        move || workload.one()
+    });
+    harness.figure("two threads/10000", "of one", || {
+        let mut ratios: Vec<f64> = (0..5).map(|_| rate_of_two() / rate_of_one()).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios[2]
+    });
+}
+
+/// Packets that each thread passes.
+const PASSED: u32 = 300_000;
+
+fn rate_of_one() -> f64 {
+    let mut workload = Workload::new("flows", 10_000);
+    let begin = Instant::now();
+    (0..PASSED).for_each(|_| workload.one());
+    f64::from(PASSED) / begin.elapsed().as_secs_f64()
+}
+
+/// Two shards with half of the flows each, in a thread each.
+fn rate_of_two() -> f64 {
+    let workloads = Workload::shards("flows", 2, 5_000);
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for mut workload in workloads {
+            scope.spawn(move || (0..PASSED).for_each(|_| workload.one()));
+        }
+    });
+    2.0 * f64::from(PASSED) / begin.elapsed().as_secs_f64()
 }

@@ -123,6 +123,16 @@ pub const ROWS: &[Row] = &[
     core("aqm", "ingress filter, 1,000,000 flows", "ingress/1000000", Aim::AtMost(150.0)),
     engine("engine, 10,000 flows, no statistics", "off/10000", 150.0),
     engine("engine, 10,000 flows, statistics of flows", "flows/10000", 200.0),
+    Row {
+        against: Against::Case("flows/10000"),
+        aim: Aim::None,
+        ..engine("one of two shards, 10,000 flows, statistics of flows", "shard/10000", 0.0)
+    },
+    Row {
+        unit: "of one",
+        aim: Aim::None,
+        ..engine("two shards in two threads, 10,000 flows", "two threads/10000", 0.0)
+    },
     Row { unit: "B", ..engine("bytes a flow, 10,000 flows, statistics of flows", "bytes", 256.0) },
     replay("replay through FIFO, to reading", "million/fifo", "million/read", 3.0),
     replay("replay through FBQ, to reading", "million/fbq", "million/read", 3.0),

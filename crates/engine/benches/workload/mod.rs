@@ -2,10 +2,11 @@
 
 use std::hint::black_box;
 
-use tidegate_config::shaper;
+use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{DropReason, Ecn, Instant, Span};
+use tidegate_engine::shards::Shard;
 use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
 
 struct Nowhere;
@@ -28,7 +29,7 @@ pub struct Workload {
 }
 
 /// Ten classes of 1 Gbit/s, each with a rule for its ports.
-fn engine(detail: &str) -> Engine<u32> {
+fn config(detail: &str) -> Config {
     let mut text = format!("version = 1\n[statistics]\ndetail = \"{detail}\"\n");
     for class in 0..10 {
         let default = if class == 9 { "default = true\n" } else { "" };
@@ -37,9 +38,12 @@ fn engine(detail: &str) -> Engine<u32> {
     }
     let source = Source::new("bench.toml", &text);
     let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+    shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
+}
+
+fn engine(detail: &str) -> Engine<u32> {
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    Engine::new(&config, &setup, Instant::ZERO).expect("valid")
+    Engine::new(&config(detail), &setup, Instant::ZERO).expect("valid")
 }
 
 fn packet(flow: u32) -> PacketMeta {
@@ -67,7 +71,21 @@ impl Workload {
     }
     /// With these packets, one of each flow.
     pub fn with(detail: &str, packets: Vec<PacketMeta>) -> Self {
-        let mut new = Self { engine: engine(detail), packets, next: 0, now: Instant::from_nanos(1) };
+        Self::run(engine(detail), packets)
+    }
+    /// As shards of one engine, `shards` of them, each with `flows` flows.
+    #[allow(dead_code, reason = "not every benchmark has shards")]
+    pub fn shards(detail: &str, shards: usize, flows: u32) -> Vec<Self> {
+        let shards = Shard::all(&config(detail), shards, Instant::ZERO).expect("classes of a shaper");
+        let one = |shard: Shard| {
+            let mut engine = engine(detail);
+            engine.join(&shard);
+            Self::run(engine, packets(flows))
+        };
+        shards.into_iter().map(one).collect()
+    }
+    fn run(engine: Engine<u32>, packets: Vec<PacketMeta>) -> Self {
+        let mut new = Self { engine, packets, next: 0, now: Instant::from_nanos(1) };
         for meta in &new.packets {
             new.engine.enqueue(new.now, 0, meta, &mut Nowhere);
         }
