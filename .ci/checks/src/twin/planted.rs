@@ -37,17 +37,6 @@ pub const DIFFERENCES: &[Planted] = &[
     ("the generator rotates by one more", "((u64)(self->high >> 58u))", "((u64)(self->high >> 58u) + 1u)"),
     ("the generator loses a carry", "((u64)(self->low < product))", "((u64)(self->low <= product && false))"),
     (
-        "an average is not rounded down when it falls",
-        "probability_probability_of_ceil(self->weight,",
-        "probability_probability_of(self->weight,",
-    ),
-    (
-        "idle time is counted for one packet less",
-        "t_6 = ((u64)(idle / t_8));",
-        "t_6 = saturating_sub_u64(idle / t_8, 1ull);",
-    ),
-    ("an average equal to the upper threshold is below it", "(average < self->max)", "(average <= self->max)"),
-    (
         "the gentle slope is that of the cliff",
         "mul_high_u64(over_2, self->gentle_slope)",
         "mul_high_u64(over_2, self->slope)",
@@ -62,11 +51,9 @@ pub const DIFFERENCES: &[Planted] = &[
         "if (t_10.kind == RED_ZONE_CHANCE)",
         "if (t_10.kind != RED_ZONE_BELOW)",
     ),
-    ("the probability adapts beyond a half", "(max_p <= ared_most())", "(true || max_p <= ared_most())"),
     ("the probability falls to a half", "max_p / 10ull)) * 9ull", "max_p / 10ull)) * 5ull"),
     ("the step is not smaller for small probabilities", "= 512ull;", "= 256ull;"),
     ("a high probability rises at once", "pie_one() / 50ull", "pie_one() / 5ull"),
-    ("an update is late by a nanosecond", "if (self->next_update > now)", "if (self->next_update >= now)"),
     (
         "the burst allowance does not end",
         "units_span_saturating_sub(self->burst, params->update)",

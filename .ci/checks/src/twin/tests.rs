@@ -142,7 +142,7 @@ fn planted_differences_are_found() {
     if !can_compile("planted_differences_are_found") {
         return;
     }
-    for planted in DIFFERENCES.iter().step_by(8) {
+    for planted in DIFFERENCES.iter().step_by(7) {
         assert!(find(&root(), planted, 300_000).unwrap().is_ok(), "{}", planted.0);
     }
 }
