@@ -1,24 +1,12 @@
 //! Help, manual pages and completions, generated from the definition of the command line.
 
+#[path = "command/mod.rs"]
+mod command;
+
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn tidegate(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("tidegate runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn skip(reason: &str) {
-    use std::io::Write;
-    eprintln!("SKIP: {reason}");
-    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-        let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
-    }
-}
+use command::{skip, text, tidegate};
 
 /// The commands that `tidegate --help` lists.
 fn commands() -> Vec<String> {

@@ -1,10 +1,9 @@
 //! `tidegate reproduce mice` by the built binary: the fast items have their recorded verdicts, twice the same.
 
-use std::process::Command;
+#[path = "command/mod.rs"]
+mod command;
 
-fn tidegate(args: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("the binary runs")
-}
+use command::tidegate;
 
 #[test]
 fn the_quick_groups_are_as_recorded_and_repeat_themselves() {

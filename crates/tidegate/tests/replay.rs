@@ -1,39 +1,14 @@
 //! `tidegate replay`: in real time, and with invalid files.
 
+#[path = "command/mod.rs"]
+mod command;
+
 use std::fs;
 use std::io::{Read, Write};
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A temporary folder, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-replay-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("a folder of our own");
-        Self(path)
-    }
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn tidegate(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("tidegate runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use command::{Folder, text, tidegate};
 
 /// The header of a capture of raw IP.
 fn header(snap: u32, link: u32) -> Vec<u8> {
@@ -66,10 +41,10 @@ fn real_time_takes_its_time_and_changes_nothing() {
     let folder = Folder::new("time");
     // Bursts with gaps between them, 900 ms in all: 50 kB at 400 kbit/s leave over a second.
     let times: Vec<u32> = (0..100).map(|n| n / 10 * 100_000 + n % 10 * 100).collect();
-    fs::write(folder.file("c.pcap"), capture(&times)).expect("written");
-    let file = folder.file("c.pcap");
+    fs::write(folder.path("c.pcap"), capture(&times)).expect("written");
+    let file = folder.path("c.pcap");
     let run = |name: &str, more: &[&str]| {
-        let (left, begin) = (folder.file(name), Instant::now());
+        let (left, begin) = (folder.path(name), Instant::now());
         let with = ["fifo@400kbit", "fq-codel@400kbit"];
         let args: &[&str] = &["replay", &file, "--json", "--departures", &left, "--with"];
         let output = tidegate(&[args, &with, more].concat());
@@ -101,9 +76,9 @@ fn real_time_takes_its_time_and_changes_nothing() {
 fn in_real_time_departures_come_when_they_leave() {
     let folder = Folder::new("piped");
     // The last arrives after an hour, and the test does not wait for it.
-    fs::write(folder.file("c.pcap"), capture(&[0, 1_000, 3_600_000_000])).expect("written");
+    fs::write(folder.path("c.pcap"), capture(&[0, 1_000, 3_600_000_000])).expect("written");
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["replay", &folder.file("c.pcap"), "--with", "fifo@10mbit", "--real-time", "--departures", "-"])
+        .args(["replay", &folder.path("c.pcap"), "--with", "fifo@10mbit", "--real-time", "--departures", "-"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("tidegate runs");
@@ -155,7 +130,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
         ("a recording as text", b"\x89TGR\n\x1a\nxxxxxxxx".to_vec(), 2, 0, "as text is; copy it again, as binary"),
     ];
     for (name, file, code, packets, say) in cases {
-        let path = folder.file("f");
+        let path = folder.path("f");
         fs::write(&path, &file).expect("written");
         let output = tidegate(&["replay", &path, "--with", "fifo@10mbit", "--json"]);
         let said = text(&output.stderr);
@@ -177,12 +152,12 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
     };
     let folder_itself = folder.0.display().to_string();
     fails(&[&folder_itself], 2, &format!("{folder_itself} is a directory"));
-    let missing = folder.file("missing.pcap");
+    let missing = folder.path("missing.pcap");
     fails(&[&missing], 2, &format!("{missing}: No such file"));
     // A file that can be opened but not read: address 0 is not mapped.
     fails(&["/proc/self/mem"], 2, "/proc/self/mem: ");
     fails(&["/dev/null"], 2, "/dev/null: the file is empty");
-    let path = folder.file("whole.pcap");
+    let path = folder.path("whole.pcap");
     fs::write(&path, of(&three())).expect("written");
     fails(&[&path, "--from", "192.0.2.1"], 0, "none is chosen by --from or --direction");
     fails(&[&path, "--report", "/nowhere/x.html"], 2, "/nowhere/x.html");
@@ -193,15 +168,15 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
 #[test]
 fn what_is_read_is_not_written_over() {
     let folder = Folder::new("over");
-    let (file, shaper) = (folder.file("c.csv"), folder.file("shaper.toml"));
+    let (file, shaper) = (folder.path("c.csv"), folder.path("shaper.toml"));
     let before = capture(&[0, 1_000]);
     let config = "version = 1\n[discipline]\nkind = \"fifo\"\n";
     fs::write(&file, &before).expect("written");
     fs::write(&shaper, config).expect("written");
-    std::os::unix::fs::symlink("c.csv", folder.file("link.csv")).expect("a link");
+    std::os::unix::fs::symlink("c.csv", folder.path("link.csv")).expect("a link");
     for flag in ["--departures", "--report", "--table", "--parquet"] {
         for name in ["c.csv", "link.csv"] {
-            let output = tidegate(&["replay", &file, flag, &folder.file(name), "--with", "fifo@1mbit"]);
+            let output = tidegate(&["replay", &file, flag, &folder.path(name), "--with", "fifo@1mbit"]);
             let told = text(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{flag} {name}: {told}");
             assert!(told.contains("c.csv is read") && told.contains("name another file"), "{told}");
@@ -216,7 +191,7 @@ fn what_is_read_is_not_written_over() {
     assert!(text(&output.stderr).contains("shaper.toml is read"), "{}", text(&output.stderr));
     assert!(fs::read(&file).expect("there") == before, "the capture is another");
     assert_eq!(fs::read_to_string(&shaper).expect("there"), config);
-    let beside = tidegate(&["replay", &file, "--departures", &folder.file("left.pcapng"), "--with", "fifo@1mbit"]);
+    let beside = tidegate(&["replay", &file, "--departures", &folder.path("left.pcapng"), "--with", "fifo@1mbit"]);
     assert!(beside.status.success(), "{}", text(&beside.stderr));
 }
 
@@ -224,11 +199,11 @@ fn what_is_read_is_not_written_over() {
 fn the_seed_that_is_told_is_the_one_that_was_used() {
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr");
     let folder = Folder::new("seed");
-    let file = folder.file("c.pcap");
+    let file = folder.path("c.pcap");
     fs::write(&file, capture(&[0, 1_000])).expect("written");
     // The recording has seed 7, whatever is requested.
     for (file, seed) in [(small, 7), (file.as_str(), 3)] {
-        let report = folder.file("r.html");
+        let report = folder.path("r.html");
         let output = tidegate(&["replay", file, "--seed", "3", "--json", "--report", &report, "--with", "fifo@1mbit"]);
         let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(told["seed"], seed, "{file}: {}", text(&output.stderr));
@@ -268,8 +243,8 @@ fn standard_input_is_one_thing() {
 #[test]
 fn a_folder_called_as_a_kind_is_not_in_the_way() {
     let folder = Folder::new("kind");
-    fs::write(folder.file("c.pcap"), capture(&[0, 1_000])).expect("written");
-    fs::create_dir(folder.file("fifo")).expect("a folder");
+    fs::write(folder.path("c.pcap"), capture(&[0, 1_000])).expect("written");
+    fs::create_dir(folder.path("fifo")).expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["replay", "c.pcap", "--hash", "--with", "fifo@1mbit", "--link", "1mbit"])
         .current_dir(&folder.0)
@@ -282,7 +257,7 @@ fn a_folder_called_as_a_kind_is_not_in_the_way() {
 #[test]
 fn a_link_without_rate_is_wrong_usage() {
     let folder = Folder::new("rate");
-    let file = folder.file("c.pcap");
+    let file = folder.path("c.pcap");
     fs::write(&file, capture(&[0, 1_000])).expect("written");
     for args in [&["--with", "fifo@0mbit"][..], &["--with", "fifo", "--link", "0bit"]] {
         let output = tidegate(&[&["replay", &file], args].concat());
@@ -306,8 +281,8 @@ fn a_pipe_is_read_like_a_file() {
     let piped = child.wait_with_output().expect("an end");
     writing.join().expect("written");
     let folder = Folder::new("pipe");
-    fs::write(folder.file("c.pcap"), capture(&[0, 1_000, 2_000])).expect("written");
-    let read = tidegate(&["replay", &folder.file("c.pcap"), "--with", "fifo@10mbit", "--hash"]);
+    fs::write(folder.path("c.pcap"), capture(&[0, 1_000, 2_000])).expect("written");
+    let read = tidegate(&["replay", &folder.path("c.pcap"), "--with", "fifo@10mbit", "--hash"]);
     assert!(piped.status.success() && read.status.success());
     assert_eq!(text(&piped.stdout), text(&read.stdout));
 }

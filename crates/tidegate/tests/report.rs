@@ -1,38 +1,14 @@
 //! Reports of the commands: complete, consistent, and without external addresses.
 
+#[path = "command/mod.rs"]
+mod command;
+
 #[path = "../../report/tests/support/mod.rs"]
 mod browser;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
-fn tidegate(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("tidegate runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// A temporary folder, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-page-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder of our own");
-        Self(path)
-    }
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use command::{Folder, text, tidegate};
 
 /// The plots of a page: titles, and for each curve its name and its points. Checks the common properties of pages.
 fn plots(path: &Path) -> Vec<(String, Vec<(String, usize)>)> {
@@ -110,11 +86,11 @@ queue = { kind = "fq-codel" }
 #[test]
 fn a_simulation_has_its_flows_its_variants_and_its_digest() {
     let folder = Folder::new("simulate");
-    std::fs::write(folder.file("s.toml"), SCENARIO).expect("written");
-    let plain = tidegate(&["simulate", &folder.file("s.toml"), "--hash"]);
+    std::fs::write(folder.path("s.toml"), SCENARIO).expect("written");
+    let plain = tidegate(&["simulate", &folder.path("s.toml"), "--hash"]);
     assert!(plain.status.success(), "{}", text(&plain.stderr));
-    let page = folder.file("s.html");
-    let with = tidegate(&["simulate", &folder.file("s.toml"), "--hash", "--report", &page]);
+    let page = folder.path("s.html");
+    let with = tidegate(&["simulate", &folder.path("s.toml"), "--hash", "--report", &page]);
     assert!(with.status.success(), "{}", text(&with.stderr));
     let digest = text(&plain.stdout);
     // Collecting data for the report does not affect the run.
@@ -154,7 +130,7 @@ fn a_simulation_has_its_flows_its_variants_and_its_digest() {
 #[test]
 fn an_experiment_has_its_items_and_its_page() {
     let folder = Folder::new("reproduce");
-    let page = folder.file("r.html");
+    let page = folder.path("r.html");
     let run = tidegate(&["reproduce", "pacing", "--only", "fig6", "--report", &page, "--recorded", "--json"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let found = plots(Path::new(&page));
@@ -196,7 +172,7 @@ fn capture(count: u32, gap: u32) -> Vec<u8> {
 #[test]
 fn the_report_of_a_recording_has_what_was_recorded_with() {
     let folder = Folder::new("recorded");
-    let page = folder.file("p.html");
+    let page = folder.path("p.html");
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr");
     let run = tidegate(&["replay", recording, "--with", "fifo@4mbit", "--report", &page]);
     assert!(run.status.success(), "{}", text(&run.stderr));
@@ -210,11 +186,11 @@ fn the_report_of_a_recording_has_what_was_recorded_with() {
 fn a_replay_has_its_configurations_side_by_side() {
     let folder = Folder::new("replay");
     // 8 Mbit/s for a second, into 4 Mbit/s.
-    std::fs::write(folder.file("c.pcap"), capture(1_000, 1_000)).expect("written");
-    let (page, table) = (folder.file("p.html"), folder.file("p.parquet"));
+    std::fs::write(folder.path("c.pcap"), capture(1_000, 1_000)).expect("written");
+    let (page, table) = (folder.path("p.html"), folder.path("p.parquet"));
     let run = tidegate(&[
         "replay",
-        &folder.file("c.pcap"),
+        &folder.path("c.pcap"),
         "--with",
         "fifo@4mbit",
         "fq-codel@4mbit",
@@ -275,9 +251,9 @@ fn many(ports: u16) -> Vec<u8> {
 fn of_many_flows_the_largest_have_curves_and_the_others_one_together() {
     let folder = Folder::new("many");
     // 100 senders, 5,050 datagrams: more flows than are kept.
-    std::fs::write(folder.file("m.pcap"), many(100)).expect("written");
-    let (page, csv, json) = (folder.file("m.html"), folder.file("m.csv"), folder.file("m.json"));
-    let file = folder.file("m.pcap");
+    std::fs::write(folder.path("m.pcap"), many(100)).expect("written");
+    let (page, csv, json) = (folder.path("m.html"), folder.path("m.csv"), folder.path("m.json"));
+    let file = folder.path("m.pcap");
     let replay = |more: &[&str]| {
         let run = tidegate(&[&["replay", &file, "--with", "fifo@100mbit"], more].concat());
         assert!(run.status.success(), "{}", text(&run.stderr));

@@ -1,7 +1,12 @@
 //! `tidegate script` as a command.
 
+#[path = "command/mod.rs"]
+mod command;
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
+
+use command::text;
 
 fn script(args: &[&str], text: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -14,10 +19,6 @@ fn script(args: &[&str], text: &str) -> Output {
         .expect("the command starts");
     child.stdin.take().expect("it has an input").write_all(text.as_bytes()).expect("it reads");
     child.wait_with_output().expect("it ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The first example of the reference, which readers copy first.

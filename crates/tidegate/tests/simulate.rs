@@ -1,13 +1,14 @@
 //! `tidegate simulate` as a shell sees it.
 
+#[path = "command/mod.rs"]
+mod command;
+
 use std::process::{Command, Output, Stdio};
+
+use command::{Folder, text};
 
 fn simulate(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("simulate").args(args).output().expect("tidegate runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 const SCENARIO: &str = r#"
@@ -32,32 +33,10 @@ watch = true
 workload = { kind = "bulk" }
 "#;
 
-/// A temporary folder, removed on drop.
-struct Folder(std::path::PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-simulate-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
-    }
-    fn file(&self, name: &str, content: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, content).expect("a file in it");
-        path.display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn the_results_do_not_depend_on_the_threads() {
     let folder = Folder::new("threads");
-    let file = folder.file("lossy.toml", SCENARIO);
+    let file = folder.with("lossy.toml", SCENARIO);
     let one = simulate(&[&file, "--runs", "6", "--jobs", "1", "--json"]);
     let four = simulate(&[&file, "--runs", "6", "--jobs", "4", "--json"]);
     assert!(one.status.success(), "{}", text(&one.stderr));
@@ -75,7 +54,7 @@ fn the_results_do_not_depend_on_the_threads() {
 #[test]
 fn results_are_written_as_tables_and_files() {
     let folder = Folder::new("files");
-    let file = folder.file("lossy.toml", SCENARIO);
+    let file = folder.with("lossy.toml", SCENARIO);
     let out = folder.0.join("out");
     let done = simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]);
     assert!(done.status.success(), "{}", text(&done.stderr));
@@ -102,7 +81,7 @@ fn every_curve_has_a_file_of_its_own() {
     let folder = Folder::new("alike");
     let flow = SCENARIO.split_once("[[flow]]").expect("it has a flow").1;
     let second = flow.replace("bulk, of one", "bulk- of-one");
-    let file = folder.file("alike.toml", &format!("{SCENARIO}[[flow]]{second}"));
+    let file = folder.with("alike.toml", format!("{SCENARIO}[[flow]]{second}"));
     let out = folder.0.join("out");
     let done = simulate(&[&file, "--out", &out.display().to_string()]);
     assert!(done.status.success(), "{}", text(&done.stderr));
@@ -112,7 +91,7 @@ fn every_curve_has_a_file_of_its_own() {
     assert!(one != other && other.starts_with("time_s,rate_bps\n"), "{other}");
 
     // An unwritable folder is reported before the simulation, which would take long.
-    let long = folder.file("long.toml", &SCENARIO.replace("4s", "50000s"));
+    let long = folder.with("long.toml", SCENARIO.replace("4s", "50000s"));
     let refused = simulate(&[&long, "--out", &file]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("cannot write into"), "{}", text(&refused.stderr));
@@ -123,7 +102,7 @@ fn every_curve_has_a_file_of_its_own() {
 fn a_trace_is_explained() {
     let folder = Folder::new("trace");
     let slow = SCENARIO.replace("watch = true\n[[flow]]", "queue = { kind = \"fifo\", limit = \"15kB\" }\n[[flow]]");
-    let file = folder.file("slow.toml", &slow);
+    let file = folder.with("slow.toml", &slow);
     let out = folder.0.join("out").display().to_string();
     let plain = simulate(&[&file, "--hash"]);
     let done = simulate(&[&file, "--out", &out, "--hash", "--trace", "flow=bulk, of one,from=1s,to=3s"]);
@@ -200,11 +179,11 @@ fn link_sharing_that_starves_a_class_is_warned_of() {
             "version = 1\ndefault-class = \"data\"\n[discipline]\nkind = \"cbq\"\nlink = \"5mbit\"\n{sharing}\n{urgent}{data}\
              [[rule]]\nclass = \"urgent\"\ndscp = [\"ef\"]\n"
         );
-        let shaper = folder.file("cbq.toml", &shaper);
+        let shaper = folder.with("cbq.toml", &shaper);
         let urgent = "[[flow]]\nname = \"urgent\"\nfrom = \"a\"\nto = \"b\"\ndscp = \"ef\"\n\
                       workload = { kind = \"constant\", rate = \"6mbit\" }\n";
         let text = SCENARIO.replace("loss = \"0.5%\"", "queue = { shaper = \"cbq.toml\" }") + urgent;
-        let scenario = folder.file("cbq-scenario.toml", &text);
+        let scenario = folder.with("cbq-scenario.toml", &text);
         let check =
             Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["check", &shaper]).output().expect("tidegate runs");
         let simulated = simulate(&[&scenario, "--json"]);
@@ -232,7 +211,7 @@ fn text_of(output: &Output) -> String {
 #[test]
 fn a_bad_file_is_exit_code_two_with_line_and_column() {
     let folder = Folder::new("bad");
-    let file = folder.file("bad.toml", &SCENARIO.replace("5mbit", "0mbit"));
+    let file = folder.with("bad.toml", SCENARIO.replace("5mbit", "0mbit"));
     let refused = simulate(&[&file]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(refused.stdout.is_empty());
@@ -248,7 +227,7 @@ fn what_was_simulated_is_taken_from_the_cache() {
     let folder = Folder::new("cache");
     let variants = "[[variant]]\nname = \"small\"\nfrom = \"a\"\nto = \"b\"\nqueue = { kind = \"fifo\", limit = \"15kB\" }\n\
                     [[variant]]\nname = \"codel\"\nfrom = \"a\"\nto = \"b\"\nqueue = { kind = \"codel\" }\n";
-    let file = folder.file("two.toml", &format!("{SCENARIO}{variants}"));
+    let file = folder.with("two.toml", format!("{SCENARIO}{variants}"));
     let cache = folder.0.join("cache");
     let kept = || std::fs::read_dir(&cache).map_or(0, |entries| entries.count());
     let run = |runs: &str| {
@@ -275,7 +254,7 @@ fn what_was_simulated_is_taken_from_the_cache() {
 #[test]
 fn a_simulation_that_is_stopped_reports_what_has_ended_and_goes_on_later() {
     let folder = Folder::new("stopped");
-    let file = folder.file("lossy.toml", SCENARIO);
+    let file = folder.with("lossy.toml", SCENARIO);
     let cache = folder.0.join("cache").display().to_string();
     let kept = || std::fs::read_dir(&cache).map_or(0, |entries| entries.count());
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -306,7 +285,7 @@ fn a_simulation_that_is_stopped_reports_what_has_ended_and_goes_on_later() {
 #[test]
 fn a_plot_is_chosen_by_its_title() {
     let folder = Folder::new("plot");
-    let file = folder.file("lossy.toml", SCENARIO);
+    let file = folder.with("lossy.toml", SCENARIO);
     let svg = folder.0.join("delay.svg").display().to_string();
     let plotted = simulate(&[&file, "--plot", &format!("one-way delay, distribution/bulk={svg}")]);
     assert!(plotted.status.success(), "{}", text(&plotted.stderr));
@@ -339,13 +318,13 @@ fn a_plot_is_chosen_by_its_title() {
 #[test]
 fn results_are_compared_beside_each_other() {
     let folder = Folder::new("compare");
-    let slow = folder.file("slow.toml", SCENARIO);
-    let fast = folder.file("fast.toml", &SCENARIO.replace("rate = \"5mbit\"", "rate = \"50mbit\""));
+    let slow = folder.with("slow.toml", SCENARIO);
+    let fast = folder.with("fast.toml", SCENARIO.replace("rate = \"5mbit\"", "rate = \"50mbit\""));
     assert_ne!(std::fs::read_to_string(&slow).ok(), std::fs::read_to_string(&fast).ok());
     let results = |file: &str, name: &str| {
         let found = simulate(&[file, "--json"]);
         assert!(found.status.success(), "{}", text(&found.stderr));
-        folder.file(name, &text(&found.stdout))
+        folder.with(name, text(&found.stdout))
     };
     let (slow, fast) = (results(&slow, "slow.json"), results(&fast, "fast.json"));
     let compare = |args: &[&str]| {
@@ -366,7 +345,7 @@ fn results_are_compared_beside_each_other() {
         items.filter(|item| item["variant"].as_str().is_some_and(|variant| variant.starts_with(name))).count()
     };
     assert!(of("slow.json") > 0 && of("slow.json") == of("fast.json"), "{json}");
-    let other = folder.file("other.json", "{\"neither\": 1}");
+    let other = folder.with("other.json", "{\"neither\": 1}");
     let refused = compare(&[&slow, &other]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("other.json: it has neither `items` nor `configurations`"));
@@ -380,13 +359,13 @@ fn a_share_that_the_sharing_does_not_keep_is_a_warning_of_both_commands() {
         [[discipline.class]]\nname = \"data\"\nshare = \"60%\"\npriority = 1\n";
     let head = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"5mbit\"\n";
     let queue = "queue = { shaper = \"shaper.toml\" }\n[[flow]]";
-    let file = folder.file("cbq.toml", &SCENARIO.replace("[[flow]]", queue));
+    let file = folder.with("cbq.toml", SCENARIO.replace("[[flow]]", queue));
     for (sharing, warns) in [
         ("sharing = \"ancestor-only\"", true),
         ("sharing = \"top-level\"\nheuristic = \"floyd\"", true),
         ("sharing = \"formal\"", false),
     ] {
-        let shaper = folder.file("shaper.toml", &format!("{head}{sharing}\n{classes}"));
+        let shaper = folder.with("shaper.toml", format!("{head}{sharing}\n{classes}"));
         let check = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["check", &shaper]).output();
         for done in [simulate(&[&file]), check.expect("tidegate runs")] {
             let said = text(&done.stderr);

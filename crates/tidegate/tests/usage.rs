@@ -1,36 +1,11 @@
 //! Invalid usage is refused: with the position, a remedy, the exit code, and nothing left behind.
 
+#[path = "command/mod.rs"]
+mod command;
+
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
 
-/// A temporary folder, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-usage-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("a folder");
-        Self(path)
-    }
-    fn with(&self, name: &str, bytes: &[u8]) -> String {
-        let path = self.0.join(name);
-        fs::write(&path, bytes).expect("written");
-        path.to_str().expect("text").to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn tidegate(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(args).stdin(Stdio::null()).output().expect("tidegate runs")
-}
+use command::{Folder, tidegate};
 
 fn refused(args: &[&str], code: i32, parts: &[&str]) {
     let output = tidegate(args);
@@ -65,7 +40,7 @@ fn a_file_in_another_encoding_is_refused_with_its_line() {
 fn marks_and_line_ends_of_other_systems_are_read() {
     let folder = Folder::new("ends");
     let text = String::from_utf8_lossy(SHAPER).replace('\n', "\r\n");
-    let file = folder.with("other.toml", &[b"\xef\xbb\xbf".as_slice(), text.as_bytes()].concat());
+    let file = folder.with("other.toml", [b"\xef\xbb\xbf".as_slice(), text.as_bytes()].concat());
     let output = tidegate(&["check", &file]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let wrong = folder.with("wrong.toml", text.replace("8mbit", "8").as_bytes());
