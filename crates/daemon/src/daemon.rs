@@ -71,6 +71,8 @@ pub struct Settings {
     pub web: Option<WebSettings>,
     /// A program to run on events, in the place of the one that the configuration specifies. It needs a control socket.
     pub hook: Option<shaper::Hook>,
+    /// Whether hosts have names by the resolver of the system, also where the configuration does not request it.
+    pub reverse_lookup: bool,
 }
 
 /// Errors that keep a daemon from starting, or end it.
@@ -120,7 +122,7 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`]; nothing is left behind then.
     pub fn start(files: Vec<ShaperFile>, settings: Settings, print: fn(&str)) -> Result<Self, DaemonError> {
-        let Settings { limit, options, reload, leave, control, web, hook } = settings;
+        let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup } = settings;
         let several = files.len() > 1;
         let (mut directions, mut paths) = (Vec::new(), Vec::new());
         for (number, ShaperFile { path, modified, configs }) in files.into_iter().enumerate() {
@@ -146,7 +148,7 @@ impl Daemon {
             print(&message);
         }
         let server = listening.map(Server::start).transpose().map_err(DaemonError::Serve)?;
-        let mut telemetry = Telemetry::new(web, hook);
+        let mut telemetry = Telemetry::new(web, hook, reverse_lookup);
         let handle = server.as_ref().map(|(server, _)| server.handle().clone());
         let notifier = Notifier::new(handle, print, Arc::clone(telemetry.observer.shared()));
         let supervisor = Supervisor::start(&directions, options).map_err(DaemonError::Serve)?;

@@ -80,6 +80,9 @@ crate::record! {
         pub flows: Spanned<u32> = 16384,
         /// A flow without packets for so long is forgotten. Default 60 s: long enough to be looked at when it is over.
         pub idle: Spanned<Span> = "60s",
+        /// Whether the resolver of the system is asked for the names of hosts that no lease and no file has. Default false:
+        /// whoever answers for the resolver would learn which hosts are there.
+        pub reverse_lookup: bool = false,
     }
 }
 

@@ -119,6 +119,8 @@ pub struct Config {
     pub default_class: ClassId,
     /// The extent of the statistics.
     pub statistics: Statistics,
+    /// Whether the resolver of the system is asked for the names of hosts.
+    pub reverse_lookup: bool,
     /// Who may do what over the control socket.
     pub control: Control,
     /// Where metrics and the web page are served, if anywhere.

@@ -101,6 +101,7 @@ pub(super) fn resolve_file(
         rules,
         default_class,
         statistics,
+        reverse_lookup: file.statistics.as_ref().is_some_and(|section| section.reverse_lookup),
         control,
         metrics,
     })

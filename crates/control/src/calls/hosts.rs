@@ -15,7 +15,7 @@ use crate::quantities::{bps, bytes, ns};
 pub struct HostObservation {
     /// Its address on this side of the line.
     pub address: IpAddr,
-    /// Its name in a lease of dnsmasq or in `/etc/hosts`.
+    /// Its name in a lease, in `/etc/hosts` or, if requested, by the resolver of the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What it sends.

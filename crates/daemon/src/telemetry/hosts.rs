@@ -4,19 +4,16 @@
 //! of a flow takes nothing away. Flows that begin and end between two observations are not in them.
 //! *Cost*: linear in the observed flows, outside of the data path; at most [`MOST`] hosts are remembered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{DirectionObservation, HostObservation, Observation, arrives, host_of, hosts};
 use tidegate_units::Bytes;
 
+use super::names::Names;
+
 /// The maximum number of hosts whose totals are remembered.
 pub const MOST: usize = 1_024;
-/// Names are read again after this time.
-const NAMES: Duration = Duration::from_secs(30);
-/// What is read of a file with names.
-const FILE: u64 = 1 << 20;
 
 /// Bytes sent and packets dropped.
 type Counts = (u64, u64);
@@ -36,21 +33,18 @@ pub(crate) struct Hosts {
     /// The counts of each flow in the last observation, by the number of its direction and its key.
     flows: HashMap<(usize, String), Counts>,
     observations: u64,
-    names: BTreeMap<IpAddr, String>,
-    named: Option<Instant>,
+    names: Names,
 }
 
 impl Hosts {
-    /// Returns the hosts of the flows of `directions`, the fastest first, with names.
-    pub fn observe(&mut self, directions: &[DirectionObservation]) -> Vec<HostObservation> {
-        if self.named.is_none_or(|time| time.elapsed() > NAMES) {
-            (self.names, self.named) = (names(), Some(Instant::now()));
-        }
+    /// Returns the hosts of the flows of `directions`, the fastest first, with names; by the resolver as well if
+    /// `reverse_lookup`.
+    pub fn observe(&mut self, directions: &[DirectionObservation], reverse_lookup: bool) -> Vec<HostObservation> {
         self.count(directions);
         let mut hosts = hosts(directions, |_| true);
         hosts.truncate(Observation::MOST_HOSTS);
         for host in &mut hosts {
-            host.name = self.names.get(&host.address).cloned();
+            host.name = self.names.of(host.address, reverse_lookup);
             let totals = self.known.get(&host.address).copied().unwrap_or_default();
             for (way, (sent, dropped)) in [(&mut host.up, totals.up), (&mut host.down, totals.down)] {
                 (way.sent_bytes, way.dropped_packets) = (Bytes::new(sent), dropped);
@@ -90,38 +84,6 @@ impl Hosts {
     }
 }
 
-/// The names of hosts, from files of this machine.
-fn names() -> BTreeMap<IpAddr, String> {
-    let read = |path: &str| {
-        use std::io::Read;
-        let mut text = Vec::new();
-        // A file that is absent or cannot be read has no names.
-        let _ = std::fs::File::open(path).and_then(|file| file.take(FILE).read_to_end(&mut text));
-        String::from_utf8_lossy(&text).into_owned()
-    };
-    let mut names = BTreeMap::new();
-    for line in read("/etc/hosts").lines() {
-        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
-        if let (Some(Ok(address)), Some(name)) = (words.next().map(str::parse), words.next()) {
-            names.insert(address, name.to_owned());
-        }
-    }
-    for path in ["/var/lib/misc/dnsmasq.leases", "/tmp/dhcp.leases"] {
-        names.extend(leases(&read(path)));
-    }
-    names
-}
-
-/// The leases of dnsmasq: expiry, hardware address, address, name, client; `*` is no name.
-fn leases(text: &str) -> Vec<(IpAddr, String)> {
-    let of = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let name = words.get(3).filter(|name| **name != "*")?;
-        Some((words.get(2)?.parse().ok()?, (*name).to_owned()))
-    };
-    text.lines().filter_map(of).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,15 +119,15 @@ mod tests {
             flow.flow.source = Some(source.parse().unwrap());
             flow
         });
-        let hosts = Hosts::default().observe(&both(up.collect(), vec![]));
+        let hosts = Hosts::default().observe(&both(up.collect(), vec![]), false);
         assert_eq!(hosts.iter().map(|host| host.address.to_string()).collect::<Vec<_>>(), ["2001:db8::7"]);
     }
 
     #[test]
     fn totals_of_a_host_only_grow() {
         let mut all = Hosts::default();
-        let first =
-            all.observe(&both(vec![flow(1, 7, 900, 1_000), flow(2, 7, 100, 500)], vec![flow(3, 7, 2_000, 9_000)]));
+        let first = all
+            .observe(&both(vec![flow(1, 7, 900, 1_000), flow(2, 7, 100, 500)], vec![flow(3, 7, 2_000, 9_000)]), false);
         assert_eq!(first.len(), 1);
         let host = &first[0];
         assert_eq!((host.up.rate, host.down.rate), (Rate::from_mbit(1), Rate::from_mbit(2)));
@@ -176,7 +138,7 @@ mod tests {
         // The fastest is that which comes down; one that goes up has a queue.
         assert_eq!((host.class.as_str(), host.limited_by), ("class 3", HostLimit::Share));
         // Flow 2 has ended; flow 1 has sent 200 bytes more, and 3 began again.
-        let second = all.observe(&both(vec![flow(1, 7, 900, 1_200)], vec![flow(3, 7, 10, 40)]));
+        let second = all.observe(&both(vec![flow(1, 7, 900, 1_200)], vec![flow(3, 7, 10, 40)]), false);
         assert_eq!((second[0].up.sent_bytes, second[0].down.sent_bytes), (Bytes::new(1_700), Bytes::new(9_040)));
         assert_eq!((second[0].class.as_str(), second[0].limited_by), ("class 1", HostLimit::Share));
     }
@@ -190,17 +152,10 @@ mod tests {
                 one.flow.source = Some([10, 0, round, n].into());
                 one
             });
-            let hosts = all.observe(&both(flows.collect(), Vec::new()));
+            let hosts = all.observe(&both(flows.collect(), Vec::new()), false);
             assert_eq!(hosts.len(), Observation::MOST_HOSTS);
             assert_eq!((hosts[0].address, hosts[0].limited_by), ([10, 0, round, 255].into(), HostLimit::Demand));
         }
         assert!(all.known.len() <= MOST && all.known.contains_key(&IpAddr::from([10, 0, 7, 0])));
-    }
-
-    #[test]
-    fn leases_have_names() {
-        let text =
-            "1700000000 aa:bb:cc:dd:ee:ff 192.168.1.7 laptop 01:aa\n1700000000 aa:bb:cc:dd:ee:f0 192.168.1.8 * *\n";
-        assert_eq!(leases(text), [([192, 168, 1, 7].into(), "laptop".to_owned())]);
     }
 }

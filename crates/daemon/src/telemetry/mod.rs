@@ -6,6 +6,7 @@ pub mod history;
 pub(crate) mod hook;
 pub(crate) mod hosts;
 pub mod metrics;
+pub(crate) mod names;
 pub mod notes;
 pub mod observer;
 pub(crate) mod status;
@@ -55,9 +56,9 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    pub fn new(web_override: Option<WebSettings>, hook_override: Option<shaper::Hook>) -> Self {
+    pub fn new(web_override: Option<WebSettings>, hook_override: Option<shaper::Hook>, reverse_lookup: bool) -> Self {
         Self {
-            observer: Observer::default(),
+            observer: Observer::new(reverse_lookup),
             status: StatusCache::default(),
             subscriptions: Subscriptions::default(),
             sampler: None,

@@ -104,6 +104,8 @@ impl Health<'_> {
 /// Reads the state of the engine. See the [module](self).
 #[derive(Debug, Default)]
 pub struct Observer {
+    /// Whether hosts have names by the resolver, whatever the configurations request.
+    reverse_lookup: bool,
     shared: Arc<Shared>,
     past: HashMap<(String, String), Past>,
     /// The bytes of each interface that were sent a second ago, when, and the rate in the second before, by direction and
@@ -119,6 +121,10 @@ pub struct Observer {
 }
 
 impl Observer {
+    /// Hosts have names by the resolver of the system if `reverse_lookup`, whatever the configurations request.
+    pub(super) fn new(reverse_lookup: bool) -> Self {
+        Self { reverse_lookup, ..Self::default() }
+    }
     /// The observations, for readers on other threads.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
@@ -223,7 +229,8 @@ impl Observer {
             observation.directions.push(self.observe_direction(direction, with_flows, second, &mut points)?);
         }
         if with_flows {
-            observation.hosts = self.hosts.observe(&observation.directions);
+            let requested = directions.iter().any(|direction| direction.config.reverse_lookup);
+            observation.hosts = self.hosts.observe(&observation.directions, self.reverse_lookup || requested);
         }
         if second {
             let known: Vec<(String, String)> = observation

@@ -71,6 +71,9 @@ pub struct Args {
     /// Permit an address for --metrics that other machines can reach: they can then see the addresses of all flows
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
+    /// Ask the resolver for the names of hosts that no lease and no file has, as reverse-lookup of [statistics]
+    #[arg(long)]
+    reverse_lookup: bool,
     /// Run this program on events, with the details in its environment
     #[arg(long, value_name = "PROGRAM")]
     hook: Option<PathBuf>,
@@ -175,6 +178,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
             events: args.hook_event.iter().map(|kind| kind.name().to_owned()).collect(),
             rate: 10,
         }),
+        reverse_lookup: args.reverse_lookup,
     };
     restrict(args, &configs, settings.options.priority)?;
     let recorders = record::start(&args.record, &args.file, &mut settings.options)?;
@@ -352,7 +356,11 @@ fn announce(daemon: &Daemon, args: &Args) {
         }
     }
     if let Some(path) = daemon.control_path() {
-        message!("  control socket: {}; try `tidegate status`", path.display());
+        let place = match &args.control {
+            Some(path) => format!(" --control {}", path.display()),
+            None => String::new(),
+        };
+        message!("  control socket: {}; try `tidegate status{place}` and `tidegate top{place}`", path.display());
     }
     if let Some(address) = daemon.web_address() {
         message!("  web page: http://{address}/, metrics: http://{address}/metrics");
@@ -451,11 +459,18 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
         writeln!(out, "{:#}", serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "classes": classes }))?;
         return Ok(());
     }
+    write!(out, "{}", totals(ended, width()))?;
+    Ok(())
+}
+
+/// The final counts of the classes of each direction.
+fn totals(ended: &[(String, Vec<ClassStatus>)], width: Option<usize>) -> String {
+    let status = ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way.as_str(), class)));
     let heads =
         ["class", ">promised", ">packets", ">bytes", ">dropped", ">marked", ">re-marked", ">wait p50", ">wait p99"];
     let mut table =
         Table::new("", heads).optional(["re-marked", "bytes", "marked", "wait p50", "promised"]).shorten("class", 12);
-    for (way, class) in status() {
+    for (way, class) in status {
         let counts = &class.counts;
         let row = [
             if ended.len() > 1 { format!("{way}: {}", class.name) } else { class.name.clone() },
@@ -470,8 +485,7 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
         ];
         table.row(row.map(Into::into));
     }
-    write!(out, "{}", table.text(width()))?;
-    Ok(())
+    table.text(width)
 }
 
 fn class_json(way: &str, class: &ClassStatus) -> serde_json::Value {
