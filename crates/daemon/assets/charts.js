@@ -190,6 +190,8 @@ const options = (id, kind, state, direction, order, { names, numbers }, width) =
     ],
     hooks: {
       drawAxes: [(plot) => { if (kind.heat) heat(plot, state); if (kind.promises) promises(plot, state, names); }],
+      // Not before the first drawing, which empties it; and not empty without a pointer.
+      ready: [newest], setCursor: [newest],
       draw: [(plot) => { if (id === "chart-rate") configured(plot, now(), order); marks(plot, state); }],
     },
     series: [
@@ -221,7 +223,6 @@ export const draw = (state, anew) => {
     } else {
       if (old) old.plot.destroy();
       const plot = new uPlot(options(id, kind, state, direction, order, found, Math.max(box.clientWidth, 200)), data, box);
-      newest(plot);
       held[id] = { plot, shape };
     }
     describe(id, kind, state, found);
