@@ -5,11 +5,17 @@ use tidegate_report::assets::THEME_CSS;
 use tidegate_report::escape;
 
 use crate::Chapter;
+use crate::search::{self, Section};
 
 const CSS: &str = include_str!("../assets/book.css");
+const SCRIPT: &str = include_str!("../assets/book.js");
 
-pub fn pages(chapters: &[Chapter]) -> Vec<(String, String)> {
-    let mut pages = vec![("book.css".to_owned(), format!("{THEME_CSS}\n{CSS}"))];
+pub fn pages(chapters: &[Chapter], sections: &[Section]) -> Vec<(String, String)> {
+    let mut pages = vec![
+        ("book.css".to_owned(), format!("{THEME_CSS}\n{CSS}")),
+        ("book.js".to_owned(), SCRIPT.to_owned()),
+        ("search-index.js".to_owned(), search::index(sections)),
+    ];
     for (n, chapter) in chapters.iter().enumerate() {
         let before = n.checked_sub(1).map(|n| &chapters[n]);
         pages.push((format!("{}.html", chapter.slug), page(chapter, before, chapters.get(n + 1), chapters)));
@@ -34,28 +40,54 @@ fn page(chapter: &Chapter, before: Option<&Chapter>, after: Option<&Chapter>, al
     let link = |to: &Chapter, rel: &str, sign: &str| {
         format!("<a rel=\"{rel}\" href=\"{up}{}.html\">{sign} {}</a>", to.slug, title(&to.title))
     };
-    let mut contents = String::new();
-    for entry in all {
-        let here = if entry.slug == chapter.slug { " aria-current=\"page\"" } else { "" };
-        contents += &format!(
-            "<li class=\"d{}\"><a href=\"{up}{}.html\"{here}>{}</a></li>\n",
-            entry.depth.min(2),
-            entry.slug,
-            title(&short(&entry.title))
-        );
-    }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{} - Tidegate</title>\n\
          <link rel=\"stylesheet\" href=\"{up}book.css\">\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#main\">To the text</a>\n\
-         <nav aria-label=\"Contents\"><details open><summary>Tidegate: the book</summary>\n<ul>\n{contents}</ul></details></nav>\n\
-         <main id=\"main\">\n{}\n<footer>{}{}</footer>\n</main>\n</body>\n</html>\n",
+         <nav aria-label=\"Contents\">\n\
+         <form id=\"search\" role=\"search\" hidden><label for=\"find\">Search</label>\
+         <input id=\"find\" type=\"search\" autocomplete=\"off\" aria-describedby=\"found-count\" placeholder=\"words, or press /\">\
+         <p id=\"found-count\" role=\"status\"></p><ol id=\"found\"></ol></form>\n\
+         <details id=\"contents\" open><summary>Tidegate: the book</summary>\n{}</details></nav>\n\
+         <main id=\"main\">\n{}\n<footer>{}{}</footer>\n</main>\n\
+         <script src=\"{up}book.js\" data-up=\"{up}\"></script>\n</body>\n</html>\n",
         escape(&chapter.title.replace('`', "")),
+        contents(chapter, all),
         body(chapter, all),
         before.map_or(String::new(), |to| link(to, "prev", "\u{2190}")),
         after.map_or(String::new(), |to| link(to, "next", "\u{2192}")),
     )
+}
+
+/// The contents beside a chapter: the chapters by parts. Deeper ones are folded, except beside the current chapter.
+fn contents(current: &Chapter, all: &[Chapter]) -> String {
+    let up = "../".repeat(current.slug.matches('/').count());
+    let link = |entry: &Chapter| {
+        let here = if entry.slug == current.slug { " aria-current=\"page\"" } else { "" };
+        format!("<a href=\"{up}{}.html\"{here}>{}</a>", entry.slug, title(&short(&entry.title)))
+    };
+    let mut out = String::from("<ul>\n");
+    let mut rest = all;
+    while let Some((entry, after)) = rest.split_first() {
+        if let Some(part) = entry.part {
+            out += &format!("<li class=\"part\">{}</li>\n", escape(part));
+        }
+        let (below, after) = after.split_at(after.iter().take_while(|below| below.depth > entry.depth).count());
+        out += &format!("<li>{}", link(entry));
+        if !below.is_empty() {
+            let here = below.iter().chain([entry]).any(|one| one.slug == current.slug);
+            let pages = if below.len() == 1 { "1 page".into() } else { format!("{} pages", below.len()) };
+            out += &format!("\n<details{}><summary>{pages}</summary>\n<ul>\n", if here { " open" } else { "" });
+            for below in below {
+                out += &format!("<li class=\"d{}\">{}</li>\n", below.depth.min(2), link(below));
+            }
+            out += "</ul></details>";
+        }
+        out += "</li>\n";
+        rest = after;
+    }
+    out + "</ul>"
 }
 
 /// The title in the contents: of a manual, its name.
@@ -67,7 +99,7 @@ fn short(title: &str) -> String {
 }
 
 /// The anchor of a heading, as mdbook makes it.
-fn anchor(text: &str) -> String {
+pub(crate) fn anchor(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {
             ' ' => Some('-'),
@@ -85,7 +117,7 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
     let (mut nowhere, mut in_figure) = (false, false);
     for (n, event) in events.iter().enumerate() {
         match event {
-            Event::Start(Tag::Heading { level, id: None, classes, attrs }) if *level > HeadingLevel::H1 => {
+            Event::Start(Tag::Heading { level, id: None, classes, attrs }) if *level > HeadingLevel::H1 || n > 0 => {
                 let words = events[n + 1..].iter().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
                 let text: String = words
                     .filter_map(|event| match event {
@@ -228,11 +260,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_loads_its_style_and_nothing_else() {
+    fn a_page_loads_its_style_and_its_search_and_nothing_else() {
         let pages = crate::Book::new().pages();
         assert!(pages.iter().any(|(path, _)| path == "index.html"));
         let (_, page) = pages.iter().find(|(path, _)| path == "disciplines/fifo.html").expect("the manual of FIFO");
-        assert!(page.contains("href=\"../book.css\"") && !page.contains("src=") && !page.contains("<script"));
+        assert!(page.contains("href=\"../book.css\""));
+        let scripts: Vec<&str> = page.split("<script ").skip(1).collect();
+        assert!(scripts.len() == 1 && scripts[0].starts_with("src=\"../book.js\" data-up=\"../\">"), "{scripts:?}");
+        assert_eq!(page.matches("src=").count(), 1);
         assert!(page.contains("<em>Law</em>"));
+        // Beside a manual the manuals are unfolded, and nothing else.
+        let contents = page.split_once("id=\"contents\"").and_then(|(_, rest)| rest.split_once("</nav>")).unwrap().0;
+        assert_eq!(contents.matches("<details open>").count(), 1, "{contents}");
+        assert!(contents.matches("<details>").count() >= 4, "{contents}");
+        assert!(
+            contents.matches("aria-current=\"page\"").count() == 1 && contents.matches("class=\"part\"").count() >= 4
+        );
     }
 }

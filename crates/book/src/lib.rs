@@ -7,6 +7,7 @@
 
 pub mod blocks;
 mod html;
+pub mod search;
 
 use std::borrow::Cow;
 
@@ -21,6 +22,8 @@ pub struct Chapter {
     pub title: String,
     /// The depth in the contents, from 0.
     pub depth: usize,
+    /// The title of the part of the book that begins with this chapter.
+    pub part: Option<&'static str>,
     /// The text in Markdown.
     pub text: Cow<'static, str>,
 }
@@ -28,7 +31,7 @@ pub struct Chapter {
 impl Chapter {
     fn new(slug: impl Into<String>, depth: usize, text: Cow<'static, str>) -> Self {
         let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().trim().to_owned();
-        Self { slug: slug.into(), title, depth, text }
+        Self { slug: slug.into(), title, depth, part: None, text }
     }
     /// The last part of the slug, the argument of `tidegate book`.
     pub fn topic(&self) -> &str {
@@ -96,13 +99,16 @@ impl Book {
     }
     /// The paths and contents of HTML pages, with an index. They open without a network.
     pub fn pages(&self) -> Vec<(String, String)> {
-        html::pages(&self.chapters())
+        html::pages(&self.chapters(), &self.sections())
     }
     /// The paths and contents of sources for mdbook, manuals and experiments included.
     pub fn sources(&self) -> Vec<(String, String)> {
         let chapters = self.chapters();
         let mut contents = String::from("# Contents\n\n");
         for chapter in &chapters {
+            if let Some(part) = chapter.part {
+                contents.push_str(&format!("\n# {part}\n\n"));
+            }
             let indent = "  ".repeat(chapter.depth);
             let title = chapter.title.replace(['[', ']'], "");
             contents.push_str(&format!("{indent}- [{title}]({}.md)\n", chapter.slug));
@@ -120,15 +126,16 @@ impl Book {
 
 /// All chapters in the order of the contents.
 ///
-/// A line of the contents is `- [Title](path.md)`, deeper ones indented by two spaces. The manuals linked from the
+/// A line of the contents is `- [Title](path.md)`, deeper ones indented by two spaces; `# Title` begins a part. The manuals linked from the
 /// chapter `disciplines` follow that chapter, the others follow `parts`, and the pages of the experiments follow
 /// `experiments`.
 fn chapters() -> Vec<Chapter> {
-    let mut chapters = Vec::new();
-    for line in summary().lines() {
+    let (mut chapters, mut part) = (Vec::new(), None);
+    for line in summary().lines().skip(1) {
+        part = line.strip_prefix("# ").or(part);
         let Some((depth, slug)) = entry(line) else { continue };
         let Some(text) = written(slug) else { continue };
-        chapters.push(Chapter::new(slug, depth, Cow::Borrowed(text)));
+        chapters.push(Chapter { part: part.take(), ..Chapter::new(slug, depth, Cow::Borrowed(text)) });
         if slug == MANUALS_AFTER || slug == PARTS_AFTER {
             // Manuals of disciplines that can be selected come first, then those of the parts they consist of.
             let wanted = MANUALS.iter().filter(|(name, _)| is_offered(name) == (slug == MANUALS_AFTER));

@@ -4,10 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tidegate_book::Book;
+use tidegate_book::search::Found;
 use tidegate_config::schema::reference;
 use tidegate_config::shaper;
+use tidegate_report::text::middle;
 use tidegate_sim::scenario;
 
+use crate::output::width;
 use crate::{Failure, output};
 
 /// Read the book: concepts, the manual of each discipline, a cookbook, the experiments, references
@@ -75,72 +78,38 @@ fn helps(command: &mut clap::Command, name: &str, out: &mut String) {
 /// The maximum number of sections that a search lists.
 const FOUND: usize = 15;
 
-/// A long section is not better for mentioning a word more often than this.
-const MENTIONS: usize = 5;
-
 /// Lists the sections with all the words of `text`: chapter, heading, and the first line with one of them.
 fn search(text: &str) -> Result<(), Failure> {
-    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-    let mut found = Vec::new();
-    for chapter in book().chapters() {
-        for (heading, body) in sections(&chapter.text) {
-            let (head, low) = (heading.to_lowercase(), body.to_lowercase());
-            if words.is_empty() || !words.iter().all(|word| head.contains(word) || low.contains(word)) {
-                continue;
-            }
-            // A heading is what a section is about.
-            let often = |word: &String| {
-                20 * head.matches(word.as_str()).count() + low.matches(word.as_str()).count().min(MENTIONS)
-            };
-            let score: usize = words.iter().map(often).sum();
-            let line = body.lines().find(|line| words.iter().any(|word| line.to_lowercase().contains(word)));
-            found.push((score, chapter.topic().to_owned(), heading, line.unwrap_or_default().trim().to_owned()));
-        }
-    }
+    let found = book().search(text);
     if found.is_empty() {
         return Err(Failure::Failed(format!("no section has `{text}`; `tidegate book` lists the chapters")));
     }
-    // Equal ones stay in the order of the book.
-    found.sort_by_key(|(score, ..)| std::cmp::Reverse(*score));
     let mut out = std::io::stdout().lock();
-    for (_, topic, heading, line) in found.iter().take(FOUND) {
+    for Found { section, line } in found.iter().take(FOUND) {
+        let topic = section.slug.rsplit_once('/').map_or(&*section.slug, |(_, name)| name);
         let line: String = line.chars().take(74).collect();
-        writeln!(out, "{topic}: {heading}\n    {line}")?;
+        writeln!(out, "{topic}: {}\n    {line}", section.heading)?;
     }
     if found.len() > FOUND {
         writeln!(out, "and {} more sections; further words narrow it", found.len() - FOUND)?;
     }
+    message!("`tidegate book NAME` prints a chapter, here for example {}", found[0].section.slug);
     Ok(())
-}
-
-/// The sections of a chapter: headings with what follows them.
-fn sections(text: &str) -> Vec<(String, String)> {
-    let (mut sections, mut fenced) = (Vec::<(String, String)>::new(), false);
-    for line in text.lines() {
-        fenced ^= line.trim_start().starts_with("```");
-        match line.strip_prefix('#').filter(|_| !fenced) {
-            Some(heading) => sections.push((heading.trim_start_matches('#').trim().to_owned(), String::new())),
-            None => {
-                if let Some((_, body)) = sections.last_mut() {
-                    body.push_str(line);
-                    body.push('\n');
-                }
-            }
-        }
-    }
-    sections
 }
 
 fn contents() -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "Chapters; `tidegate book NAME` prints one, `--search WORDS` finds a section, `--html DIR` writes pages.\n"
+        "Chapters; `tidegate book NAME` prints one, `--search WORDS` finds a section, `--html DIR` writes pages."
     )?;
     for chapter in book().chapters() {
+        if let Some(part) = chapter.part {
+            writeln!(out, "\n{part}")?;
+        }
         let topic = format!("{}{}", "  ".repeat(chapter.depth), chapter.topic());
-        let title: String = chapter.title.chars().take(80).collect();
-        writeln!(out, "{topic:28} {}", title.trim_start_matches(&format!("`{}`: ", chapter.topic())))?;
+        let title = chapter.title.trim_start_matches(&format!("`{}`: ", chapter.topic()));
+        writeln!(out, "{topic:28} {}", middle(title, width().map_or(80, |width| width.saturating_sub(29)).min(80)))?;
     }
     Ok(())
 }

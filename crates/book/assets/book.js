@@ -1,0 +1,96 @@
+// The search of the book, and contents that are folded on a narrow screen. Nothing is loaded but the index beside the pages,
+// and that with the first use of the field, so that it works from files.
+"use strict";
+(() => {
+  const up = document.currentScript.dataset.up;
+  const form = document.getElementById("search"), field = document.getElementById("find");
+  const list = document.getElementById("found"), said = document.getElementById("found-count");
+  const MOST = 20, MENTIONS = 5, HEADING = 20;
+  form.hidden = false;
+  if (matchMedia("(max-width: 50rem)").matches) document.getElementById("contents").open = false;
+
+  let asked = false;
+  const load = () => {
+    if (asked) return;
+    asked = true;
+    const script = document.createElement("script");
+    script.src = up + "search-index.js";
+    script.onload = show;
+    script.onerror = () => { said.textContent = "The index of the search, search-index.js, is not beside these pages."; };
+    document.head.append(script);
+  };
+  const count = (text, word) => text.split(word).length - 1;
+  // Text with the words marked.
+  const marked = (text, words) => {
+    const out = document.createElement("span"), low = text.toLowerCase();
+    let at = 0;
+    while (at < text.length) {
+      const next = words.map((word) => [low.indexOf(word, at), word.length]).filter(([place]) => place >= 0).sort((a, b) => a[0] - b[0] || b[1] - a[1])[0];
+      if (!next) break;
+      const mark = document.createElement("mark");
+      mark.textContent = text.slice(next[0], next[0] + next[1]);
+      out.append(text.slice(at, next[0]), mark);
+      at = next[0] + next[1];
+    }
+    out.append(text.slice(at));
+    return out;
+  };
+  const excerpt = (text, words) => {
+    const line = text.split("\n").find((line) => words.some((word) => line.toLowerCase().includes(word))) || "";
+    const plain = line.replace(/^[\s|*>-]+|[\s|]+$/g, "").replace(/`/g, "");
+    const first = Math.max(0, Math.min(...words.map((word) => plain.toLowerCase().indexOf(word)).filter((at) => at >= 0)) - 40);
+    return (first > 0 && Number.isFinite(first) ? "…" + plain.slice(first) : plain).slice(0, 140);
+  };
+  const show = () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    document.body.classList.toggle("searching", words.length > 0);
+    if (words.length === 0) {
+      list.replaceChildren();
+      said.textContent = "";
+      return;
+    }
+    load();
+    if (!window.bookSections) return;
+    const found = [];
+    for (const [slug, title, heading, anchor, text] of window.bookSections) {
+      const head = heading.toLowerCase(), low = text.toLowerCase();
+      if (!words.every((word) => head.includes(word) || low.includes(word))) continue;
+      const score = words.reduce((sum, word) => sum + HEADING * count(head, word) + Math.min(count(low, word), MENTIONS), 0);
+      found.push({ score, slug, title, heading, anchor, text });
+    }
+    found.sort((a, b) => b.score - a.score);
+    list.replaceChildren(...found.slice(0, MOST).map((one) => {
+      const link = document.createElement("a"), where = document.createElement("small"), item = document.createElement("li");
+      link.href = up + one.slug + ".html" + (one.anchor ? "#" + one.anchor : "");
+      link.append(marked(one.heading, words));
+      if (one.anchor) where.append(one.title + ". ");
+      where.append(marked(excerpt(one.text, words), words));
+      item.append(link, where);
+      return item;
+    }));
+    said.textContent = found.length === 0 ? "No section has all of these words." : found.length + (found.length === 1 ? " section" : " sections") + (found.length > MOST ? ", the best " + MOST + " of them" : "");
+  };
+
+  field.addEventListener("focus", load);
+  field.addEventListener("input", show);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    list.querySelector("a")?.click();
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+    const links = [...list.querySelectorAll("a")], at = links.indexOf(document.activeElement);
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      field.focus();
+    } else if (event.key === "Escape" && field.value) {
+      field.value = "";
+      show();
+      field.focus();
+    } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && links.length > 0 && (at >= 0 || document.activeElement === field)) {
+      event.preventDefault();
+      const to = at + (event.key === "ArrowDown" ? 1 : -1);
+      (to < 0 ? field : links[Math.min(to, links.length - 1)]).focus();
+    }
+  });
+})();
