@@ -2,7 +2,8 @@
 //!
 //! The first word after the fence is the language. Words after commas are attributes: `toml,file:home.toml` is also
 //! written to the folder in which the chapter's commands run, `sh,root` needs privileges or a network and is only
-//! parsed, `sh,needs:ns` runs only where the program `ns` is installed, `toml,part` is a part of a file, `text` is output.
+//! parsed, `sh,needs:ns` runs only where the program `ns` is installed, `toml,part` is a part of a file. `text,says`
+//! is what the commands before it print, with `...` for lines between; `sh,fails` are commands of which the last fails.
 
 /// A fenced block.
 #[derive(Clone, PartialEq, Eq, Debug)]

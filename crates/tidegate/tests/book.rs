@@ -1,28 +1,16 @@
 //! Runs the commands of the book, chapter by chapter, in a folder with the files of the chapter.
 
-use std::path::{Path, PathBuf};
+#[path = "command/mod.rs"]
+mod command;
+
+use std::path::Path;
 use std::process::Command;
 
 use tidegate_book::Book;
 use tidegate_book::blocks::blocks;
 use tidegate_live::uplink::{Kind, Uplink, Uplinks};
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("tidegate-book-{}-{}", name.replace('/', "-"), std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder of our own");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use command::{Folder, skip};
 
 #[test]
 fn the_commands_of_the_book_work() {
@@ -42,9 +30,14 @@ fn the_commands_of_the_book_work() {
         }
         let blocks = blocks(&chapter.text);
         let folder = Folder::new(&chapter.slug);
+        let mut printed: Option<String> = None;
         for block in &blocks {
             if let Some(file) = block.file() {
                 std::fs::write(folder.0.join(file), &block.text).expect("written");
+            }
+            if block.is("says") {
+                let printed = printed.take().unwrap_or_else(|| panic!("{}:{}: no command", chapter.slug, block.line));
+                check_output(&printed, &block.text, &format!("{}:{}", chapter.slug, block.line));
             }
             let privileged = block.is("root") || block.text.lines().any(|line| line.starts_with("sudo "));
             if block.language != "sh" || privileged {
@@ -62,7 +55,9 @@ fn the_commands_of_the_book_work() {
                 .output()
                 .expect("a shell");
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{}:{}\n{}\n{said}", chapter.slug, block.line, block.text);
+            let fails = block.is("fails");
+            assert!(output.status.success() != fails, "{}:{}\n{}\n{said}", chapter.slug, block.line, block.text);
+            printed = Some(String::from_utf8_lossy(&output.stdout).into_owned() + &said);
             run += 1;
         }
         if chapter.slug == "reports" {
@@ -71,6 +66,22 @@ fn the_commands_of_the_book_work() {
         check_figures(&chapter.text, &folder.0);
     }
     assert!(run >= 10, "{run} blocks of commands");
+}
+
+/// Output that a chapter shows is what the commands before it print: its lines in their order, and `...` for others between
+/// them.
+fn check_output(printed: &str, shown: &str, place: &str) {
+    let mut left = printed.lines().map(str::trim_end);
+    let mut skips = true;
+    for line in shown.lines().map(str::trim_end) {
+        if line == "..." {
+            skips = true;
+            continue;
+        }
+        let found = if skips { left.any(|other| other == line) } else { left.next() == Some(line) };
+        assert!(found, "{place} shows a line that is not printed there: {line}\n{printed}");
+        skips = false;
+    }
 }
 
 /// The figures of a chapter are what its commands write. With TIDEGATE_WRITE_FIGURES they become so.
@@ -90,16 +101,6 @@ fn check_figures(chapter: &str, folder: &Path) {
 fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// Reports what is not tested here.
-fn skip(reason: &str) {
-    use std::io::Write;
-    eprintln!("SKIP: {reason}");
-    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-        let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
-    }
 }
 
 /// The files described in the chapter on reports are written.
