@@ -1,7 +1,12 @@
 //! `tidegate sweep` as a shell sees it: the files, what they contain, and what is refused.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+#[path = "command/mod.rs"]
+mod command;
+
+use std::path::Path;
+use std::process::Command;
+
+use command::{Folder, text, tidegate};
 
 const NET: &str = r#"
 version = 1
@@ -21,34 +26,11 @@ jitter = "100ms"
 workload = { kind = "bulk" }
 "#;
 
-fn tidegate(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("tidegate runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// A temporary folder with the scenario, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-sweep-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).expect("a temporary folder");
-        std::fs::write(path.join("net.toml"), NET).expect("a file in it");
-        Self(path)
-    }
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A folder with the scenario.
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.with("net.toml", NET);
+    folder
 }
 
 /// The files of a folder with their contents, in the order of their names.
@@ -66,7 +48,7 @@ const QUEUES: &str = r#"link.a->b.queue=[{kind = "fifo"}, {kind = "codel"}]"#;
 
 #[test]
 fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
-    let folder = Folder::new("files");
+    let folder = folder("files");
     let net = folder.path("net.toml");
     let sweep = |out: &str, jobs: &str| {
         let args = ["sweep", &net, "--vary", "link.1.rate=5mbit,2mbit", "--vary", QUEUES, "--seed", "3", "--runs", "2"];
@@ -98,8 +80,21 @@ fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
 }
 
 #[test]
+fn one_run_is_one_file() {
+    let folder = folder("one");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let made = tidegate(&["sweep", &net, "--out", &out]);
+    assert_eq!(text(&made.stdout), format!("1 run in 1 file in {out}\n"), "{}", text(&made.stderr));
+    let again = tidegate(&["sweep", &net, "--out", &out, "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&again.stdout).expect("JSON");
+    assert_eq!((&answer["runs"], &answer["made_before"]), (&1.into(), &1.into()), "{answer:#}");
+    let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(answer["files"], serde_json::json!(names));
+}
+
+#[test]
 fn what_is_wrong_is_refused_before_anything_runs() {
-    let folder = Folder::new("refused");
+    let folder = folder("refused");
     let (net, out) = (folder.path("net.toml"), folder.path("out"));
     let refused = |vary: &str, part: &str| {
         let output = tidegate(&["sweep", &net, "--vary", vary, "--out", &out]);
@@ -122,7 +117,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
 
 #[test]
 fn a_run_that_fails_does_not_end_the_others() {
-    let folder = Folder::new("failed");
+    let folder = folder("failed");
     let (net, out) = (folder.path("net.toml"), folder.path("out"));
     // Each value is right beside the first one of the other; of 1 s nothing is left after 2 s.
     let axes = ["--vary", "duration=3s,1s", "--vary", "warm-up=0s,2s"];
@@ -149,7 +144,7 @@ fn a_run_that_fails_does_not_end_the_others() {
 
 #[test]
 fn names_depend_on_the_files_of_every_value() {
-    let folder = Folder::new("named");
+    let folder = folder("named");
     let (net, out) = (folder.path("net.toml"), folder.path("out"));
     let shaper = |name: &str, rate: &str| {
         let text = format!("version = 1\n[[class]]\nname = \"all\"\nrate = \"{rate}\"\ndefault = true\n");
@@ -172,7 +167,7 @@ fn names_depend_on_the_files_of_every_value() {
 
 #[test]
 fn what_was_interrupted_goes_on() {
-    let folder = Folder::new("interrupted");
+    let folder = folder("interrupted");
     let (net, out) = (folder.path("net.toml"), folder.path("out"));
     let args = ["sweep", &net, "--vary", "duration=1s,100000s", "--batch", "1", "--jobs", "1", "--out", &out];
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))

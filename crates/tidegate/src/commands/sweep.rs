@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use serde_json::json;
 use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_report::simulation::sweep_rows;
@@ -51,6 +52,9 @@ pub struct Args {
     /// The number of files that are made in parallel. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// Print what was made, and the names of the files, as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The axis of `PATH=VALUE,...`.
@@ -119,9 +123,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.out.display()
         )));
     }
-    let before = if *found > 0 { format!(", {found} of them made before") } else { String::new() };
     let (runs, files) = (sweep.runs(), sweep.batches());
-    writeln!(std::io::stdout(), "{runs} runs in {files} files in {}{before}", args.out.display())?;
+    if args.json {
+        let names: Result<Vec<String>, String> = (0..files).map(|n| Ok(sweep.batch(n)?.name)).collect();
+        let answer = json!({
+            "version": env!("CARGO_PKG_VERSION"), "runs": runs, "made_before": done.found, "folder": args.out.display().to_string(),
+            "files": names.map_err(Failure::Failed)?,
+        });
+        writeln!(std::io::stdout(), "{answer:#}")?;
+        return Ok(());
+    }
+    let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let before = if done.found > 0 { format!(", {} of them made before", done.found) } else { String::new() };
+    let text = format!("{} in {} in {}{before}", several(runs, "run"), several(files, "file"), args.out.display());
+    writeln!(std::io::stdout(), "{text}")?;
     Ok(())
 }
 
