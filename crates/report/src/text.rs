@@ -35,8 +35,8 @@ impl Table {
     /// The table as lines of text, each ended by a line feed.
     ///
     /// With the `width` of a terminal in characters, a line separates the header, and no line is wider: cells of columns
-    /// that may be [shortened](Self::shorten) are, then [optional](Self::optional) columns are left out and named in a
-    /// last line, then the widest of the others are shortened. Without a width nothing is left out.
+    /// that may be [shortened](Self::shorten) are, then columns without a value are left out, then
+    /// [optional](Self::optional) ones, which are named in a last line, then the widest of the others are shortened. Without a width nothing is left out.
     pub fn text(&self, width: Option<usize>) -> String {
         let natural: Vec<usize> = (0..self.columns.len()).map(|n| self.natural(n)).collect();
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
@@ -44,6 +44,11 @@ impl Table {
         let mut left_out = Vec::new();
         if let Some(width) = width {
             let least = |n: usize| self.columns[n].least.map_or(natural[n], |least| least.min(natural[n]));
+            let is_empty = |n: usize| self.rows.iter().all(|row| matches!(row[n].text.as_str(), "" | "-"));
+            while !self.rows.is_empty() && total(shown.iter().map(|&n| natural[n])) > width {
+                let Some(at) = shown.iter().rposition(|&n| is_empty(n)) else { break };
+                shown.remove(at);
+            }
             while total(shown.iter().map(|&n| least(n))) > width {
                 let next = shown.iter().filter_map(|&n| Some((self.columns[n].optional?, n))).min();
                 let Some((_, next)) = next else { break };

@@ -237,6 +237,21 @@ pub fn print(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
+/// Names the command that is often the next one, to people at a terminal.
+pub fn hint(text: &str) {
+    if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+        message!("{}", hanging(&format!("next: {text}"), width(), 6));
+    }
+}
+
+/// `text` in lines of at most `width` characters, or in one; those after the first begin with `indent` spaces.
+pub fn hanging(text: &str, width: Option<usize>, indent: usize) -> String {
+    let room = width.map(|width| width.saturating_sub(indent.saturating_sub(2)));
+    let words = text.trim_start_matches(' ');
+    let lines = wrapped(words, room).replace("\n  ", &format!("\n{:indent$}", ""));
+    format!("{}{lines}", &text[..text.len() - words.len()])
+}
+
 /// A rate with four digits: 27.99mbit. A shorter one is as its `Display` formats it.
 pub fn rate(rate: Rate) -> String {
     let bps = rate.as_bps();
@@ -261,6 +276,13 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_after_the_first_are_indented() {
+        assert_eq!(hanging("note one two three", Some(12), 5), "note one\n     two\n     three");
+        assert_eq!(hanging("   -> one two", Some(12), 6), "   -> one\n      two");
+        assert_eq!(hanging("one two", None, 5), "one two");
+    }
 
     #[test]
     fn a_rate_has_four_digits() {

@@ -15,6 +15,10 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("check-gateway", &["check", "examples/gateway.toml"]),
     ("simulate", &["simulate", "crates/tidegate/tests/width/variants.toml", "--no-cache"]),
     ("reproduce", &["reproduce", "pacing", "--only", "fig12.size1"]),
+    ("check-cbq", &["check", "crates/tidegate/tests/width/cbq.toml"]),
+    ("compare", &["compare", "crates/tidegate/tests/width/fifo.json", "crates/tidegate/tests/width/codel.json"]),
+    ("script", &["script", "crates/script/tests/scripts/fifo.tgs", "--trace"]),
+    ("reproduce-list", &["reproduce", "--list"]),
     ("replay", &["replay", "fuzz/seeds/replay/micro.pcap", "--with", "fq-codel@1mbit", "fifo@1mbit"]),
 ];
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tidegate_config::shaper::Config;
 use tidegate_live::shaping::{Options, Shaping};
 use tidegate_report::Table;
+use tidegate_report::text::wrapped;
 use tidegate_units::{Bytes, Rate};
 
 use super::progress;
@@ -160,10 +161,8 @@ fn print(out: &mut impl Write, rows: &[Row], totals: &[Total], width: Option<usi
         table.row(row.map(Into::into));
     }
     write!(out, "{}", table.text(width))?;
-    writeln!(
-        out,
-        "\nRates of payload. p50 and p99: of the call the delay from sender to receiver, of all packets\n\
-         the time in the shaper."
-    )?;
+    let text = "Rates of payload. p50 and p99: of the call the delay from sender to receiver, of all packets the time in the \
+                shaper.";
+    writeln!(out, "\n{}", wrapped(text, Some(width.unwrap_or(95))))?;
     Ok(())
 }

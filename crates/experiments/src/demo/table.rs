@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_report::Table;
+use tidegate_report::text::wrapped;
 
 use super::plan::{self, DemoFlow};
 use super::testbed::Outcome;
@@ -126,13 +127,10 @@ pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result
         table.row(row.map(Into::into));
     }
     write!(out, "{}", table.text(width))?;
-    writeln!(
-        out,
-        "\nRates in Mbit/s of payload. `promised` is d(f) at the end: what a flow may have if all want\n\
-         everything; what others leave is shared on top. Jitter is the mean deviation of the gaps\n\
-         between packets from their mean, p99 the delay within which 99 % arrived; (before) is the\n\
-         unshaped part."
-    )?;
+    let text = "Rates in Mbit/s of payload. `promised` is d(f) at the end: what a flow may have if all want everything; what \
+                others leave is shared on top. Jitter is the mean deviation of the gaps between packets from their mean, p99 the \
+                delay within which 99 % arrived; (before) is the unshaped part.";
+    writeln!(out, "\n{}", wrapped(text, Some(width.unwrap_or(95))))?;
     let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();
     writeln!(out, "Packets reordered within a flow: {reordered}.")?;
     Ok(())

@@ -19,6 +19,7 @@ use super::replay::page::quantities;
 use super::simulate::{Item, tables};
 use crate::Failure;
 use crate::output::{Files, width};
+use crate::progress::Reading;
 
 /// Compare results of simulations, replays, experiments and recordings side by side
 ///
@@ -109,7 +110,13 @@ fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
         ))
     };
     let mut bytes = Vec::new();
-    let mut file = std::fs::File::open(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    let file = std::fs::File::open(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    // A recording is run again as it is read, which may take a while.
+    let length = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+    let mut file: Box<dyn Read> = match length {
+        Some(length) => Box::new(Reading::new(file, length)),
+        None => Box::new(file),
+    };
     Read::by_ref(&mut file).take(1).read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
     if bytes.first() != Some(&b'{') {
         let whole: Box<dyn Read> = Box::new(BufReader::new(std::io::Cursor::new(bytes).chain(file)));

@@ -13,6 +13,7 @@ use tidegate_live::shaping::{Options, Shaping, known_owners};
 use crate::Failure;
 use crate::commands::status::{guardian_text, privileges_text};
 use crate::commands::{check, interfaces};
+use crate::output::{hanging, width};
 
 /// Report what on this machine would prevent shaping, and how to fix it
 ///
@@ -195,9 +196,12 @@ pub fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
     let mut findings: Vec<_> = examination.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in findings.iter().filter(|finding| all || finding.severity > Severity::Fine) {
-        writeln!(out, "{:<8}  {}: {}", finding.severity.name(), finding.about, finding.found)?;
+        let found = format!("{:<8}  {}: {}", finding.severity.name(), finding.about, finding.found);
+        writeln!(out, "{}", hanging(&found, width(), 10))?;
         for (at, line) in finding.remedy.lines().enumerate() {
-            writeln!(out, "{:<8}  {} {line}", "", if at == 0 { "->" } else { "  " })?;
+            let line = format!("{:<8}  {} {line}", "", if at == 0 { "->" } else { "  " });
+            // Commands stay in one line, to be copied.
+            writeln!(out, "{}", if at == 0 { hanging(&line, width(), 13) } else { line })?;
         }
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();

@@ -8,7 +8,7 @@ use tidegate_experiments::reproduce::item::from_json;
 use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, WORK, output, verdicts};
 
 use crate::Failure;
-use crate::output::{Files, width};
+use crate::output::{Files, hanging, width};
 use crate::progress;
 
 /// Rerun the experiments of the papers and print the paper's values beside ours
@@ -59,7 +59,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     if args.list {
         for experiment in EXPERIMENTS {
-            writeln!(out, "{:10} {}", experiment.name, experiment.sentence)?;
+            let line = format!("{:10} {}", experiment.name, experiment.sentence);
+            writeln!(out, "{}", hanging(&line, width(), 11))?;
         }
         return Ok(());
     }

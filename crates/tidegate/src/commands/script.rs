@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate_config::Source;
+use tidegate_report::text::wrapped;
 use tidegate_script::{Findings, Limits, Outcome, Script, What};
 
 use super::check::open;
 use crate::Failure;
+use crate::output::width;
 use crate::progress::Progress;
 
 /// The reference of the language, a page of the book.
@@ -76,7 +78,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 0 => format!("{all} expectation{} hold{}", plural(all), if all == 1 { "s" } else { "" }),
                 failed => format!("{failed} of {all} expectation{} failed", plural(all)),
             };
-            writeln!(out, "{name}: {verdict}; digest {}", outcome.digest())?;
+            let verdict = format!("{name}: {verdict}; digest {}", outcome.digest());
+            writeln!(out, "{}", wrapped(&verdict, width()))?;
         }
     }
     if args.json {
