@@ -296,6 +296,12 @@ fn a_flow_is_explained_live() -> Ended {
         ] {
             assert!(said.contains(part), "{part} is not in {said}");
         }
+        // The same by its port: the rest is as in the flow.
+        let told = ask(&["--destination-port", &to]);
+        let from = std::net::SocketAddr::new(source.parse().unwrap(), from.parse().unwrap());
+        let (said, from) = (String::from_utf8_lossy(&told.stdout), format!("udp {from} > "));
+        assert!(said.contains("class gold") && said.contains("packets came, "), "{said}");
+        assert!(String::from_utf8_lossy(&told.stderr).contains(&from), "{}", String::from_utf8_lossy(&told.stderr));
         // A flow that never existed, and an impossible one.
         let told = ask(&["--protocol", "tcp", "--source", "192.0.2.1", "--destination", "192.0.2.2", "--json"]);
         let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();

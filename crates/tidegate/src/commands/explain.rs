@@ -11,7 +11,8 @@ use serde_json::json;
 use tidegate_config::Scalar;
 use tidegate_config::shaper::Config;
 use tidegate_config::values::{Protocol, User};
-use tidegate_control::calls::{Explain, InForce};
+use tidegate_control::Client;
+use tidegate_control::calls::{DirectionObservation, Explain, Flow, FlowObservation, Flows, InForce};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_replay::explain::{self, Belongs, Explanation, NotExplained};
@@ -32,8 +33,9 @@ use crate::Failure;
 /// its own configuration: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. Of a trace of
 /// `tidegate simulate --trace`, either of its files: `tidegate explain trace.pcapng` for all of it, with `--packet N` the way
 /// of one packet. Of a hypothetical packet: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`;
-/// with `--live` instead of a configuration, on the running shaper and with its present queues.
-#[derive(Debug, clap::Args)]
+/// with `--live` instead of a configuration, on the running shaper and with its present queues; what an address or a port leaves
+/// open is then as in the fastest flow that has them: `tidegate explain --live --source 192.168.1.7`.
+#[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// The capture or recording
     #[arg(required_unless_present_any = ["live", "source", "destination", "protocol", "source_port", "destination_port", "dscp"])]
@@ -202,8 +204,9 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
 
 /// Queries the running shaper.
 fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let fields = fields(args)?;
     let mut client = args.connect.open()?;
+    let args = &completed(args, &mut client)?;
+    let fields = fields(args)?;
     let explained = client.explain(&Explain {
         direction: args.way.clone(),
         protocol: args.protocol.map(|protocol| tidegate_control::calls::Protocol(protocol.0)),
@@ -243,6 +246,49 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
     print_state(out, &explained)?;
     Ok(())
+}
+
+/// The packet that is asked for: what an address or a port leaves open is as in the fastest flow that has them.
+fn completed(args: &Args, client: &mut Client) -> Result<Args, Failure> {
+    let mut args = args.clone();
+    let is_flow = [
+        args.source.is_some(),
+        args.destination.is_some(),
+        args.source_port.is_some(),
+        args.destination_port.is_some(),
+    ];
+    if !is_flow.contains(&true) || (!is_flow.contains(&false) && args.protocol.is_some()) {
+        return Ok(args);
+    }
+    let seen = client.flows(&Flows { direction: args.way.clone(), limit: Some(Flows::MOST), ..Flows::default() })?;
+    let wanted = |flow: &Flow| {
+        fn is<T: PartialEq>(asked: Option<T>, has: Option<T>) -> bool {
+            asked.is_none() || asked == has
+        }
+        is(args.protocol.map(|protocol| protocol.0), flow.protocol.map(|protocol| protocol.0))
+            && is(args.source, flow.source)
+            && is(args.destination, flow.destination)
+            && is(args.source_port, flow.source_port)
+            && is(args.destination_port, flow.destination_port)
+    };
+    let of = |direction: &'_ DirectionObservation| -> Vec<(String, FlowObservation)> {
+        let flows = direction.flows.iter().filter(|flow| wanted(&flow.flow));
+        flows.map(|flow| (direction.name.clone(), flow.clone())).collect()
+    };
+    let mut found: Vec<(String, FlowObservation)> = seen.directions.iter().flat_map(of).collect();
+    found.sort_by_key(|(_, flow)| std::cmp::Reverse(flow.rate));
+    let Some((direction, fastest)) = found.first() else { return Ok(args) };
+    let others = match found.len() - 1 {
+        0 => String::new(),
+        n => format!(", the fastest of {} that have this", n + 1),
+    };
+    message!("{direction}: {}{others}", fastest.flow);
+    (args.source, args.destination) = (fastest.flow.source, fastest.flow.destination);
+    (args.source_port, args.destination_port) = (fastest.flow.source_port, fastest.flow.destination_port);
+    args.protocol = fastest.flow.protocol.map(|protocol| Protocol(protocol.0));
+    args.uid = args.uid.or(fastest.flow.uid);
+    args.way = Some(direction.clone());
+    Ok(args)
 }
 
 fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {

@@ -38,7 +38,9 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
     if let Some(rate) = explained.outlook {
         writeln!(out, "    as things stand its flow may send at {}", output::rate(rate))?;
     }
-    let Some(seen) = &explained.seen else { return writeln!(out, "its flow is not there, or flows are not counted") };
+    let Some(seen) = &explained.seen else {
+        return writeln!(out, "its flow is not there, or flows are not counted; `tidegate top` lists them");
+    };
     writeln!(
         out,
         "its flow: {} packets came, {} left, {} wait ({} bytes); it sends at {}",
