@@ -76,8 +76,8 @@ fn written() -> BTreeMap<IpAddr, String> {
     hosts.chain(leases).filter_map(|(address, name)| Some((address, valid(&name)?))).collect()
 }
 
-/// A name as hosts may have it. A client of DHCP, and whoever answers for an address, can send anything, also what a
-/// terminal would obey.
+/// A name as hosts may have it. A client of DHCP, and whoever answers for an address, can send anything, also control
+/// sequences of a terminal.
 fn valid(name: &str) -> Option<String> {
     let name = name.trim_end_matches('.');
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');

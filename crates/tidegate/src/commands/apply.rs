@@ -168,6 +168,7 @@ fn pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
 /// Makes a change and prints what it changed; with `--dry-run` what it would change.
 fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failure> {
     let mut client = how.connect.open()?;
+    let edited = text.is_none();
     let applied = client.apply(&Apply {
         direction: how.direction.clone(),
         text,
@@ -207,10 +208,13 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
             (false, n) => format!("with other queues; the {n} packets that waited were entered anew"),
         }
     );
-    match how.confirm {
-        Some(time) => keep(&mut client, time),
-        None => Ok(()),
+    if let Some(time) = how.confirm {
+        keep(&mut client, time)?;
     }
+    if edited {
+        message!("tidegate: the file is as it was; `tidegate status --file` prints what is in force, to keep it");
+    }
+    Ok(())
 }
 
 /// Waits for Enter, or for the time to be over.

@@ -60,7 +60,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::print(&String::from_utf8_lossy(&text))?;
     }
     match configs {
-        Some(_) => Ok(()),
+        Some(configs) => {
+            let named = configs.iter().all(|config| !config.interface.names.is_empty());
+            if !args.json && file.as_os_str() != "-" {
+                let interface = if named { "" } else { " --interface NAME" };
+                output::hint(&format!("`sudo tidegate run {}{interface}` shapes by it", file.display()));
+            }
+            Ok(())
+        }
         None => Err(refusal(&diagnostics, &source)),
     }
 }

@@ -235,6 +235,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             0 => message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second"),
             cached => message!("{runs} x {simulated} s in {elapsed:.2} s, {cached} of them from the cache"),
         }
+        if !args.files.wanted() && !args.json && !args.hash {
+            crate::output::hint(
+                "with --report FILE.html it is drawn; `tidegate compare` sets results of --json side by side",
+            );
+        }
     }
     stopped.map_or(Ok(()), Err)
 }

@@ -59,10 +59,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if at > 0 {
             writeln!(text)?;
         }
-        print(&mut text, status, seen.as_ref())?;
+        print(&mut text, status, seen.as_ref(), width())?;
     }
     drop(out);
-    Ok(output::print(&String::from_utf8_lossy(&text))?)
+    output::print(&String::from_utf8_lossy(&text))?;
+    output::hint(
+        "`tidegate top` shows flows, with --hosts hosts; `tidegate explain --live --source ADDRESS` why packets wait",
+    );
+    Ok(())
 }
 
 /// The guardian of a direction as text, and whether there is one; `None` while it is being started.
@@ -95,7 +99,12 @@ fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
     Ok(object)
 }
 
-fn print(out: &mut impl Write, status: &Status, seen: Option<&Observation>) -> Result<(), Failure> {
+fn print(
+    out: &mut impl Write,
+    status: &Status,
+    seen: Option<&Observation>,
+    width: Option<usize>,
+) -> Result<(), Failure> {
     let uptime = status.uptime.as_nanos() / 1_000_000_000;
     writeln!(
         out,
@@ -190,14 +199,13 @@ fn print(out: &mut impl Write, status: &Status, seen: Option<&Observation>) -> R
             ];
             table.row(row.map(Into::into));
         }
-        write!(out, "{}", table.text(width()))?;
+        write!(out, "{}", table.text(width))?;
     }
-    let hosts = seen.map_or(&[][..], |seen| &seen.hosts[..]);
-    // Of a single one everything is in the classes.
-    if hosts.len() > 1 {
+    // Of a single host everything is in the classes.
+    if let Some(seen) = seen.filter(|seen| seen.hosts.len() > 1) {
         writeln!(out, "hosts, the fastest first:")?;
-        hosts::table(out, &hosts[..hosts.len().min(HOSTS)])?;
-        if hosts.len() > HOSTS {
+        hosts::table(out, seen, &seen.hosts[..seen.hosts.len().min(HOSTS)], width)?;
+        if seen.hosts.len() > HOSTS {
             writeln!(out, "and more; `tidegate top --hosts` shows them")?;
         }
     }
@@ -241,7 +249,7 @@ mod tests {
                 "control": { "clients": 1, "subscriptions": 0, "requests": 0, "refused": 0, "cut": 0, "pushes": 0, "lost": 0 },
             });
             let mut out = Vec::new();
-            print(&mut out, &serde_json::from_value(status).unwrap(), None).unwrap();
+            print(&mut out, &serde_json::from_value(status).unwrap(), None, None).unwrap();
             String::from_utf8(out).unwrap()
         };
         // As `tidegate run --up 20mbit --down 100mbit` has them: disciplines, without a total.

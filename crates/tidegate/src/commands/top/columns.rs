@@ -64,12 +64,14 @@ pub const CLASSES: [Column; 15] = [
 ];
 
 /// The columns of hosts, whose addresses have `address` characters at most.
-pub const fn of_hosts(address: usize) -> [Column; 11] {
+pub const fn of_hosts(address: usize) -> [Column; 13] {
     [
         left("host", address, 0),
         left("name", 12, 2),
         right("up", 6, 0),
+        right("%", 4, 2),
         right("down", 6, 0),
+        right("%", 4, 2),
         right("flows", 5, 0),
         right("queue", 6, 4),
         right("p99", 7, 0),
@@ -80,15 +82,21 @@ pub const fn of_hosts(address: usize) -> [Column; 11] {
     ]
 }
 
-/// The columns that fit into `width`, each with its width; the first wide one takes the rest.
-pub fn columns(width: u16, all: &[Column]) -> Vec<(usize, usize)> {
+/// The columns that fit into `width`, each with its width; the first wide one takes the rest. Those that `omitted` names by
+/// number have nothing to show.
+pub fn columns(width: u16, all: &[Column], omitted: impl Fn(usize) -> bool) -> Vec<(usize, usize)> {
     let width = usize::from(width);
-    let mut chosen: Vec<usize> = (0..all.len()).collect();
+    let mut chosen: Vec<usize> = (0..all.len()).filter(|&n| !omitted(n)).collect();
     let needed = |chosen: &[usize]| chosen.iter().map(|&n| all[n].width + 1).sum::<usize>().saturating_sub(1);
     while chosen.len() > 1 {
         let Some(worst) = chosen.iter().copied().max_by_key(|&n| all[n].gives_way) else { break };
-        // Whole addresses have precedence over columns that few need.
-        let room = if all[worst].gives_way >= 9 && all.iter().any(|column| column.name == "flow") { 17 } else { 0 };
+        // Whole addresses have precedence over columns that few need, one whole address over most others.
+        let room = match all[worst].gives_way {
+            _ if all.iter().all(|column| column.name != "flow") => 0,
+            9.. => 17,
+            3.. => 7,
+            _ => 0,
+        };
         if needed(&chosen) + room <= width || all[worst].gives_way == 0 {
             break;
         }
@@ -113,6 +121,11 @@ pub fn head(columns: &[(usize, usize)], all: &[Column], sort: FlowSort) -> Row<'
         if column.sort == Some(sort) { cell.style(Style::new().fg(Color::Cyan).bold()) } else { cell }
     });
     Row::new(cells.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED))
+}
+
+/// Whether no row has a value in this column: a table on the screen has room for others.
+pub fn is_empty<const N: usize>(rows: &[[String; N]], column: usize) -> bool {
+    !rows.is_empty() && rows.iter().all(|row| matches!(row[column].as_str(), "" | "-"))
 }
 
 /// `text` in `width` columns; a longer text is shortened in its middle, where addresses differ least.

@@ -6,13 +6,13 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Cell, Row, TableState};
-use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, hosts};
+use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, arrives, hosts};
 use tidegate_report::Table;
+use tidegate_units::Rate;
 
-use super::columns::{columns, head, of_hosts};
+use super::columns::{columns, head, is_empty, of_hosts};
 use super::show::{rate, scaled, wait};
 use crate::Failure;
-use crate::output::width;
 
 /// The hosts of `seen`, the fastest first; with a `filter`, those of the flows that are `wanted`.
 pub fn of(seen: &Observation, filter: &str, wanted: impl Fn(&FlowObservation) -> bool) -> Vec<HostObservation> {
@@ -28,13 +28,31 @@ pub fn of(seen: &Observation, filter: &str, wanted: impl Fn(&FlowObservation) ->
     found
 }
 
-fn cells(host: &HostObservation) -> [String; 11] {
+/// The configured rates of all that goes up and of all that comes down, where they are known.
+fn limits(seen: &Observation) -> [Option<Rate>; 2] {
+    [false, true].map(|down| {
+        let mut limits =
+            seen.directions.iter().filter(|one| arrives(&one.name) == down).map(|one| one.limit).peekable();
+        limits.peek()?;
+        limits.sum::<Option<Rate>>()
+    })
+}
+
+/// The part of the line that `rate` takes.
+fn part(rate: Rate, limit: Option<Rate>) -> String {
+    let limit = limit.map(Rate::as_bps).filter(|limit| *limit > 0);
+    limit.map_or("-".into(), |limit| format!("{:.0}%", rate.as_bps() as f64 * 100.0 / limit as f64))
+}
+
+fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
     let (up, down) = (&host.up, &host.down);
     [
         host.address.to_string(),
         host.name.clone().unwrap_or_else(|| "-".into()),
         rate(up.rate),
+        part(up.rate, limits[0]),
         rate(down.rate),
+        part(down.rate, limits[1]),
         (up.flows + down.flows).to_string(),
         scaled(up.queue_bytes.as_u64() + down.queue_bytes.as_u64()),
         wait(up.wait_p99.max(down.wait_p99)),
@@ -45,18 +63,23 @@ fn cells(host: &HostObservation) -> [String; 11] {
     ]
 }
 
-/// The table for a pipe or a log.
-pub fn table(out: &mut impl Write, hosts: &[HostObservation]) -> Result<(), Failure> {
+/// The table for a terminal of `width` characters, or for a pipe or a log.
+pub fn table(
+    out: &mut impl Write,
+    seen: &Observation,
+    hosts: &[HostObservation],
+    width: Option<usize>,
+) -> Result<(), Failure> {
     let heads = of_hosts(ADDRESS).map(|column| format!("{}{}", if column.left { "" } else { ">" }, column.name));
     let mut table = Table::new("", heads.iter().map(String::as_str))
-        .optional(["limited by", "sent", "class", "queue", "name"])
+        .optional(["limited by", "sent", "class", "queue", "drops", "name"])
         .shorten("host", 15)
         .shorten("name", 8)
         .shorten("class", 8);
     for host in hosts {
-        table.row(cells(host).map(Into::into));
+        table.row(cells(host, limits(seen)).map(Into::into));
     }
-    write!(out, "{}", table.text(width()))?;
+    write!(out, "{}", table.text(width))?;
     Ok(())
 }
 
@@ -67,6 +90,7 @@ const ADDRESS: usize = 15;
 pub fn paint(
     frame: &mut Frame<'_>,
     area: Rect,
+    seen: &Observation,
     hosts: &[HostObservation],
     selected: Option<&String>,
     state: &mut TableState,
@@ -74,9 +98,9 @@ pub fn paint(
     // IPv6 addresses are longer.
     let longest = hosts.iter().map(|host| host.address.to_string().len()).max().unwrap_or(0).clamp(ADDRESS, 39);
     let all = of_hosts(longest);
-    let shown = columns(area.width, &all);
-    let rows = hosts.iter().map(|host| {
-        let cells = cells(host);
+    let rows: Vec<_> = hosts.iter().map(|host| cells(host, limits(seen))).collect();
+    let shown = columns(area.width, &all, |n| is_empty(&rows, n));
+    let rows = rows.iter().map(|cells| {
         let cells = shown.iter().map(|&(n, width)| {
             let text = tidegate_report::text::middle(&cells[n], width);
             Cell::from(if all[n].left { text } else { format!("{text:>width$}") })

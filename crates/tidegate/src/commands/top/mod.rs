@@ -20,6 +20,7 @@ use tidegate_units::Span;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
+use crate::output::width;
 use programs::{Names, Programs};
 
 /// Watch classes and flows of a running tidegate, with their programs
@@ -148,9 +149,9 @@ fn plain(args: &Args, poller: &mut Poller) -> Result<(), Failure> {
             writeln!(out, "{text}")?;
         } else if args.hosts {
             // Flows that do not match the filter are gone already.
-            hosts::table(&mut out, &hosts::of(&seen, &filter, |_| true))?;
+            hosts::table(&mut out, &seen, &hosts::of(&seen, &filter, |_| true), width())?;
         } else {
-            show::table(&mut out, &seen, &names, &poller.programs)?;
+            show::table(&mut out, &seen, &names, &poller.programs, width())?;
         }
         out.flush()?;
         if args.once || !args.json {

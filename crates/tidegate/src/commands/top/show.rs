@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use tidegate_control::calls::{
-    ClassObservation, DirectionObservation, Flow, FlowObservation, LineObservation, Observation,
+    ClassObservation, DirectionObservation, Flow, FlowObservation, LineObservation, Observation, arrives,
 };
 use tidegate_report::Table;
+use tidegate_report::text::wrapped;
 use tidegate_units::{Rate, Span};
 
 use super::programs::{Names, Programs};
 use crate::Failure;
-use crate::output::width;
 
 /// Three digits and a letter: `12.3M`.
 pub fn scaled(value: u64) -> String {
@@ -88,22 +88,32 @@ pub fn borrowed(flow: &FlowObservation) -> String {
     if flow.borrowed_bytes.as_u64() == 0 { "-".into() } else { format!("{:.0}%", (part * 100.0).min(100.0)) }
 }
 
-/// A flow in `width` columns; if that is too little, without the local address, which is the same for most.
-pub fn flow(flow: &Flow, direction: &str, width: usize) -> String {
+/// A flow in `width` columns; if that is too little, without the local address, which is the same for most; of a `gateway`
+/// without the remote one, because it is known by the host behind it, and then without the port of that host.
+pub fn flow(flow: &Flow, direction: &str, gateway: bool, width: usize) -> String {
+    let fits = |text: &String| text.chars().count() <= width;
     let whole = flow.to_string();
-    if whole.chars().count() <= width {
+    if fits(&whole) || flow.protocol.is_none() {
         return whole;
     }
     let port = |port: Option<u16>| port.map_or("?".into(), |port| format!(":{port}"));
-    match (flow.protocol, direction) {
-        (None, _) => whole,
-        (Some(_), "down") => Flow { destination: None, ..flow.clone() }
-            .to_string()
-            .replace("> ?", &format!("> {}", port(flow.destination_port))),
-        (Some(_), _) => {
-            Flow { source: None, ..flow.clone() }.to_string().replace("? >", &format!("{} >", port(flow.source_port)))
-        }
+    let (without, source_port, destination_port) = (flow.clone(), port(flow.source_port), port(flow.destination_port));
+    if arrives(direction) != gateway {
+        let short = |flow: Flow| {
+            Flow { destination: None, ..flow }.to_string().replace("> ?", &format!("> {destination_port}"))
+        };
+        let text = short(without.clone());
+        if fits(&text) || !gateway { text } else { short(Flow { source_port: None, ..without }) }
+    } else {
+        let short = |flow: Flow| Flow { source: None, ..flow }.to_string().replace("? >", &format!("{source_port} >"));
+        let text = short(without.clone());
+        if fits(&text) || !gateway { text } else { short(Flow { destination_port: None, ..without }) }
     }
+}
+
+/// Whether several hosts are behind this machine. One machine often has several addresses of IPv6.
+pub fn is_gateway(seen: &Observation) -> bool {
+    seen.hosts.iter().filter(|host| host.address.is_ipv4()).count() > 1
 }
 
 /// The class of a flow; with the class it is displaced to.
@@ -155,15 +165,13 @@ pub fn line(direction: &DirectionObservation) -> String {
 
 /// The headline of a direction.
 pub fn headline(seen: &Observation, direction: &DirectionObservation) -> String {
-    format!(
-        "{} {}: {}, {}, {} flow{}",
-        seen.interface,
-        direction.name,
-        if seen.in_force { "in force" } else { "NOT in force" },
-        line(direction),
-        direction.table.flows,
-        if direction.table.flows == 1 { "" } else { "s" },
-    )
+    let force = if seen.in_force { "in force" } else { "NOT in force" };
+    format!("{} {}: {force}, {}", seen.interface, direction.name, line(direction))
+}
+
+/// How many flows a direction has.
+pub fn flows(direction: &DirectionObservation) -> String {
+    format!("{} flow{}", direction.table.flows, if direction.table.flows == 1 { "" } else { "s" })
 }
 
 /// The rates of the interfaces of a direction, where there are several.
@@ -175,12 +183,19 @@ pub fn interfaces(direction: &DirectionObservation) -> Option<String> {
     (direction.interfaces.len() > 1).then(|| each.collect::<Vec<_>>().join(", "))
 }
 
-/// Tables for a pipe or a log.
-pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: &Programs) -> Result<(), Failure> {
+/// Tables for a terminal of `width` characters, or for a pipe or a log.
+pub fn table(
+    out: &mut impl Write,
+    seen: &Observation,
+    names: &Names,
+    programs: &Programs,
+    width: Option<usize>,
+) -> Result<(), Failure> {
     for direction in &seen.directions {
-        writeln!(out, "{}", headline(seen, direction))?;
+        let head = format!("{}, {}", headline(seen, direction), flows(direction));
+        writeln!(out, "{}", wrapped(&head, width))?;
         if let Some(each) = interfaces(direction) {
-            writeln!(out, "{each}")?;
+            writeln!(out, "{}", wrapped(&each, width))?;
         }
         let heads = [
             "class",
@@ -216,7 +231,7 @@ pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: 
             ];
             table.row(row.map(Into::into));
         }
-        write!(out, "{}", table.text(width()))?;
+        write!(out, "{}", table.text(width))?;
         let heads = [
             "program",
             "flow",
@@ -230,11 +245,11 @@ pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: 
             ">jitter",
             ">drops",
             ">marks",
+            "reasons of drops",
         ];
         let mut table = Table::new("", heads)
-            .optional(["marks", "jitter", "p50", "borrowed", "share", "queue", "class"])
+            .optional(["reasons of drops", "marks", "jitter", "p50", "borrowed", "share", "queue", "class"])
             .shorten("flow", 30)
-            .shorten("drops", 12)
             .shorten("program", 8);
         for flow in &direction.flows {
             let row = [
@@ -248,13 +263,14 @@ pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: 
                 wait(flow.wait.p50),
                 wait(flow.wait.p99),
                 wait(flow.wait.jitter),
-                reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets))),
+                scaled(flow.dropped_packets()),
                 scaled(flow.marked_packets),
+                reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets))),
             ];
             table.row(row.map(Into::into));
         }
         if direction.table.counted {
-            write!(out, "{}", table.text(width()))?;
+            write!(out, "{}", table.text(width))?;
         } else {
             writeln!(out, "flows are not counted: the file disables it under [statistics]")?;
         }
@@ -299,9 +315,16 @@ mod tests {
             destination_port: Some(53),
             uid: None,
         };
-        assert_eq!(flow(&udp, "up", 40), "udp 10.0.0.1:5 > 10.0.0.2:53");
-        assert_eq!(flow(&udp, "up", 20), "udp :5 > 10.0.0.2:53");
-        assert_eq!(flow(&udp, "down", 20), "udp 10.0.0.1:5 > :53");
+        assert_eq!(flow(&udp, "up", false, 40), "udp 10.0.0.1:5 > 10.0.0.2:53");
+        assert_eq!(flow(&udp, "up", false, 20), "udp :5 > 10.0.0.2:53");
+        assert_eq!(flow(&udp, "wan0.down", false, 20), "udp 10.0.0.1:5 > :53");
+        // The host behind a gateway.
+        assert_eq!(flow(&udp, "up", true, 20), "udp 10.0.0.1:5 > :53");
+        assert_eq!(flow(&udp, "down", true, 20), "udp :5 > 10.0.0.2:53");
+        assert_eq!(
+            [flow(&udp, "up", true, 18), flow(&udp, "down", true, 18)],
+            ["udp 10.0.0.1 > :53", "udp :5 > 10.0.0.2"]
+        );
         assert_eq!([promise(0, 0), promise(5, 0), promise(5, 12)], ["-", "kept", "-12s"]);
     }
 }

@@ -41,6 +41,16 @@ pub struct Planned {
     action: Action,
 }
 
+impl Planned {
+    /// How long the change lasts.
+    pub const fn lasts(&self) -> &'static str {
+        match self.action {
+            Action::Edit(_) => "until the shaper ends; `tidegate status --file` prints the file to keep",
+            Action::Prefer(_) => "until top ends; `tidegate promise --prefer 1` keeps one",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Action {
     Edit(Box<Reversible>),
@@ -120,7 +130,7 @@ impl Steering {
             ..Target::default()
         };
         let call = PromiseCall { target, direction: Some(direction.into()), prefer: 1, ..PromiseCall::default() };
-        let lines = vec![format!("prefer {flow}"), "by one step, until it is taken back or top ends".into()];
+        let lines = vec![format!("prefer {flow} by one step")];
         Planned { lines, action: Action::Prefer(Box::new(call)) }
     }
 
@@ -138,7 +148,7 @@ impl Steering {
             }
         };
         self.done.push((what.clone(), undo));
-        Ok(format!("{what}: in force"))
+        Ok(format!("{what}: in force; z takes it back"))
     }
 
     /// Takes the last change back, and returns which.
@@ -152,7 +162,8 @@ impl Steering {
             }
         };
         match taken {
-            Ok(()) => Ok(format!("{what}: taken back")),
+            Ok(()) if self.done.is_empty() => Ok(format!("{what}: taken back")),
+            Ok(()) => Ok(format!("{what}: taken back; z takes the change before it back")),
             Err(error) => {
                 self.done.push((what, undo));
                 Err(error)

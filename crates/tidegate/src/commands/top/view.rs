@@ -14,9 +14,10 @@ use ratatui::{DefaultTerminal, Frame};
 use tidegate_control::calls::{
     ClassObservation, DirectionObservation, FlowObservation, FlowSort, HostObservation, Observation,
 };
+use tidegate_report::text::wrapped;
 use tidegate_units::Rate;
 
-use super::columns::{CLASSES, Column, FLOWS, columns, fit, head};
+use super::columns::{CLASSES, Column, FLOWS, columns, fit, head, is_empty};
 use super::history::History;
 use super::hosts;
 use super::programs::{Names, Programs};
@@ -271,31 +272,35 @@ impl View {
             frame.render_widget(Paragraph::new("nothing is shaped at the moment"), area);
             return;
         };
+        let head = self.head_lines(&direction, area.width.into());
+        let foot = self.foot_lines(area.width.into());
+        let list = if self.hosts { Vec::new() } else { self.flows() };
         // On a small screen the details are omitted first, then the classes.
-        let details = if area.height >= 16 && !self.hosts { 3 } else { 0 };
-        let most = usize::from(area.height.saturating_sub(9 + details) / 2).max(1);
+        let details =
+            if area.height >= 16 && !self.hosts { self.detail_lines(&list, area.width.into()) } else { vec![] };
+        let most_details = if area.height >= 22 { 6 } else { 3 };
+        let details_height = if details.is_empty() { 0 } else { details.len().clamp(3, most_details) as u16 };
+        let taken = 7 + (head.len() + foot.len()) as u16 + details_height;
+        let most = usize::from(area.height.saturating_sub(taken) / 2).max(1);
         let shown = direction.classes.len().min(most);
-        let [head, classes, flows, below, foot] = Layout::vertical([
-            Constraint::Length(1),
+        let [above, classes, flows, below, last] = Layout::vertical([
+            Constraint::Length(head.len() as u16),
             Constraint::Length(shown as u16 + 1),
             Constraint::Min(2),
-            Constraint::Length(details),
-            Constraint::Length(1),
+            Constraint::Length(details_height),
+            Constraint::Length(foot.len() as u16),
         ])
         .areas(area);
-        self.paint_head(frame, head, &direction);
+        frame.render_widget(Paragraph::new(head), above);
         paint_classes(frame, classes, &direction, shown, &self.history);
         if self.hosts {
             self.page = usize::from(flows.height.saturating_sub(1)).max(1);
-            hosts::paint(frame, flows, &self.hosts(), self.selected.as_ref(), &mut self.state);
+            hosts::paint(frame, flows, &self.seen, &self.hosts(), self.selected.as_ref(), &mut self.state);
         } else {
-            let list = self.flows();
             self.paint_flows(frame, flows, &direction, &list);
-            if details > 0 {
-                self.paint_details(frame, below, &list);
-            }
+            frame.render_widget(Paragraph::new(details), below);
         }
-        self.paint_foot(frame, foot);
+        frame.render_widget(Paragraph::new(foot), last);
         match self.mode {
             Mode::Help => paint_help(frame, area),
             Mode::Change => self.paint_change(frame, area),
@@ -303,23 +308,30 @@ impl View {
         }
     }
 
-    fn paint_head(&self, frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation) {
-        let style = if self.seen.in_force { Style::new().bold() } else { Style::new().bold().red() };
-        let mut line = vec![Words::styled(show::headline(&self.seen, direction), style)];
-        line.push(Words::raw(format!(", up {}", clock(self.seen.uptime))));
-        if let Some(each) = show::interfaces(direction) {
-            line.push(Words::raw(format!("; {each}")));
+    /// The state of the line, with what else there is room for, and what is wrong below it.
+    fn head_lines(&self, direction: &DirectionObservation, width: usize) -> Vec<Line<'static>> {
+        if let Some(lost) = &self.lost {
+            return lines_of(&format!("{lost}; trying again"), width, 3, Style::new().red().bold());
         }
-        if self.frozen {
-            line.push(Words::styled("  FROZEN", Style::new().yellow().bold()));
+        let frozen = if self.frozen { "  FROZEN" } else { "" };
+        let mut text = show::headline(&self.seen, direction);
+        for more in [show::flows(direction), format!("up {}", clock(self.seen.uptime))] {
+            if text.len() + 2 + more.len() + frozen.len() <= width {
+                text = format!("{text}, {more}");
+            }
+        }
+        let style = if self.seen.in_force { Style::new().bold() } else { Style::new().bold().red() };
+        let mut lines = lines_of(&text, width.saturating_sub(frozen.len()), 2, style);
+        if let Some(line) = lines.last_mut() {
+            line.push_span(Words::styled(frozen, Style::new().yellow().bold()));
+        }
+        if let Some(each) = show::interfaces(direction) {
+            lines.extend(lines_of(&each, width, 2, Style::new()));
         }
         if let Some(trouble) = &self.seen.trouble {
-            line.push(Words::styled(format!("  {trouble}"), Style::new().red()));
+            lines.extend(lines_of(trouble, width, 3, Style::new().red()));
         }
-        if let Some(lost) = &self.lost {
-            line = vec![Words::styled(format!("{lost}; trying again"), Style::new().red().bold())];
-        }
-        frame.render_widget(Paragraph::new(Line::from(line)), area);
+        lines
     }
 
     fn paint_flows(
@@ -335,19 +347,24 @@ impl View {
             frame.render_widget(Paragraph::new(text), area);
             return;
         }
-        let columns = columns(area.width, &FLOWS);
+        let rows: Vec<[String; FLOWS.len()]> =
+            flows.iter().map(|flow| FLOWS.each_ref().map(|column| self.cell(column, flow))).collect();
+        // The class of all is in the table above.
+        let omitted = |n: usize| is_empty(&rows, n) || (FLOWS[n].name == "class" && direction.classes.len() == 1);
+        let columns = columns(area.width, &FLOWS, omitted);
+        let gateway = show::is_gateway(&self.seen);
         let at = flows.iter().position(|flow| Some(&flow.flow.key) == self.selected.as_ref());
         self.state.select(at);
         if at.is_none() {
             *self.state.offset_mut() = 0;
         }
-        let rows = flows.iter().map(|flow| {
+        let rows = flows.iter().zip(rows).map(|(flow, texts)| {
             let cells = columns.iter().map(|&(n, width)| {
                 let text = match FLOWS[n].name {
-                    "flow" => show::flow(&flow.flow, &direction.name, width),
-                    _ => self.cell(&FLOWS[n], flow),
+                    "flow" => show::flow(&flow.flow, &direction.name, gateway, width),
+                    _ => texts[n].clone(),
                 };
-                Cell::from(if FLOWS[n].left { fit(&text, width) } else { format!("{text:>width$}", width = width) })
+                Cell::from(if FLOWS[n].left { fit(&text, width) } else { format!("{text:>width$}") })
             });
             let row = Row::new(cells);
             if flow.rate.is_zero() && flow.queue.packets == 0 {
@@ -391,9 +408,10 @@ impl View {
         }
     }
 
-    fn paint_details(&self, frame: &mut Frame<'_>, area: Rect, flows: &[FlowObservation]) {
+    /// The selected flow, or the drops of the classes.
+    fn detail_lines(&self, flows: &[FlowObservation], width: usize) -> Vec<Line<'static>> {
         let selected = flows.iter().find(|flow| Some(&flow.flow.key) == self.selected.as_ref());
-        let lines = match selected {
+        let texts = match selected {
             None => {
                 let drops = self.seen.directions.get(self.direction).map(|direction| {
                     let classes = direction.classes.iter().filter(|class| !class.dropped.is_empty());
@@ -404,13 +422,19 @@ impl View {
                     classes.map(of).collect::<Vec<_>>().join("; ")
                 });
                 let drops = drops.filter(|text| !text.is_empty()).unwrap_or_else(|| "none".into());
-                vec![Line::from(format!("drops by reason: {drops}")), Line::from("up and down select a flow").dim()]
+                let mut lines = lines_of(&format!("drops by reason: {drops}"), width, 5, Style::new());
+                lines.push(Line::from("up and down select a flow").dim());
+                return lines;
             }
             Some(flow) => {
                 let program = self.names.get(&flow.flow.key);
                 let program =
                     program.map_or("program not visible".into(), |(name, pid)| format!("{name}, process {pid}"));
                 let user = flow.flow.uid.map_or("no owner".into(), |uid| format!("user {}", self.programs.user(uid)));
+                let share = match flow.share {
+                    Some(share) => format!("share {} of class {}", rate(share), show::class_of(flow)),
+                    None => format!("class {}", show::class_of(flow)),
+                };
                 let minimum = flow.minimum.map_or("no minimum".into(), |minimum| {
                     let granted = if flow.granted { "granted" } else { "waits for room" };
                     format!(
@@ -422,72 +446,86 @@ impl View {
                 });
                 let drops = show::reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets)));
                 vec![
-                    Line::from(format!("{}  {program}, {user}", flow.flow)),
-                    Line::from(format!(
-                        "{minimum}; rule {}; sent {}B in {}",
-                        flow.rule.as_deref().unwrap_or("-"),
+                    format!("{}  {program}, {user}", flow.flow),
+                    format!(
+                        "{share}; {minimum}; {}; sent {}B in {}",
+                        flow.rule.as_ref().map_or("no rule".to_owned(), |rule| format!("rule {rule}")),
                         scaled(flow.sent_bytes.as_u64()),
                         clock(flow.age)
-                    )),
-                    Line::from(format!(
+                    ),
+                    format!(
                         "wait p50 {} p90 {} p99 {} longest {}; drops: {drops}",
                         wait(flow.wait.p50),
                         wait(flow.wait.p90),
                         wait(flow.wait.p99),
                         wait(flow.wait.longest),
-                    )),
+                    ),
                 ]
             }
         };
-        frame.render_widget(Paragraph::new(lines), area);
+        texts.iter().flat_map(|text| lines_of(text, width, 3, Style::new())).collect()
     }
 
-    fn paint_foot(&self, frame: &mut Frame<'_>, area: Rect) {
-        let line = if self.mode == Mode::Filter {
-            Line::from(format!("filter: {}_   enter keeps it, esc drops it", self.filter)).yellow()
-        } else if let Some(result) = &self.result {
-            match result {
-                Ok(done) => Line::from(format!("{done}; z takes the last change back")).green(),
-                Err(error) => Line::from(error.lines().next().unwrap_or_default().to_owned()).red(),
-            }
-        } else {
-            let mut words = Vec::new();
-            let mut key = |key: &'static str, what: String| {
-                words.push(Words::styled(key, Style::new().bold()));
-                words.push(Words::raw(format!(" {what}  ")));
+    /// What became of the last change, or the keys.
+    fn foot_lines(&self, width: usize) -> Vec<Line<'static>> {
+        if self.mode == Mode::Filter {
+            return vec![Line::from(format!("filter: {}_   enter keeps it, esc drops it", self.filter)).yellow()];
+        }
+        if self.mode != Mode::Change
+            && let Some(result) = &self.result
+        {
+            let (text, style) = match result {
+                Ok(done) => (done, Style::new().green()),
+                Err(error) => (error, Style::new().red()),
             };
-            key("q", "quit".into());
-            if !self.hosts {
-                key("s", format!("sort: {}", self.sort));
-            }
-            key("/", if self.filter.is_empty() { "filter".into() } else { format!("filter: {}", self.filter) });
-            key("g", if self.hosts { "flows".into() } else { "hosts".into() });
-            if self.hosts {
-                key("enter", "its flows".into());
-            }
-            key("f", if self.frozen { "go on".into() } else { "freeze".into() });
-            key("e", "rate".into());
-            if self.seen.directions.len() > 1 && !self.hosts {
-                key("d", "direction".into());
-            }
-            key("?", "help".into());
-            Line::from(words)
+            return text.lines().flat_map(|line| lines_of(line, width, 3, style)).take(4).collect();
+        }
+        let filter = if self.filter.is_empty() { "filter".into() } else { format!("filter: {}", self.filter) };
+        let several = self.seen.directions.len() > 1;
+        // Those that are missed least are the last.
+        let keys = [
+            ("s", Some(format!("sort: {}", self.sort)).filter(|_| !self.hosts)),
+            ("g", Some(if self.hosts { "flows".into() } else { "hosts".into() })),
+            ("enter", Some("its flows".into()).filter(|_| self.hosts)),
+            ("d", Some("direction".into()).filter(|_| several && !self.hosts)),
+            ("/", Some(filter)),
+            ("e", Some("rate".into())),
+            ("f", Some(if self.frozen { "go on".into() } else { "freeze".into() })),
+            ("p", Some("prefer".into()).filter(|_| self.selected.is_some() && !self.hosts)),
+        ];
+        let (mut words, mut used) = (Vec::new(), "q quit  ? help".len());
+        let key = |words: &mut Vec<Words<'static>>, key, what: String| {
+            words.push(Words::styled(key, Style::new().bold()));
+            words.push(Words::raw(format!(" {what}  ")));
         };
-        frame.render_widget(Paragraph::new(line), area);
+        key(&mut words, "q", "quit".into());
+        for (name, what) in keys {
+            let Some(what) = what else { continue };
+            let needed = name.len() + what.chars().count() + 3;
+            if used + needed <= width {
+                key(&mut words, name, what);
+                used += needed;
+            }
+        }
+        key(&mut words, "?", "help".into());
+        vec![Line::from(words)]
     }
 }
 
+/// `text` in lines of `width` characters, at most `most` of them.
+fn lines_of(text: &str, width: usize, most: usize, style: Style) -> Vec<Line<'static>> {
+    let wrapped = wrapped(text, Some(width));
+    wrapped.lines().take(most).map(|line| Line::from(Words::styled(line.to_owned(), style))).collect()
+}
+
 fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation, shown: usize, history: &History) {
-    let columns = columns(area.width, &CLASSES);
-    let rows = direction.classes.iter().enumerate().take(shown).map(|(at, class)| {
-        let cells = columns.iter().map(|&(n, width)| {
-            // The last line represents all classes that do not fit.
-            let more = at + 1 == shown && shown < direction.classes.len();
-            let text = match CLASSES[n].name {
-                "class" if more => format!("{} +{}", class.name, direction.classes.len() - shown),
+    let texts = |class: &ClassObservation| {
+        CLASSES.each_ref().map(|column| {
+            match column.name {
                 "class" => class.name.clone(),
                 "rate" => rate(class.rate),
-                "minute" => history.line(&direction.name, &class.name, direction.limit.map(Rate::as_bps), width),
+                // Drawn when its width is known.
+                "minute" => "minute".into(),
                 "promised" => maybe(class.promised),
                 "free" => maybe(class.unpromised),
                 "lent" => rate(class.borrowed),
@@ -501,6 +539,19 @@ fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObserva
                 "marks" => scaled(class.marked_packets),
                 "promise" => promise(class.promise_kept_seconds, class.promise_missed_seconds),
                 _ => String::new(),
+            }
+        })
+    };
+    let rows: Vec<_> = direction.classes.iter().map(texts).collect();
+    let columns = columns(area.width, &CLASSES, |n| is_empty(&rows, n));
+    let rows = direction.classes.iter().zip(rows).enumerate().take(shown).map(|(at, (class, texts))| {
+        let cells = columns.iter().map(|&(n, width)| {
+            // The last line represents all classes that do not fit.
+            let more = at + 1 == shown && shown < direction.classes.len();
+            let text = match CLASSES[n].name {
+                "class" if more => format!("{} +{}", class.name, direction.classes.len() - shown),
+                "minute" => history.line(&direction.name, &class.name, direction.limit.map(Rate::as_bps), width),
+                _ => texts[n].clone(),
             };
             Cell::from(if CLASSES[n].left { fit(&text, width) } else { format!("{text:>width$}") })
         });

@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span as Words};
 use ratatui::widgets::{Block, Clear, Padding, Paragraph, Wrap};
+use tidegate_control::calls::DirectionObservation;
 
 use super::super::show::maybe;
 use super::super::steer::{Goal, Planned, Steering};
@@ -39,6 +40,13 @@ impl View {
             self.result = Some(Err("select a flow with the arrows first".into()));
             return;
         };
+        let shares = |one: &DirectionObservation| one.classes.iter().any(|class| class.promised.is_some());
+        if !self.seen.directions.get(self.direction).is_some_and(shares) {
+            let why =
+                "this discipline prefers no flows; a shaper file with [[class]] does, see `tidegate book changing`";
+            self.result = Some(Err(why.into()));
+            return;
+        }
         self.change = Some(Change::Shown(Steering::prefer(&direction, &flow.flow)));
         self.mode = Mode::Change;
     }
@@ -94,12 +102,18 @@ impl View {
                 };
                 vec![
                     Line::from(format!("rate of {}, {}bit/s now: {text}_", goal.name(), maybe(now))),
-                    Line::from("such as 6mbit; up and down choose another class").dim(),
+                    Line::from(if goals.len() > 1 {
+                        "such as 6mbit; up and down choose another class"
+                    } else {
+                        "such as 6mbit"
+                    })
+                    .dim(),
                     Line::from("enter shows what changes, esc leaves it").dim(),
                 ]
             }
             Some(Change::Shown(planned)) => {
                 let mut lines: Vec<_> = planned.lines.iter().map(|line| Line::from(line.as_str()).bold()).collect();
+                lines.push(Line::from(planned.lasts()).dim());
                 lines.push(Line::from("enter makes the change, esc leaves it; z takes it back later").dim());
                 lines
             }

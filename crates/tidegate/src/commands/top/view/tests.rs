@@ -198,8 +198,8 @@ fn hosts_have_both_directions_and_fold_out_to_their_flows() {
     // 0, 100, 200 and 300 kbit/s: all of them up, 300 of 600 down to the other host.
     let of =
         |host: &str| text.lines().find(|line| line.starts_with(host)).unwrap_or_else(|| panic!("{host} in\n{text}"));
-    assert!(of("10.77.0.1 ").contains("600k   300k     7"), "{text}");
-    assert!(of("10.77.0.2 ").contains("     0   300k     1"), "{text}");
+    assert!(of("10.77.0.1 ").contains("600k   3%   300k   2%     7"), "{text}");
+    assert!(of("10.77.0.2 ").contains("     0   0%   300k   2%     1"), "{text}");
     assert!(of("10.77.0.1 ").contains("33.3ms") && text.contains("enter its flows"), "{text}");
     // Each row is whole at the other sizes, too.
     for (width, height) in [(1, 1), (20, 5), (60, 20), (200, 50)] {
@@ -245,7 +245,7 @@ fn a_change_is_shown_before_it_is_made() {
     press(&mut view, "jp");
     let text = drawn(&mut view, 80, 24);
     assert!(
-        text.contains("prefer tcp 10.77.0.1:40003 > 198.51.100.2:443") && text.contains("z takes it back"),
+        text.contains("prefer tcp 10.77.0.1:40003 > 198.51.100.2:443 by one step") && text.contains("z takes it back"),
         "{text}"
     );
     view.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
@@ -257,4 +257,57 @@ fn a_change_is_shown_before_it_is_made() {
         drawn(&mut view, width, height);
         view.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
     }
+}
+
+/// A gateway with two hosts, as [`view`] has it, with a name for one of them.
+fn gateway() -> View {
+    let mut view = view(4, 2);
+    for flow in &mut view.seen.directions[1].flows {
+        std::mem::swap(&mut flow.flow.source, &mut flow.flow.destination);
+    }
+    for direction in &mut view.seen.directions {
+        for (n, flow) in direction.flows.iter_mut().enumerate() {
+            let host = if direction.name == "up" { &mut flow.flow.source } else { &mut flow.flow.destination };
+            *host = Some([192, 168, 100, 10 + n as u8 % 2].into());
+            flow.flow.uid = None;
+        }
+    }
+    view.seen.hosts = tidegate_control::calls::hosts(&view.seen.directions, |_| true);
+    view.seen.hosts[0].name = Some("laptop.lan".into());
+    view.names.clear();
+    view
+}
+
+#[test]
+fn the_hosts_behind_a_gateway_are_whole_at_each_size() {
+    for columns in [60, 80, 120] {
+        for keys in ["", "d"] {
+            let mut view = gateway();
+            press(&mut view, keys);
+            let text = drawn(&mut view, columns, 24);
+            assert!(text.contains("192.168.100.10") && text.contains("192.168.100.11"), "{columns}, {keys}:\n{text}");
+        }
+        let mut out = Vec::new();
+        let view = gateway();
+        hosts::table(&mut out, &view.seen, &view.seen.hosts, Some(columns.into())).unwrap();
+        let table = String::from_utf8(out).unwrap();
+        assert!(table.lines().all(|line| line.chars().count() <= usize::from(columns)), "{table}");
+        assert!(table.contains("192.168.100.11"), "{table}");
+    }
+}
+
+#[test]
+fn long_results_are_whole_at_eighty_columns() {
+    let mut view = view(4, 2);
+    let error =
+        "the classes are promised 7.2mbit, more than the total of 5.7mbit, which is why nothing has changed here";
+    view.result = Some(Err(error.into()));
+    let text = drawn(&mut view, 80, 24);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(error.split(' ').all(|word| words.contains(&word)), "{text}");
+    view.result = None;
+    view.seen.trouble =
+        Some("the rules were removed by another program, and Tidegate puts them back in a moment".into());
+    let text = drawn(&mut view, 80, 24);
+    assert!(text.contains("in a") && text.contains("moment"), "{text}");
 }
