@@ -160,6 +160,8 @@ pub fn what_is_not_in_force_is_noticed() -> Ended {
             assert!(shaping.inspect().unwrap().is_sound());
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.index(DEVICE).unwrap();
+            // Handle 1: is that of the program's.
+            rtnl.clear_qdisc(index).unwrap();
             rtnl.set_plain(index, "pfifo").unwrap();
             let differences = shaping.inspect().unwrap().differences;
             assert!(
@@ -209,7 +211,7 @@ pub fn a_killed_one_leaves_the_kernel_shaping() -> Ended {
     let Ok(options) = options() else { return Ended::Skipped("the program is not loaded again".into()) };
     let shaping = start(&pair, &at_rate("4mbit"), &options);
     assert!(shaping.warnings().iter().any(|text| text.contains("has taken over")), "{:?}", shaping.warnings());
-    drop(shaping);
+    pair.left.run(|| drop(shaping)).unwrap();
     assert!(!root(&pair).is_some_and(|root| root.kind.starts_with("tidegate")));
     Ended::Passed
 }
