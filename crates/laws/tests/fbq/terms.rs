@@ -32,6 +32,24 @@ fn held_rate_is_granted_to_no_flow_until_it_is_released() {
 }
 
 #[test]
+fn all_minimums_that_wait_are_granted_in_their_order() {
+    let mut shaper = shaper(3);
+    let minimums = [(1, 8), (2, 4), (3, 5)];
+    for (flow, minimum) in minimums {
+        shaper.set_minimum(start(), flow, mbit(minimum)).unwrap();
+    }
+    let granted = |shaper: &Shaper| minimums.map(|(flow, _)| shaper.flow(flow).unwrap().granted);
+    assert_eq!(granted(&shaper), [true, false, false]);
+    shaper.set_minimum(start(), 1, mbit(2)).unwrap();
+    shaper.dequeue(start(), &mut Discard).expect("due");
+    // 10 - 2 - 4 is less than 5.
+    assert_eq!(granted(&shaper), [true, true, false]);
+    shaper.set_minimum(start(), 1, Rate::ZERO).unwrap();
+    shaper.dequeue(start(), &mut Discard).expect("due");
+    assert!(granted(&shaper)[2]);
+}
+
+#[test]
 fn terms_report_the_state_of_the_minimum_whether_it_changes_or_not() {
     let mut shaper = shaper(2);
     let mut set = |flow, terms| shaper.set_terms(start(), flow, terms).unwrap();
@@ -40,6 +58,8 @@ fn terms_report_the_state_of_the_minimum_whether_it_changes_or_not() {
         assert_eq!(set(1, Some(minimum(4))), Promise::Granted);
         assert_eq!(set(2, Some(minimum(7))), Promise::Waiting { free });
     }
+    // All that is free.
+    assert_eq!(set(2, Some(minimum(6))), Promise::Granted);
     assert_eq!(set(2, Some(Terms::default())), Promise::Granted);
     assert_eq!(set(2, None), Promise::Granted);
 }
