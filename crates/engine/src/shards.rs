@@ -9,7 +9,7 @@
 //! discipline has no credit that could be kept apart from its queues.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidegate_config::shaper::{Config, Root};
 use tidegate_core::classify::Fields;
@@ -18,6 +18,7 @@ use tidegate_core::pool::{Pool, PoolAccess, Reply, Request};
 use tidegate_core::{Bytes, ClassId, Instant, Rate, Span};
 
 use crate::engine::Engine;
+use crate::guard::lock;
 use crate::rules::BuildFailure;
 use crate::stats::ClassStatus;
 use crate::swap::PreparedConfig;
@@ -29,7 +30,7 @@ pub struct SharedPool(Mutex<Pool>);
 impl SharedPool {
     fn pool(&self) -> MutexGuard<'_, Pool> {
         // No call leaves it half changed: they do not panic between two changes.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

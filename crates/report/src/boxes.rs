@@ -1,6 +1,6 @@
 //! Box plots of a comparison: how far the runs of each variant are apart, a scale of its own for each measure.
 
-use crate::comparison::{Comparison, Group, WIDTH};
+use crate::comparison::{Comparison, Group, Row, WIDTH};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::model::Axis;
@@ -60,14 +60,14 @@ impl Group {
 
     /// Draws the runs of one measure.
     fn column(&self, drawing: &mut Drawing, at: usize, frame: &Frame, pens: &Pens) {
-        let cells = || self.rows.iter().enumerate().filter_map(|(n, row)| Some((n, row, row.cells.get(at)?.as_ref()?)));
-        let all: Vec<f64> = cells()
-            .flat_map(|(.., cell)| if cell.values.is_empty() { vec![cell.mean] } else { cell.values.clone() })
-            .collect();
-        let (Some(low), Some(high)) = (all.iter().copied().reduce(f64::min), all.iter().copied().reduce(f64::max))
-        else {
-            return;
+        let runs = |(n, row): (usize, &'_ Row)| {
+            let cell = row.cells.get(at)?.as_ref()?;
+            let values = if cell.values.is_empty() { vec![cell.mean] } else { cell.values.clone() };
+            Some((n, pens.pen(&row.name), values))
         };
+        let rows: Vec<(usize, Pen, Vec<f64>)> = self.rows.iter().enumerate().filter_map(runs).collect();
+        let all = || rows.iter().flat_map(|(.., values)| values).copied();
+        let (Some(low), Some(high)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
         // Values that do not differ are in the middle.
         let margin = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.1).max(0.5) };
         // What cannot be negative has no negative end.
@@ -76,13 +76,8 @@ impl Group {
         let unit = &self.measures[at].unit;
         ruler.label(|value| human(value, unit));
         frame.grid(drawing, (&ruler, &Ruler::none()), SIZE, (Some(14.0), false));
-        for (n, row, cell) in cells() {
+        for (n, pen, mut values) in rows {
             let middle = frame.top + ROW * (n as f64 + 0.5);
-            let pen = pens.pen(&row.name);
-            let mut values = cell.values.clone();
-            if values.is_empty() {
-                values.push(cell.mean);
-            }
             let place = |value: f64| frame.x(&ruler, value);
             let points = values.iter().map(|value| (place(*value), middle)).collect();
             if let Some(five) = quantiles(&mut values).filter(|_| values.len() >= ENOUGH) {

@@ -243,8 +243,8 @@ impl Style {
 /// the curves of each.
 pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)]) -> Option<Drawing> {
     let (first, _) = plots.first()?;
-    let alike = |plot: &Plot| Plot { x: first.x.clone(), y: first.y.clone(), ..plot.clone() };
-    let plots: Vec<(Plot, &[Pen])> = plots.iter().map(|(plot, pens)| (alike(plot), pens.as_slice())).collect();
+    let plots: Vec<(Plot, &[Pen])> =
+        plots.iter().map(|(plot, pens)| (plot.on_axes_of(first), pens.as_slice())).collect();
     let (x, y) = Ruler::pair(plots.iter().map(|(plot, _)| plot), first);
     let legend = plots.iter().map(|(plot, _)| plot.legend()).fold(0.0, f64::max);
     let mut whole = Drawing::default();
@@ -279,7 +279,7 @@ impl Panels {
             // The lowest of each column has the labels of the horizontal axis.
             let lowest = n + columns >= self.panels.len();
             frame.grid(&mut drawing, (&x, &y), SMALL, (lowest.then_some(gap / 2.0 - 1.0), column == 0));
-            let plot = Plot { x: first.x.clone(), y: first.y.clone(), ..plot.clone() };
+            let plot = plot.on_axes_of(first);
             let pens: Vec<Pen> = plot.curves.iter().map(|curve| pen_of(&curve.name)).collect();
             frame.curves(&mut drawing, &plot, (&x, &y), &pens, 1.5);
         }
@@ -336,6 +336,11 @@ impl Plot {
     pub(crate) fn drawing(&self, pens: &[Pen]) -> Drawing {
         let (x, y) = Ruler::pair(std::iter::once(self), self);
         self.drawn(&x, &y, self.legend(), pens)
+    }
+
+    /// The same curves on the axes of another plot.
+    fn on_axes_of(&self, other: &Self) -> Self {
+        Self { x: other.x.clone(), y: other.y.clone(), ..self.clone() }
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {

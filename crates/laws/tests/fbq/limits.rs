@@ -6,6 +6,13 @@ use super::*;
 
 const SIZE: u64 = 1_000;
 
+/// A packet of the flow; a host has a hundred flows.
+fn packet(flow: u64, profile: u32) -> TestPacket {
+    let mut packet = TestPacket::new(0, flow, SIZE).with_profile(profile);
+    packet.flow.source = flow / 100;
+    packet
+}
+
 /// Enqueues packets of the flow until one is refused; returns the packets that it has queued then.
 fn fill(shaper: &mut Shaper, flow: u64, profile: u32) -> u64 {
     let mut before = None;
@@ -15,9 +22,7 @@ fn fill(shaper: &mut Shaper, flow: u64, profile: u32) -> u64 {
             return queued;
         }
         before = Some(queued);
-        let mut packet = TestPacket::new(0, flow, SIZE).with_profile(profile);
-        packet.flow.source = flow / 100;
-        shaper.enqueue(start(), packet, &mut Discard);
+        shaper.enqueue(start(), packet(flow, profile), &mut Discard);
     }
 }
 
@@ -57,9 +62,7 @@ fn an_eighth_is_kept_for_flows_with_a_minimum() {
 /// Sends a packet of each flow at `now`, and what is queued, as if it were due.
 fn pass(shaper: &mut Shaper, now: Instant, flows: &[u64]) {
     for flow in flows {
-        let mut packet = TestPacket::new(0, *flow, SIZE);
-        packet.flow.source = flow / 100;
-        shaper.enqueue(now, packet, &mut Discard);
+        shaper.enqueue(now, packet(*flow, 0), &mut Discard);
     }
     while let Some(due) = shaper.deadline(now).instant(now) {
         shaper.dequeue(due, &mut Discard).expect("due");
@@ -110,9 +113,7 @@ fn a_displaced_flow_leaves_its_part_of_the_buffer_to_others() {
 fn begin(shaper: &mut Shaper, flows: core::ops::Range<u64>) -> u64 {
     let before = shaper.backlog().packets;
     for flow in flows {
-        let mut packet = TestPacket::new(0, flow, SIZE);
-        packet.flow.source = flow / 100;
-        shaper.enqueue(start(), packet, &mut Discard);
+        shaper.enqueue(start(), packet(flow, 0), &mut Discard);
     }
     shaper.backlog().packets - before
 }
@@ -131,22 +132,17 @@ fn new_flows_of_a_host_have_a_packet_each_within_the_part_of_the_host() {
 fn a_flow_has_the_larger_of_its_minimum_and_its_share_and_not_both() {
     for fair_by in [FairBy::Flow, FairBy::Source] {
         let mut shaper = shaper(90_000, fair_by);
-        let packet = |flow, profile| {
-            let mut packet = TestPacket::new(0, flow, SIZE).with_profile(profile);
-            packet.flow.source = flow;
-            packet
-        };
         // The first has a minimum of 4 Mbit/s and a share of 5.
         for _ in 0..10 {
-            shaper.enqueue(start(), packet(1, 1), &mut Discard);
-            shaper.enqueue(start(), packet(2, 0), &mut Discard);
+            shaper.enqueue(start(), packet(100, 1), &mut Discard);
+            shaper.enqueue(start(), packet(200, 0), &mut Discard);
         }
         let (mut now, mut sent) = (start(), [0, 0]);
         for _ in 0..1_000 {
             now = shaper.deadline(now).instant(now).expect("queued");
             let flow = shaper.dequeue(now, &mut Discard).expect("due").flow.flow;
-            sent[flow as usize - 1] += 1;
-            shaper.enqueue(now, packet(flow, u32::from(flow == 1)), &mut Discard);
+            sent[flow as usize / 100 - 1] += 1;
+            shaper.enqueue(now, packet(flow, u32::from(flow == 100)), &mut Discard);
         }
         assert!(sent[0] >= 497 && sent[0] <= 503, "{fair_by:?}: {sent:?}");
     }

@@ -205,12 +205,7 @@ impl Shaping {
             left: left.as_ref().map(Inherited::list),
         };
         let worker = Worker { engine, parts };
-        let (ready, is_ready) = mpsc::channel();
-        let worker = thread::Builder::new()
-            .name("tidegate".into())
-            .spawn(move || worker.run(&ready))
-            .map_err(system("start the data path"))?;
-        let readiness = is_ready.recv_timeout(START).map_err(|_| StartError::DataPath("it did not start".into()))?;
+        let (worker, readiness) = start_worker(move |ready| worker.run(ready))?;
         let mut shaping = Self {
             interfaces,
             direction,
@@ -508,6 +503,22 @@ impl Drop for Shaping {
             let _ = self.end();
         }
     }
+}
+
+/// Starts the thread of a data path, and waits until it is ready.
+///
+/// # Errors
+/// When there is no thread to be had, or it ends before it is ready, or is not ready within [`START`].
+fn start_worker(
+    run: impl FnOnce(&Sender<Readiness>) -> Result<WorkerCounts, netlink::Error> + Send + 'static,
+) -> Result<(JoinHandle<Result<WorkerCounts, netlink::Error>>, Readiness), StartError> {
+    let (ready, is_ready) = mpsc::channel();
+    let worker = thread::Builder::new()
+        .name("tidegate".into())
+        .spawn(move || run(&ready))
+        .map_err(system("start the data path"))?;
+    let readiness = is_ready.recv_timeout(START).map_err(|_| StartError::DataPath("it did not start".into()))?;
+    Ok((worker, readiness))
 }
 
 /// Binds two neighbouring queues: in the first superpackets arrive whole, in the second the kernel segments them.

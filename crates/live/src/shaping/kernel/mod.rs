@@ -5,7 +5,7 @@
 //! *Notes*: the program is loaded and registered before the process gives up privileges ([`KernelPrograms`]). Afterwards its
 //! maps are memory of this process, and the interface is changed over rtnetlink; no call of bpf(2) is left. An attached
 //! discipline lasts as long as it is attached, whatever becomes of the process; [`Unattended::Pass`] has it pass packets
-//! unless it is told otherwise every few seconds.
+//! unless that is renewed every few seconds.
 
 mod plan;
 mod programs;

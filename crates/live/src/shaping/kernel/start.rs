@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{Engine, Setup};
@@ -23,7 +23,7 @@ use crate::shaping::owners::resolve;
 use crate::shaping::prove::{Retry, is_carried};
 use crate::shaping::watchdog::WorkerState;
 use crate::shaping::worker::{Command, WorkerCounts};
-use crate::shaping::{START, Shaping, random};
+use crate::shaping::{Shaping, random, start_worker};
 use crate::timing;
 
 /// The program for a data path that is to be in the kernel; or why it is in user space, where either is possible.
@@ -91,12 +91,7 @@ impl Shaping {
             counters,
             marks: options.marks,
         };
-        let (ready, is_ready) = mpsc::channel();
-        let worker = thread::Builder::new()
-            .name("tidegate".into())
-            .spawn(move || worker.run(&ready))
-            .map_err(system("start the data path"))?;
-        let readiness = is_ready.recv_timeout(START).map_err(|_| StartError::DataPath("it did not start".into()))?;
+        let (worker, readiness) = start_worker(move |ready| worker.run(ready))?;
         let mut shaping = Self {
             interfaces,
             direction,
