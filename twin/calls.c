@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * usage: calls PIN
- * Writes the calls that the chassis recorded, from its pinned map twin_calls, to standard output.
+ * usage: calls PIN [COUNT]
+ * Writes the calls that the chassis recorded, from its pinned map twin_calls, to standard output. With COUNT writes nothing:
+ * the exit code is 0 when there are as many, and 1 when there are fewer.
  */
 #include <linux/bpf.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,14 +17,24 @@ static int call(int command, union bpf_attr *attributes)
 	return syscall(SYS_bpf, command, attributes, sizeof(*attributes));
 }
 
+static int map;
+
+/* Whether there is a call of this number. */
+static int has(uint32_t key, uint64_t *record)
+{
+	union bpf_attr attributes = { .map_fd = map, .key = (uintptr_t)&key, .value = (uintptr_t)record };
+
+	/* The map ends, or its entries do. */
+	return call(BPF_MAP_LOOKUP_ELEM, &attributes) == 0 && record[0] != 0;
+}
+
 int main(int count, char **arguments)
 {
 	union bpf_attr attributes;
 	uint64_t record[12];
-	int map;
 
-	if (count != 2) {
-		fprintf(stderr, "usage: calls PIN\n");
+	if (count != 2 && count != 3) {
+		fprintf(stderr, "usage: calls PIN [COUNT]\n");
 		return 2;
 	}
 	memset(&attributes, 0, sizeof(attributes));
@@ -30,18 +42,12 @@ int main(int count, char **arguments)
 	map = call(BPF_OBJ_GET, &attributes);
 	if (map < 0) {
 		perror(arguments[1]);
-		return 1;
+		return 2;
 	}
-	for (uint32_t key = 0;; key++) {
-		memset(&attributes, 0, sizeof(attributes));
-		attributes.map_fd = map;
-		attributes.key = (uintptr_t)&key;
-		attributes.value = (uintptr_t)record;
-		/* The map ends, or its entries do. */
-		if (call(BPF_MAP_LOOKUP_ELEM, &attributes) != 0 || record[0] == 0)
-			break;
+	if (count == 3)
+		return !has(atol(arguments[2]) - 1, record);
+	for (uint32_t key = 0; has(key, record); key++)
 		if (fwrite(record, sizeof(record), 1, stdout) != 1)
 			return 1;
-	}
 	return fflush(stdout) != 0;
 }

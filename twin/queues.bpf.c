@@ -290,15 +290,18 @@ __noinline u64 twin_due(u64 now)
 __noinline int twin_record(u64 what, u64 now)
 {
 #ifdef TWIN_CALLS
-	u32 key = recorded;
-	struct twin_call *record;
+	u32 key = recorded, after = key + 1;
+	struct twin_call *record, *next;
 
 	if (!recording)
 		return 0;
 	record = bpf_map_lookup_elem(&twin_calls, &key);
-	if (!record)
+	/* The record ends before the first call that is none. */
+	next = bpf_map_lookup_elem(&twin_calls, &after);
+	if (!record || !next)
 		return 0;
-	recorded = key + 1;
+	next->what = 0;
+	recorded = after;
 	call.what = what;
 	call.now = now;
 	call.deadline = twin_due(now);
@@ -487,6 +490,9 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 		return -EBUSY;
 	sch->limit = options->limit_packets;
 	twin_clear();
+#ifdef TWIN_CALLS
+	recorded = 0;
+#endif
 	recording = true;
 	return 0;
 }
