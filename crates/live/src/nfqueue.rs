@@ -28,6 +28,7 @@ mod verdicts;
 pub use counters::{QueueCounters, queue_counters};
 pub use packet::{Hook, Packet, Ring};
 pub use release::Releaser;
+pub(crate) use release::{LONGEST_BURST, wait_for_processors};
 pub use verdicts::Verdicts;
 
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8;

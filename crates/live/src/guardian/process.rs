@@ -25,9 +25,8 @@ const PASSING: Span = Span::from_millis(5);
 /// How long packets wait for the next data path before they pass.
 const HOLD: Span = Span::from_millis(40);
 
-/// A pause between packets in which queueing ends, and how long to wait for one.
+/// A pause between packets in which queueing ends.
 const PAUSE_MILLIS: i32 = 1;
-const LONGEST_BURST: Span = Span::from_millis(20);
 
 /// The packets of one system call.
 const BATCH: usize = 64;
@@ -302,11 +301,12 @@ impl Guard {
             let mut queue = libc::pollfd { fd: self.queue.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one entry, live for the call.
             let ready = unsafe { libc::poll(&raw mut queue, 1, PAUSE_MILLIS) };
-            if ready == 0 || timing::now().since(began) > LONGEST_BURST {
+            if ready == 0 || timing::now().since(began) > release::LONGEST_BURST {
                 break;
             }
         }
         let _ = send_bytes(self.queue.as_fd(), &release::close(self.kept.queues, self.page.received()));
+        release::wait_for_processors();
         if self.listener.is_some() {
             // SAFETY: the path ends with a zero.
             unsafe { libc::unlink(self.kept.path().as_ptr().cast()) };
@@ -436,6 +436,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_rt_sigreturn,
     libc::SYS_restart_syscall,
     libc::SYS_futex,
+    libc::SYS_membarrier,
     libc::SYS_exit,
     libc::SYS_exit_group,
     #[cfg(target_arch = "x86_64")]

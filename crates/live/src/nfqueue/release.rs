@@ -8,9 +8,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use tidegate_core::Span;
+
 use super::{CFG_FLAGS, CFG_MASK, CFG_QUEUE_MAXLEN, FLAG_FAIL_OPEN, MSG_CONFIG, MSG_VERDICT_BATCH, generic_header};
 use crate::netlink::{Error, Result, send_bytes};
 
+/// How long to wait for a pause between packets in which queueing may end. A sender that was held up, on a machine that is
+/// busy, sends for longer than a tenth of a second what it could not.
+pub(crate) const LONGEST_BURST: Span = Span::from_millis(500);
 /// The ids that together cover all, older ones first.
 const ALL: [u32; 3] = [0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff];
 /// The length of [`accept_up_to`].
@@ -19,6 +24,8 @@ const ACCEPT: usize = 32;
 const CLOSE: usize = 44;
 /// The length of [`accept_all`].
 const ACCEPT_ALL: usize = 7 * ACCEPT;
+/// The length of [`close`].
+const CLOSE_ALL: usize = CLOSE + ACCEPT_ALL + CLOSE + ACCEPT;
 
 /// The message that accepts what waits in a queue up to an id.
 pub(crate) fn accept_up_to(queue: u16, id: u32) -> [u8; ACCEPT] {
@@ -48,17 +55,19 @@ fn close_queue(queue: u16) -> [u8; CLOSE] {
     bytes
 }
 
-/// The messages that end queueing: what waits is accepted, later packets pass the queues by, and what arrived between these
-/// two messages is accepted as well.
-pub(crate) fn close([whole, cut]: [u16; 2], received: u32) -> [u8; 2 * (ACCEPT_ALL + CLOSE)] {
-    let mut bytes = [0; 2 * (ACCEPT_ALL + CLOSE)];
-    let (accepted, rest) = bytes.split_at_mut(ACCEPT_ALL);
-    let (closed, again) = rest.split_at_mut(2 * CLOSE);
-    let all = accept_all([whole, cut], received);
-    accepted.copy_from_slice(&all);
-    closed[..CLOSE].copy_from_slice(&close_queue(whole));
-    closed[CLOSE..].copy_from_slice(&close_queue(cut));
-    again.copy_from_slice(&all);
+/// The messages that end queueing: what waits is accepted, later packets pass the queues by, and what arrived before that in
+/// the first is accepted as well; in the second nothing arrives meanwhile that its reader has not sent there. The messages
+/// about the first queue are neighbours: a packet that overtakes another must arrive between them.
+pub(crate) fn close([whole, cut]: [u16; 2], received: u32) -> [u8; CLOSE_ALL] {
+    let mut bytes = [0; CLOSE_ALL];
+    let (first, rest) = bytes.split_at_mut(CLOSE);
+    let (accepted, rest) = rest.split_at_mut(ACCEPT_ALL);
+    let (closed, again) = rest.split_at_mut(CLOSE);
+    first.copy_from_slice(&close_queue(cut));
+    accepted.copy_from_slice(&accept_all([whole, cut], received));
+    closed.copy_from_slice(&close_queue(whole));
+    // All that is left has arrived later than `received`.
+    again.copy_from_slice(&accept_up_to(whole, received.wrapping_add(ALL[0])));
     bytes
 }
 
@@ -87,6 +96,16 @@ fn send(socket: BorrowedFd<'_>, operation: &str, messages: &[u8]) -> Result<()> 
 
 fn send_close(socket: BorrowedFd<'_>, queues: [u16; 2], received: u32) -> Result<()> {
     send(socket, "end the queue", &close(queues, received))
+}
+
+/// Waits until every packet that was on its way past a queue when this began has left the hook: the kernel drops one that
+/// returns from a queue to a chain that is gone. Takes 10 to 30 ms where there are several processors.
+pub(crate) fn wait_for_processors() {
+    // MEMBARRIER_CMD_GLOBAL: a grace period of RCU, within which the kernel passes a packet to a queue and on. Where the kernel
+    // refuses it, such a packet may be lost.
+    //
+    // SAFETY: the call has no pointers.
+    unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) };
 }
 
 /// A second handle of the socket of a data path, for a thread that must release packets when the one that reads does not.
@@ -169,7 +188,8 @@ mod tests {
             .collect();
         let all = |queue| ALL.map(|id| (MSG_VERDICT_BATCH, queue, id));
         let accepted = [&[(MSG_VERDICT_BATCH, 7_400, 5)][..], &all(7_401), &all(7_400)].concat();
-        let closed = [(MSG_CONFIG, 7_400, 0), (MSG_CONFIG, 7_401, 0)];
-        assert_eq!(messages, [&accepted[..], &closed, &accepted].concat());
+        let closed = |queue| [(MSG_CONFIG, queue, 0)];
+        let again = [(MSG_VERDICT_BATCH, 7_400, 5 + 0x7fff_ffff)];
+        assert_eq!(messages, [&closed(7_401)[..], &accepted, &closed(7_400), &again].concat());
     }
 }

@@ -48,7 +48,7 @@ use tidegate_units::Instant;
 
 use crate::guardian::{Guardian, Page, Turn};
 use crate::netlink;
-use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
+use crate::nfqueue::{self, QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::probe::{Inspection, inspect};
 use crate::rtnl::Rtnl;
 use crate::rules::{self, Direction, Installed, Rules, Spec};
@@ -377,6 +377,7 @@ impl Shaping {
         }
         // The kernel drops queued packets when a chain with a queue is deleted.
         let closed = if self.pass() { Ok(()) } else { self.close() };
+        nfqueue::wait_for_processors();
         let removed = self.rules.take().map(Rules::remove);
         let _ = self.send(Command::Stop);
         let guardian = self.guardian.take();

@@ -24,7 +24,7 @@ use super::watchdog::{MonotonicClock, WorkerState};
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
 use crate::marks::{Action, MarkLayout};
 use crate::netlink::Error;
-use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};
+use crate::nfqueue::{self, Packet, QueueSocket, Ring, SocketCounters, Verdicts};
 use crate::probe;
 use crate::timing::{self, Priority, Readiness, ThreadUsage, Waiter, Woken};
 
@@ -275,7 +275,8 @@ impl QueuePath {
         // A sender whose packets were held may send a burst now. Two processors may exchange packets of the moment in which
         // queueing ends; so it ends where none arrive, if there is such a moment.
         let began = timing::now();
-        while timing::now().since(began) < LONGEST_BURST && !self.is_quiet()? {
+        while timing::now().since(began) < nfqueue::LONGEST_BURST && !self.is_quiet()? {
+            self.parts.state.page.beat();
             if self.parts.socket.receive(&mut self.ring)? > 0 {
                 self.offer_all(now, driver);
                 driver.release_all(&mut self.sink);
@@ -552,9 +553,8 @@ impl PathParts {
 
 /// How long to wait for a guardian to return the turn.
 const ANSWER: Span = Span::from_millis(100);
-/// A pause between packets in which queueing may end, and how long to wait for one.
+/// A pause between packets in which queueing may end.
 const PAUSE: Span = Span::from_micros(200);
-const LONGEST_BURST: Span = Span::from_millis(20);
 /// The most batches that are received at an end before it is confirmed that nothing waits any more.
 const LAST_BATCHES: u32 = 1_000;
 
