@@ -116,7 +116,8 @@ impl TokenBucket {
     #[inline]
     pub fn charge(&mut self, now: Instant, bytes: Bytes) {
         self.update(now);
-        self.level = self.level.saturating_sub(cost(bytes));
+        // A cost is not negative, so that only the smallest debt can be exceeded.
+        self.level = self.level.checked_sub(cost(bytes)).unwrap_or(i64::MIN);
     }
     /// Adds `bytes` that were taken and not used, as far as the bucket holds them; returns those that it does not hold.
     pub fn refund(&mut self, now: Instant, bytes: Bytes) -> Bytes {
@@ -152,6 +153,22 @@ impl TokenBucket {
             return None;
         }
         let missing = (cost as u64).wrapping_sub(self.level as u64);
+        let wait = Span::from_nanos(missing.div_ceil(self.rate.as_bps()));
+        Some((self.updated + wait).max(now))
+    }
+    /// [`time_of`](Self::time_of) `bytes`, or of a full bucket if they exceed the depth. `None` if the rate is zero and
+    /// the level is too low. Where the bucket pays at `now` already, which it mostly does if it is not the one that
+    /// delays, that is found without a division.
+    #[inline]
+    pub fn time_for(&self, now: Instant, bytes: Bytes) -> Option<Instant> {
+        let cost = cost(bytes).min(self.depth);
+        let missing = (cost as u64).wrapping_sub(self.level as u64);
+        if self.level >= cost || self.earned(now) >= missing {
+            return Some(self.updated.max(now));
+        }
+        if self.rate.is_zero() {
+            return None;
+        }
         let wait = Span::from_nanos(missing.div_ceil(self.rate.as_bps()));
         Some((self.updated + wait).max(now))
     }

@@ -21,6 +21,8 @@ struct Entrant {
 /// number.
 #[derive(Clone, Debug)]
 pub(crate) struct Tournament {
+    /// The winner of all.
+    first: Entrant,
     /// The winner of each match, the final at 1; those of match n play in match n / 2. The second half are the members.
     winners: Vec<Entrant>,
 }
@@ -36,18 +38,23 @@ impl Tournament {
         for at in (1..leaves).rev() {
             winners[at] = winners[2 * at];
         }
-        Self { winners }
+        Self { first: winners[1], winners }
+    }
+    /// Whether no member has a key.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.first.key == NO_KEY
     }
     /// The smallest key and its member.
     #[inline]
     pub fn peek(&self) -> Option<(u128, u32)> {
-        let Entrant { key, member } = self.winners[1];
+        let Entrant { key, member } = self.first;
         (key != NO_KEY).then_some((key, member))
     }
     /// The smallest key of the other members, which may be equal.
     #[inline]
     pub fn second(&self) -> Option<u128> {
-        let (mut at, mut least) = (self.winners.len() / 2 + self.winners[1].member as usize, NO_KEY);
+        let (mut at, mut least) = (self.winners.len() / 2 + self.first.member as usize, NO_KEY);
         while at > 1 {
             least = least.min(self.winners[at ^ 1].key);
             at /= 2;
@@ -55,21 +62,24 @@ impl Tournament {
         (least != NO_KEY).then_some(least)
     }
     /// Sets the key of `member`; `None` takes it out.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, member: u32, key: Option<u128>) {
         let (key, at) = (key.unwrap_or(NO_KEY), self.winners.len() / 2 + member as usize);
-        if self.winners[at].key != key {
-            self.play(at, Entrant { key, member });
+        let leaf = &mut self.winners[at];
+        if leaf.key != key {
+            leaf.key = key;
+            if at == 1 {
+                self.first.key = key;
+            } else {
+                self.play(at, Entrant { key, member });
+            }
         }
     }
 
     /// Plays the matches above the leaf `at`, which has changed.
+    #[inline(never)]
     fn play(&mut self, mut at: usize, mut winner: Entrant) {
-        while self.winners[at] != winner {
-            self.winners[at] = winner;
-            if at == 1 {
-                return;
-            }
+        loop {
             // The right one of two has the larger number, so that it needs the smaller key.
             let other = self.winners[at ^ 1];
             let loses = if at.is_multiple_of(2) { other.key < winner.key } else { other.key <= winner.key };
@@ -77,6 +87,14 @@ impl Tournament {
                 winner = other;
             }
             at /= 2;
+            if self.winners[at] == winner {
+                return;
+            }
+            self.winners[at] = winner;
+            if at == 1 {
+                self.first = winner;
+                return;
+            }
         }
     }
 }
