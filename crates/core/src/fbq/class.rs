@@ -15,19 +15,12 @@ use crate::bucket::TokenBucket;
 use crate::heap::Heap;
 use crate::qdisc::Backlog;
 
-/// With n flows queued, each may fill 4/(4n + 1) of the class's buffer, or of the part that flows with a granted
-/// minimum leave: a single flow 4/5, many greedy flows equal parts, with a quarter of a part to spare for a new flow.
-/// This is the steady state of Choudhury and Hahne's dynamic threshold (1998) of four times the free space. It is
-/// computed from n and not from the free space, so that flows that send first after a pause cannot occupy the space
-/// of flows that send last.
-const THRESHOLD_FACTOR: u64 = 4;
-/// The fraction (1/n) of the buffer reserved for flows with a granted minimum, in a class that has such flows.
-const PROMISED_PART: u64 = 8;
-
 /// Where virtual time starts: not at zero, because saved tokens are a time before the present.
 pub(super) const VIRTUAL_START: u128 = 1 << 100;
 /// Binary places of a virtual time below one bit·ns/s at weight 1/65536.
 const PLACES: u32 = 24;
+/// A byte in virtual time at the usual weight.
+const BYTE_AT_ONE: u64 = (8_000_000_000 << PLACES) / WEIGHT_ONE;
 
 /// The bucket by which a flow was selected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -62,6 +55,10 @@ pub(super) struct Class {
     pub queued: u64,
     /// The sum of the granted minimum rates of these flows.
     pub queued_minimum: Rate,
+    /// The space reserved for flows with a granted minimum, if there are any.
+    pub kept: Bytes,
+    /// The space that flows without a granted minimum share.
+    pub space: Bytes,
     pub candidate: Option<Candidate>,
     /// The hosts that share the class, if it is shared by hosts.
     pub hosts: Option<Hosts>,
@@ -99,6 +96,8 @@ impl Class {
     pub fn new(params: ClassParams, fair_by: FairBy, now: Instant) -> Self {
         Self {
             params,
+            kept: Bytes::ZERO,
+            space: params.limit,
             bucket: TokenBucket::full(params.rate, params.burst, now),
             shares: Shares::new(params.rate),
             backlog: Backlog::default(),
@@ -128,6 +127,9 @@ impl Class {
     /// `bytes` in virtual time for a flow of `weight`, rounded against the sender.
     #[inline]
     pub fn virtual_length(bytes: Bytes, weight: u64) -> u128 {
+        if weight == WEIGHT_ONE {
+            return u128::from(bytes.as_u64()) * u128::from(BYTE_AT_ONE);
+        }
         let credit = Credit::of(bytes).as_raw() as u128;
         if weight.is_power_of_two() {
             let places = weight.trailing_zeros();
@@ -199,6 +201,7 @@ impl Class {
         self.unsettled = true;
         self.known_settled = false;
         self.stale = self.preferred.len();
+        self.divide_buffer();
     }
 
     /// Whether no flow waits for a minimum, may be displaced, may return, or has a weight to be recomputed.
@@ -248,7 +251,7 @@ impl Class {
     }
 
     /// Called when a flow without a queue gets its first packet at `now`: its saved tokens are bounded by TB(f) (5.2).
-    #[inline]
+    #[inline(never)]
     pub fn activate(&mut self, flows: &mut Flows, at: u32, now: Instant) {
         let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
@@ -258,35 +261,44 @@ impl Class {
     }
 
     /// Inserts a backlogged flow into both orders by the tags of its head.
+    #[inline(always)]
     pub fn key(&mut self, flows: &mut Flows, at: u32) {
         let flow = &flows[at];
         let length = Self::virtual_length(flow.head_size, flow.weight);
-        let tag = flow.start + length;
-        let (share_at, host) = (flow.share_at, flow.host);
-        let covered = flow
-            .special
-            .as_deref()
-            .filter(|_| flow.granted)
-            .and_then(|Special { guarantee, .. }| {
-                guarantee.time_of(Instant::ZERO, flow.head_size.min(guarantee.depth()))
-            })
-            .map(|time| time.max(flow.head_arrived));
-        match &mut self.hosts {
-            Some(hosts) => {
-                hosts[host].share.set(share_at, tag, at, &mut flows.place_share());
-                self.key_host(flows, host);
-            }
-            None => {
-                self.take_out(flows, at);
-                for (tag, at) in self.wheel.reserve(flows, length) {
-                    self.put_in(flows, tag, at);
-                }
+        let (tag, granted) = (flow.start + length, flow.granted);
+        if self.hosts.is_some() {
+            self.key_in_host(flows, at, tag);
+        } else if !self.wheel.renew(flows, at, tag, length) {
+            self.requeue(flows, at, tag, length);
+        }
+        if granted {
+            self.guarantee(flows, at);
+        } else {
+            self.unguarantee(flows, at);
+        }
+    }
+
+    /// Gives a flow its place in the order of shares, by a tag that is `length` ahead.
+    #[inline(never)]
+    fn requeue(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) {
+        self.take_out(flows, at);
+        if !self.wheel.has_room(length) {
+            for (tag, at) in self.wheel.grow(flows, length) {
                 self.put_in(flows, tag, at);
             }
         }
+        self.put_in(flows, tag, at);
+    }
+
+    /// Inserts a flow with a granted minimum into the order of minimums, if that ever covers its head.
+    #[inline(never)]
+    fn guarantee(&mut self, flows: &mut Flows, at: u32) {
+        let flow = &flows[at];
+        let covered =
+            flow.special.as_deref().and_then(|special| special.guarantee.time_for(Instant::ZERO, flow.head_size));
         match covered {
             Some(time) => {
-                let position = flows[at].guarantee_at();
+                let (position, time) = (flow.guarantee_at(), time.max(flow.head_arrived));
                 self.guarantee.set(position, time, at, &mut flows.place_guarantee());
             }
             None => self.unguarantee(flows, at),
@@ -294,7 +306,6 @@ impl Class {
     }
 
     /// Inserts a flow into the order of shares.
-    #[inline]
     fn put_in(&mut self, flows: &mut Flows, tag: u128, at: u32) {
         if !self.wheel.insert(flows, at, tag) {
             self.share.insert(tag, at, &mut flows.place_share());
@@ -302,7 +313,6 @@ impl Class {
     }
 
     /// Removes a flow from the order of shares, if it is in it.
-    #[inline]
     fn take_out(&mut self, flows: &mut Flows, at: u32) {
         match flows[at].share_at {
             position if Wheel::has(position) => self.wheel.remove(flows, at),
@@ -311,17 +321,21 @@ impl Class {
     }
 
     /// Removes a flow from the order of minimums, if it is in it.
-    #[inline]
+    #[inline(always)]
     fn unguarantee(&mut self, flows: &mut Flows, at: u32) {
         // Most classes have none: the position is not in the part of the record that every packet reads.
         if !self.guarantee.is_empty() {
-            let position = flows[at].guarantee_at();
-            self.guarantee.remove(position, &mut flows.place_guarantee());
+            self.remove_guarantee(flows, at);
         }
+    }
+    #[inline(never)]
+    fn remove_guarantee(&mut self, flows: &mut Flows, at: u32) {
+        let position = flows[at].guarantee_at();
+        self.guarantee.remove(position, &mut flows.place_guarantee());
     }
 
     /// Removes a flow from both orders.
-    #[inline]
+    #[inline(never)]
     pub fn unkey(&mut self, flows: &mut Flows, at: u32) {
         let (share_at, host) = (flows[at].share_at, flows[at].host);
         match &mut self.hosts {
@@ -337,32 +351,37 @@ impl Class {
         }
     }
 
-    /// Selects the next flow as of `base`, unless one was selected by then. Returns whether the candidate changed.
+    /// Whether a flow was selected by `base`.
+    #[inline]
+    pub fn has_chosen(&self, base: Instant) -> bool {
+        self.candidate.is_some_and(|candidate| candidate.since <= base)
+    }
+
+    /// Selects the next flow as of `base`.
     ///
     /// A flow whose minimum covers its head precedes those whose share does, so that the minimum holds whatever the
     /// weights are. While the selected flow waits for the aggregate bucket, no other flow of the class sends (5.4).
-    #[inline]
-    pub fn choose(&mut self, flows: &Flows, base: Instant) -> bool {
-        self.candidate.is_none_or(|candidate| candidate.since > base) && self.choose_anew(flows, base)
-    }
-
-    fn choose_anew(&mut self, flows: &Flows, base: Instant) -> bool {
-        let before = self.candidate;
+    #[inline(always)]
+    pub fn choose(&mut self, flows: &Flows, base: Instant) {
         self.candidate = self.next(flows, base).map(|(flow, by, since)| {
             let head = &flows[flow];
-            let size = head.head_size.min(self.bucket.depth());
-            let from = since.max(head.head_arrived);
-            let due = self.bucket.time_of(from, size).unwrap_or(Instant::MAX);
-            Candidate { flow, by, since, due, size: head.head_size }
+            let (from, size) = (since.max(head.head_arrived), head.head_size);
+            let due = self.bucket.time_for(from, size).unwrap_or(Instant::MAX);
+            Candidate { flow, by, since, due, size }
         });
-        before != self.candidate
     }
 
+    #[inline(always)]
     fn next(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
-        let (tag, first) = match (self.wheel.peek(flows), self.share.peek()) {
-            (Some(near), Some(far)) => near.min(far),
-            (near, far) => near.or(far)?,
-        };
+        // Without minimums, hosts and flows out of turn, the first flow of the wheel.
+        if self.params.spare == Spare::Shared && self.guarantee.is_empty() && self.share.is_empty() {
+            return self.wheel.first(flows).map(|flow| (flow, By::Share, base));
+        }
+        self.next_of_all(flows, base)
+    }
+
+    fn next_of_all(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
+        let (tag, first) = self.wheel.peek(flows).into_iter().chain(self.share.peek()).min()?;
         let sharer = match &self.hosts {
             Some(hosts) => hosts[first].share.peek()?.1,
             None => first,
@@ -383,10 +402,9 @@ impl Class {
         }
     }
 
-    /// Charges the flow `at` for its head, which left as of `then`.
+    /// Charges a flow for its head, which left as of `then`.
     #[inline]
-    pub fn charge_flow(&mut self, flows: &mut Flows, at: u32, by: By, then: Instant) {
-        let flow = &mut flows[at];
+    pub fn charge_flow(&mut self, flow: &mut Flow, by: By, then: Instant) {
         let length = Self::virtual_length(flow.head_size, flow.weight);
         match by {
             By::Share => {
@@ -415,10 +433,11 @@ impl Class {
                 flow.start = flow.start.min(inside) + length;
             }
         }
-        let (granted, size) = (flow.granted, flow.head_size);
-        if let Some(special) = flow.special.as_deref_mut().filter(|_| granted) {
+        if flow.granted
+            && let Some(special) = flow.special.as_deref_mut()
+        {
             special.guarantee.forgive(then);
-            special.guarantee.charge(then, size);
+            special.guarantee.charge(then, flow.head_size);
         }
     }
 
@@ -426,67 +445,19 @@ impl Class {
     #[inline]
     pub fn queues(&mut self, flow: &Flow) {
         self.queued += 1;
-        self.queued_minimum += flow.minimum();
+        if flow.granted {
+            self.queued_minimum += flow.minimum();
+            self.divide_buffer();
+        }
     }
     /// Counts a flow whose queue has become empty.
     #[inline]
     pub fn queues_no_more(&mut self, flow: &Flow) {
         self.queued -= 1;
-        self.queued_minimum = self.queued_minimum.saturating_sub(flow.minimum());
-    }
-
-    /// The part of the buffer of a flow with a granted `minimum`: the same as its part of the rate.
-    fn promised_part(&self, minimum: Rate) -> Bytes {
-        if minimum.is_zero() {
-            return Bytes::ZERO;
+        if flow.granted {
+            self.queued_minimum = self.queued_minimum.saturating_sub(flow.minimum());
+            self.divide_buffer();
         }
-        let part = u128::from(self.params.limit.as_u64()) * u128::from(minimum.as_bps());
-        Bytes::new(u64::try_from(part / u128::from(self.params.rate.as_bps().max(1))).unwrap_or(u64::MAX))
-    }
-    /// The space reserved for flows with a granted minimum, if there are any.
-    #[inline]
-    pub fn kept_for_promised(&self) -> Bytes {
-        let any = self.shares.unpromised() < self.params.rate;
-        Bytes::new(if any { self.params.limit.as_u64() / PROMISED_PART } else { 0 })
-    }
-    /// The space that flows without a granted minimum share.
-    #[inline]
-    fn unpromised_part(&self) -> Bytes {
-        let left = self.params.limit.saturating_sub(self.promised_part(self.queued_minimum));
-        left.saturating_sub(self.kept_for_promised())
-    }
-    /// The most that `flow` may queue: its part by its granted minimum, or an equal part of what these leave, whichever
-    /// is larger. The equal part is of the flows with a queue; where hosts share the class, it is of the hosts, and of that
-    /// of the flows of the host.
-    pub fn most_queued(&self, flow: &Flow) -> Bytes {
-        let (space, queued) = self.shared_space(flow, false);
-        equal_part(space, queued).min(self.params.flow_limit).max(self.promised_part(flow.minimum()))
-    }
-    /// Whether `bytes` are at most what `flow` may queue when it `joins` those with a queue, or has one. Without a
-    /// division, unless it has a minimum.
-    #[inline]
-    pub fn may_queue(&self, flow: &Flow, bytes: Bytes, joins: bool) -> bool {
-        let (space, queued) = self.shared_space(flow, joins);
-        bytes <= self.params.flow_limit && is_within_part(bytes, space, queued)
-            || flow.granted && bytes <= self.promised_part(flow.minimum())
-    }
-    /// The space of which the flow has an equal part, and the number of these parts.
-    #[inline]
-    fn shared_space(&self, flow: &Flow, joins: bool) -> (Bytes, u64) {
-        let more = u64::from(joins);
-        match self.host(flow) {
-            Some(host) => (self.host_part(host.queued == 0), (host.queued + more).max(1)),
-            None => (self.unpromised_part(), (self.queued + more).max(1)),
-        }
-    }
-    /// The most that a host may queue; `joins` when it has no queue yet.
-    fn host_part(&self, joins: bool) -> Bytes {
-        let queued = self.hosts.as_ref().map_or(0, |hosts| hosts.queued) + u64::from(joins);
-        equal_part(self.unpromised_part(), queued.max(1))
-    }
-    /// Whether the host of `flow` has a queue and no space in its part for `size` more.
-    pub fn is_host_full(&self, flow: &Flow, size: Bytes) -> bool {
-        self.host(flow).is_some_and(|host| host.queued > 0 && host.bytes + size > self.host_part(false))
     }
 
     /// Changes the minimum or preference of a flow by `change`, which is called while the flow is not in the shares, and
@@ -574,19 +545,6 @@ impl Class {
             self.key(flows, at);
         }
     }
-}
-
-/// One of `queued` equal parts of `space`, with a quarter of a part to spare.
-fn equal_part(space: Bytes, queued: u64) -> Bytes {
-    let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
-    Bytes::new(space.as_u64() / shares * THRESHOLD_FACTOR)
-}
-
-/// Whether `bytes` are at most [`equal_part`].
-fn is_within_part(bytes: Bytes, space: Bytes, queued: u64) -> bool {
-    let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
-    // b <= floor(s / n) * 4 exactly if ceil(b / 4) * n <= s.
-    u128::from(bytes.as_u64().div_ceil(THRESHOLD_FACTOR)) * u128::from(shares) <= u128::from(space.as_u64())
 }
 
 #[cfg(test)]

@@ -45,26 +45,40 @@ impl ClassOrder {
     #[inline]
     pub fn clear(&mut self, q: u32) {
         self.upcoming.set(q, None);
-        self.entitled.set(q, None);
-        self.preferred.set(q, None);
-        self.borrowers.set(q, None);
+        self.forget_due(q);
+        self.set_borrower(q, None);
     }
 
     /// Sets the candidate of class `q`, due at `due`; `borrow` is its virtual finish time if it may borrow.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, q: u32, due: Instant, priority: u32, borrow: Option<u128>) {
         self.upcoming.set(q, Some(by_due(due, priority)));
-        self.entitled.set(q, None);
-        self.preferred.set(q, None);
-        self.borrowers.set(q, borrow);
+        self.forget_due(q);
+        self.set_borrower(q, borrow);
+    }
+    #[inline(always)]
+    fn set_borrower(&mut self, q: u32, borrow: Option<u128>) {
+        if borrow.is_some() || !self.borrowers.is_empty() {
+            self.borrowers.set(q, borrow);
+        }
+    }
+    /// Class `q` is not found to be due any more.
+    #[inline(always)]
+    fn forget_due(&mut self, q: u32) {
+        if !self.entitled.is_empty() {
+            self.entitled.set(q, None);
+            self.preferred.set(q, None);
+        }
     }
 
     /// The class that is due first.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
-        let first = match (self.upcoming.peek(), self.entitled.peek()) {
-            (Some(one), Some(other)) => one.min(other),
-            (one, other) => one.or(other)?,
+        let upcoming = self.upcoming.peek();
+        let first = if self.entitled.is_empty() {
+            upcoming?
+        } else {
+            upcoming.into_iter().chain(self.entitled.peek()).min()?
         };
         Some((due_of(first.0), first.1))
     }
@@ -73,7 +87,7 @@ impl ClassOrder {
     #[inline]
     pub fn best(&mut self, now: Instant) -> Option<u32> {
         // Mostly one class is due at a time. It leaves this order at once, so that it need not change its place.
-        if self.entitled.peek().is_none() && self.upcoming.second().is_none_or(|key| due_of(key) > now) {
+        if self.entitled.is_empty() && self.upcoming.second().is_none_or(|key| due_of(key) > now) {
             return self.upcoming.peek().map(|(_, q)| q);
         }
         while let Some((key, q)) = self.upcoming.peek()

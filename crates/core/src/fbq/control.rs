@@ -224,7 +224,23 @@ impl<P: Packet> Fbc<P> {
     }
 
     /// A bounded amount of work besides packets: idle flows, waiting minimums, displacement and return.
+    #[inline(always)]
     pub(super) fn housekeep(&mut self, now: Instant, touched: Option<u32>, out: &mut dyn Outlet<P>) {
+        if self.flows.oldest_idle().is_some() {
+            self.forget_idle(now, out);
+        }
+        if let Some(q) = touched.filter(|&q| !self.classes[q as usize].known_settled) {
+            self.visit(now, q, out);
+        }
+        self.cursor = if self.cursor + 1 < self.classes.len() { self.cursor + 1 } else { 0 };
+        if !self.classes[self.cursor].known_settled {
+            self.visit(now, self.cursor as u32, out);
+        }
+    }
+
+    /// Ends flows that have been idle for long enough, at most two.
+    #[inline(never)]
+    fn forget_idle(&mut self, now: Instant, out: &mut dyn Outlet<P>) {
         for _ in 0..2 {
             let Some(oldest) = self.flows.oldest_idle() else { break };
             if now.since(self.flows[oldest].idle_since) < self.params.idle_timeout {
@@ -232,19 +248,12 @@ impl<P: Packet> Fbc<P> {
             }
             self.forget(now, oldest, out);
         }
-        if let Some(q) = touched {
-            self.visit(now, q, out);
-        }
-        self.cursor = if self.cursor + 1 < self.classes.len() { self.cursor + 1 } else { 0 };
-        self.visit(now, self.cursor as u32, out);
     }
 
-    #[inline]
+    /// Does what is to be done in a class of which it is not known that nothing is.
+    #[inline(never)]
     fn visit(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
         let class = &mut self.classes[q as usize];
-        if class.known_settled {
-            return;
-        }
         class.known_settled = class.is_settled();
         if class.known_settled {
             class.unsettled = false;

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::Cell;
 use core::fmt;
 
 use tidegate_units::{Bytes, Instant, Rate, Span};
@@ -176,13 +175,13 @@ pub struct Fbc<P> {
     /// Its place among several with a pool of credit.
     pub(super) shard: Option<Box<Shard>>,
     class_order: ClassOrder,
-    /// The last result of `openings`, until the order of the classes or the total bucket changes.
-    openings: Cell<Option<(Opening, Opening)>>,
+    openings: Openings,
     /// The virtual time of borrowing, and the position of each class in it.
     borrow_now: u128,
     borrowed_until: Vec<u128>,
     nodes: Vec<Node<P>>,
-    free: Vec<u32>,
+    /// The first of the nodes without a packet, each of which has the number of the next.
+    free: u32,
     backlog: Backlog,
     pub(super) cursor: usize,
     pub(super) line: u64,
@@ -206,7 +205,7 @@ impl<P: Packet> Fbc<P> {
             params,
             now,
             class_order: ClassOrder::new(classes.len()),
-            openings: Cell::new(None),
+            openings: Openings { own: Instant::MAX, borrowed: Instant::MAX, first: 0, borrower: 0 },
             borrow_now: 0,
             borrowed_until: alloc::vec![0; classes.len()],
             classes: classes.into_iter().map(|class| Class::new(class, params.fair_by, now)).collect(),
@@ -215,7 +214,7 @@ impl<P: Packet> Fbc<P> {
             root: TokenBucket::full(params.rate, params.burst, now),
             shard: None,
             nodes: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
             backlog: Backlog::default(),
             cursor: 0,
             line: 1,
@@ -247,24 +246,44 @@ impl<P: Packet> Fbc<P> {
     }
 
     /// Selects the candidate of class `q` as of `base` if it has none, and updates the position of the class.
+    #[inline]
     pub(super) fn choose(&mut self, q: u32, base: Instant) {
-        if self.classes[q as usize].choose(&self.flows, base) {
+        if !self.classes[q as usize].has_chosen(base) {
+            self.choose_anew(q, base);
+        }
+    }
+
+    #[inline(never)]
+    fn choose_anew(&mut self, q: u32, base: Instant) {
+        let class = &mut self.classes[q as usize];
+        let before = class.candidate;
+        class.choose(&self.flows, base);
+        if class.candidate != before {
             self.place(q, base);
         }
     }
 
     /// Updates the position of class `q` in the order of the classes by its candidate, selected as of `base`.
+    #[inline(always)]
     fn place(&mut self, q: u32, base: Instant) {
-        self.openings.set(None);
+        if self.shard.is_some() {
+            self.place_in_shard(q, base);
+        } else {
+            self.order(q);
+            self.find_openings();
+        }
+    }
+
+    #[inline(never)]
+    fn place_in_shard(&mut self, q: u32, base: Instant) {
         if let Some(shard) = &mut self.shard {
             shard.provide(base, q, &mut self.classes[q as usize]);
         }
         self.order(q);
-        if self.shard.is_some() {
-            self.provide_spare();
-        }
+        self.provide_spare();
     }
 
+    #[inline(always)]
     fn order(&mut self, q: u32) {
         let class = &mut self.classes[q as usize];
         let Some(candidate) = class.candidate else {
@@ -281,55 +300,61 @@ impl<P: Packet> Fbc<P> {
         let borrower = self.class_order.borrower().map(|(_, q)| &self.classes[q as usize]);
         if let Some(shard) = &mut self.shard {
             shard.provide_spare(self.now, borrower);
-            self.openings.set(None);
+            self.find_openings();
         }
     }
 
     /// Selects a new candidate of class `q`, after its flow moved or its rate changed.
     pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
         let class = &mut self.classes[q as usize];
-        class.candidate = None;
         class.choose(&self.flows, base);
         self.place(q, base);
     }
 
     /// To be called after a change of the total bucket.
     pub(super) fn root_changed(&mut self) {
-        self.openings.set(None);
+        self.find_openings();
     }
 
     /// When the total bucket has credit for the candidate of class `q`, not before `from`.
+    #[inline]
     fn root_time(&self, q: u32, from: Instant) -> Option<Instant> {
         let size = self.classes[q as usize].candidate?.size;
-        self.root.time_of(from, size.min(self.root.depth()))
+        self.root.time_for(from, size)
     }
 
-    /// When the class that is due first may leave, and when the next borrower may; each with its class.
-    fn openings(&self) -> (Opening, Opening) {
-        if let Some(known) = self.openings.get() {
-            return known;
+    /// Finds out when a class may send next: to be called after the order of the classes or the total bucket has changed.
+    #[inline(always)]
+    fn find_openings(&mut self) {
+        let (due, first) = self.class_order.first().unwrap_or((Instant::MAX, 0));
+        let mut found = Openings { own: Instant::MAX, borrowed: Instant::MAX, first, borrower: 0 };
+        if due < Instant::MAX {
+            found.own = self.root_time(first, due).unwrap_or(Instant::MAX);
         }
-        let first = self.class_order.first().filter(|&(due, _)| due < Instant::MAX);
-        let borrower = self.class_order.borrower().and_then(|(_, q)| {
-            let candidate = self.classes[q as usize].candidate?;
-            let from = candidate.since.max(self.flows[candidate.flow].head_arrived);
-            let mut time = self.root_time(q, from)?;
-            if let Some(shard) = &self.shard {
-                time = time.max(shard.spare_from());
-            }
-            // A class that is entitled by then precedes a borrower.
-            first.is_none_or(|(due, _)| time < due).then_some((time, q))
-        });
-        let own = first.and_then(|(due, q)| Some((self.root_time(q, due)?, q)));
-        self.openings.set(Some((own, borrower)));
-        (own, borrower)
+        // A class that is entitled by then precedes a borrower.
+        if let Some((_, q)) = self.class_order.borrower()
+            && let Some(time) = self.borrowing_time(q).filter(|&time| time < due)
+        {
+            (found.borrowed, found.borrower) = (time, q);
+        }
+        self.openings = found;
+    }
+
+    /// When class `q` may borrow.
+    #[inline(never)]
+    fn borrowing_time(&self, q: u32) -> Option<Instant> {
+        let candidate = self.classes[q as usize].candidate?;
+        let from = candidate.since.max(self.flows[candidate.flow].head_arrived);
+        let time = self.root_time(q, from)?;
+        Some(self.shard.as_ref().map_or(time, |shard| time.max(shard.spare_from())))
     }
 
     /// The class that sends at `now`, the time as of which it is charged, and whether it borrows.
+    #[inline]
     fn pick(&mut self, now: Instant) -> Option<(u32, Instant, bool)> {
         let earliest = now.saturating_sub(self.params.catch_up);
-        let (own, borrower) = self.openings();
-        if let Some((time, first)) = own.filter(|&(time, _)| time <= now) {
+        let Openings { own: time, first, borrowed, borrower: q } = self.openings;
+        if time <= now && time < Instant::MAX {
             // By the time at which the total has credit for the first class, others may be due; the one of the best
             // priority sends if the total has credit for it too. A class that became due after that time is served
             // later, also when this call is late; otherwise classes of high priority would gain from the lateness of
@@ -343,116 +368,57 @@ impl<P: Packet> Fbc<P> {
             });
             return Some((best.unwrap_or(first), time.max(earliest), false));
         }
-        let (time, q) = borrower.filter(|&(time, _)| time <= now && time < Instant::MAX)?;
+        if borrowed > now || borrowed == Instant::MAX {
+            return None;
+        }
         let size = self.classes[q as usize].candidate?.size;
         // Spare credit was asked for in vain: the deadline is the time to ask again.
         if self.shard.as_ref().is_some_and(|shard| !shard.may_borrow(size)) {
             return None;
         }
-        Some((q, time.max(earliest), true))
+        Some((q, borrowed.max(earliest), true))
     }
 
     /// The record of the flow of `packet`, created if it is new. `None` when there are too many flows.
+    #[inline]
     fn flow_of(&mut self, now: Instant, packet: &P, out: &mut dyn Outlet<P>) -> Option<u32> {
         let (key, home, profile) = (packet.flow(), packet.class().0, packet.profile());
-        if let Some(at) = self.flows.find_at(key.flow, packet.flow_slot()) {
-            if self.flows[at].home != home {
-                self.rehome(now, at, home, out);
-            }
-            if self.flows[at].profile_index != profile {
-                let wanted = self.profile(profile);
-                let wanted = self.flows[at].own().map_or(wanted, |own| own.over(wanted, self.classes.len()));
-                self.flows[at].profile_index = profile;
-                self.set_profile(now, at, wanted);
-            }
-            return Some(at);
+        let Some(at) = self.flows.find_at(key.flow, packet.flow_slot()) else {
+            return self.begin(now, key, home, profile, None, out);
+        };
+        let flow = &self.flows[at];
+        if flow.home != home || flow.profile_index != profile {
+            self.reclassify(now, at, home, profile, out);
         }
-        self.begin(now, key, home, profile, None, out)
+        Some(at)
+    }
+
+    /// The classifier has assigned another class or profile to the flow `at`.
+    #[inline(never)]
+    fn reclassify(&mut self, now: Instant, at: u32, home: u32, profile: u32, out: &mut dyn Outlet<P>) {
+        if self.flows[at].home != home {
+            self.rehome(now, at, home, out);
+        }
+        if self.flows[at].profile_index != profile {
+            let wanted = self.profile(profile);
+            let wanted = self.flows[at].own().map_or(wanted, |own| own.over(wanted, self.classes.len()));
+            self.flows[at].profile_index = profile;
+            self.set_profile(now, at, wanted);
+        }
     }
 
     pub(super) fn profile(&self, index: u32) -> Profile {
         self.profiles.get(index as usize).copied().unwrap_or_default()
     }
 
-    /// The reason why the flow may not queue `size` more, if any.
-    fn refusal(&self, flow: &Flow, size: Bytes) -> Option<DropReason> {
-        let class = &self.classes[flow.class as usize];
-        let within = class.may_queue(flow, flow.backlog.bytes + size, flow.backlog.is_empty());
-        // If some flow has a granted minimum, the last part of the buffer is reserved for such flows: otherwise many
-        // greedy flows leave less free than one of its packets needs.
-        let kept = if within && !flow.minimum().is_zero() { Bytes::ZERO } else { class.kept_for_promised() };
-        if size > class.params.limit.saturating_sub(class.backlog.bytes).saturating_sub(kept) {
-            return Some(DropReason::ClassLimit);
-        }
-        // A flow without a queue may always queue one packet; where hosts share the class, of a host within its part.
-        let first = flow.backlog.is_empty() && !class.is_host_full(flow, size);
-        (!first && !within).then_some(DropReason::FlowLimit)
-    }
-
-    fn push(&mut self, at: u32, packet: P, now: Instant) {
-        let size = packet.size();
-        let node = Node { packet: Some(packet), arrived: now, next: NONE };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.nodes[index as usize] = node;
-                index
-            }
-            None => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
-            }
-        };
-        self.backlog.add(size);
-        let flow = &mut self.flows[at];
-        let q = flow.class as usize;
-        if self.classes[q].backlog.is_empty() {
-            // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
-            self.borrowed_until[q] = self.borrowed_until[q].max(self.borrow_now);
-        }
-        self.classes[q].backlog.add(size);
-        flow.backlog.add(size);
-        let tail = core::mem::replace(&mut flow.tail, index);
-        if tail != NONE {
-            self.nodes[tail as usize].next = index;
-            self.classes[q].host_queued(&self.flows[at], size);
-            return;
-        }
-        (flow.head, flow.head_size, flow.head_arrived) = (index, size, now);
-        self.flows.idle_take(at);
-        self.classes[q].queues(&self.flows[at]);
-        self.classes[q].host_queued(&self.flows[at], size);
-        self.classes[q].activate(&mut self.flows, at, now);
-    }
-
-    /// Removes the head of the flow and makes its next packet the head.
-    fn pop(&mut self, at: u32, now: Instant) -> Option<P> {
-        let flow = &mut self.flows[at];
-        let node = &mut self.nodes[flow.head as usize];
-        let packet = node.packet.take()?;
-        let size = packet.size();
-        self.free.push(flow.head);
-        self.backlog.remove(size);
-        let class = &mut self.classes[flow.class as usize];
-        class.backlog.remove(size);
-        class.host_sent(flow, size);
-        flow.backlog.remove(size);
-        flow.head = node.next;
-        if flow.head == NONE {
-            flow.tail = NONE;
-            flow.idle_since = now;
-            class.queues_no_more(flow);
-            class.unkey(&mut self.flows, at);
-            self.flows.idle_push(at);
-        } else {
-            let next = &self.nodes[flow.head as usize];
-            flow.head_arrived = next.arrived;
-            flow.head_size = next.packet.as_ref().map_or(Bytes::ZERO, Packet::size);
-            class.key(&mut self.flows, at);
-        }
-        Some(packet)
+    /// Whether the owner of the flow, of that class, may be interested in the length of its queue.
+    #[inline]
+    fn is_watched(flow: &Flow, class: &Class) -> bool {
+        flow.watched || class.params.feedback.is_some()
     }
 
     /// Reports to the owner of the flow that its queue has crossed a threshold.
+    #[inline(never)]
     fn feed_back(&mut self, at: u32, out: &mut dyn Outlet<P>) {
         let flow = &mut self.flows[at];
         let class = &self.classes[flow.class as usize];
@@ -475,8 +441,14 @@ impl<P: Packet> Fbc<P> {
     }
 }
 
-/// When a class may send, and which; `None` when no class can in the present state.
-type Opening = Option<(Instant, u32)>;
+/// When the class that is due first may leave, and when the next borrower may; [`Instant::MAX`] for never.
+#[derive(Clone, Copy, Debug)]
+struct Openings {
+    own: Instant,
+    borrowed: Instant,
+    first: u32,
+    borrower: u32,
+}
 
 impl<P: Packet> Qdisc<P> for Fbc<P> {
     fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
@@ -492,22 +464,55 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         };
         self.last = at;
         let size = packet.size();
-        if let Some(reason) = self.refusal(&self.flows[at], size) {
-            self.flows[at].counts.dropped.count(size);
+        let flow = &mut self.flows[at];
+        let q = flow.class;
+        let class = &mut self.classes[q as usize];
+        if let Some(reason) = class.refusal(flow, size) {
+            flow.counts.dropped.count(size);
             out.dropped(packet, reason);
         } else {
-            let flow = &mut self.flows[at];
-            let marking = self.classes[flow.class as usize].params.feedback.map(|feedback| feedback.mark);
-            if flow.above && marking == Some(Marking::EcnCapable) && packet.mark_ce() {
-                flow.counts.marked += 1;
-                out.event(Event::Marked { flow: flow.key });
+            let watched = Self::is_watched(flow, class);
+            if flow.above {
+                let marking = class.params.feedback.map(|feedback| feedback.mark);
+                if marking == Some(Marking::EcnCapable) && packet.mark_ce() {
+                    flow.counts.marked += 1;
+                    out.event(Event::Marked { flow: flow.key });
+                }
             }
-            self.push(at, packet, now);
-            self.feed_back(at, out);
+            let node = Node { packet: Some(packet), arrived: now, next: NONE };
+            let mut index = self.free;
+            if let Some(free) = self.nodes.get_mut(index as usize) {
+                self.free = free.next;
+                *free = node;
+            } else {
+                index = self.nodes.len() as u32;
+                self.nodes.push(node);
+            }
+            if class.backlog.is_empty() {
+                // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
+                let until = &mut self.borrowed_until[q as usize];
+                *until = self.borrow_now.max(*until);
+            }
+            self.backlog.add(size);
+            class.backlog.add(size);
+            flow.backlog.add(size);
+            let tail = core::mem::replace(&mut flow.tail, index);
+            if let Some(tail) = self.nodes.get_mut(tail as usize) {
+                tail.next = index;
+                class.host_queued(flow, size);
+            } else {
+                (flow.head, flow.head_size, flow.head_arrived) = (index, size, now);
+                class.queues(flow);
+                class.host_queued(flow, size);
+                self.flows.idle_take(at);
+                class.activate(&mut self.flows, at, now);
+            }
+            if watched {
+                self.feed_back(at, out);
+            }
         }
-        let class = self.flows[at].class;
-        self.choose(class, now);
-        self.housekeep(now, Some(class), out);
+        self.choose(q, now);
+        self.housekeep(now, Some(q), out);
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
@@ -520,13 +525,14 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         let class = &mut self.classes[q as usize];
         let candidate = class.candidate.take()?;
         let at = candidate.flow;
-        let size = self.flows[at].head_size;
+        let flow = &mut self.flows[at];
+        let size = flow.head_size;
         self.root.charge(then, size);
         if borrowed {
             let finish = self.borrowed_until[q as usize] + class.borrow_length(size);
             self.borrowed_until[q as usize] = finish;
             self.borrow_now = self.borrow_now.max(finish);
-            self.flows[at].counts.borrowed.count(size);
+            flow.counts.borrowed.count(size);
             class.borrowed.count(size);
         } else {
             class.bucket.charge(then, size);
@@ -534,26 +540,49 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         if let Some(shard) = &mut self.shard {
             shard.sent(q, borrowed, size);
         }
-        class.charge_flow(&mut self.flows, at, candidate.by, then);
+        class.charge_flow(flow, candidate.by, then);
         let dscp = class.params.dscp;
-        self.flows[at].counts.sent.count(size);
-        let mut packet = self.pop(at, now)?;
+        flow.counts.sent.count(size);
+        let node = &mut self.nodes[flow.head as usize];
+        let mut packet = node.packet.take()?;
+        let next = core::mem::replace(&mut node.next, self.free);
+        self.free = core::mem::replace(&mut flow.head, next);
+        self.backlog.remove(size);
+        class.backlog.remove(size);
+        class.host_sent(flow, size);
+        flow.backlog.remove(size);
+        let watched = Self::is_watched(flow, class);
+        if let Some(next) = self.nodes.get(next as usize) {
+            flow.head_arrived = next.arrived;
+            flow.head_size = next.packet.as_ref().map_or(Bytes::ZERO, Packet::size);
+            class.key(&mut self.flows, at);
+        } else {
+            flow.tail = NONE;
+            flow.idle_since = now;
+            class.queues_no_more(flow);
+            class.unkey(&mut self.flows, at);
+            self.flows.idle_push(at);
+        }
+        class.choose(&self.flows, then);
+        self.place(q, then);
         if let Some(dscp) = dscp {
             packet.set_dscp(dscp);
         }
         packet.leaves_by(ClassId(q));
-        self.rechoose(q, then);
-        self.feed_back(at, out);
+        if watched {
+            self.feed_back(at, out);
+        }
         self.housekeep(now, None, out);
         Some(packet)
     }
 
     fn deadline(&self, now: Instant) -> Deadline {
         let now = now.max(self.now);
-        let (own, borrower) = self.openings();
-        match borrower.or(own) {
-            Some((Instant::MAX, _)) | None => Deadline::Idle,
-            Some((time, _)) => Deadline::at(time, now),
+        let Openings { own, borrowed, .. } = self.openings;
+        // A borrower precedes, if there is one.
+        match borrowed.min(own) {
+            Instant::MAX => Deadline::Idle,
+            time => Deadline::at(time, now),
         }
     }
 

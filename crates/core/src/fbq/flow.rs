@@ -166,6 +166,7 @@ impl Flows {
     pub fn len(&self) -> usize {
         self.index.len()
     }
+    #[inline(never)]
     pub fn find(&self, key: u64) -> Option<u32> {
         self.index.find(key, |at| self.records[at as usize].key == key)
     }

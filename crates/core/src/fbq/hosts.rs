@@ -209,6 +209,13 @@ impl Class {
             hosts.queued -= u64::from(host.queued == 0);
         }
     }
+    /// Inserts a flow into the order of its host by its tag.
+    pub fn key_in_host(&mut self, flows: &mut Flows, at: u32, tag: u128) {
+        let Some(hosts) = &mut self.hosts else { return };
+        let (share_at, host) = (flows[at].share_at, flows[at].host);
+        hosts[host].share.set(share_at, tag, at, &mut flows.place_share());
+        self.key_host(flows, host);
+    }
     /// Inserts the host `at` into the order of the class by the tag of its next packet, or removes it without one.
     pub fn key_host(&mut self, flows: &Flows, at: u32) {
         let Some(hosts) = &mut self.hosts else { return };

@@ -39,6 +39,7 @@
 //! their class.
 //! *See also*: CBQ, which shares between classes only; its round robin sends the packets of a class in bursts.
 
+mod buffer;
 mod change;
 mod class;
 mod class_order;

@@ -122,6 +122,7 @@ impl<P: Packet> Fbc<P> {
             return Err(free);
         }
         class.shares.hold(rate);
+        class.divide_buffer();
         Ok(())
     }
 
@@ -129,6 +130,7 @@ impl<P: Packet> Fbc<P> {
     pub fn release(&mut self, class: ClassId, rate: Rate) {
         if let Some(class) = self.classes.get_mut(class.0 as usize) {
             class.shares.release(rate);
+            class.divide_buffer();
             class.unsettled = true;
             class.known_settled = false;
         }

@@ -51,15 +51,18 @@ pub(super) struct Wheel {
     /// The width of a bucket and the span of all, as powers of two.
     width: u32,
     span: u32,
+    /// What it takes ahead at most; a length beyond it makes it longer.
+    longest: u128,
     /// The number of flows in buckets.
     len: usize,
-    /// The numbers of the first bucket that is not empty and of the last that may not be, counted from tag zero. The
-    /// buckets from the one to the other fit the wheel.
+    /// The number of the first bucket that is not empty, counted from tag zero, and how far behind it the last is that may
+    /// not be empty: within the wheel.
     first: u128,
-    last: u128,
-    /// Flows of a tag that too many have to be put in order in their bucket. Packets of one size make two such tags: of the
-    /// round that is served, and of the next.
+    reach: usize,
+    /// Flows of a tag that too many have to be put in order in their bucket, and how many they are. Packets of one size make
+    /// two such tags: of the round that is served, and of the next.
     ties: [Ties; 2],
+    tied: usize,
 }
 
 impl Wheel {
@@ -69,10 +72,12 @@ impl Wheel {
             levels: [const { Vec::new() }; LEVELS],
             width: 0,
             span: SHORTEST,
+            longest: 0,
             len: 0,
             first: 0,
-            last: 0,
+            reach: 0,
             ties: Default::default(),
+            tied: 0,
         };
         new.size(FEWEST, SHORTEST);
         new
@@ -80,6 +85,7 @@ impl Wheel {
 
     fn size(&mut self, places: u32, span: u32) {
         (self.width, self.span) = (span - places, span);
+        self.longest = if span < LONGEST { 1 << (span - 1) } else { u128::MAX };
         let mut count = 1_usize << places;
         self.buckets = alloc::vec![EMPTY; count];
         for level in &mut self.levels {
@@ -94,19 +100,19 @@ impl Wheel {
         position & IN_BUCKET != 0 && position != u32::MAX
     }
 
-    /// Makes room for one more flow whose tag is `length` ahead. The flows that were in buckets are inserted again by
-    /// `insert`, in their order, if it has to grow.
-    #[inline]
-    pub fn reserve(&mut self, flows: &mut Flows, length: u128) -> Vec<(u128, u32)> {
-        let places = self.buckets.len().trailing_zeros();
-        let more = self.len >= self.buckets.len() && places < MOST;
-        let longer = length >> (self.span - 1) != 0 && self.span < LONGEST;
-        if more || longer { self.grow(flows, length, more) } else { Vec::new() }
+    /// Whether it has room for one more flow whose tag is `length` ahead, without [`grow`](Self::grow).
+    pub fn has_room(&self, length: u128) -> bool {
+        !self.needs_more() && length < self.longest
+    }
+    fn needs_more(&self) -> bool {
+        self.len >= self.buckets.len() && self.buckets.len() < 1 << MOST
     }
 
+    /// Makes room for one more flow whose tag is `length` ahead. The flows that were in buckets and are returned are to be
+    /// inserted again, in their order.
     #[cold]
-    fn grow(&mut self, flows: &mut Flows, length: u128, more: bool) -> Vec<(u128, u32)> {
-        let places = self.buckets.len().trailing_zeros();
+    pub fn grow(&mut self, flows: &mut Flows, length: u128) -> Vec<(u128, u32)> {
+        let (places, more) = (self.buckets.len().trailing_zeros(), self.needs_more());
         let mut all = Vec::with_capacity(self.len);
         while let Some((tag, at)) = self.peek(flows) {
             self.remove(flows, at);
@@ -117,18 +123,52 @@ impl Wheel {
         all
     }
 
-    /// Inserts the flow `at`, which is in no bucket. Returns whether it has a place; if not, nothing has changed.
-    pub fn insert(&mut self, flows: &mut Flows, at: u32, tag: u128) -> bool {
-        let number = tag >> self.width;
-        let most = self.buckets.len() as u128;
-        let (first, last) = match self.len {
-            0 => (number, number),
-            _ => (self.first.min(number), self.last.max(number)),
-        };
-        if last - first >= most {
+    /// Gives the flow `at` a tag that is `length` ahead of its last one, if it is served in turn: if it is the first of
+    /// several in its bucket, and behind those in another one. Returns whether it is; if not, nothing has changed.
+    #[inline(always)]
+    pub fn renew(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) -> bool {
+        let flow = &flows[at];
+        let (position, next) = (flow.share_at, flow.next);
+        if position & (IN_BUCKET | IN_TIES) != IN_BUCKET || flow.before != NONE || next == NONE {
             return false;
         }
-        let (index, low) = ((number & (most - 1)) as usize, tag as u64);
+        // The width is below 64, which the compiler does not know.
+        let number = tag >> (self.width % 64);
+        let index = number as usize & (self.buckets.len() - 1);
+        let bucket = &mut self.buckets[index];
+        let (low, before) = (tag as u64, bucket.tail);
+        let within = number.wrapping_sub(self.first) <= self.reach as u128 && length < self.longest;
+        if !within || before == NONE || (bucket.last, before) > (low, at) {
+            return false;
+        }
+        (bucket.tail, bucket.last) = (at, low);
+        self.buckets[(position & !IN_BUCKET) as usize].head = next;
+        flows[next].before = NONE;
+        flows[before].next = at;
+        let flow = &mut flows[at];
+        (flow.tag, flow.before, flow.next) = (low, before, NONE);
+        flow.share_at = IN_BUCKET | index as u32;
+        true
+    }
+
+    /// Inserts the flow `at`, which is in no bucket. Returns whether it has a place; if not, nothing has changed.
+    pub fn insert(&mut self, flows: &mut Flows, at: u32, tag: u128) -> bool {
+        let number = tag >> (self.width % 64);
+        let most = self.buckets.len();
+        let ahead = number.wrapping_sub(self.first);
+        let (mut first, mut reach) = (self.first, self.reach);
+        if self.len == 0 {
+            (first, reach) = (number, 0);
+        } else if ahead < most as u128 {
+            reach = reach.max(ahead as usize);
+        } else {
+            let behind = self.first.wrapping_sub(number);
+            if behind >= (most - reach) as u128 {
+                return false;
+            }
+            (first, reach) = (number, reach + behind as usize);
+        }
+        let (index, low) = (number as usize & (most - 1), tag as u64);
         let bucket = self.buckets[index];
         // After the last flow that precedes it.
         let mut before = bucket.tail;
@@ -160,7 +200,7 @@ impl Wheel {
         let flow = &mut flows[at];
         (flow.tag, flow.before, flow.next) = (low, before, next);
         flow.share_at = IN_BUCKET | index as u32;
-        (self.first, self.last) = (first, last);
+        (self.first, self.reach) = (first, reach);
         self.len += 1;
         true
     }
@@ -176,51 +216,70 @@ impl Wheel {
         let takes = self.ties[number].insert(tag, at);
         if takes {
             flows[at].share_at = IN_BUCKET | IN_TIES | number as u32;
+            self.tied += 1;
         }
         takes
     }
 
     /// Removes the flow `at`, which is in a bucket or among the ties.
-    #[inline]
     pub fn remove(&mut self, flows: &mut Flows, at: u32) {
         let flow = &mut flows[at];
         if flow.share_at & IN_TIES != 0 {
             self.ties[(flow.share_at & !(IN_BUCKET | IN_TIES)) as usize].remove(at);
             flow.share_at = u32::MAX;
+            self.tied -= 1;
             return;
         }
         let (before, next) = (flow.before, flow.next);
         let index = (flow.share_at & !IN_BUCKET) as usize;
         flow.share_at = u32::MAX;
+        self.len -= 1;
+        let bucket = &mut self.buckets[index];
         match before {
-            NONE => self.buckets[index].head = next,
+            NONE => bucket.head = next,
             before => flows[before].next = next,
         }
-        match next {
-            NONE => {
-                self.buckets[index].tail = before;
-                if before != NONE {
-                    self.buckets[index].last = flows[before].tag;
-                }
-            }
-            next => flows[next].before = before,
-        }
-        self.len -= 1;
-        if self.buckets[index].head != NONE {
+        if next != NONE {
+            flows[next].before = before;
             return;
         }
-        self.clear(index);
-        if index == self.first_index() && self.len > 0 {
-            let next = self.next_from(index).or_else(|| self.next_from(0)).unwrap_or(index);
-            self.first += (next.wrapping_sub(index) & (self.buckets.len() - 1)) as u128;
+        bucket.tail = before;
+        match before {
+            NONE => self.empty(index),
+            before => bucket.last = flows[before].tag,
         }
     }
 
+    /// To be called when the last flow of a bucket was removed.
+    fn empty(&mut self, index: usize) {
+        self.clear(index);
+        if index == self.first_index() && self.len > 0 {
+            let next = self.next_from(index).or_else(|| self.next_from(0)).unwrap_or(index);
+            let passed = next.wrapping_sub(index) & (self.buckets.len() - 1);
+            self.first += passed as u128;
+            self.reach -= passed;
+        }
+    }
+
+    /// The first flow.
+    #[inline(always)]
+    pub fn first(&self, flows: &Flows) -> Option<u32> {
+        if self.tied == 0 && self.len > 0 {
+            return Some(self.buckets[self.first_index()].head);
+        }
+        self.first_of_ties(flows)
+    }
+    #[inline(never)]
+    fn first_of_ties(&self, flows: &Flows) -> Option<u32> {
+        self.peek(flows).map(|(_, flow)| flow)
+    }
+
     /// The first flow and its tag.
-    #[inline]
     pub fn peek(&self, flows: &Flows) -> Option<(u128, u32)> {
         let near = self.peek_buckets(flows);
-        // None of both is the usual case.
+        if self.tied == 0 {
+            return near;
+        }
         self.ties.iter().filter_map(Ties::peek).fold(near, |near, tie| Some(near.map_or(tie, |near| near.min(tie))))
     }
 
@@ -230,9 +289,10 @@ impl Wheel {
             return None;
         }
         let head = self.buckets[self.first_index()].head;
-        // The bits above the width are those of the bucket.
-        let low = flows[head].tag & ((1 << self.width) - 1);
-        Some((self.first << self.width | u128::from(low), head))
+        // The bits above the width, which is below 64, are those of the bucket.
+        let width = self.width % 64;
+        let low = flows[head].tag & ((1 << width) - 1);
+        Some((self.first << width | u128::from(low), head))
     }
 
     #[inline]
@@ -243,7 +303,12 @@ impl Wheel {
     #[inline]
     fn mark(&mut self, mut at: usize) {
         for level in &mut self.levels {
-            level[at / 64] |= 1 << (at % 64);
+            let word = &mut level[at / 64];
+            let marked = *word != 0;
+            *word |= 1 << (at % 64);
+            if marked {
+                return;
+            }
             at /= 64;
         }
     }
@@ -289,7 +354,7 @@ mod tests {
     use tidegate_units::Instant;
 
     /// Against an ordered set: the lesser of the wheel's first flow and of those that it did not take is the first.
-    fn run(seed: u64, flows_most: u64, lengths: &[u128]) -> (usize, usize, usize) {
+    fn run(seed: u64, flows_most: u64, lengths: &[u128]) -> (usize, usize, usize, usize) {
         let mut random = Stream::named(seed, "wheel");
         let mut flows = Flows::new();
         (0..flows_most).for_each(|key| {
@@ -297,7 +362,8 @@ mod tests {
         });
         let (mut wheel, mut far, mut model) = (Wheel::new(), BTreeSet::new(), BTreeSet::new());
         let mut tags: Vec<Option<u128>> = alloc::vec![None; flows_most as usize];
-        let (mut now, mut near_count, mut far_count, mut tied_count) = (1_u128 << 100, 0, 0, 0);
+        let (mut near_count, mut far_count, mut tied_count, mut renewed_count) = (0, 0, 0, 0);
+        let mut now = 1_u128 << 100;
         for _ in 0..60_000 {
             // Half of the calls serve the first flow, which mostly has another packet; a few flows come, go or move.
             let (at, length) = match (random.below(16), model.first().copied()) {
@@ -307,20 +373,26 @@ mod tests {
                 }
                 _ => (random.below(flows_most) as u32, lengths[random.below(lengths.len() as u64) as usize]),
             };
-            let start = tags[at as usize].unwrap_or(now - length.min(u128::from(random.below(2)) << 40));
-            if let Some(tag) = tags[at as usize].take() {
-                model.remove(&(tag, at));
-                if Wheel::has(flows[at].share_at) {
-                    wheel.remove(&mut flows, at);
-                } else {
-                    assert!(far.remove(&(tag, at)), "a flow is in neither");
-                }
-            }
-            if random.below(16) > 0 {
-                let tag = start + length;
+            let before = tags[at as usize].take();
+            let start = before.unwrap_or(now - length.min(u128::from(random.below(2)) << 40));
+            let tag = start + length;
+            let stays = random.below(16) > 0;
+            if stays {
                 tags[at as usize] = Some(tag);
                 model.insert((tag, at));
-                let mut again = wheel.reserve(&mut flows, length);
+            }
+            let renewed = stays && wheel.renew(&mut flows, at, tag, length);
+            renewed_count += usize::from(renewed);
+            if let Some(before) = before {
+                model.remove(&(before, at));
+                if !renewed && Wheel::has(flows[at].share_at) {
+                    wheel.remove(&mut flows, at);
+                } else {
+                    assert!(renewed || far.remove(&(before, at)), "a flow is in neither");
+                }
+            }
+            if stays && !renewed {
+                let mut again = if wheel.has_room(length) { Vec::new() } else { wheel.grow(&mut flows, length) };
                 again.push((tag, at));
                 for (tag, at) in again {
                     if wheel.insert(&mut flows, at, tag) {
@@ -334,10 +406,10 @@ mod tests {
             }
             let first = [wheel.peek(&flows), far.first().copied()].into_iter().flatten().min();
             assert_eq!(first, model.first().copied());
-            let tied = wheel.ties.iter().map(Ties::len).sum::<usize>();
-            assert_eq!(wheel.len + tied + far.len(), model.len());
+            assert_eq!(wheel.ties.iter().map(Ties::len).sum::<usize>(), wheel.tied);
+            assert_eq!(wheel.len + wheel.tied + far.len(), model.len());
         }
-        (near_count, far_count, tied_count)
+        (near_count + renewed_count, far_count, tied_count, renewed_count)
     }
 
     #[test]
@@ -355,13 +427,14 @@ mod tests {
     fn the_first_is_that_of_an_ordered_set() {
         // Equal packets tie; those of an Ethernet; superpackets; weights that put tags beyond every span.
         let mtu = 1_u128 << 51;
-        let (near, far, tied) = run(1, 300, &[mtu]);
+        let (near, far, tied, renewed) = run(1, 300, &[mtu]);
+        assert!(renewed > 1_000, "{renewed} renewed");
         assert!(near > 10_000 && tied > 1_000, "{near} places in the wheel, {tied} of ties, {far} beside it");
         let mixed: Vec<u128> = (1..24).map(|n| mtu / 24 * n + n).collect();
-        let (near, far, _) = run(2, 3_000, &mixed);
+        let (near, far, ..) = run(2, 3_000, &mixed);
         assert!(near > 10_000, "{near} places in the wheel, {far} beside it");
         run(3, 300, &[mtu / 16, mtu, mtu * 40]);
-        let (_, far, _) = run(4, 300, &[mtu, mtu << 14, 3]);
+        let (_, far, ..) = run(4, 300, &[mtu, mtu << 14, 3]);
         assert!(far > 1_000, "{far} flows beyond the span");
         run(5, 2, &[mtu, 1]);
     }
