@@ -339,13 +339,19 @@ TWIN_INLINE u32 twin_pop_fair(const struct twin_options *options, struct twin_st
 	return slot;
 }
 
+/* Whether the limit of all queues together is exceeded. */
+TWIN_INLINE bool twin_exceeds(const struct twin_options *options, const struct twin_state *state)
+{
+	return twin_is_fair(options) && (state->held.backlog.packets > options->limit_packets ||
+					 state->held.backlog.bytes > options->limit_bytes);
+}
+
 /* After an arrival: the slot of a packet that is dropped because the limit of all queues is exceeded, or TWIN_NONE. */
 TWIN_INLINE u32 twin_overflow(const struct twin_options *options, struct twin_state *state)
 {
-	qdisc_backlog backlog = state->held.backlog;
 	u32 longest;
 
-	if (backlog.packets <= options->limit_packets && backlog.bytes <= options->limit_bytes)
+	if (!twin_exceeds(options, state))
 		return TWIN_NONE;
 	longest = twin_longest(&state->held);
 	return longest == TWIN_NONE ? TWIN_NONE : twin_pop_fair(options, state, longest);
@@ -450,6 +456,15 @@ TWIN_INLINE void twin_prepare(const struct twin_options *options, struct twin_st
 
 		pie_state_catch_up(&state->pie, &params, &state->pie_stats, state->latest);
 	}
+}
+
+/* Whether a call of dequeue does nothing but to advance the time. */
+TWIN_INLINE bool twin_rests(const struct twin_options *options, const struct twin_state *state)
+{
+	u64 kind = options->kind;
+
+	return state->held.backlog.packets == 0 &&
+	       (kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED);
 }
 
 /* A step of dequeue. */

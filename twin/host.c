@@ -36,12 +36,16 @@ static void enqueue(const u64 *record, struct decision *decision)
 	}
 	decision->result = 1;
 	decision->drops = mark;
-	while (twin_is_fair(&options) && (slot = twin_overflow(&options, &state)) != TWIN_NONE)
+	while ((slot = twin_overflow(&options, &state)) != TWIN_NONE)
 		dropped(decision, twin_packet_of(&state.held, slot)->number);
 }
 
 static void dequeue(u64 now, struct decision *decision)
 {
+	if (twin_rests(&options, &state)) {
+		twin_now(&state, now);
+		return;
+	}
 	twin_prepare(&options, &state, now);
 	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
 		struct twin_step step = twin_next(&options, &state);

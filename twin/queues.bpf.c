@@ -121,15 +121,18 @@ struct {
 	__type(value, struct twin_call);
 } twin_calls SEC(".maps");
 static u32 recorded;
+/* What is recorded of a call, while it is made. */
+struct twin_call call;
+/* Whether the state is that of the first packet on: a reset begins anew. */
+static bool recording;
+#define RECORD(...) __VA_ARGS__
+#else
+#define RECORD(...)
 #endif
 
 /* Not static: the compiler splits static structs, and the kernel refuses what it then writes of their types. */
 struct twin_state state;
-/* What is recorded of a call, while it is made. */
-struct twin_call call;
 static u64 in_use;
-/* Whether the state is that of the first packet on: a reset begins anew. */
-static bool recording;
 /* The burst in force. */
 static u64 burst;
 
@@ -170,12 +173,11 @@ static __always_inline u64 segments_of(const struct sk_buff *skb)
 }
 
 /* The size as the link counts it. */
-static __always_inline u64 size_of(const struct sk_buff *skb)
+static __always_inline u64 size_of(const struct sk_buff *skb, const struct twin_link *link)
 {
 	u64 size = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, segments, header;
-	struct twin_link *link = link_of();
 
-	if (!link || !link->from_network)
+	if (!link->from_network)
 		return size;
 	segments = segments_of(skb);
 	header = (u16)(skb->network_header - skb->mac_header);
@@ -183,11 +185,9 @@ static __always_inline u64 size_of(const struct sk_buff *skb)
 }
 
 /* Whether packets pass undecided, because the user has not renewed the time until which the link is shaped. */
-static __always_inline bool is_over(u64 now)
+static __always_inline bool is_over(const struct twin_link *link, u64 now)
 {
-	struct twin_link *link = link_of();
-
-	return link && link->until && now > link->until;
+	return link->until && now > link->until;
 }
 
 static __always_inline u32 wait_index(u64 wait)
@@ -206,20 +206,16 @@ static __always_inline u32 wait_index(u64 wait)
 	return 4 * (doubling - 1) + ((units >> (doubling - 2)) & 3);
 }
 
-__noinline int twin_count_sent(u64 size, u64 wait, u64 overhead)
+static __always_inline void count_sent(struct twin_counters *counters, u64 size, u64 wait, u64 overhead)
 {
-	struct twin_counters *counters = counters_of();
 	u32 index = wait_index(wait);
 
-	if (!counters)
-		return 0;
 	counters->sent_packets++;
 	counters->sent_bytes += size;
 	counters->overhead_bytes += overhead;
 	counters->longest = max_u64(counters->longest, wait);
 	if (index < WAITS)
 		counters->waits[index]++;
-	return 0;
 }
 
 /* The backlog, where others read it. */
@@ -230,44 +226,36 @@ static __always_inline void count_queued(struct twin_counters *counters)
 }
 
 /*
- * These are verified once each, and not at every place that calls them. The key of a flow is the hash of its addresses and
+ * These are verified once each, and not at every place that calls them; each call costs about 20 instructions. The key of a flow is the hash of its addresses and
  * ports, of 32 bits. Packets are not marked: a signal is a drop.
  */
 
 /* The slot of a packet that arrives, or TWIN_NONE. */
-__noinline u32 twin_take(u64 now, u64 size, u64 key, u64 always)
+__noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 key, u64 always)
 {
-	struct twin_options *options = options_of();
 	bool mark;
 
 	return options ? twin_accept(options, &state, now, size, key, false, always != 0, &mark) : TWIN_NONE;
 }
 
 /* The slot of a packet that exceeds the limit, or TWIN_NONE. */
-__noinline u32 twin_excess(void)
+__noinline u32 twin_excess(struct twin_options *options)
 {
-	struct twin_options *options = options_of();
-
-	return options && twin_is_fair(options) ? twin_overflow(options, &state) : TWIN_NONE;
+	return options ? twin_overflow(options, &state) : TWIN_NONE;
 }
 
-__noinline int twin_begin_dequeue(u64 now)
+/*
+ * The action of a step in the upper half, the slot in the lower one. The first step of a call has its time, the others 0.
+ * always: a packet leaves if there is one.
+ */
+__noinline u64 twin_decide(struct twin_options *options, u64 now, u64 always)
 {
-	struct twin_options *options = options_of();
-
-	if (options)
-		twin_prepare(options, &state, now);
-	return 0;
-}
-
-/* The action of a step in the upper half, the slot in the lower one. always: a packet leaves if there is one. */
-__noinline u64 twin_decide(u64 always)
-{
-	struct twin_options *options = options_of();
 	struct twin_step step = { .action = TWIN_EMPTY };
 
 	if (!options)
 		return (u64)TWIN_EMPTY << 32;
+	if (now)
+		twin_prepare(options, &state, now);
 	if (always && !twin_is_fair(options)) {
 		if (state.held.backlog.packets != 0) {
 			step.action = TWIN_SEND;
@@ -279,21 +267,19 @@ __noinline u64 twin_decide(u64 always)
 	return (u64)step.action << 32 | step.slot;
 }
 
-__noinline u64 twin_due(u64 now)
+__noinline u64 twin_due(struct twin_options *options, u64 now)
 {
-	struct twin_options *options = options_of();
-
 	return options ? twin_deadline(options, &state, now) : TWIN_IDLE;
 }
 
-/* Ends the record of a call. */
-__noinline int twin_record(u64 what, u64 now)
-{
 #ifdef TWIN_CALLS
+/* Ends the record of a call. */
+__noinline int twin_record(struct twin_options *options, u64 what, u64 now)
+{
 	u32 key = recorded, after = key + 1;
 	struct twin_call *record, *next;
 
-	if (!recording)
+	if (!recording || !options)
 		return 0;
 	record = bpf_map_lookup_elem(&twin_calls, &key);
 	/* The record ends before the first call that is none. */
@@ -304,23 +290,17 @@ __noinline int twin_record(u64 what, u64 now)
 	recorded = after;
 	call.what = what;
 	call.now = now;
-	call.deadline = twin_due(now);
+	call.deadline = twin_due(options, now);
 	call.packets = state.held.backlog.packets;
 	call.bytes = state.held.backlog.bytes;
 	*record = call;
-#endif
 	return 0;
 }
+#endif
 
-/* A packet of the discipline was dropped. */
-__noinline int twin_count_drop(u64 number, u64 size, u64 early)
+static __always_inline void count_drop(struct twin_counters *counters, u64 number, u64 size, bool early)
 {
-	struct twin_counters *counters = counters_of();
-
-	call.drops += 2;
-	call.which += number + 1;
-	if (!counters)
-		return 0;
+	RECORD(call.drops += 2; call.which += number + 1;)
 	if (early) {
 		counters->early_packets++;
 		counters->early_bytes += size;
@@ -328,7 +308,6 @@ __noinline int twin_count_drop(u64 number, u64 size, u64 early)
 		counters->full_packets++;
 		counters->full_bytes += size;
 	}
-	return 0;
 }
 
 static __always_inline void count_left(struct Qdisc *sch, u64 size)
@@ -338,50 +317,59 @@ static __always_inline void count_left(struct Qdisc *sch, u64 size)
 }
 
 /* Takes over a rate and a burst that the user has changed. */
-__noinline int twin_follow(u64 now)
+__noinline int twin_follow(struct twin_options *options, u64 now)
 {
-	struct twin_options *options = options_of();
 	u64 rate;
 
 	if (!options)
 		return 0;
 	rate = options->rate;
-	if (options->kind == TWIN_TBF && options->burst != burst) {
+	if (options->burst != burst) {
 		burst = options->burst;
 		bucket_token_bucket_set_depth(&state.bucket, twin_now(&state, now), burst);
 	}
-	if (options->kind != TWIN_TBF || rate == state.bucket.rate)
+	if (rate == state.bucket.rate)
 		return 0;
 	twin_set_rate(options, &state, now, rate);
-	call = (struct twin_call){ .first = rate };
-	twin_record(SET_RATE, now);
+	RECORD(call = (struct twin_call){ .first = rate }; twin_record(options, SET_RATE, now);)
 	return 0;
+}
+
+static __always_inline void follow(struct twin_options *options, u64 now)
+{
+	if (options->kind == TWIN_TBF && (options->rate != state.bucket.rate || options->burst != burst))
+		twin_follow(options, now);
 }
 
 SEC("struct_ops/twin_enqueue")
 int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
-	u64 now = bpf_ktime_get_ns(), size = size_of(skb), key = bpf_skb_get_hash(skb), arrived;
+	u64 now = bpf_ktime_get_ns(), size, key, arrived = state.arrived;
+	struct twin_options *options = options_of();
 	struct twin_counters *counters = counters_of();
+	struct twin_link *link = link_of();
 	struct twin_slot *slot;
 	u32 number;
 
-	if (counters) {
-		counters->arrived_packets++;
-		counters->arrived_bytes += size;
-		counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
-		counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
+	if (!options || !counters || !link) {
+		bpf_qdisc_skb_drop(skb, to_free);
+		return NET_XMIT_DROP;
 	}
-	twin_follow(now);
-	arrived = state.arrived;
-	number = twin_take(now, size, key, is_over(now));
-	call = (struct twin_call){ .first = size, .flow = key };
+	size = size_of(skb, link);
+	key = twin_is_fair(options) ? bpf_skb_get_hash(skb) : 0;
+	counters->arrived_packets++;
+	counters->arrived_bytes += size;
+	counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
+	counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
+	follow(options, now);
+	RECORD(call = (struct twin_call){ .first = size, .flow = key };)
+	number = twin_take(options, now, size, key, is_over(link, now));
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
-		twin_count_drop(arrived, size, state.early);
+		count_drop(counters, arrived, size, state.early);
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
-		twin_record(ENQUEUE, now);
+		RECORD(twin_record(options, ENQUEUE, now);)
 		return NET_XMIT_DROP;
 	}
 	skb = bpf_kptr_xchg(&slot->skb, skb);
@@ -389,77 +377,98 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		bpf_qdisc_skb_drop(skb, to_free);
 	sch->q.qlen++;
 	sch->qstats.backlog += size;
-	call.result = 1;
-	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
-		struct twin_packet *packet;
+	RECORD(call.result = 1;)
+	if (twin_exceeds(options, &state)) {
+		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+			struct twin_packet *packet;
 
-		number = twin_excess();
-		slot = number == TWIN_NONE ? NULL : slot_of(number);
-		if (!slot)
-			break;
-		packet = twin_packet_of(&state.held, number);
-		twin_count_drop(packet->number, packet->size, false);
-		sch->qstats.drops++;
-		count_left(sch, packet->size);
-		skb = bpf_kptr_xchg(&slot->skb, NULL);
-		if (skb)
-			bpf_qdisc_skb_drop(skb, to_free);
+			number = twin_excess(options);
+			slot = number == TWIN_NONE ? NULL : slot_of(number);
+			if (!slot)
+				break;
+			packet = twin_packet_of(&state.held, number);
+			count_drop(counters, packet->number, packet->size, false);
+			sch->qstats.drops++;
+			count_left(sch, packet->size);
+			skb = bpf_kptr_xchg(&slot->skb, NULL);
+			if (skb)
+				bpf_qdisc_skb_drop(skb, to_free);
+		}
 	}
-	if (counters)
-		count_queued(counters);
-	twin_record(ENQUEUE, now);
+	count_queued(counters);
+	RECORD(twin_record(options, ENQUEUE, now);)
 	return NET_XMIT_SUCCESS;
+}
+
+/* Does a step of a call of dequeue. Returns whether there is another; *sent is the packet that leaves, if one does. */
+static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *options, struct twin_counters *counters,
+				    const struct twin_link *link, u64 now, bool over, struct sk_buff **sent)
+{
+	u64 step = twin_decide(options, now, over);
+	u32 action = step >> 32, number = step;
+	struct twin_packet *packet;
+	struct twin_slot *slot;
+	struct sk_buff *skb;
+
+	if (action == TWIN_AGAIN)
+		return true;
+	if (action == TWIN_EMPTY || action == TWIN_WAIT)
+		return false;
+	packet = twin_packet_of(&state.held, number);
+	slot = slot_of(number);
+	if (!slot)
+		return false;
+	count_left(sch, packet->size);
+	count_queued(counters);
+	skb = bpf_kptr_xchg(&slot->skb, NULL);
+	if (!skb)
+		return false;
+	if (action == TWIN_DROP) {
+		count_drop(counters, packet->number, packet->size, true);
+		sch->qstats.drops++;
+		bpf_kfree_skb(skb);
+		return true;
+	}
+	RECORD(call.result = packet->number + 1;)
+	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->at),
+		   link->from_network ? segments_of(skb) * min_u64(link->overhead, U32_MAX) : 0);
+	*sent = skb;
+	return false;
 }
 
 SEC("struct_ops/twin_dequeue")
 struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 {
-	u64 now = bpf_ktime_get_ns(), over = is_over(now), due;
-	struct twin_counters *counters = counters_of();
-	struct twin_link *link = link_of();
+	struct twin_options *options = options_of();
+	struct twin_counters *counters;
+	struct twin_link *link;
 	struct sk_buff *skb = NULL;
-	struct twin_packet *packet;
+	u64 now, due;
+	bool over;
 
+	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
+	if (!options || twin_rests(options, &state))
+		return NULL;
+	counters = counters_of();
+	link = link_of();
 	if (!counters || !link)
 		return NULL;
-	twin_follow(now);
-	call = (struct twin_call){0};
-	twin_begin_dequeue(now);
-	TWIN_FOR(u32, i, 0, TWIN_MOST_STEPS) {
-		u64 step = twin_decide(over);
-		u32 action = step >> 32, number = step;
-		struct twin_slot *slot;
-
-		if (action == TWIN_AGAIN)
-			continue;
-		if (action == TWIN_EMPTY || action == TWIN_WAIT)
-			break;
-		packet = twin_packet_of(&state.held, number);
-		slot = slot_of(number);
-		if (!slot)
-			break;
-		count_left(sch, packet->size);
-		skb = bpf_kptr_xchg(&slot->skb, NULL);
-		if (!skb)
-			break;
-		if (action != TWIN_DROP) {
-			call.result = packet->number + 1;
-			twin_count_sent(packet->size, saturating_sub_u64(state.latest, packet->at),
-					link->from_network ? segments_of(skb) * min_u64(link->overhead, U32_MAX) : 0);
-			break;
+	now = bpf_ktime_get_ns();
+	over = is_over(link, now);
+	follow(options, now);
+	RECORD(call = (struct twin_call){0};)
+	if (do_step(sch, options, counters, link, now, over, &skb)) {
+		TWIN_FOR(u32, i, 1, TWIN_MOST_STEPS) {
+			if (!do_step(sch, options, counters, link, 0, over, &skb))
+				break;
 		}
-		twin_count_drop(packet->number, packet->size, true);
-		sch->qstats.drops++;
-		bpf_kfree_skb(skb);
-		skb = NULL;
 	}
-	count_queued(counters);
-	twin_record(DEQUEUE, now);
+	RECORD(twin_record(options, DEQUEUE, now);)
 	if (skb) {
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
-	due = twin_due(now);
+	due = state.held.backlog.packets != 0 ? twin_due(options, now) : TWIN_IDLE;
 	if (due != TWIN_IDLE)
 		bpf_qdisc_watchdog_schedule(sch, due, 0);
 	return NULL;
@@ -490,17 +499,14 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 		return -EBUSY;
 	sch->limit = options->limit_packets;
 	twin_clear();
-#ifdef TWIN_CALLS
-	recorded = 0;
-#endif
-	recording = true;
+	RECORD(recorded = 0; recording = true;)
 	return 0;
 }
 
 SEC("struct_ops/twin_reset")
 void BPF_PROG(twin_reset, struct Qdisc *sch)
 {
-	recording = false;
+	RECORD(recording = false;)
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		struct twin_slot *slot = slot_of(i);
 		struct sk_buff *skb;
