@@ -172,7 +172,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
 
     /// The hash of `words`, each as eight little-endian bytes.
     #[inline]
-    pub fn words(&self, words: &[u64]) -> u64 {
+    pub fn words<const N: usize>(&self, words: &[u64; N]) -> u64 {
         let mut state = *self;
         words.iter().for_each(|&word| state.absorb(word));
         state.finish((words.len() as u64) << 59)
@@ -247,14 +247,13 @@ mod tests {
             theirs.write(&input[..length]);
             assert_eq!(SipHash13::new([0, 0]).bytes(&input[..length]), theirs.finish(), "{length} bytes");
         }
-        let words = [1, u64::MAX, 0x0123_4567_89ab_cdef];
-        let bytes = words.map(u64::to_le_bytes).concat();
-        for count in 0..3 {
-            assert_eq!(
-                SipHash13::new([5, 6]).words(&words[..count]),
-                SipHash13::new([5, 6]).bytes(&bytes[..8 * count])
-            );
+        fn same<const N: usize>(words: [u64; N]) {
+            let bytes = words.map(u64::to_le_bytes).concat();
+            assert_eq!(SipHash13::new([5, 6]).words(&words), SipHash13::new([5, 6]).bytes(&bytes));
         }
+        same([]);
+        same([1]);
+        same([1, u64::MAX, 0x0123_4567_89ab_cdef]);
     }
 
     #[test]
