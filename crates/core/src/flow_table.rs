@@ -87,8 +87,9 @@ const PROTECTED: u8 = 2;
 /// In none of them: its place is free.
 const GONE: u8 = 3;
 
-/// A record with all that a touch of it needs, so that it is in one cache line where the record is small.
+/// A record with all that a touch of it needs, in its order: the first half of a cache line and the record behind it.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Entry<R> {
     key: u64,
     touched: Instant,
@@ -170,7 +171,16 @@ impl<R: Default> FlowTable<R> {
     }
     /// The record of `key`, if there is one. Does not touch it.
     pub fn find(&self, key: u64) -> Option<u32> {
-        self.index.find(key, |index| self.entries[index].key == key)
+        self.find_ahead(key, |_| ())
+    }
+    /// [`find`](Self::find) that calls `likely` with the record that it finds before it has read the record, and with another
+    /// one once in 2³² times: for reads that need not wait for it.
+    #[inline]
+    pub fn find_ahead(&self, key: u64, mut likely: impl FnMut(u32)) -> Option<u32> {
+        self.index.find(key, |index| {
+            likely(index);
+            self.entries[index].key == key
+        })
     }
     /// A record by the index that [`touch`](Self::touch) returned. Indices of unpinned records are good until the next
     /// touch.
@@ -196,16 +206,29 @@ impl<R: Default> FlowTable<R> {
     /// The record of `key`, which was seen at `now`: made if there is none or it has expired. `None` when every
     /// record is pinned.
     pub fn touch(&mut self, now: Instant, key: u64) -> Option<u32> {
-        self.touch_found(now, key, self.find(key), &mut |_| {})
+        self.see(now, key, self.find(key), 0, &mut |_| {})
     }
 
-    /// [`touch`](Self::touch) with what [`find`](Self::find) has just returned for `key`, without another look-up. Records
-    /// that end are passed to `ended`.
-    pub fn touch_found(
+    /// [`touch`](Self::touch) and [`pin`](Self::pin) in one, with what [`find`](Self::find) has just returned for `key`,
+    /// without another look-up. Records that end are passed to `ended`.
+    pub fn pin_found(
         &mut self,
         now: Instant,
         key: u64,
         found: Option<u32>,
+        ended: &mut impl FnMut(&mut R),
+    ) -> Option<u32> {
+        self.see(now, key, found, 1, ended)
+    }
+
+    /// Touches the record of `key`, with `pins` more.
+    #[inline]
+    fn see(
+        &mut self,
+        now: Instant,
+        key: u64,
+        found: Option<u32>,
+        pins: u32,
         ended: &mut impl FnMut(&mut R),
     ) -> Option<u32> {
         self.latest = self.latest.max(now);
@@ -219,6 +242,7 @@ impl<R: Default> FlowTable<R> {
                 let entry = &mut self.entries[index];
                 entry.touched = self.latest;
                 entry.segment = entry.segment.max(SEEN_AGAIN);
+                entry.pins += pins;
                 self.link(index);
                 return Some(index);
             }
@@ -233,7 +257,7 @@ impl<R: Default> FlowTable<R> {
         }
         self.stats.created += 1;
         let (link, record) = ([NIL; 2], R::default());
-        let entry = Entry { key, touched: self.latest, link, pins: 0, segment: SEEN_ONCE, record };
+        let entry = Entry { key, touched: self.latest, link, pins, segment: SEEN_ONCE, record };
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index] = entry;
@@ -264,6 +288,10 @@ impl<R: Default> FlowTable<R> {
             entry.touched = self.latest;
         }
         self.link(index);
+    }
+    /// How often the record is pinned.
+    pub fn pins(&self, index: u32) -> u32 {
+        self.entries[index].pins
     }
     /// Makes the record one of those that are evicted last.
     pub fn protect(&mut self, index: u32) {

@@ -100,11 +100,11 @@ impl Account {
         })
     }
 
-    /// Looks the flow up.
+    /// Looks the flow up. See [`Flows::slots`].
     #[inline]
-    pub(crate) fn find(&self, flow: u64) -> FlowSlots {
+    pub(crate) fn find(&self, flow: u64, ahead: impl Fn(u32)) -> FlowSlots {
         match &self.flows {
-            Some(flows) => flows.slots(flow),
+            Some(flows) => flows.slots(flow, ahead),
             None => FlowSlots { record: None, scheduler: NO_SLOT },
         }
     }
@@ -147,6 +147,14 @@ impl Account {
     pub(crate) fn scheduled(&mut self, record: u32, slot: u32) {
         if let Some(flows) = &mut self.flows {
             flows.scheduled(record, slot);
+        }
+    }
+
+    /// Reads the record of a flow of which a packet leaves soon.
+    #[inline]
+    pub(crate) fn read_ahead(&self, record: u32) {
+        if let Some(flows) = &self.flows {
+            flows.read_ahead(record);
         }
     }
 
@@ -234,7 +242,7 @@ mod tests {
     fn arrive(account: &mut Account, now: Instant, flow: u64, class: u32, size: u64) -> QueuedPacket {
         let (class, flow, size) = (ClassId(class), FlowKey::numbered(flow), Bytes::new(size));
         let classification = Classification { rule: (class.0 == 0).then_some(0), class, flow };
-        let slots = account.find(flow.flow);
+        let slots = account.find(flow.flow, |_| ());
         let record = account.arrived(now, &classification, &Fields::default(), size, slots);
         let profile = u32::from(class.0 == 0);
         QueuedPacket { size, flow, class, left_by: class, profile, arrived: now, record, ..QueuedPacket::example() }
@@ -303,7 +311,7 @@ mod tests {
             assert_eq!(counts.waited.count(), waits, "{detail}");
             assert_eq!(account.flows.as_ref().map_or(0, Flows::len), flows, "{detail}");
             assert_eq!(packet.record == flows::UNTRACKED, flows == 0, "{detail}");
-            assert_eq!(account.find(1).record.is_some(), flows == 1, "{detail}");
+            assert_eq!(account.find(1, |_| ()).record.is_some(), flows == 1, "{detail}");
         }
     }
 
@@ -322,12 +330,12 @@ mod tests {
     #[test]
     fn a_record_holds_the_slot_of_its_flow() {
         let (mut account, _) = stage("flows");
-        assert_eq!(account.find(7), FlowSlots { record: None, scheduler: NO_SLOT });
+        assert_eq!(account.find(7, |_| ()), FlowSlots { record: None, scheduler: NO_SLOT });
         let packet = arrive(&mut account, at(0), 7, 0, 100);
         account.scheduled(packet.record, 5);
-        assert_eq!(account.find(7), FlowSlots { record: Some(packet.record), scheduler: 5 });
+        assert_eq!(account.find(7, |_| ()), FlowSlots { record: Some(packet.record), scheduler: 5 });
         account.scheduled(flows::UNTRACKED, 6);
-        assert_eq!(account.find(7).scheduler, 5);
+        assert_eq!(account.find(7, |_| ()).scheduler, 5);
     }
 
     /// 1,000 bytes in a second are less than the class and the flow are granted, while more is queued.

@@ -17,6 +17,7 @@ use tidegate_core::{ClassId, Deadline, Instant, Outlet, Qdisc, Rate, Span};
 use crate::account::Account;
 use crate::admit::{Admit, Entry};
 use crate::classify::Classify;
+use crate::flows::UNTRACKED;
 use crate::hold_queue::Step;
 use crate::packet::QueuedPacket;
 use crate::recorder::{Adjustment, Operation, Recorder};
@@ -38,6 +39,8 @@ pub struct Engine<H: Send> {
     pub(crate) tree: Tree,
     pub(crate) leases: Leases,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
+    /// A packet that leaves soon: its places in the packet table and among the records of flows.
+    ahead: Option<(u32, u32)>,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
@@ -54,6 +57,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
             leases,
             recorder: None,
+            ahead: None,
             config: config.clone(),
             setup: setup.clone(),
         })
@@ -95,7 +99,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let classification = self.classify.classify(fields);
         let Classification { class, flow, .. } = classification;
         let wire = self.classify.on_wire(meta);
-        let mut slots = self.account.find(flow.flow);
+        let mut slots = self.account.find(flow.flow, |slot| self.tree.read_ahead(slot));
         if meta.shape == Shape::Super
             && wire.packets > 1
             // Where delays are promised, the largest packet is the configured one.
@@ -146,7 +150,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
             }
         }
         tree.enqueue(now, packet, &mut outlet);
-        if let Some(at) = tree.shaper().and_then(|shaper| shaper.slot_of_last(flow))
+        if record != UNTRACKED
+            && let Some(at) = tree.shaper().and_then(|shaper| shaper.slot_of_last(flow))
             && at != slot
         {
             self.account.scheduled(record, at);
@@ -155,7 +160,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     /// Schedules held packets as far as they may be.
+    #[inline]
     pub(crate) fn schedule_held(&mut self, now: Instant, out: &mut impl Sink<H>) {
+        if !self.admit.hold.is_empty() {
+            self.schedule_ready(now, out);
+        }
+    }
+
+    fn schedule_ready(&mut self, now: Instant, out: &mut impl Sink<H>) {
         while let Some((flow, step)) = self.admit.next_step() {
             match step {
                 Step::Stay => {}
@@ -202,6 +214,13 @@ impl<H: Copy + Send + 'static> Engine<H> {
             return false;
         };
         self.send(now, &packet, out);
+        // Other classes send before this one does: until then no decision waits for these reads, and the departure would wait
+        // for each in turn.
+        let next = self.tree.head(packet.left_by).map(|packet| (packet.slot, packet.record));
+        if let Some((slot, record)) = std::mem::replace(&mut self.ahead, next) {
+            self.admit.packets.read_ahead(slot);
+            self.account.read_ahead(record);
+        }
         if !self.admit.hold.is_empty() {
             self.admit.left(packet.slot);
             self.admit.hold.retry_one();

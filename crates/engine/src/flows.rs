@@ -45,6 +45,9 @@ pub struct FlowRow {
 #[derive(Clone, Debug)]
 pub struct Flows {
     table: FlowTable<Record>,
+    /// Where the scheduler had the flow of each record last; a hint. Beside the records, so that what the scheduler has of a
+    /// flow can be read at the same time as the record.
+    scheduler: Vec<u32>,
     spare: Spare,
     untracked: u64,
 }
@@ -56,22 +59,36 @@ impl Flows {
     /// As [`flow_table::Params::validate`].
     pub fn new(capacity: u32, idle: Span) -> Result<Self, ParamError> {
         let table = FlowTable::new(flow_table::Params { capacity, idle })?;
-        Ok(Self { table, spare: Spare::default(), untracked: 0 })
+        Ok(Self { table, scheduler: Vec::new(), spare: Spare::default(), untracked: 0 })
     }
 
-    /// Looks a flow up.
+    /// Looks a flow up. `ahead` is called with its slot in the scheduler, where that is likely known, before its record is
+    /// read.
     #[inline]
-    pub(crate) fn slots(&self, key: u64) -> FlowSlots {
-        let record = self.table.find(key);
-        FlowSlots { record, scheduler: record.map_or(NO_SLOT, |place| self.table.get(place).scheduler_slot) }
+    pub(crate) fn slots(&self, key: u64, ahead: impl Fn(u32)) -> FlowSlots {
+        let slot = |place: u32| self.scheduler.get(place as usize).copied().unwrap_or(NO_SLOT);
+        let record = self.table.find_ahead(key, |place| ahead(slot(place)));
+        FlowSlots { record, scheduler: record.map_or(NO_SLOT, slot) }
+    }
+
+    /// Reads the record at `place`, of which a packet leaves soon, so that it is in the cache by then.
+    #[inline]
+    pub(crate) fn read_ahead(&self, place: u32) {
+        if let Some((_, record)) = self.table.at(place) {
+            record.read_ahead();
+        }
     }
 
     /// The scheduler has the flow of the record at `place` in `slot`.
     #[inline]
     pub(crate) fn scheduled(&mut self, place: u32, slot: u32) {
-        if place != UNTRACKED {
-            self.table.get_mut(place).scheduler_slot = slot;
+        if place == UNTRACKED {
+            return;
         }
+        if self.scheduler.len() <= place as usize {
+            self.scheduler.resize(place as usize + 1, NO_SLOT);
+        }
+        self.scheduler[place as usize] = slot;
     }
 
     /// A packet of a flow arrives, which [`Flows::slots`] has just `found`; returns the place of its record, or
@@ -87,14 +104,12 @@ impl Flows {
         found: Option<u32>,
     ) -> u32 {
         let Self { table, spare, .. } = self;
-        let Some(place) = table.touch_found(now, key, found, &mut |record| record.end(spare)) else {
+        // It stays while it has packets queued: they refer to its place.
+        let Some(place) = table.pin_found(now, key, found, &mut |record| record.end(spare)) else {
             self.untracked += 1;
             return UNTRACKED;
         };
-        if table.get_mut(place).arrived(now, fields, class, size) {
-            // It stays while it has packets queued: they refer to its place.
-            table.pin(place);
-        }
+        table.get_mut(place).arrived(now, fields, class, size);
         place
     }
 
@@ -105,12 +120,9 @@ impl Flows {
         if place == UNTRACKED {
             return None;
         }
-        let record = self.table.get_mut(place);
-        let difference = record.left(now, leaving, &mut self.spare);
-        if !record.waits() {
-            self.table.unpin(now, place);
-        }
-        difference
+        self.table.unpin(now, place);
+        let waits = self.table.pins(place) > 0;
+        self.table.get_mut(place).left(now, leaving, waits, &mut self.spare)
     }
 
     /// A packet of the record at `place` was dropped.
@@ -119,11 +131,8 @@ impl Flows {
         if place == UNTRACKED {
             return;
         }
-        let record = self.table.get_mut(place);
-        record.dropped(now, size, reason, &mut self.spare);
-        if !record.waits() {
-            self.table.unpin(now, place);
-        }
+        self.table.unpin(now, place);
+        self.table.get_mut(place).dropped(now, size, reason, &mut self.spare);
     }
 
     /// Whether it is time to check the minimum of the record at `place`.
@@ -133,7 +142,8 @@ impl Flows {
     }
     /// Checks it: `promised` is what the flow is granted now.
     pub(crate) fn check(&mut self, now: Instant, place: u32, promised: Rate) {
-        self.table.get_mut(place).check(now, promised, &mut self.spare);
+        let waits = self.table.pins(place) > 0;
+        self.table.get_mut(place).check(now, promised, waits, &mut self.spare);
     }
 
     /// Copies the flows at places `from` to `from + most` that are there to `rows`, with what `view` returns for them,
@@ -155,13 +165,16 @@ impl Flows {
                 // A flow that starves has no packet with which it would be checked.
                 self.check(now, place, promised(view.as_ref()));
             }
-            rows.push(FlowRow { key, record: self.table.get(place).report(), view });
+            rows.push(FlowRow { key, record: self.report(place), view });
         }
         (end < self.table.places()).then_some(end)
     }
     /// One flow, if it is known.
     pub(crate) fn find(&self, key: u64) -> Option<FlowRecord> {
-        self.table.find(key).map(|place| self.table.get(place).report())
+        self.table.find(key).map(|place| self.report(place))
+    }
+    fn report(&self, place: u32) -> FlowRecord {
+        self.table.get(place).report(self.table.pins(place))
     }
 
     /// Flows in the table.

@@ -320,7 +320,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 packet.flow = classification.flow;
                 packet.profile = classification.rule.map_or(0, |rule| rule + 1);
                 if !same_flows {
-                    let slots = self.account.find(key);
+                    let slots = self.account.find(key, |_| ());
                     let class = (classification.class, classification.rule);
                     packet.record = self.account.flow_arrived(now, key, &fields, class, packet.size, slots);
                 }

@@ -66,7 +66,22 @@ impl Tree {
             Self::Cbq(_) | Self::Any { .. } => None,
         }
     }
-    /// The same, to steer it.
+    /// Reads the record that the end-system shaper has of a flow in `slot`, for a packet that is enqueued soon.
+    #[inline]
+    pub(crate) fn read_ahead(&self, slot: u32) {
+        if let Self::Shaper(nested) = self {
+            nested.fbc().read_ahead(slot);
+        }
+    }
+    /// The packet that a class of the end-system shaper sends next, unless something changes before.
+    #[inline]
+    pub(crate) fn head(&self, class: ClassId) -> Option<&QueuedPacket> {
+        match self {
+            Self::Shaper(nested) => nested.head(class),
+            Self::Cbq(_) | Self::Any { .. } => None,
+        }
+    }
+    /// The end-system shaper, to steer it.
     pub fn shaper_mut(&mut self) -> Option<&mut Fbc<Staged<QueuedPacket>>> {
         match self {
             Self::Shaper(nested) => Some(nested.fbc_mut()),

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::hint::black_box;
 
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
@@ -239,6 +240,21 @@ impl<P: Packet> Fbc<P> {
     /// What shares a class equally.
     pub fn fair_by(&self) -> FairBy {
         self.params.fair_by
+    }
+    /// Reads the record of a flow in `slot`, if there is one, so that it is in the cache when the packet is enqueued.
+    #[inline]
+    pub fn read_ahead(&self, slot: u32) {
+        self.flows.read_ahead(slot);
+    }
+    /// The packet that a class sends next, unless something changes before: to read ahead what belongs to it. What its
+    /// departure changes here is read as well.
+    #[inline]
+    pub fn head(&self, class: ClassId) -> Option<&P> {
+        let flow = &self.flows[self.classes.get(class.0 as usize)?.candidate?.flow];
+        black_box(flow.counts.sent.packets);
+        let packet = self.nodes.get(flow.head as usize)?.packet.as_ref()?;
+        black_box(packet.size());
+        Some(packet)
     }
     /// Credit that it has taken from its pool and not used, of a class, or with `None` of the spare rate.
     pub fn outstanding(&self, class: Option<ClassId>) -> Bytes {
