@@ -8,6 +8,7 @@
 #define TWIN_DISCIPLINES_H
 
 #include "queues.h"
+#include "records.h"
 
 enum twin_kind {
 	TWIN_FIFO,
@@ -19,6 +20,7 @@ enum twin_kind {
 	TWIN_DRR,
 	TWIN_SFQ,
 	TWIN_FQ_CODEL,
+	TWIN_MERED,
 	TWIN_KINDS,
 };
 
@@ -42,7 +44,7 @@ struct twin_options {
 	u64 longest;
 	/* 1 to mark packets that can be marked instead of dropping them. */
 	u64 marks;
-	/* red, ared: the thresholds in packets, or in bytes where in_bytes is 1. */
+	/* red, ared, mered: the thresholds in packets, or in bytes where in_bytes is 1. */
 	u64 min;
 	u64 max;
 	u64 in_bytes;
@@ -69,7 +71,22 @@ struct twin_options {
 	u64 seed;
 	/* red, ared, pie: the state and the step of the random stream, each with the upper half first. */
 	u64 random[4];
-	u64 reserved[12];
+	/* mered, beside the fields of ared. The longest flow that is a mouse. */
+	u64 longest_mouse;
+	/* 1 where a length counts packets; 1 where a flow is a pair of hosts. */
+	u64 counts_packets;
+	u64 by_pair;
+	/* How many records there are, of flows and of pairs, and for how long an idle one is kept. */
+	u64 records;
+	u64 idle;
+	/* What a pair of hosts may send as mice: a burst, 0 for no such rule, and a rate. */
+	u64 pair_threshold;
+	u64 pair_rate;
+	u64 elephant_limit;
+	/* What is served to elephants at least, and the service beyond it that counts for it later. */
+	u64 floor;
+	u64 floor_credit;
+	u64 reserved[2];
 };
 
 struct twin_state {
@@ -91,10 +108,19 @@ struct twin_state {
 	random_stream random;
 	round_turns turns;
 	sfq_hash hash;
+	meredt_floor floor;
+	/* mered: the record of the flow of the packet that arrives, and whether it is a mouse. */
+	u32 record;
+	bool is_mouse;
 	/* Queues that take turns; fq_codel: those that just became busy, and the others. */
 	struct twin_list active, fresh;
 	struct twin_held held;
+	/* mered: records of flows, and of pairs of hosts. */
+	struct twin_table flows, pairs;
 };
+
+/* mered has two queues. */
+enum { TWIN_MICE, TWIN_ELEPHANTS };
 
 /*
  * What one step of dequeue does. TWIN_AGAIN: nothing yet. TWIN_WAIT: no packet may leave before the deadline. TWIN_DROP: the
@@ -171,6 +197,19 @@ TWIN_INLINE pie_params twin_pie(const struct twin_options *options)
 	};
 }
 
+TWIN_INLINE elephants_border twin_border(const struct twin_options *options)
+{
+	return (elephants_border){
+		.longest_mouse = options->longest_mouse,
+		.measure = options->counts_packets == 1 ? ELEPHANTS_MEASURE_PACKETS : ELEPHANTS_MEASURE_BYTES,
+	};
+}
+
+TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
+{
+	return options->kind == TWIN_ARED || options->kind == TWIN_MERED;
+}
+
 TWIN_INLINE void twin_begin(struct twin_state *state, const struct twin_options *options)
 {
 	struct twin_list none = { .head = TWIN_NONE, .tail = TWIN_NONE };
@@ -184,8 +223,13 @@ TWIN_INLINE void twin_begin(struct twin_state *state, const struct twin_options 
 	state->random = random;
 	state->turns = round_turns_of(options->quantum);
 	state->active = state->fresh = none;
-	if (options->kind == TWIN_RED || options->kind == TWIN_ARED)
+	if (options->kind == TWIN_RED || twin_has_ared(options))
 		state->ared = ared_ared_adapting(red_red_drawing(twin_red(options), random), options->interval);
+	if (options->kind == TWIN_MERED) {
+		state->floor = meredt_floor_new(options->floor, options->floor_credit);
+		twin_table_begin(&state->flows);
+		twin_table_begin(&state->pairs);
+	}
 	if (options->kind == TWIN_PIE) {
 		pie_params params = twin_pie(options);
 
@@ -208,7 +252,91 @@ TWIN_INLINE u64 twin_now(struct twin_state *state, u64 now)
 
 TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 {
-	return options->kind >= TWIN_DRR;
+	return options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL;
+}
+
+/* mered: finds out whether an arriving packet is one of a mouse. Returns false when there is no record for its flow. */
+TWIN_INLINE bool twin_measure(const struct twin_options *options, struct twin_state *state, u64 size, u64 key, u64 pair)
+{
+	elephants_border border = twin_border(options);
+	elephants_pair_rule rule = { .threshold = options->pair_threshold, .rate = options->pair_rate };
+	u32 number = twin_touch(&state->flows, state->latest, options->by_pair == 1 ? pair : key, options->records,
+				options->idle);
+	elephants_flow *flow = &twin_record_of(&state->flows, number)->flow;
+
+	state->record = number;
+	if (number == TWIN_NONE)
+		return false;
+	state->is_mouse = elephants_flow_arrive(flow, &border, size);
+	if (state->is_mouse && rule.threshold != 0) {
+		u32 other = twin_touch(&state->pairs, state->latest, pair, options->records, options->idle);
+
+		if (other != TWIN_NONE &&
+		    !elephants_pair_take(&twin_record_of(&state->pairs, other)->pair, &rule, state->latest, size)) {
+			elephants_flow_exceed(flow, &rule);
+			state->is_mouse = false;
+		}
+	}
+	if (!state->is_mouse)
+		twin_protect(&state->flows, number, options->records);
+	return true;
+}
+
+/* mered: whether an arriving packet of a measured flow is queued; *mark: with a mark. */
+TWIN_INLINE bool twin_admits_measured(const struct twin_options *options, struct twin_state *state, u64 size, bool capable,
+				      bool *mark)
+{
+	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
+	qdisc_backlog elephants = state->held.queues[TWIN_ELEPHANTS].backlog;
+	red_red *red = &state->ared.red;
+	aqm_verdict verdict = { .kind = AQM_VERDICT_ADMIT };
+	red_zone zone;
+
+	if (state->is_mouse)
+		return fifo_limit_admits(&limit, state->held.backlog, size);
+	zone = ared_ared_observe(&state->ared, state->latest, elephants);
+	if (!meredt_is_exempt(elephants))
+		verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
+	state->early = verdict.kind == AQM_VERDICT_DROP;
+	if (state->early || elephants.bytes + size > options->elephant_limit ||
+	    !fifo_limit_admits(&limit, state->held.backlog, size))
+		return false;
+	*mark = verdict.kind == AQM_VERDICT_MARK;
+	return true;
+}
+
+/* mered: whether an elephant leaves next. Something is queued. */
+TWIN_INLINE bool twin_elephant_next(struct twin_state *state)
+{
+	struct twin_queue *mice = &state->held.queues[TWIN_MICE], *elephants = &state->held.queues[TWIN_ELEPHANTS];
+	struct twin_packet *first = twin_packet_of(&state->held, elephants->head);
+
+	if (mice->backlog.packets == 0 || elephants->backlog.packets == 0)
+		return mice->backlog.packets == 0;
+	return meredt_floor_due(&state->floor, first->size) &&
+	       twin_record_of(&state->flows, first->record)->flow.queued_mice == 0;
+}
+
+/* mered: takes the packet that leaves next. */
+TWIN_INLINE u32 twin_pop_measured(struct twin_state *state)
+{
+	bool is_elephant = twin_elephant_next(state);
+	u32 slot = twin_pop(&state->held, is_elephant ? TWIN_ELEPHANTS : TWIN_MICE);
+	struct twin_packet *packet = twin_packet_of(&state->held, slot);
+	bool has_elephants = state->held.queues[TWIN_ELEPHANTS].backlog.packets != 0;
+
+	if (is_elephant)
+		meredt_floor_elephant(&state->floor, packet->size);
+	else if (has_elephants)
+		meredt_floor_mouse(&state->floor, packet->size);
+	twin_record_of(&state->flows, packet->record)->flow.queued_mice -= !is_elephant;
+	twin_unpin(&state->flows, state->latest, packet->record);
+	if (!has_elephants) {
+		meredt_floor_none_queued(&state->floor);
+		if (is_elephant)
+			ared_ared_on_empty(&state->ared, state->latest);
+	}
+	return slot;
 }
 
 /* Whether an arriving packet is queued; *mark: with a mark. */
@@ -221,6 +349,8 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_sta
 
 	if (twin_is_fair(options))
 		return size <= limit.bytes && limit.packets > 0;
+	if (options->kind == TWIN_MERED)
+		return twin_admits_measured(options, state, size, capable, mark);
 	if (options->kind == TWIN_TBF && size > bucket_token_bucket_depth(&state->bucket))
 		return false;
 	if (options->kind == TWIN_RED || options->kind == TWIN_ARED) {
@@ -258,6 +388,8 @@ TWIN_INLINE u32 twin_queue_for(const struct twin_options *options, struct twin_s
 		return twin_flow(&state->held, key);
 	if (options->kind == TWIN_FQ_CODEL)
 		return round_spread(key, options->queues);
+	if (options->kind == TWIN_MERED)
+		return state->is_mouse ? TWIN_MICE : TWIN_ELEPHANTS;
 	if (options->kind == TWIN_SFQ) {
 		option_u32 before;
 
@@ -275,11 +407,11 @@ TWIN_INLINE u32 twin_queue_for(const struct twin_options *options, struct twin_s
 }
 
 /*
- * A packet arrives. Returns its slot, or TWIN_NONE where it is dropped. always: as far as there are slots it is not. *mark: it
- * is to be marked.
+ * A packet arrives, of the flow `key`, between the hosts `pair`. Returns its slot, or TWIN_NONE where it is dropped. always:
+ * as far as there are slots it is not. *mark: it is to be marked.
  */
 TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_state *state, u64 now, u64 size, u64 key,
-			    bool capable, bool always, bool *mark)
+			    u64 pair, bool capable, bool always, bool *mark)
 {
 	u64 arrived = state->arrived;
 	struct twin_packet *packet;
@@ -290,6 +422,8 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	twin_now(state, now);
 	state->arrived = arrived + 1;
 	state->early = false;
+	if (options->kind == TWIN_MERED && !twin_measure(options, state, size, key, pair))
+		return TWIN_NONE;
 	if (!twin_admits(options, state, size, capable, mark) && !always)
 		return TWIN_NONE;
 	slot = twin_take_slot(&state->held);
@@ -300,11 +434,18 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	packet->at = state->latest;
 	packet->number = arrived;
 	packet->capable = capable;
+	packet->record = state->record;
 	number = twin_queue_for(options, state, key);
 	queue = twin_queue_of(&state->held, number);
 	if (options->kind == TWIN_SFQ && queue->backlog.packets == 0)
 		queue->since = sfq_hash_entered(&state->hash);
 	twin_push(&state->held, number, slot);
+	if (options->kind == TWIN_MERED) {
+		twin_pin(&state->flows, packet->record);
+		twin_record_of(&state->flows, packet->record)->flow.queued_mice += state->is_mouse;
+		if (!state->is_mouse)
+			ared_ared_on_busy(&state->ared);
+	}
 	if (!twin_is_fair(options))
 		return slot;
 	twin_classify(&state->held, number);
@@ -481,6 +622,11 @@ TWIN_INLINE struct twin_step twin_next(const struct twin_options *options, struc
 		return twin_step_fq(options, state);
 	if (options->kind == TWIN_CODEL)
 		return twin_step_codel(options, state, 0);
+	if (options->kind == TWIN_MERED && state->held.backlog.packets != 0) {
+		step.slot = twin_pop_measured(state);
+		step.action = TWIN_SEND;
+		return step;
+	}
 	if (first->backlog.packets == 0)
 		return step;
 	packet = twin_packet_of(&state->held, first->head);
@@ -527,7 +673,9 @@ TWIN_INLINE bool twin_supports(const struct twin_options *options)
 
 	/* A packet more is held before another is dropped for it. */
 	return options->kind < TWIN_KINDS && options->limit_packets < TWIN_SLOTS &&
-	       (!hashes || (options->queues > 0 && options->queues <= TWIN_QUEUES));
+	       (!hashes || (options->queues > 0 && options->queues <= TWIN_QUEUES)) &&
+	       (options->kind != TWIN_MERED ||
+		(options->records > options->limit_packets && options->records <= TWIN_RECORDS));
 }
 
 #endif

@@ -28,7 +28,7 @@ static void enqueue(const u64 *record, struct decision *decision)
 {
 	u64 arrived = state.arrived;
 	bool mark;
-	u32 slot = twin_accept(&options, &state, record[1], record[2], record[4], record[3] & 1, false, &mark);
+	u32 slot = twin_accept(&options, &state, record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
 
 	if (slot == TWIN_NONE) {
 		dropped(decision, arrived);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The integers of the generated code and their methods, with the meaning that they have in Rust. No 128 bits: BPF has none.
+ * The integers of the generated code and their methods, with the meaning that they have in Rust. Of 128 bits there are sums,
+ * differences, comparisons and shifts by a fixed number, which the compiler makes of 64; BPF has no product and quotient.
  */
 #ifndef TWIN_INTEGERS_H
 #define TWIN_INTEGERS_H
@@ -15,6 +16,8 @@ typedef uint64_t u64;
 typedef int32_t s32;
 typedef int64_t s64;
 #endif
+
+__extension__ typedef unsigned __int128 u128;
 
 #define TWIN_INLINE static inline __attribute__((always_inline, unused))
 
@@ -35,9 +38,11 @@ typedef int64_t s64;
 
 TWIN_INLINE u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 TWIN_INLINE u64 min_u64(u64 a, u64 b) { return a < b ? a : b; }
+TWIN_INLINE u128 min_u128(u128 a, u128 b) { return a < b ? a : b; }
 TWIN_INLINE s64 min_s64(s64 a, s64 b) { return a < b ? a : b; }
 TWIN_INLINE u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
 TWIN_INLINE u64 max_u64(u64 a, u64 b) { return a > b ? a : b; }
+TWIN_INLINE u128 max_u128(u128 a, u128 b) { return a > b ? a : b; }
 TWIN_INLINE s64 max_s64(s64 a, s64 b) { return a > b ? a : b; }
 TWIN_INLINE u32 clamp_u32(u32 x, u32 low, u32 high) { return min_u32(max_u32(x, low), high); }
 TWIN_INLINE u64 clamp_u64(u64 x, u64 low, u64 high) { return min_u64(max_u64(x, low), high); }
@@ -54,6 +59,7 @@ TWIN_INLINE u32 saturating_add_u32(u32 a, u32 b) { return a + b < a ? U32_MAX : 
 TWIN_INLINE u64 saturating_add_u64(u64 a, u64 b) { return a + b < a ? U64_MAX : a + b; }
 TWIN_INLINE u32 saturating_sub_u32(u32 a, u32 b) { return a > b ? a - b : 0; }
 TWIN_INLINE u64 saturating_sub_u64(u64 a, u64 b) { return a > b ? a - b : 0; }
+TWIN_INLINE u128 saturating_sub_u128(u128 a, u128 b) { return a > b ? a - b : 0; }
 TWIN_INLINE u64 unsigned_abs_s64(s64 a) { return a < 0 ? (u64)0 - (u64)a : (u64)a; }
 TWIN_INLINE u64 rotate_left_u64(u64 a, u32 by) { return a << (by & 63) | a >> (-by & 63); }
 TWIN_INLINE u64 rotate_right_u64(u64 a, u32 by) { return a >> (by & 63) | a << (-by & 63); }
@@ -67,6 +73,16 @@ TWIN_INLINE s64 saturating_sub_s64(s64 a, s64 b)
 	if (((a ^ b) & (a ^ difference)) < 0)
 		return a < 0 ? -S64_MAX - 1 : S64_MAX;
 	return difference;
+}
+
+TWIN_INLINE s64 saturating_add_s64(s64 a, s64 b)
+{
+	s64 sum = (s64)((u64)a + (u64)b);
+
+	/* Only numbers of one sign overflow, and then the sum has not that sign. */
+	if ((~(a ^ b) & (a ^ sum)) < 0)
+		return a < 0 ? -S64_MAX - 1 : S64_MAX;
+	return sum;
 }
 
 /* In halves of 32 bits: a check by a division is compiled to a product of 128 bits. */

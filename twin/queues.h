@@ -29,6 +29,8 @@ struct twin_packet {
 	u32 next;
 	/* Whether it can be marked. */
 	u32 capable;
+	/* mered: the record of its flow. */
+	u32 record;
 };
 
 struct twin_list {

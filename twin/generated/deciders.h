@@ -273,6 +273,41 @@ typedef struct {
 } pie_stats;
 
 typedef struct {
+	units_bytes length;
+	u32 queued_mice;
+} elephants_flow;
+
+typedef enum {
+	ELEPHANTS_MEASURE_BYTES,
+	ELEPHANTS_MEASURE_PACKETS,
+} elephants_measure;
+
+typedef struct {
+	units_bytes longest_mouse;
+	elephants_measure measure;
+} elephants_border;
+
+typedef struct {
+	units_bytes threshold;
+	units_rate rate;
+} elephants_pair_rule;
+
+typedef struct {
+	bool some;
+	bucket_token_bucket value;
+} option_bucket_token_bucket;
+
+typedef struct {
+	option_bucket_token_bucket bucket;
+} elephants_pair;
+
+typedef struct {
+	probability_probability share;
+	s64 owed;
+	s64 least;
+} meredt_floor;
+
+typedef struct {
 	bool in_turn;
 	u64 quantum;
 	u64 largest;
@@ -1572,6 +1607,138 @@ TWIN_INLINE void pie_state_departed(pie_state *self, units_span delay, bool is_e
 		t = delay;
 	}
 	self->delay = t;
+}
+
+/* Measure::of of crates/core/src/elephants.rs */
+TWIN_INLINE units_bytes elephants_measure_of(elephants_measure self, units_bytes size)
+{
+	elephants_measure t = self;
+	units_bytes t_2;
+	if (t == ELEPHANTS_MEASURE_BYTES) {
+		t_2 = size;
+	} else {
+		units_bytes t_3 = units_bytes_new(1ull);
+		t_2 = t_3;
+	}
+	return t_2;
+}
+
+/* Flow::is_mouse of crates/core/src/elephants.rs */
+TWIN_INLINE bool elephants_flow_is_mouse(const elephants_flow *self, const elephants_border *border)
+{
+	return (self->length <= border->longest_mouse);
+}
+
+/* Flow::arrive of crates/core/src/elephants.rs */
+TWIN_INLINE bool elephants_flow_arrive(elephants_flow *self, const elephants_border *border, units_bytes size)
+{
+	units_bytes t = elephants_measure_of(border->measure, size);
+	units_bytes_add_assign_bytes(&self->length, t);
+	bool t_2 = elephants_flow_is_mouse(self, border);
+	return t_2;
+}
+
+/* Flow::exceed of crates/core/src/elephants.rs */
+TWIN_INLINE void elephants_flow_exceed(elephants_flow *self, const elephants_pair_rule *rule)
+{
+	units_bytes_add_assign_bytes(&self->length, rule->threshold);
+}
+
+/* Pair::take of crates/core/src/elephants.rs */
+TWIN_INLINE bool elephants_pair_take(elephants_pair *self, const elephants_pair_rule *rule, units_instant now, units_bytes size)
+{
+	option_bucket_token_bucket t = self->bucket;
+	bucket_token_bucket t_2;
+	if (t.some) {
+		bucket_token_bucket bucket = t.value;
+		t_2 = bucket;
+	} else {
+		bucket_token_bucket t_3 = bucket_token_bucket_full(rule->rate, rule->threshold, now);
+		t_2 = t_3;
+	}
+	bucket_token_bucket bucket_2 = t_2;
+	bool t_4 = bucket_token_bucket_take(&bucket_2, now, size);
+	bool pays = t_4;
+	self->bucket = (option_bucket_token_bucket){ .some = true, .value = bucket_2 };
+	return pays;
+}
+
+/* MOST of crates/core/src/meredt.rs */
+TWIN_INLINE u64 meredt_most(void)
+{
+	return ((u64)(1ull << 30u));
+}
+
+/* part of crates/core/src/meredt.rs */
+TWIN_INLINE s64 meredt_part(units_bytes size, u64 share)
+{
+	u64 t = units_bytes_as_u64(size);
+	return ((s64)((u64)(min_u64(t, meredt_most()) * share)));
+}
+
+/* Floor::new of crates/core/src/meredt.rs */
+TWIN_INLINE meredt_floor meredt_floor_new(probability_probability share, units_bytes credit)
+{
+	u64 t = probability_probability_bits(probability_probability_one());
+	s64 t_2 = meredt_part(credit, t);
+	s64 credit_2 = t_2;
+	return (meredt_floor){ .share = share, .owed = 0ll, .least = ((s64)((u64)0ll - (u64)credit_2)) };
+}
+
+/* Floor::cost of crates/core/src/meredt.rs */
+TWIN_INLINE s64 meredt_floor_cost(const meredt_floor *self, units_bytes size)
+{
+	u64 t = probability_probability_bits(probability_probability_one());
+	u64 t_2 = probability_probability_bits(self->share);
+	s64 t_3 = meredt_part(size, ((u64)(t - t_2)));
+	return t_3;
+}
+
+/* Floor::due of crates/core/src/meredt.rs */
+TWIN_INLINE bool meredt_floor_due(const meredt_floor *self, units_bytes size)
+{
+	bool t_3 = (self->share > probability_probability_zero());
+	if (t_3) {
+		s64 t_2 = self->owed;
+		s64 t = meredt_floor_cost(self, size);
+		t_3 = (t_2 >= t);
+	}
+	return t_3;
+}
+
+/* Floor::mouse of crates/core/src/meredt.rs */
+TWIN_INLINE void meredt_floor_mouse(meredt_floor *self, units_bytes size)
+{
+	s64 t_3 = self->owed;
+	u64 t = probability_probability_bits(self->share);
+	s64 t_2 = meredt_part(size, t);
+	self->owed = saturating_add_s64(t_3, t_2);
+}
+
+/* Floor::elephant of crates/core/src/meredt.rs */
+TWIN_INLINE void meredt_floor_elephant(meredt_floor *self, units_bytes size)
+{
+	s64 t = meredt_floor_cost(self, size);
+	s64 cost = t;
+	self->owed = max_s64(saturating_sub_s64(self->owed, cost), self->least);
+}
+
+/* Floor::none_queued of crates/core/src/meredt.rs */
+TWIN_INLINE void meredt_floor_none_queued(meredt_floor *self)
+{
+	self->owed = min_s64(self->owed, 0ll);
+}
+
+/* LEAST_QUEUE of crates/core/src/meredt.rs */
+TWIN_INLINE u64 meredt_least_queue(void)
+{
+	return 2ull;
+}
+
+/* is_exempt of crates/core/src/meredt.rs */
+TWIN_INLINE bool meredt_is_exempt(qdisc_backlog elephants)
+{
+	return (elephants.packets < meredt_least_queue());
 }
 
 /* class of crates/core/src/queues.rs */

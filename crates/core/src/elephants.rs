@@ -20,10 +20,11 @@
 
 use alloc::vec::Vec;
 
+use crate::bucket::TokenBucket;
 use crate::flow_table::{self, FlowTable};
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
-use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+use tidegate_units::{Bytes, Instant, Rate, Span};
 
 /// The packets that count together as one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,6 +44,16 @@ pub enum Measure {
     Bytes,
     /// Packets, each as one byte of length.
     Packets,
+}
+
+impl Measure {
+    /// The length that a packet of `size` adds to its flow.
+    fn of(self, size: Bytes) -> Bytes {
+        match self {
+            Self::Bytes => size,
+            Self::Packets => Bytes::new(1),
+        }
+    }
 }
 
 /// The value of a flow as a piecewise linear function of its length: flat before the first point and after the last.
@@ -75,6 +86,10 @@ impl ValueTable {
         }
         Ok(Self(points))
     }
+    /// The longest flow that is a mouse.
+    fn longest_mouse(&self) -> Bytes {
+        self.0.iter().rev().find(|point| point.1 == 0).map_or(Bytes::ZERO, |point| point.0)
+    }
     /// The value of a flow of `length`, rounded up, so that a flow beyond a point of value 0 is no mouse.
     pub fn value(&self, length: Bytes) -> u16 {
         let after = self.0.partition_point(|point| point.0 <= length);
@@ -89,7 +104,7 @@ impl ValueTable {
 /// The rule on all mice from one host to one other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PairRule {
-    /// The burst that they may send as mice.
+    /// The burst that they may send as mice; more than [`MAX_DEPTH`](crate::bucket::MAX_DEPTH) counts as that.
     pub threshold: Bytes,
     /// The rate at which they may always send as mice.
     pub rate: Rate,
@@ -159,27 +174,49 @@ pub struct Stats {
     pub by_pair: u64,
 }
 
+/// The part of the parameters that decides whether a flow is a mouse.
+#[derive(Clone, Copy, Debug)]
+struct Border {
+    longest_mouse: Bytes,
+    measure: Measure,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     length: Bytes,
     queued_mice: u32,
 }
 
-/// What the mice of a pair of hosts have used of their bucket, whose rate and depth are those of [`PairRule`]: nothing at
-/// first.
+impl Flow {
+    fn is_mouse(&self, border: &Border) -> bool {
+        self.length <= border.longest_mouse
+    }
+    /// Counts a packet that arrives. Returns whether the flow is a mouse by its own length.
+    fn arrive(&mut self, border: &Border, size: Bytes) -> bool {
+        self.length += border.measure.of(size);
+        self.is_mouse(border)
+    }
+    /// The mice of its pair of hosts exceed their rule: it is an elephant from now on.
+    fn exceed(&mut self, rule: &PairRule) {
+        self.length += rule.threshold;
+    }
+}
+
+/// What the mice of a pair of hosts may send; nothing is used of it before the first packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
-    used: Credit,
-    updated: Instant,
+    bucket: Option<TokenBucket>,
 }
 
 impl Pair {
     /// Takes `size` if the bucket pays for it at `now`. Returns whether it did.
     fn take(&mut self, rule: &PairRule, now: Instant, size: Bytes) -> bool {
-        let earned = rule.rate.credit_in(now.since(self.updated));
-        let used = (self.used - earned).max(Credit::ZERO);
-        let pays = used + Credit::of(size) <= Credit::of(rule.threshold);
-        *self = Self { used: if pays { used + Credit::of(size) } else { used }, updated: self.updated.max(now) };
+        let mut bucket = match self.bucket {
+            Some(bucket) => bucket,
+            None => TokenBucket::full(rule.rate, rule.threshold, now),
+        };
+        let pays = bucket.take(now, size);
+        self.bucket = Some(bucket);
         pays
     }
 }
@@ -197,6 +234,7 @@ pub struct FlowClass {
 #[derive(Clone, Debug)]
 pub struct FlowSizer {
     params: Params,
+    border: Border,
     flows: FlowTable<Flow>,
     pairs: FlowTable<Pair>,
     stats: Stats,
@@ -210,7 +248,8 @@ impl FlowSizer {
     pub fn new(params: Params) -> Result<Self, ParamError> {
         let params = params.validate()?;
         let (flows, pairs) = (FlowTable::new(params.table)?, FlowTable::new(params.table)?);
-        Ok(Self { params, flows, pairs, stats: Stats::default() })
+        let border = Border { longest_mouse: params.value.longest_mouse(), measure: params.measure };
+        Ok(Self { params, border, flows, pairs, stats: Stats::default() })
     }
     /// Counts since the start.
     pub fn stats(&self) -> &Stats {
@@ -242,29 +281,26 @@ impl FlowSizer {
         let (key, size) = (packet.flow(), packet.size());
         let record = self.flows.touch(now, self.key(key))?;
         let flow = self.flows.get_mut(record);
-        let before = self.params.value.value(flow.length);
-        flow.length += match self.params.measure {
-            Measure::Bytes => size,
-            Measure::Packets => Bytes::new(1),
-        };
-        let mut value = self.params.value.value(flow.length);
-        if value == 0
+        let was_mouse = flow.is_mouse(&self.border);
+        let mut is_mouse = flow.arrive(&self.border, size);
+        if is_mouse
             && let Some(rule) = self.params.pair
             && let Some(index) = self.pairs.touch(now, key.host_pair())
         {
             if !self.pairs.get_mut(index).take(&rule, now, size) {
-                flow.length += rule.threshold;
-                value = self.params.value.value(flow.length);
+                flow.exceed(&rule);
+                is_mouse = false;
                 self.stats.by_pair += 1;
             }
-        } else if value > 0 && before == 0 {
+        } else if !is_mouse && was_mouse {
             self.stats.grown += 1;
         }
-        if value > 0 {
+        let value = if is_mouse { 0 } else { self.params.value.value(flow.length) };
+        if is_mouse {
+            self.stats.mice.count(size);
+        } else {
             self.flows.protect(record);
             self.stats.elephants.count(size);
-        } else {
-            self.stats.mice.count(size);
         }
         Some(FlowClass { record, value })
     }

@@ -29,7 +29,7 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
-use crate::ared;
+use crate::ared::{self, Ared};
 use crate::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
 use crate::fifo::Limit;
 use crate::flow_table;
@@ -123,6 +123,13 @@ impl<P: Packet> Mered<P> {
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
         Ok(Self(Meredt::new(params.table_driven(), seed, name)?))
+    }
+    /// An empty queue whose elephants `ared` drops, in place of one by its parameters.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn around(params: Params, ared: Ared) -> Result<Self, ParamError> {
+        Ok(Self(Meredt::around(params.table_driven(), ared)?))
     }
     /// The discipline as [`Meredt`]: statistics, state, the measure of flows.
     pub fn inner(&self) -> &Meredt<P> {

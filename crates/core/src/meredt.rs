@@ -140,20 +140,30 @@ pub struct Stats {
     pub mice_dropped: u64,
 }
 
-/// The debt to elephants, see the law: in bytes, with 32 bits of fraction; below zero the service beyond the floor.
+/// The debt to elephants, see the law: in bytes, with 32 bits of fraction; below zero the service beyond the floor. What
+/// exceeds [`MOST`] bytes, of a packet or of the credit, counts as that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floor {
     share: Probability,
-    owed: i128,
-    least: i128,
+    owed: i64,
+    least: i64,
+}
+
+/// The largest credit and packet, so that a debt has 64 bits.
+const MOST: u64 = 1 << 30;
+
+/// `size` times `share`, of at most one.
+fn part(size: Bytes, share: u64) -> i64 {
+    (size.as_u64().min(MOST) * share) as i64
 }
 
 impl Floor {
     pub(crate) fn new(share: Probability, credit: Bytes) -> Self {
-        Self { share, owed: 0, least: -(i128::from(credit.as_u64()) << 32) }
+        let credit = part(credit, Probability::ONE.bits());
+        Self { share, owed: 0, least: 0 - credit }
     }
-    fn cost(&self, size: Bytes) -> i128 {
-        i128::from(size.as_u64()) * i128::from(Probability::ONE.bits() - self.share.bits())
+    fn cost(&self, size: Bytes) -> i64 {
+        part(size, Probability::ONE.bits() - self.share.bits())
     }
     /// Whether an elephant's packet of `size` is due before mice.
     pub(crate) fn due(&self, size: Bytes) -> bool {
@@ -161,11 +171,12 @@ impl Floor {
     }
     /// A mouse was served while elephants were queued.
     pub(crate) fn mouse(&mut self, size: Bytes) {
-        self.owed += i128::from(size.as_u64()) * i128::from(self.share.bits());
+        self.owed = self.owed.saturating_add(part(size, self.share.bits()));
     }
     /// An elephant was served.
     pub(crate) fn elephant(&mut self, size: Bytes) {
-        self.owed = (self.owed - self.cost(size)).max(self.least);
+        let cost = self.cost(size);
+        self.owed = self.owed.saturating_sub(cost).max(self.least);
     }
     /// No elephant is queued: there is no debt.
     pub(crate) fn none_queued(&mut self) {
@@ -173,8 +184,13 @@ impl Floor {
     }
     /// Limits the debt to `bytes`.
     pub(crate) fn cap(&mut self, bytes: Bytes) {
-        self.owed = self.owed.min(i128::from(bytes.as_u64()) << 32);
+        self.owed = self.owed.min(part(bytes, Probability::ONE.bits()));
     }
+}
+
+/// Whether an elephant is not dropped at random, because too few of their packets are queued.
+fn is_exempt(elephants: Backlog) -> bool {
+    elephants.packets < LEAST_QUEUE
 }
 
 /// The running mean of the values of elephants, with 16 bits of fraction.
@@ -239,10 +255,18 @@ impl<P: Packet> Meredt<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        let ared = Ared::new(params.ared, seed, name)?;
+        Self::around(params, ared)
+    }
+    /// An empty queue whose elephants `ared` drops, in place of one by its parameters.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn around(params: Params, ared: Ared) -> Result<Self, ParamError> {
         let params = params.validate()?;
         Ok(Self {
             sizer: FlowSizer::new(params.elephants.clone())?,
-            ared: Ared::new(params.ared, seed, name)?,
+            ared,
             store: Store::default(),
             mice: Queue::default(),
             elephants: Queue::default(),
@@ -278,8 +302,7 @@ impl<P: Packet> Meredt<P> {
     fn admit(&mut self, packet: &mut P, value: u16, out: &mut dyn Outlet<P>) -> Result<(), DropReason> {
         let zone = self.ared.observe(self.latest, self.elephants.backlog());
         let zone = self.mean.scale(zone, value, self.params.fairness);
-        let exempt = self.elephants.backlog().packets < LEAST_QUEUE;
-        let verdict = if exempt { Verdict::Admit } else { self.ared.decide(packet, zone) };
+        let verdict = if is_exempt(self.elephants.backlog()) { Verdict::Admit } else { self.ared.decide(packet, zone) };
         if let Verdict::Drop(reason) = verdict {
             self.stats.dropped += 1;
             return Err(reason);

@@ -13,8 +13,8 @@ const METHODS: [(&str, &[&str]); 16] = [
     ("rotate_right", &["u64"]),
     ("leading_zeros", &["u64"]),
     ("unsigned_abs", &["i64"]),
-    ("saturating_add", &["u32", "u64"]),
-    ("saturating_sub", &["u32", "u64", "i64"]),
+    ("saturating_add", &["u32", "u64", "i64"]),
+    ("saturating_sub", &["u32", "u64", "u128", "i64"]),
     ("saturating_mul", &["u64"]),
     ("wrapping_add", &["u32", "u64"]),
     ("wrapping_sub", &["u32", "u64"]),
@@ -22,8 +22,8 @@ const METHODS: [(&str, &[&str]); 16] = [
     ("abs_diff", &["u64"]),
     ("div_ceil", &["u64"]),
     ("isqrt", &["u64"]),
-    ("min", &["u32", "u64", "i64"]),
-    ("max", &["u32", "u64", "i64"]),
+    ("min", &["u32", "u64", "u128", "i64"]),
+    ("max", &["u32", "u64", "u128", "i64"]),
     ("clamp", &["u32", "u64", "i64"]),
 ];
 

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tidegate_core::random::Stream;
 
 use super::reference::{
-    ARED, BEGIN, CALL, CODEL, DECISION, DEQUEUE, DRR, Decision, ENQUEUE, FIFO, FQ_CODEL, OPTIONS, Operation, Options,
-    PIE, RED, Reference, SET_RATE, SFQ, TBF,
+    ARED, BEGIN, CALL, CODEL, DECISION, DEQUEUE, DRR, Decision, ENQUEUE, FIFO, FQ_CODEL, MERED, OPTIONS, Operation,
+    Options, PIE, RED, Reference, SET_RATE, SFQ, TBF,
 };
 
 /// Operations of one script.
@@ -163,6 +163,12 @@ fn options(random: &mut Stream, kind: u64) -> Options {
     let largest_limit = if random.below(4) == 0 { MOST_PACKETS } else { 300 };
     let limit_packets = spread(random, 1, largest_limit);
     let parts = Stream::named(random.next_u64(), "packets").parts();
+    // Flows that become elephants, several of them, and a bucket that is emptied and filled again meanwhile.
+    let longest_mouse = spread(random, 60, 300_000);
+    let pair_threshold = longest_mouse + spread(random, 1, 1 << 20);
+    let pair_rate = (u128::from(pair_threshold) * 80_000_000_000 / u128::from(interval)).min(1 << 40) as u64;
+    let most_records = if random.below(4) == 0 { 3_000 } else { 30 };
+    let records = limit_packets.max(7) + spread(random, 1, most_records);
     Options {
         kind,
         limit_packets: if is_fair && random.below(50) == 0 { 0 } else { limit_packets },
@@ -193,6 +199,16 @@ fn options(random: &mut Stream, kind: u64) -> Options {
         perturb: if random.below(3) == 0 { 0 } else { interval },
         seed: random.next_u64(),
         random: parts,
+        longest_mouse,
+        counts_packets: random.below(4) / 3,
+        by_pair: random.below(4) / 3,
+        records,
+        idle: interval.saturating_mul(spread(random, 1, 1_000)),
+        pair_threshold: if random.below(2) == 0 { 0 } else { pair_threshold },
+        pair_rate: spread(random, 1, pair_rate.max(1)),
+        elephant_limit: if random.below(2) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
+        floor: if random.below(4) == 0 { spread(random, 0, one - 1) } else { one / (2 + random.below(8)) },
+        floor_credit: random.below(2) * spread(random, 1, 1 << 18),
     }
 }
 
@@ -221,19 +237,21 @@ struct Script<'a> {
     /// Flows that packets arrive of, and how many of the packets are of the first few.
     flows: u64,
     few: u64,
+    /// Pairs of hosts.
+    pairs: u64,
 }
 
 impl<'a> Script<'a> {
     fn new(random: &'a mut Stream, options: &Options) -> Self {
         let has_codel = matches!(options.kind, CODEL | FQ_CODEL);
         // Packets of one MTU leave exactly that behind.
-        let alike = has_codel && random.below(2) == 0;
+        let alike = (has_codel || options.kind == MERED) && random.below(2) == 0;
         let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {
             TBF => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
-            RED | ARED if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | PIE | SFQ => options.interval / 20,
+            RED | ARED | MERED if random.below(2) == 0 => options.idle_packet.max(1),
+            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | SFQ => options.interval / 20,
             _ => 1_000,
         };
         let on_grid = has_codel && random.below(2) == 0;
@@ -249,8 +267,9 @@ impl<'a> Script<'a> {
             sizes,
             alike,
             largest: if options.kind == FQ_CODEL { 1 << 17 } else { 1 << 48 },
-            flows: spread(random, 1, 2_000),
+            flows: spread(random, 1, if options.kind == MERED { 60 } else { 2_000 }),
             few: random.below(100),
+            pairs: spread(random, 1, 60),
             random,
         }
     }
@@ -285,7 +304,7 @@ impl<'a> Script<'a> {
                 };
                 let few = self.random.below(100) < self.few;
                 let flow = self.random.below(if few { self.flows.min(4) } else { self.flows });
-                [ENQUEUE, self.now, size.clamp(1, self.largest), self.random.below(2), flow, 0]
+                [ENQUEUE, self.now, size.clamp(1, self.largest), self.random.below(2), flow, flow % self.pairs]
             }
             _ => [DEQUEUE, self.now, 0, 0, 0, 0],
         }
@@ -300,7 +319,7 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
     while done < operations {
         let options = options(&mut random, kind);
         // A queue without a decider needs the fewest.
-        kind = if kind == FQ_CODEL { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
+        kind = if kind == MERED { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
         let mut reference = Reference::new(&options).map_err(io::Error::other)?;
         let mut script = Script::new(&mut random, &options);
         let end = (done + SCRIPT).min(operations);

@@ -179,7 +179,8 @@ impl Body<'_, '_> {
                     Ty::Int("u32") => "u",
                     _ => "",
                 };
-                Ok(Value::fixed(format!("{}{suffix}", value.base10_digits()), ty))
+                let c = format!("{}{suffix}", value.base10_digits());
+                Ok(Value::fixed(if ty == Ty::Int("u128") { format!("((u128){c}ull)") } else { c }, ty))
             }
             _ => self.outside(at, "a literal that is no integer"),
         }
@@ -338,6 +339,9 @@ impl Body<'_, '_> {
         let fixed = left.fixed && right.fixed;
         if compares {
             return Ok(Value { c: format!("({} {symbol} {})", left.c, right.c), ty: Ty::Bool, fixed });
+        }
+        if left.ty == Ty::Int("u128") && matches!(symbol, "*" | "/" | "%") {
+            return self.outside(binary, "a product or a quotient of 128 bits, which BPF has not");
         }
         if left.ty.is_signed() && matches!(symbol, "/" | "%" | "<<") {
             return self.outside(binary, "a division or left shift of signed integers, which BPF has not");

@@ -75,6 +75,20 @@ pub const DIFFERENCES: &[Planted] = &[
         "((self == FLOW_QUEUES_PLACE_NEW) && has_old)",
         "((self == FLOW_QUEUES_PLACE_NEW) && has_old && false)",
     ),
+    (
+        "a flow at the border is an elephant",
+        "(self->length <= border->longest_mouse)",
+        "(self->length < border->longest_mouse)",
+    ),
+    (
+        "a pair of hosts begins without its burst",
+        "bucket_token_bucket_full(rule->rate, rule->threshold, now)",
+        "bucket_token_bucket_full(rule->rate, rule->threshold / 2, now)",
+    ),
+    ("a debt to elephants outlives them", "self->owed = min_s64(self->owed, 0ll);", "self->owed += 0ll;"),
+    ("elephants save up more than their credit", "cost), self->least)", "cost), self->least * 2)"),
+    ("an elephant that is just due waits", "t_3 = (t_2 >= t);", "t_3 = (t_2 > t);"),
+    ("one elephant more is not dropped by chance", "elephants.packets < meredt", "elephants.packets <= meredt"),
     ("a size class has twice the lengths", "((u32)(octave - 2u)) * 8u)", "((u32)(octave - 2u)) * 4u)"),
 ];
 

@@ -4,8 +4,11 @@ use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
+use tidegate_core::elephants::{FlowBy, Measure, PairRule};
 use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
+use tidegate_core::mered::{self, Mered};
 use tidegate_core::pie::{self, Pie};
 use tidegate_core::probability::Probability;
 use tidegate_core::qdisc::{DropReason, Event, Outlet};
@@ -47,28 +50,34 @@ pub const PIE: u64 = 5;
 pub const DRR: u64 = 6;
 pub const SFQ: u64 = 7;
 pub const FQ_CODEL: u64 = 8;
+pub const MERED: u64 = 9;
 
-/// Declares the options in the order of `struct twin_options`.
+/// Declares the options in the order of `struct twin_options`: those before its random stream, and those behind it.
 macro_rules! options {
-    ($($field:ident),+ $(,)?) => {
+    ($($field:ident),+; $($later:ident),+ $(,)?) => {
         /// The options of a discipline, as `struct twin_options` has and describes them.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Options {
             $(pub $field: u64,)+
             pub random: [u64; 4],
+            $(pub $later: u64,)+
         }
 
         impl Options {
             pub fn record(&self) -> [u64; OPTIONS] {
                 let mut record = [0; OPTIONS];
-                let fields = [$(self.$field),+].into_iter().chain(self.random);
+                let fields = [$(self.$field),+].into_iter().chain(self.random).chain([$(self.$later),+]);
                 record.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
                 record
             }
             pub fn of_record(record: &[u64; OPTIONS]) -> Self {
                 let mut numbers = record.iter().copied();
                 let mut next = || numbers.next().unwrap_or_default();
-                Self { $($field: next(),)+ random: std::array::from_fn(|_| next()) }
+                Self {
+                    $($field: next(),)+
+                    random: std::array::from_fn(|_| next()),
+                    $($later: next(),)+
+                }
             }
         }
     };
@@ -102,7 +111,17 @@ options!(
     quantum,
     queues,
     perturb,
-    seed,
+    seed;
+    longest_mouse,
+    counts_packets,
+    by_pair,
+    records,
+    idle,
+    pair_threshold,
+    pair_rate,
+    elephant_limit,
+    floor,
+    floor_credit,
 );
 
 impl Options {
@@ -160,6 +179,25 @@ impl Options {
             limit: self.limit(),
         }
     }
+    fn mered(&self) -> mered::Params {
+        let pair = PairRule { threshold: Bytes::new(self.pair_threshold), rate: Rate::from_bps(self.pair_rate) };
+        mered::Params {
+            flow_by: if self.by_pair == 1 { FlowBy::HostPair } else { FlowBy::Flow },
+            measure: if self.counts_packets == 1 { Measure::Packets } else { Measure::Bytes },
+            threshold: Bytes::new(self.longest_mouse),
+            table: flow_table::Params {
+                capacity: u32::try_from(self.records).unwrap_or(u32::MAX),
+                idle: Span::from_nanos(self.idle),
+            },
+            pair: Some(pair).filter(|_| self.pair_threshold != 0),
+            limit: self.limit(),
+            elephant_limit: Bytes::new(self.elephant_limit),
+            floor: Probability::saturating_from_bits(self.floor),
+            floor_credit: Bytes::new(self.floor_credit),
+            // Its ARED is made from the options.
+            ..mered::Params::for_link(Rate::from_mbit(10))
+        }
+    }
     fn discipline(&self) -> Result<Option<Queue>, ParamError> {
         let (limit, quantum) = (self.limit(), Bytes::new(self.quantum));
         let interval = Span::from_nanos(self.interval);
@@ -173,6 +211,7 @@ impl Options {
             CODEL => Queue::Other(Box::new(CoDel::new(self.codel())?)),
             RED => Queue::Other(Box::new(AqmFifo::new(limit, self.red()?))),
             ARED => Queue::Other(Box::new(AqmFifo::new(limit, Ared::around(self.red()?, interval)?))),
+            MERED => Queue::Other(Box::new(Mered::around(self.mered(), Ared::around(self.red()?, interval)?)?)),
             PIE => Queue::Other(Box::new(Pie::drawing_from(self.pie(), self.stream())?)),
             DRR => Queue::Other(Box::new(Drr::new(drr::Params { quantum, weights: Vec::new(), limit })?)),
             SFQ => {

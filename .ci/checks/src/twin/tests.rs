@@ -40,7 +40,8 @@ fn can_compile(test: &str) -> bool {
 #[test]
 fn what_is_outside_the_subset_is_named_with_its_place() {
     for (parameters, body, line, what) in [
-        ("&self", "let x: u128 = 1;", 6, "128 bits"),
+        ("&self", "let x: i128 = 1;", 6, "128 bits"),
+        ("&self, n: u128", "let x: u128 = n * n;", 6, "128 bits"),
         ("&self", "let x: f64 = 1.0;", 6, "a float"),
         ("&self", "\nwhile true {}", 7, "an expression of a kind"),
         ("&self", "let x = 1;", 6, "whose type does not show"),

@@ -19,9 +19,17 @@ pub enum Ty {
     },
 }
 
-/// The integers of the subset with their C types; those of 128 bits and floats are none.
-const INTEGERS: [(&str, &str); 7] =
-    [("u8", "u8"), ("u16", "u16"), ("u32", "u32"), ("u64", "u64"), ("usize", "u64"), ("i32", "s32"), ("i64", "s64")];
+/// The integers of the subset with their C types; floats are none.
+const INTEGERS: [(&str, &str); 8] = [
+    ("u8", "u8"),
+    ("u16", "u16"),
+    ("u32", "u32"),
+    ("u64", "u64"),
+    ("u128", "u128"),
+    ("usize", "u64"),
+    ("i32", "s32"),
+    ("i64", "s64"),
+];
 
 pub fn integer(name: &str) -> Option<Ty> {
     INTEGERS.iter().find(|(rust, _)| *rust == name).map(|(rust, _)| Ty::Int(rust))
@@ -84,7 +92,7 @@ impl Types {
                         self.define(sources, &ty)?;
                         return Ok(ty);
                     }
-                    ("u128" | "i128", _) => return Err(outside("an integer of 128 bits")),
+                    ("i128", _) => return Err(outside("a signed integer of 128 bits")),
                     ("f32" | "f64", _) => return Err(outside("a float")),
                     _ => {}
                 }
