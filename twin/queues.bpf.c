@@ -235,7 +235,7 @@ __noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 ke
 {
 	bool mark;
 
-	return options ? twin_accept(options, &state, now, size, key, false, always != 0, &mark) : TWIN_NONE;
+	return options ? twin_accept(options, &state, now, size, key, 0, false, always != 0, &mark) : TWIN_NONE;
 }
 
 /* The slot of a packet that exceeds the limit, or TWIN_NONE. */
@@ -493,7 +493,9 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 {
 	struct twin_options *options = options_of();
 
-	if (!options || !twin_supports(options) || options->marks != 0)
+	/* Pairs of hosts are not told apart here. */
+	if (!options || !twin_supports(options) || options->marks != 0 || options->by_pair != 0 ||
+	    options->pair_threshold != 0)
 		return -EINVAL;
 	if (__sync_val_compare_and_swap(&in_use, 0, 1) != 0)
 		return -EBUSY;

@@ -129,8 +129,8 @@ TWIN_INLINE u32 twin_touch(struct twin_table *table, u64 now, u64 key, u64 capac
 	u32 number;
 
 	/* Up to two idle records of each segment end. */
-	TWIN_FOR(u32, step, 0, 2 * TWIN_SEGMENTS) {
-		number = table->segments[twin_index(step / 2, 4)].head;
+	TWIN_FOR(u32, turn, 0, 2 * TWIN_SEGMENTS) {
+		number = table->segments[twin_index(turn / 2, 4)].head;
 		record = twin_record_of(table, number);
 		if (number != TWIN_NONE && saturating_sub_u64(now, record->touched) >= idle)
 			twin_record_end(table, number);
