@@ -85,14 +85,14 @@ pub const DIFFERENCES: &[Planted] = &[
         "bucket_token_bucket_full(rule->rate, rule->threshold, now)",
         "bucket_token_bucket_full(rule->rate, rule->threshold / 2, now)",
     ),
-    ("a debt to elephants outlives them", "self->owed = min_s64(self->owed, 0ll);", "self->owed += 0ll;"),
+    ("a mouse counts for half of its size", "saturating_add_s64(t_3, t_2)", "saturating_add_s64(t_3, t_2 / 2)"),
     ("elephants save up more than their credit", "cost), self->least)", "cost), self->least * 2)"),
     ("an elephant that is just due waits", "t_3 = (t_2 >= t);", "t_3 = (t_2 > t);"),
     ("one elephant more is not dropped by chance", "elephants.packets < meredt", "elephants.packets <= meredt"),
     ("a size class has twice the lengths", "((u32)(octave - 2u)) * 8u)", "((u32)(octave - 2u)) * 4u)"),
 ];
 
-/// Plants each difference and compares `operations` operations. A line for each that was not found.
+/// Plants each difference and compares `operations` operations, several times if need be. A line for each that was not found.
 pub fn planted(root: &Path, operations: u64) -> io::Result<Vec<String>> {
     let mut missed = Vec::new();
     for planted in DIFFERENCES {
@@ -103,6 +103,9 @@ pub fn planted(root: &Path, operations: u64) -> io::Result<Vec<String>> {
     }
     Ok(missed)
 }
+
+/// Scripts that are tried, one after the other: some differences show with few options.
+const SEEDS: u64 = 4;
 
 /// Plants one difference. Returns where it was found, or why not.
 pub fn find(root: &Path, (_, from, to): &Planted, operations: u64) -> io::Result<Result<String, String>> {
@@ -115,8 +118,10 @@ pub fn find(root: &Path, (_, from, to): &Planted, operations: u64) -> io::Result
     fs::write(scratch.0.join("deciders.h"), text.replace(from, to))?;
     let program = scratch.0.join("host");
     compile(root, &scratch.0, &program)?;
-    Ok(match compare(&program, operations, 1)? {
-        Some(difference) => Ok(difference.0.split(',').next().unwrap_or_default().to_owned()),
-        None => Err(format!("not found in {operations} operations")),
-    })
+    for seed in 1..=SEEDS {
+        if let Some(difference) = compare(&program, operations, seed)? {
+            return Ok(Ok(difference.0.split(',').next().unwrap_or_default().to_owned()));
+        }
+    }
+    Ok(Err(format!("not found in {SEEDS} times {operations} operations")))
 }
