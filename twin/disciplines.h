@@ -22,6 +22,8 @@ enum twin_kind {
 	TWIN_FQ_CODEL,
 	TWIN_MERED,
 	TWIN_KINDS,
+	/* Of fbc.h. */
+	TWIN_FBQ = TWIN_KINDS,
 };
 
 /*
@@ -119,9 +121,6 @@ struct twin_state {
 	struct twin_table flows, pairs;
 };
 
-/* mered has two queues. */
-enum { TWIN_MICE, TWIN_ELEPHANTS };
-
 /*
  * What one step of dequeue does. TWIN_AGAIN: nothing yet. TWIN_WAIT: no packet may leave before the deadline. TWIN_DROP: the
  * packet of the slot is dropped, and there is another step. TWIN_SEND, TWIN_MARK: it leaves, marked or not.
@@ -197,14 +196,6 @@ TWIN_INLINE pie_params twin_pie(const struct twin_options *options)
 	};
 }
 
-TWIN_INLINE elephants_border twin_border(const struct twin_options *options)
-{
-	return (elephants_border){
-		.longest_mouse = options->longest_mouse,
-		.measure = options->counts_packets == 1 ? ELEPHANTS_MEASURE_PACKETS : ELEPHANTS_MEASURE_BYTES,
-	};
-}
-
 TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 {
 	return options->kind == TWIN_ARED || options->kind == TWIN_MERED;
@@ -255,89 +246,7 @@ TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 	return options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL;
 }
 
-/* mered: finds out whether an arriving packet is one of a mouse. Returns false when there is no record for its flow. */
-TWIN_INLINE bool twin_measure(const struct twin_options *options, struct twin_state *state, u64 size, u64 key, u64 pair)
-{
-	elephants_border border = twin_border(options);
-	elephants_pair_rule rule = { .threshold = options->pair_threshold, .rate = options->pair_rate };
-	u32 number = twin_touch(&state->flows, state->latest, options->by_pair == 1 ? pair : key, options->records,
-				options->idle);
-	elephants_flow *flow = &twin_record_of(&state->flows, number)->flow;
-
-	state->record = number;
-	if (number == TWIN_NONE)
-		return false;
-	state->is_mouse = elephants_flow_arrive(flow, &border, size);
-	if (state->is_mouse && rule.threshold != 0) {
-		u32 other = twin_touch(&state->pairs, state->latest, pair, options->records, options->idle);
-
-		if (other != TWIN_NONE &&
-		    !elephants_pair_take(&twin_record_of(&state->pairs, other)->pair, &rule, state->latest, size)) {
-			elephants_flow_exceed(flow, &rule);
-			state->is_mouse = false;
-		}
-	}
-	if (!state->is_mouse)
-		twin_protect(&state->flows, number, options->records);
-	return true;
-}
-
-/* mered: whether an arriving packet of a measured flow is queued; *mark: with a mark. */
-TWIN_INLINE bool twin_admits_measured(const struct twin_options *options, struct twin_state *state, u64 size, bool capable,
-				      bool *mark)
-{
-	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
-	qdisc_backlog elephants = state->held.queues[TWIN_ELEPHANTS].backlog;
-	red_red *red = &state->ared.red;
-	aqm_verdict verdict = { .kind = AQM_VERDICT_ADMIT };
-	red_zone zone;
-
-	if (state->is_mouse)
-		return fifo_limit_admits(&limit, state->held.backlog, size);
-	zone = ared_ared_observe(&state->ared, state->latest, elephants);
-	if (!meredt_is_exempt(elephants))
-		verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
-	state->early = verdict.kind == AQM_VERDICT_DROP;
-	if (state->early || elephants.bytes + size > options->elephant_limit ||
-	    !fifo_limit_admits(&limit, state->held.backlog, size))
-		return false;
-	*mark = verdict.kind == AQM_VERDICT_MARK;
-	return true;
-}
-
-/* mered: whether an elephant leaves next. Something is queued. */
-TWIN_INLINE bool twin_elephant_next(struct twin_state *state)
-{
-	struct twin_queue *mice = &state->held.queues[TWIN_MICE], *elephants = &state->held.queues[TWIN_ELEPHANTS];
-	struct twin_packet *first = twin_packet_of(&state->held, elephants->head);
-
-	if (mice->backlog.packets == 0 || elephants->backlog.packets == 0)
-		return mice->backlog.packets == 0;
-	return meredt_floor_due(&state->floor, first->size) &&
-	       twin_record_of(&state->flows, first->record)->flow.queued_mice == 0;
-}
-
-/* mered: takes the packet that leaves next. */
-TWIN_INLINE u32 twin_pop_measured(struct twin_state *state)
-{
-	bool is_elephant = twin_elephant_next(state);
-	u32 slot = twin_pop(&state->held, is_elephant ? TWIN_ELEPHANTS : TWIN_MICE);
-	struct twin_packet *packet = twin_packet_of(&state->held, slot);
-	bool has_elephants = state->held.queues[TWIN_ELEPHANTS].backlog.packets != 0;
-
-	if (is_elephant)
-		meredt_floor_elephant(&state->floor, packet->size);
-	else if (has_elephants)
-		meredt_floor_mouse(&state->floor, packet->size);
-	twin_record_of(&state->flows, packet->record)->flow.queued_mice -= !is_elephant;
-	twin_unpin(&state->flows, state->latest, packet->record);
-	if (!has_elephants) {
-		meredt_floor_none_queued(&state->floor);
-		if (is_elephant)
-			ared_ared_on_empty(&state->ared, state->latest);
-	}
-	return slot;
-}
+#include "mered.h"
 
 /* Whether an arriving packet is queued; *mark: with a mark. */
 TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_state *state, u64 size, bool capable,

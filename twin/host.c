@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "disciplines.h"
+#include "fbc.h"
 
 enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN };
 
@@ -17,6 +18,9 @@ struct decision {
 
 static struct twin_options options;
 static struct twin_state state;
+/* Of the kind TWIN_FBQ, whose packets are in the state too. */
+static struct twin_fbq_options fbq_options;
+static struct twin_fbq fbq;
 
 static void dropped(struct decision *decision, u64 number)
 {
@@ -28,7 +32,16 @@ static void enqueue(const u64 *record, struct decision *decision)
 {
 	u64 arrived = state.arrived;
 	bool mark;
-	u32 slot = twin_accept(&options, &state, record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
+	u32 slot;
+
+	if (options.kind == TWIN_FBQ) {
+		state.arrived++;
+		mark = false;
+		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
+					record[4], record[3], record[5]);
+	} else {
+		slot = twin_accept(&options, &state, record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
+	}
 
 	if (slot == TWIN_NONE) {
 		dropped(decision, arrived);
@@ -42,6 +55,13 @@ static void enqueue(const u64 *record, struct decision *decision)
 
 static void dequeue(u64 now, struct decision *decision)
 {
+	if (options.kind == TWIN_FBQ) {
+		u32 slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, twin_now(&state, now));
+
+		if (slot != TWIN_NONE)
+			decision->result = twin_packet_of(&state.held, slot)->number + 1;
+		return;
+	}
 	if (twin_rests(&options, &state)) {
 		twin_now(&state, now);
 		return;
@@ -68,6 +88,16 @@ static void dequeue(u64 now, struct decision *decision)
 	exit(1);
 }
 
+static u64 deadline(u64 now)
+{
+	u64 at;
+
+	if (options.kind != TWIN_FBQ)
+		return twin_deadline(&options, &state, now);
+	at = twin_fbq_deadline(&fbq, &state.held);
+	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
+}
+
 int main(void)
 {
 	u64 record[6];
@@ -80,8 +110,15 @@ int main(void)
 			fflush(stdout);
 			continue;
 		case BEGIN:
-			if (fread(&options, sizeof(options), 1, stdin) != 1 || !twin_supports(&options))
+			if (fread(&options, sizeof(options), 1, stdin) != 1)
 				return 1;
+			if (options.kind == TWIN_FBQ) {
+				if (fread(&fbq_options, sizeof(fbq_options), 1, stdin) != 1 || !twin_fbq_supports(&fbq_options))
+					return 1;
+				twin_fbq_begin(&fbq_options, &fbq);
+			} else if (!twin_supports(&options)) {
+				return 1;
+			}
 			twin_begin(&state, &options);
 			continue;
 		case ENQUEUE:
@@ -91,12 +128,16 @@ int main(void)
 			dequeue(record[1], &decision);
 			break;
 		case SET_RATE:
-			twin_set_rate(&options, &state, record[1], record[2]);
+			if (options.kind == TWIN_FBQ)
+				twin_fbq_set_rate(&fbq_options, &fbq, &state.held, max_u64(state.latest, record[1]),
+						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);
+			else
+				twin_set_rate(&options, &state, record[1], record[2]);
 			break;
 		default:
 			return 1;
 		}
-		decision.deadline = twin_deadline(&options, &state, record[1]);
+		decision.deadline = deadline(record[1]);
 		decision.packets = state.held.backlog.packets;
 		decision.bytes = state.held.backlog.bytes;
 		fwrite(&decision, sizeof(decision), 1, stdout);

@@ -21,6 +21,9 @@ __extension__ typedef unsigned __int128 u128;
 
 #define TWIN_INLINE static inline __attribute__((always_inline, unused))
 
+/* What is too large to be compiled anew at every call. */
+#define TWIN_FUNCTION static __attribute__((noinline, unused))
+
 /* A loop over a range. The chassis in the kernel has another: its verifier follows each round of this one. */
 #ifndef TWIN_FOR
 #define TWIN_FOR(type, i, from, to) for (type i = (from); i < (to); i++)

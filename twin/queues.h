@@ -231,21 +231,30 @@ TWIN_INLINE u64 twin_chain_of(u64 key)
 	return twin_index(key_index_mix(key) >> 32, TWIN_QUEUES);
 }
 
+/* The queue of a flow, or TWIN_NONE. */
+TWIN_INLINE u32 twin_find(struct twin_held *held, u64 key)
+{
+	u32 number = held->chains[twin_chain_of(key)];
+
+	TWIN_FOR(u32, step, 0, TWIN_QUEUES) {
+		struct twin_queue *queue = twin_queue_of(held, number);
+
+		if (number == TWIN_NONE || queue->key == key)
+			break;
+		number = queue->chain;
+	}
+	return number;
+}
+
 /* The queue of a flow, made if there is none; TWIN_NONE when all are taken. */
 TWIN_INLINE u32 twin_flow(struct twin_held *held, u64 key)
 {
 	u64 chain = twin_chain_of(key);
-	u32 number = held->chains[chain];
+	u32 number = twin_find(held, key);
 	struct twin_queue *queue;
 
-	TWIN_FOR(u32, step, 0, TWIN_QUEUES) {
-		if (number == TWIN_NONE)
-			break;
-		queue = twin_queue_of(held, number);
-		if (queue->key == key)
-			return number;
-		number = queue->chain;
-	}
+	if (number != TWIN_NONE)
+		return number;
 	number = held->free_queue;
 	if (number != TWIN_NONE)
 		held->free_queue = twin_queue_of(held, number)->next;

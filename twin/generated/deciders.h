@@ -307,6 +307,11 @@ typedef struct {
 	s64 least;
 } meredt_floor;
 
+typedef enum {
+	FBQ_BY_GUARANTEE,
+	FBQ_BY_SHARE,
+} fbq_by;
+
 typedef struct {
 	bool in_turn;
 	u64 quantum;
@@ -1739,6 +1744,236 @@ TWIN_INLINE u64 meredt_least_queue(void)
 TWIN_INLINE bool meredt_is_exempt(qdisc_backlog elephants)
 {
 	return (elephants.packets < meredt_least_queue());
+}
+
+/* TokenBucket::bytes of crates/core/src/bucket.rs */
+TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *self, units_instant now)
+{
+	s64 t_2 = self->level;
+	s64 t_3 = self->depth;
+	u64 t = bucket_token_bucket_earned(self, now);
+	s64 t_4 = bucket_filled(t_2, t_3, t);
+	units_bytes t_5 = units_bytes_new(((u64)(((u64)max_s64(t_4, 0ll)) / bucket_per_byte())));
+	return t_5;
+}
+
+/* TokenBucket::charge of crates/core/src/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_instant now, units_bytes bytes)
+{
+	bucket_token_bucket_update(self, now);
+	u64 t_2 = ((u64)self->level);
+	s64 t = bucket_cost(bytes);
+	s64 level = ((s64)wrapping_sub_u64(t_2, ((u64)t)));
+	s64 t_3;
+	if (level <= self->level) {
+		t_3 = level;
+	} else {
+		t_3 = ((s64)((u64)0ll - (u64)S64_MAX));
+	}
+	self->level = t_3;
+}
+
+/* TokenBucket::time_for of crates/core/src/bucket.rs */
+TWIN_INLINE option_units_instant bucket_token_bucket_time_for(const bucket_token_bucket *self, units_instant now, units_bytes bytes)
+{
+	s64 t = bucket_cost(bytes);
+	s64 cost = min_s64(t, self->depth);
+	u64 missing = wrapping_sub_u64(((u64)cost), ((u64)self->level));
+	bool t_4 = (self->level >= cost);
+	if (!t_4) {
+		u64 t_3 = bucket_token_bucket_earned(self, now);
+		t_4 = (t_3 >= missing);
+	}
+	if (t_4) {
+		return (option_units_instant){ .some = true, .value = max_u64(self->updated, now) };
+	}
+	bool t_6 = units_rate_is_zero(self->rate);
+	if (t_6) {
+		return (option_units_instant){0};
+	}
+	u64 t_7 = units_rate_as_bps(self->rate);
+	units_span t_8 = units_span_from_nanos(div_ceil_u64(missing, t_7));
+	units_span wait = t_8;
+	units_instant t_9 = units_instant_add_span(self->updated, wait);
+	return (option_units_instant){ .some = true, .value = max_u64(t_9, now) };
+}
+
+/* WEIGHT_ONE of crates/core/src/fbq/shares.rs */
+TWIN_INLINE u64 shares_weight_one(void)
+{
+	return ((u64)(1ull << 16u));
+}
+
+/* VIRTUAL_START of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_virtual_start(void)
+{
+	return ((u128)(((u128)1ull) << 100u));
+}
+
+/* WEIGHT_MAX of crates/core/src/fbq/shares.rs */
+TWIN_INLINE u64 shares_weight_max(void)
+{
+	return ((u64)(1ull << 40u));
+}
+
+/* weight_of of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u64 fbq_weight_of(u64 weight)
+{
+	return clamp_u64(weight, 1ull, shares_weight_max());
+}
+
+/* PLACES of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u32 fbq_places(void)
+{
+	return 24u;
+}
+
+/* virtual_length of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_virtual_length(units_bytes bytes, u64 weight)
+{
+	s64 t = bucket_capped(bytes);
+	u64 credit = ((u64)t);
+	u64 whole = ((u64)(credit / weight));
+	u64 rest = ((u64)(credit % weight));
+	return ((u128)(((u128)(((u128)whole) << (fbq_places() & 127u))) + ((u128)div_ceil_u64(((u64)(rest << (fbq_places() & 63u))), weight))));
+}
+
+/* borrow_length of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_borrow_length(units_bytes bytes, units_rate rate)
+{
+	u64 t = units_rate_as_bps(rate);
+	u128 t_2 = fbq_virtual_length(bytes, clamp_u64(t, 1000ull, shares_weight_max()));
+	return t_2;
+}
+
+/* starts_with of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_starts_with(u128 now, u128 length)
+{
+	return saturating_sub_u128(now, length);
+}
+
+/* starts_again of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_starts_again(u128 start, u128 now, u128 length)
+{
+	u128 t = fbq_starts_with(now, length);
+	return max_u128(start, t);
+}
+
+/* charged of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_charged(u128 start, u128 now, fbq_by by, u128 length)
+{
+	fbq_by t = by;
+	u128 t_2;
+	if (t == FBQ_BY_SHARE) {
+		t_2 = ((u128)(start + length));
+	} else {
+		t_2 = ((u128)(min_u128(start, now) + length));
+	}
+	return t_2;
+}
+
+/* covered_at of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE option_units_instant fbq_covered_at(const bucket_token_bucket *guarantee, units_bytes size, units_instant arrived)
+{
+	option_units_instant t = bucket_token_bucket_time_for(guarantee, units_instant_zero(), size);
+	option_units_instant t_2 = t;
+	if (!t_2.some)
+		return (option_units_instant){0};
+	units_instant time = t_2.value;
+	return (option_units_instant){ .some = true, .value = max_u64(time, arrived) };
+}
+
+/* TokenBucket::forgive of crates/core/src/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_forgive(bucket_token_bucket *self, units_instant now)
+{
+	bucket_token_bucket_update(self, now);
+	self->level = max_s64(self->level, 0ll);
+}
+
+/* charge_minimum of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE void fbq_charge_minimum(bucket_token_bucket *guarantee, units_instant then, units_bytes size)
+{
+	bucket_token_bucket_forgive(guarantee, then);
+	bucket_token_bucket_charge(guarantee, then, size);
+}
+
+/* Bytes::ZERO of crates/units/src/quantity.rs */
+TWIN_INLINE units_bytes units_bytes_zero(void)
+{
+	return 0ull;
+}
+
+/* promised_part of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE units_bytes fbq_promised_part(units_bytes limit, units_rate minimum, units_rate rate)
+{
+	bool t_2 = units_rate_is_zero(minimum);
+	if (t_2) {
+		return units_bytes_zero();
+	}
+	u64 t_3 = units_bytes_as_u64(limit);
+	u64 t_4 = units_rate_as_bps(minimum);
+	u64 t_5 = units_rate_as_bps(rate);
+	units_bytes t_6 = units_bytes_new(mul_div_u64(t_3, t_4, max_u64(t_5, 1ull)));
+	return t_6;
+}
+
+/* KEPT_PART of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u64 fbq_kept_part(void)
+{
+	return 8ull;
+}
+
+/* kept of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE units_bytes fbq_kept(units_bytes limit, units_rate unpromised, units_rate rate)
+{
+	units_bytes t;
+	if (unpromised < rate) {
+		u64 t_2 = units_bytes_as_u64(limit);
+		units_bytes t_3 = units_bytes_new(((u64)(t_2 / fbq_kept_part())));
+		t = t_3;
+	} else {
+		t = units_bytes_zero();
+	}
+	return t;
+}
+
+/* THRESHOLD_FACTOR of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u64 fbq_threshold_factor(void)
+{
+	return 4ull;
+}
+
+/* is_within_part of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE bool fbq_is_within_part(units_bytes bytes, units_bytes space, u64 queued)
+{
+	u64 shares = ((u64)(((u64)(queued * fbq_threshold_factor())) + 1ull));
+	u64 t = units_bytes_as_u64(bytes);
+	u64 quarters = div_ceil_u64(t, fbq_threshold_factor());
+	bool t_3 = (mul_high_u64(quarters, shares) == 0ull);
+	if (t_3) {
+		u64 t_2 = units_bytes_as_u64(space);
+		t_3 = (wrapping_mul_u64(quarters, shares) <= t_2);
+	}
+	return t_3;
+}
+
+/* Instant::as_nanos of crates/units/src/quantity.rs */
+TWIN_INLINE u64 units_instant_as_nanos(units_instant self)
+{
+	return self;
+}
+
+/* by_due of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_by_due(units_instant due, u32 priority)
+{
+	u64 t = units_instant_as_nanos(due);
+	return ((u128)(((u128)(((u128)t) << 32u)) | ((u128)priority)));
+}
+
+/* by_priority of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_by_priority(u128 key)
+{
+	return ((u128)(((u128)(((u128)((u32)key)) << 64u)) | ((u128)(key >> 32u))));
 }
 
 /* class of crates/core/src/queues.rs */

@@ -38,7 +38,7 @@ fn cost(bytes: Bytes) -> i64 {
 
 /// `depth` in bit·ns/s.
 #[inline]
-fn capped(depth: Bytes) -> i64 {
+pub(crate) fn capped(depth: Bytes) -> i64 {
     cost(if depth <= MAX_DEPTH { depth } else { MAX_DEPTH })
 }
 
@@ -71,6 +71,11 @@ impl TokenBucket {
     #[inline]
     pub fn level(&self, now: Instant) -> Credit {
         Credit::from_raw(i128::from(filled(self.level, self.depth, self.earned(now))))
+    }
+    /// The whole bytes that the level at `now` pays for; zero when it is a debt.
+    #[inline]
+    pub fn bytes(&self, now: Instant) -> Bytes {
+        Bytes::new(filled(self.level, self.depth, self.earned(now)).max(0) as u64 / PER_BYTE)
     }
     /// The credit earned from the last update until `now`, in bit·ns/s. What exceeds 64 bits exceeds every depth.
     #[inline]
@@ -117,7 +122,8 @@ impl TokenBucket {
     pub fn charge(&mut self, now: Instant, bytes: Bytes) {
         self.update(now);
         // A cost is not negative, so that only the smallest debt can be exceeded.
-        self.level = self.level.checked_sub(cost(bytes)).unwrap_or(i64::MIN);
+        let level = (self.level as u64).wrapping_sub(cost(bytes) as u64) as i64;
+        self.level = if level <= self.level { level } else { 0 - i64::MAX };
     }
     /// Adds `bytes` that were taken and not used, as far as the bucket holds them; returns those that it does not hold.
     pub fn refund(&mut self, now: Instant, bytes: Bytes) -> Bytes {

@@ -7,9 +7,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 
+use super::classes::Classes;
 use super::reference::{
-    ARED, BEGIN, CALL, CODEL, DECISION, DEQUEUE, DRR, Decision, ENQUEUE, FIFO, FQ_CODEL, MERED, OPTIONS, Operation,
-    Options, PIE, RED, Reference, SET_RATE, SFQ, TBF,
+    ARED, BEGIN, CALL, CODEL, DECISION, DEQUEUE, DRR, Decision, ENQUEUE, FBQ, FIFO, FQ_CODEL, MERED, OPTIONS,
+    Operation, Options, PIE, RED, Reference, SET_RATE, SFQ, TBF,
 };
 
 /// Operations of one script.
@@ -81,13 +82,18 @@ impl Host {
         }
     }
     /// Sends operations, the first of a script after its options. Returns the decisions.
-    fn ask(&mut self, options: Option<&Options>, operations: &[Operation]) -> io::Result<Vec<Decision>> {
-        let mut bytes = Vec::with_capacity(operations.len() * 48 + 512);
+    fn ask(
+        &mut self,
+        options: Option<(&Options, Option<&Classes>)>,
+        operations: &[Operation],
+    ) -> io::Result<Vec<Decision>> {
+        let mut bytes = Vec::with_capacity(operations.len() * 48 + 8_192);
         let mut put =
             |numbers: &[u64]| numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_ne_bytes()));
-        if let Some(options) = options {
+        if let Some((options, classes)) = options {
             put(&[BEGIN, 0, 0, 0, 0, 0]);
             put(&options.record());
+            put(&classes.map_or_else(Vec::new, Classes::record));
         }
         operations.iter().for_each(|operation| put(operation));
         // An empty operation: what is decided so far is written.
@@ -136,7 +142,7 @@ fn difference(options: &Options, at: u64, operation: Operation, theirs: Decision
 }
 
 /// Numbers over many orders of magnitude, the small ones as often as the large.
-fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
+pub fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
     let bits = u64::from((most / least.max(1)).max(1).ilog2()) + 1;
     let top = least.max(1).saturating_mul(2_u64.saturating_pow(random.below(bits + 1) as u32)).min(most);
     least + random.below(top.max(least) - least + 1)
@@ -239,17 +245,20 @@ struct Script<'a> {
     few: u64,
     /// Pairs of hosts.
     pairs: u64,
+    classes: Option<&'a Classes>,
+    /// The largest rate that a class gets.
+    most: u64,
 }
 
 impl<'a> Script<'a> {
-    fn new(random: &'a mut Stream, options: &Options) -> Self {
+    fn new(random: &'a mut Stream, options: &Options, classes: Option<&'a Classes>) -> Self {
         let has_codel = matches!(options.kind, CODEL | FQ_CODEL);
         // Packets of one MTU leave exactly that behind.
         let alike = (has_codel || options.kind == MERED) && random.below(2) == 0;
         let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {
-            TBF => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
+            TBF | FBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
             RED | ARED | MERED if random.below(2) == 0 => options.idle_packet.max(1),
             CODEL | FQ_CODEL | RED | ARED | MERED | PIE | SFQ => options.interval / 20,
             _ => 1_000,
@@ -270,6 +279,8 @@ impl<'a> Script<'a> {
             flows: spread(random, 1, if options.kind == MERED { 60 } else { 2_000 }),
             few: random.below(100),
             pairs: spread(random, 1, 60),
+            most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
+            classes,
             random,
         }
     }
@@ -293,7 +304,11 @@ impl<'a> Script<'a> {
             _ => self.now + self.time(self.step.saturating_mul(2)),
         };
         match self.random.below(100) {
-            0 if self.random.below(20) == 0 => [SET_RATE, self.now, spread(self.random, 1, 1 << 40), 0, 0, 0],
+            0 if self.classes.is_some() || self.random.below(20) == 0 => {
+                let class = self.classes.map_or(0, |classes| self.random.below(classes.count() + 1));
+                let most = if class == 0 { self.most.saturating_mul(40) } else { self.most };
+                [SET_RATE, self.now, spread(self.random, 1, most.min(1 << 40)), class, 0, 0]
+            }
             draw if draw < self.arrivals => {
                 let size = if self.alike {
                     self.sizes
@@ -304,7 +319,11 @@ impl<'a> Script<'a> {
                 };
                 let few = self.random.below(100) < self.few;
                 let flow = self.random.below(if few { self.flows.min(4) } else { self.flows });
-                [ENQUEUE, self.now, size.clamp(1, self.largest), self.random.below(2), flow, flow % self.pairs]
+                let (second, fourth) = match self.classes {
+                    Some(classes) => classes.of_flow(self.random, flow),
+                    None => (self.random.below(2), flow % self.pairs),
+                };
+                [ENQUEUE, self.now, size.clamp(1, self.largest), second, flow, fourth]
             }
             _ => [DEQUEUE, self.now, 0, 0, 0, 0],
         }
@@ -319,18 +338,24 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
     while done < operations {
         let options = options(&mut random, kind);
         // A queue without a decider needs the fewest.
-        kind = if kind == MERED { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
-        let mut reference = Reference::new(&options).map_err(io::Error::other)?;
-        let mut script = Script::new(&mut random, &options);
+        kind = if kind == FBQ { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
+        let typical = (12_000_000_000_000 / options.rate.max(1)).max(1);
+        let classes = (options.kind == FBQ).then(|| Classes::random(&mut random, options.rate, typical));
+        let mut reference = Reference::new(&options, classes.as_ref()).map_err(io::Error::other)?;
+        let mut script = Script::new(&mut random, &options, classes.as_ref());
         let end = (done + SCRIPT).min(operations);
-        let mut first = Some(&options);
+        let mut first = Some((&options, classes.as_ref()));
         while done < end {
             let count = usize::try_from(end - done).unwrap_or(BLOCK).min(BLOCK);
             let block: Vec<Operation> = (0..count).map(|_| script.next()).collect();
             for (operation, theirs) in block.iter().zip(host.ask(first.take(), &block)?) {
                 let ours = reference.apply(*operation);
                 if ours != theirs {
-                    return Ok(Some(difference(&options, done, *operation, theirs, ours)));
+                    let mut found = difference(&options, done, *operation, theirs, ours);
+                    if let Some(classes) = &classes {
+                        found.0 += &format!("\n    {classes:?}");
+                    }
+                    return Ok(Some(found));
                 }
                 done += 1;
             }
@@ -360,7 +385,7 @@ pub fn calls(path: &Path) -> io::Result<Vec<String>> {
         return Err(io::Error::other("the file is not a record of calls: twin/lab makes one"));
     };
     let options = Options::of_record(&std::array::from_fn(|at| number(&head[at * 8..at * 8 + 8])));
-    let mut reference = Reference::new(&options).map_err(io::Error::other)?;
+    let mut reference = Reference::new(&options, None).map_err(io::Error::other)?;
     let (mut counts, mut dropped) = ([0_u64; 4], 0);
     for (at, call) in bytes[begin..].chunks_exact(each).enumerate() {
         let operation: Operation = std::array::from_fn(|at| number(&call[at * 8..at * 8 + 8]));

@@ -295,7 +295,8 @@ impl Body<'_, '_> {
                 let most = match &left.ty {
                     Ty::Int("u64") if Some(&right.ty) == count.as_ref() => 63,
                     Ty::Int("u32") if Some(&right.ty) == count.as_ref() => 31,
-                    _ => return self.outside(binary, "a shift of another integer than u32 and u64, or not by a u32"),
+                    Ty::Int("u128") if Some(&right.ty) == count.as_ref() => 127,
+                    _ => return self.outside(binary, "a shift of a small integer, or not by a u32"),
                 };
                 (left, Value { c: format!("({} & {most}u)", right.c), ..right })
             }

@@ -2,6 +2,7 @@
 
 mod body;
 mod call;
+mod classes;
 mod equal;
 mod expression;
 mod planted;
@@ -43,6 +44,8 @@ const FILES: &[(&str, &str)] = &[
     ("crates/core/src/pie.rs", "pie"),
     ("crates/core/src/elephants.rs", "elephants"),
     ("crates/core/src/meredt.rs", "meredt"),
+    ("crates/core/src/fbq/shares.rs", "shares"),
+    ("crates/core/src/fbq/deciders.rs", "fbq"),
     ("crates/core/src/key_index.rs", "key_index"),
     ("crates/core/src/queues.rs", "queues"),
     ("crates/core/src/round.rs", "round"),
@@ -89,6 +92,24 @@ const ROOTS: &[(&str, &str, &str)] = &[
     ("meredt", "Floor", "elephant"),
     ("meredt", "Floor", "none_queued"),
     ("meredt", "", "is_exempt"),
+    ("bucket", "TokenBucket", "bytes"),
+    ("bucket", "TokenBucket", "charge"),
+    ("bucket", "TokenBucket", "time_for"),
+    ("shares", "", "WEIGHT_ONE"),
+    ("fbq", "", "VIRTUAL_START"),
+    ("fbq", "", "weight_of"),
+    ("fbq", "", "virtual_length"),
+    ("fbq", "", "borrow_length"),
+    ("fbq", "", "starts_with"),
+    ("fbq", "", "starts_again"),
+    ("fbq", "", "charged"),
+    ("fbq", "", "covered_at"),
+    ("fbq", "", "charge_minimum"),
+    ("fbq", "", "promised_part"),
+    ("fbq", "", "kept"),
+    ("fbq", "", "is_within_part"),
+    ("fbq", "", "by_due"),
+    ("fbq", "", "by_priority"),
     ("queues", "", "class"),
     ("round", "Turns", "of"),
     ("round", "Turns", "queued"),

@@ -89,6 +89,23 @@ pub const DIFFERENCES: &[Planted] = &[
     ("elephants save up more than their credit", "cost), self->least)", "cost), self->least * 2)"),
     ("an elephant that is just due waits", "t_3 = (t_2 >= t);", "t_3 = (t_2 > t);"),
     ("one elephant more is not dropped by chance", "elephants.packets < meredt", "elephants.packets <= meredt"),
+    (
+        "a length of virtual time is rounded down",
+        "((u128)div_ceil_u64(((u64)(rest << (fbq_places() & 63u))), weight))",
+        "((u128)(((u64)(rest << (fbq_places() & 63u))) / weight))",
+    ),
+    ("a flow keeps more than it may save", "return max_u128(start, t);", "return start + 0 * t;"),
+    ("a minimum leaves a debt of the share", "(min_u128(start, now) + length)", "(start + 0 * now + length)"),
+    ("a minimum leaves a debt of its own", "self->level = max_s64(self->level, 0ll);", "self->level += 0ll;"),
+    ("buffer is kept where nothing is granted", "(unpromised < rate)", "(unpromised <= rate)"),
+    ("a queue of exactly its part is refused", "(quarters, shares) <= t_2)", "(quarters, shares) < t_2)"),
+    (
+        "a slow class borrows more",
+        "clamp_u64(t, 1000ull, shares_weight_max())",
+        "clamp_u64(t, 1000000ull, shares_weight_max())",
+    ),
+    ("priorities do not count", "(((u128)((u32)key)) << 64u)", "(((u128)((u32)key)) << 0u)"),
+    ("a minimum has a smaller part of the buffer", "max_u64(t_5, 1ull))", "max_u64(t_5, 1ull) * 2)"),
     ("a size class has twice the lengths", "((u32)(octave - 2u)) * 8u)", "((u32)(octave - 2u)) * 4u)"),
 ];
 

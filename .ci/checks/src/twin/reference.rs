@@ -5,6 +5,7 @@ use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::elephants::{FlowBy, Measure, PairRule};
+use tidegate_core::fbq::Fbc;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
@@ -16,10 +17,15 @@ use tidegate_core::random::Stream;
 use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::sfq::{self, Sfq};
 use tidegate_core::tbf::{self, Tbf};
-use tidegate_core::{Bytes, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields};
+use tidegate_core::{
+    Bytes, ClassId, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
+};
+
+use super::classes::{Classes, set_rate};
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
-/// of its flow and that of its pair of hosts; of a change the rate.
+/// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
+/// of the second and the fourth, and a change the number of a class, plus 1, in place of the second.
 pub type Operation = [u64; 6];
 /// What it did: the number of the packet that left plus 1, or whether one was queued; packets dropped, times 2, and whether
 /// one was marked; the sum of the numbers of those dropped, each plus 1; the deadline; packets and bytes that wait. Arrivals
@@ -51,6 +57,7 @@ pub const DRR: u64 = 6;
 pub const SFQ: u64 = 7;
 pub const FQ_CODEL: u64 = 8;
 pub const MERED: u64 = 9;
+pub const FBQ: u64 = 10;
 
 /// Declares the options in the order of `struct twin_options`: those before its random stream, and those behind it.
 macro_rules! options {
@@ -233,14 +240,17 @@ struct Numbered {
     size: Bytes,
     flow: FlowKey,
     ecn: Ecn,
+    class: ClassId,
+    profile: u32,
 }
 
 impl Packet for Numbered {
-    packet_fields!(size, flow, ecn, mark_ce);
+    packet_fields!(size, flow, ecn, mark_ce, class, profile);
 }
 
 enum Queue {
     Tbf(Tbf<Numbered>),
+    Fbq(Box<Fbc<Numbered>>),
     Other(Box<dyn Qdisc<Numbered>>),
 }
 
@@ -252,13 +262,15 @@ struct Outcome {
     marks: u64,
     /// Whether a packet was dropped before it was queued.
     refused: bool,
+    refuses_at_limits: bool,
 }
 
 impl Outlet<Numbered> for Outcome {
     fn dropped(&mut self, packet: Numbered, reason: DropReason) {
         self.drops += 1;
         self.which += packet.id + 1;
-        self.refused |= reason != DropReason::FlowLimit;
+        // Fair queueing drops another packet for one that it has queued, at its limit of flows.
+        self.refused |= reason != DropReason::FlowLimit || self.refuses_at_limits;
     }
     fn event(&mut self, event: Event) {
         self.marks += u64::from(matches!(event, Event::Marked { .. }));
@@ -276,7 +288,10 @@ impl Reference {
     ///
     /// # Errors
     /// As the constructor of the discipline, or for a kind that the twin has not.
-    pub fn new(options: &Options) -> Result<Self, String> {
+    pub fn new(options: &Options, classes: Option<&Classes>) -> Result<Self, String> {
+        if let Some(classes) = classes {
+            return Ok(Self { queue: Queue::Fbq(Box::new(classes.discipline()?)), next: 0 });
+        }
         let queue = options.discipline().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
         Ok(Self { queue, next: 0 })
@@ -285,6 +300,7 @@ impl Reference {
     fn queue(&mut self) -> &mut dyn Qdisc<Numbered> {
         match &mut self.queue {
             Queue::Tbf(queue) => queue,
+            Queue::Fbq(queue) => &mut **queue,
             Queue::Other(queue) => &mut **queue,
         }
     }
@@ -292,13 +308,17 @@ impl Reference {
     /// Makes an operation.
     pub fn apply(&mut self, [what, now, first, capable, flow, pair]: Operation) -> Decision {
         let now = Instant::from_nanos(now);
-        let mut outcome = Outcome::default();
+        let is_fbq = matches!(self.queue, Queue::Fbq(_));
+        let mut outcome = Outcome { refuses_at_limits: is_fbq, ..Outcome::default() };
         let mut result = 0;
         match what {
             ENQUEUE => {
                 let ecn = if capable == 0 { Ecn::NotEct } else { Ecn::Ect0 };
                 let flow = FlowKey { flow, source: pair, destination: 0 };
-                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn };
+                let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+                let (class, profile) = if is_fbq { (number(capable), number(pair)) } else { (0, 0) };
+                let class = ClassId(class);
+                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
                 self.next += 1;
                 self.queue().enqueue(now, packet, &mut outcome);
                 result = u64::from(!outcome.refused);
@@ -308,11 +328,11 @@ impl Reference {
                     result = packet.id + 1;
                 }
             }
-            _ => {
-                if let Queue::Tbf(queue) = &mut self.queue {
-                    queue.set_rate(now, Rate::from_bps(first));
-                }
-            }
+            _ => match &mut self.queue {
+                Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
+                Queue::Fbq(queue) => set_rate(queue, now, capable, first),
+                Queue::Other(_) => {}
+            },
         }
         let queue = self.queue();
         let deadline = match queue.deadline(now) {

@@ -143,7 +143,7 @@ fn planted_differences_are_found() {
     if !can_compile("planted_differences_are_found") {
         return;
     }
-    for planted in DIFFERENCES.iter().step_by(7) {
+    for planted in DIFFERENCES.iter().step_by(12) {
         assert!(find(&root(), planted, 1_000_000).unwrap().is_ok(), "{}", planted.0);
     }
 }

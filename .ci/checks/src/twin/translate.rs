@@ -38,11 +38,15 @@ impl<'a> Translator<'a> {
         self.types.text + &self.text
     }
 
-    /// Translates a function by its place, for the start. `of` is empty where it is of no type.
+    /// Translates a function or a constant by its place, for the start. `of` is empty where it is of no type.
     pub fn root(&mut self, module: &str, of: &str, name: &str) -> Result<()> {
         let of_type = Some(of.to_owned()).filter(|of| !of.is_empty());
         let key = Key { module: module.into(), of: of_type, name: name.into(), right: None };
-        match self.function(&key)? {
+        let found = match self.function(&key)? {
+            None => self.constant(&key)?,
+            found => found,
+        };
+        match found {
             Some(_) => Ok(()),
             None => Err(Outside(format!("there is no {module}::{of}::{name}, which is to be translated"))),
         }

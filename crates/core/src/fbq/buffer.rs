@@ -8,34 +8,21 @@
 use tidegate_units::{Bytes, Rate};
 
 use super::class::Class;
+use super::deciders::{self, THRESHOLD_FACTOR, is_within_part};
 use super::flow::Flow;
 use crate::qdisc::DropReason;
-
-/// With n flows queued, each may fill 4/(4n + 1) of the class's buffer, or of the part that flows with a granted
-/// minimum leave: a single flow 4/5, many greedy flows equal parts, with a quarter of a part to spare for a new flow.
-/// This is the steady state of Choudhury and Hahne's dynamic threshold (1998) of four times the free space. It is
-/// computed from n and not from the free space, so that flows that send first after a pause cannot occupy the space
-/// of flows that send last.
-const THRESHOLD_FACTOR: u64 = 4;
-/// The fraction (1/n) of the buffer reserved for flows with a granted minimum, in a class that has such flows.
-const PROMISED_PART: u64 = 8;
 
 impl Class {
     /// To be called after a change of d(q), of the limit, or of the minimums that are granted, held or queued.
     pub fn divide_buffer(&mut self) {
-        let any = self.shares.unpromised() < self.params.rate;
-        self.kept = Bytes::new(if any { self.params.limit.as_u64() / PROMISED_PART } else { 0 });
+        self.kept = deciders::kept(self.params.limit, self.shares.unpromised(), self.params.rate);
         let left = self.params.limit.saturating_sub(self.promised_part(self.queued_minimum));
         self.space = left.saturating_sub(self.kept);
     }
 
     /// The part of the buffer of a flow with a granted `minimum`: the same as its part of the rate.
     fn promised_part(&self, minimum: Rate) -> Bytes {
-        if minimum.is_zero() {
-            return Bytes::ZERO;
-        }
-        let part = u128::from(self.params.limit.as_u64()) * u128::from(minimum.as_bps());
-        Bytes::new(u64::try_from(part / u128::from(self.params.rate.as_bps().max(1))).unwrap_or(u64::MAX))
+        deciders::promised_part(self.params.limit, minimum, self.params.rate)
     }
     /// The most that `flow` may queue: its part by its granted minimum, or an equal part of what these leave, whichever
     /// is larger. The equal part is of the flows with a queue; where hosts share the class, it is of the hosts, and of that
@@ -97,12 +84,4 @@ impl Class {
 fn equal_part(space: Bytes, queued: u64) -> Bytes {
     let shares = queued * THRESHOLD_FACTOR + 1;
     Bytes::new(space.as_u64() / shares * THRESHOLD_FACTOR)
-}
-
-/// Whether `bytes` are at most [`equal_part`].
-#[inline]
-fn is_within_part(bytes: Bytes, space: Bytes, queued: u64) -> bool {
-    let shares = queued * THRESHOLD_FACTOR + 1;
-    // b <= floor(s / n) * 4 exactly if ceil(b / 4) * n <= s.
-    u128::from(bytes.as_u64().div_ceil(THRESHOLD_FACTOR)) * u128::from(shares) <= u128::from(space.as_u64())
 }

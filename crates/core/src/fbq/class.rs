@@ -5,29 +5,19 @@ use core::ops::Bound;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
+use super::deciders::{self, By, PLACES, VIRTUAL_START};
 use super::flow::{Flow, Flows, Special};
 use super::hosts::{FairBy, Hosts};
 use super::params::{ClassParams, Spare};
 use super::shares::{Ratio, Shares, WEIGHT_MAX, WEIGHT_ONE, WHOLE};
 use super::wheel::Wheel;
 use crate::accounts::Account;
-use crate::bucket::TokenBucket;
+use crate::bucket::{MAX_DEPTH, TokenBucket};
 use crate::heap::Heap;
 use crate::qdisc::Backlog;
 
-/// Where virtual time starts: not at zero, because saved tokens are a time before the present.
-pub(super) const VIRTUAL_START: u128 = 1 << 100;
-/// Binary places of a virtual time below one bit·ns/s at weight 1/65536.
-const PLACES: u32 = 24;
 /// A byte in virtual time at the usual weight.
 const BYTE_AT_ONE: u64 = (8_000_000_000 << PLACES) / WEIGHT_ONE;
-
-/// The bucket by which a flow was selected.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum By {
-    Guarantee,
-    Share,
-}
 
 /// The flow whose head leaves next: selected, and waiting for the aggregate bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,14 +126,10 @@ impl Class {
             // Round up, as the divisions below do.
             return ((credit << PLACES) + ((1_u128 << places) - 1)) >> places;
         }
-        match u64::try_from(credit) {
-            // Two divisions of 64 bits are several times cheaper than one of 128. A rest below 2^40 has room for the places.
-            Ok(credit) if weight <= WEIGHT_MAX => {
-                let (whole, rest) = (credit / weight, credit % weight);
-                (u128::from(whole) << PLACES) + u128::from((rest << PLACES).div_ceil(weight))
-            }
-            _ => (credit << PLACES).div_ceil(u128::from(weight)),
+        if bytes <= MAX_DEPTH && weight <= WEIGHT_MAX {
+            return deciders::virtual_length(bytes, weight);
         }
+        (credit << PLACES).div_ceil(u128::from(weight))
     }
 
     /// V at `t`. With spare rate shared, V is the tag of the last served packet and does not depend on time.
@@ -242,8 +228,8 @@ impl Class {
         let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
         let alone = self.host(flow).map_or(self.backlog.is_empty(), |host| host.queued == 0);
-        let credit = if alone { self.params.flow_burst.min(self.bucket.level(now).bytes_floor()) } else { Bytes::ZERO };
-        flow.start = virtual_now.saturating_sub(Self::virtual_length(credit, flow.weight));
+        let credit = if alone { self.params.flow_burst.min(self.bucket.bytes(now)) } else { Bytes::ZERO };
+        flow.start = deciders::starts_with(virtual_now, Self::virtual_length(credit, flow.weight));
         let minimum = flow.minimum();
         if let Some(special) = flow.special.as_deref_mut() {
             special.guarantee = TokenBucket::full(minimum, self.params.flow_burst, now);
@@ -256,7 +242,7 @@ impl Class {
         let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
         let saved = Self::virtual_length(self.params.flow_burst, flow.weight);
-        flow.start = flow.start.max(virtual_now.saturating_sub(saved));
+        flow.start = deciders::starts_again(flow.start, virtual_now, saved);
         self.key(flows, at);
     }
 
@@ -294,11 +280,13 @@ impl Class {
     #[inline(never)]
     fn guarantee(&mut self, flows: &mut Flows, at: u32) {
         let flow = &flows[at];
-        let covered =
-            flow.special.as_deref().and_then(|special| special.guarantee.time_for(Instant::ZERO, flow.head_size));
+        let covered = flow
+            .special
+            .as_deref()
+            .and_then(|special| deciders::covered_at(&special.guarantee, flow.head_size, flow.head_arrived));
         match covered {
             Some(time) => {
-                let (position, time) = (flow.guarantee_at(), time.max(flow.head_arrived));
+                let position = flow.guarantee_at();
                 self.guarantee.set(position, time, at, &mut flows.place_guarantee());
             }
             None => self.unguarantee(flows, at),
@@ -408,7 +396,7 @@ impl Class {
         let length = Self::virtual_length(flow.head_size, flow.weight);
         match by {
             By::Share => {
-                flow.start += length;
+                flow.start = deciders::charged(flow.start, self.virtual_now, by, length);
                 if let Some(hosts) = &mut self.hosts {
                     let host = &mut hosts[flow.host];
                     host.virtual_now = host.virtual_now.max(flow.start);
@@ -418,8 +406,6 @@ impl Class {
                     self.virtual_now = self.virtual_now.max(flow.start);
                 }
             }
-            // Served by its minimum: the share is charged too, but at most to a debt of one packet, so that the flow
-            // gets the larger of minimum and share, not first the one and then neither.
             By::Guarantee => {
                 let virtual_now = self.virtual_time(then);
                 let inside = match &mut self.hosts {
@@ -430,14 +416,13 @@ impl Class {
                     }
                     None => virtual_now,
                 };
-                flow.start = flow.start.min(inside) + length;
+                flow.start = deciders::charged(flow.start, inside, by, length);
             }
         }
         if flow.granted
             && let Some(special) = flow.special.as_deref_mut()
         {
-            special.guarantee.forgive(then);
-            special.guarantee.charge(then, flow.head_size);
+            deciders::charge_minimum(&mut special.guarantee, then, flow.head_size);
         }
     }
 

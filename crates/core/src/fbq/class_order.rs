@@ -1,8 +1,9 @@
 //! The next class to send: by due time, by priority, and by virtual time of borrowing.
 
-use tidegate_units::{Bytes, Credit, Instant};
+use tidegate_units::{Bytes, Instant};
 
 use super::class::Class;
+use super::deciders::{self, by_due, by_priority};
 use crate::tournament::Tournament;
 
 /// The orders of the classes that have a candidate.
@@ -18,21 +19,9 @@ pub(super) struct ClassOrder {
     borrowers: Tournament,
 }
 
-/// The key of (due, priority).
-#[inline]
-fn by_due(due: Instant, priority: u32) -> u128 {
-    u128::from(due.as_nanos()) << 32 | u128::from(priority)
-}
-
 #[inline]
 fn due_of(key: u128) -> Instant {
     Instant::from_nanos((key >> 32) as u64)
-}
-
-/// The key of (priority, due), from that of (due, priority).
-#[inline]
-fn by_priority(key: u128) -> u128 {
-    u128::from(key as u32) << 64 | key >> 32
 }
 
 impl ClassOrder {
@@ -112,9 +101,7 @@ impl Class {
         let rate = self.params.rate;
         // Packets that follow each other mostly have one size, and a division of 128 bits costs more than the comparison.
         if (self.borrow.0, self.borrow.1) != (bytes, rate) {
-            // A class with a rate near zero still borrows, as if its rate were 1 kbit/s.
-            let per_rate = u128::from(rate.as_bps().max(1_000));
-            self.borrow = (bytes, rate, ((Credit::of(bytes).as_raw() as u128) << 24).div_ceil(per_rate));
+            self.borrow = (bytes, rate, deciders::borrow_length(bytes, rate));
         }
         self.borrow.2
     }

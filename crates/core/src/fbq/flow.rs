@@ -6,8 +6,9 @@ use core::hint::black_box;
 
 use tidegate_units::{Bytes, Instant, Rate};
 
+use super::deciders::weight_of;
 use super::profile::{Displace, Profile, Terms};
-use super::shares::{Stake, WEIGHT_MAX, WEIGHT_ONE};
+use super::shares::{Stake, WEIGHT_ONE};
 use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
@@ -101,7 +102,7 @@ impl Flow {
     pub fn stake(&self) -> Stake {
         Stake {
             weight: self.weight,
-            plain: self.profile().weight.clamp(1, WEIGHT_MAX),
+            plain: weight_of(self.profile().weight),
             part: self.special.as_ref().map_or(0, |special| special.part),
             minimum: self.minimum(),
         }
@@ -245,7 +246,7 @@ impl Flows {
     /// Sets the settings of a flow that is in no class, and will join one.
     pub fn set_profile(&mut self, at: u32, profile: Profile, now: Instant) {
         let flow = &mut self[at];
-        let is_plain = Profile { weight: profile.weight.clamp(1, WEIGHT_MAX), ..Profile::default() } == profile;
+        let is_plain = Profile { weight: weight_of(profile.weight), ..Profile::default() } == profile;
         if is_plain && flow.special.is_none() {
             flow.weight = profile.weight;
         } else {

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 
 use tidegate_units::{Bytes, Instant, Rate};
 
-use super::class::{Class, VIRTUAL_START};
+use super::class::Class;
+use super::deciders::VIRTUAL_START;
 use super::flow::{Flow, Flows, NONE};
 use super::shares::WEIGHT_ONE;
 use crate::heap::{Heap, NOWHERE};

@@ -44,6 +44,7 @@ mod change;
 mod class;
 mod class_order;
 mod control;
+mod deciders;
 mod fbc;
 mod flow;
 mod hosts;

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* FBC: the path of a packet through the classes of fbq.h, which class sends when, and changes of rates. */
+#ifndef TWIN_FBC_H
+#define TWIN_FBC_H
+
+#include "fbq.h"
+
+/* Whether the flow may not queue size more. */
+TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				  u32 number, u64 size)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	const struct twin_fbq_class_options *params = twin_fbq_params(options, flow->class);
+	qdisc_backlog backlog = twin_queue_of(held, number)->backlog;
+	u64 rate = class->bucket.rate, minimum = twin_fbq_minimum(flow), bytes = saturating_add_u64(backlog.bytes, size);
+	bool first = backlog.packets == 0;
+	u64 kept = fbq_kept(params->limit, twin_fbq_unpromised(class), rate);
+	u64 promised = fbq_promised_part(params->limit, class->queued_minimum, rate);
+	u64 space = saturating_sub_u64(saturating_sub_u64(params->limit, promised), kept);
+	bool within = (bytes <= params->flow_limit &&
+		       fbq_is_within_part(bytes, space, max_u64(class->queued + first, 1))) ||
+		      (flow->granted && bytes <= fbq_promised_part(params->limit, minimum, rate));
+
+	if (within && minimum != 0)
+		kept = 0;
+	return size > saturating_sub_u64(saturating_sub_u64(params->limit, class->backlog.bytes), kept) ||
+	       (!first && !within);
+}
+
+/* A packet arrives. Returns its slot, or TWIN_NONE where it is dropped. */
+TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				 u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile)
+{
+	struct twin_fbq_class *class;
+	struct twin_fbq_flow *flow;
+	struct twin_packet *packet;
+	u32 number, slot = TWIN_NONE;
+
+	fbq->now = now;
+	if (q >= options->classes)
+		return TWIN_NONE;
+	number = twin_fbq_flow(options, fbq, held, key, q, profile);
+	if (number == TWIN_NONE)
+		return TWIN_NONE;
+	flow = twin_fbq_flow_of(fbq, number);
+	class = twin_fbq_class_of(fbq, q);
+	if (!twin_fbq_refuses(options, fbq, held, number, size))
+		slot = twin_take_slot(held);
+	if (slot != TWIN_NONE) {
+		bool first = twin_queue_of(held, number)->backlog.packets == 0;
+
+		packet = twin_packet_of(held, slot);
+		packet->size = size;
+		packet->at = now;
+		packet->number = arrived;
+		if (class->backlog.packets == 0)
+			class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
+		twin_push(held, number, slot);
+		qdisc_backlog_add(&class->backlog, size);
+		if (first) {
+			twin_list_remove(held, &fbq->idle, number);
+			twin_fbq_queues(class, flow);
+			flow->start = fbq_starts_again(flow->start, class->virtual_now,
+						       fbq_virtual_length(twin_fbq_params(options, q)->flow_burst,
+									  flow->weight));
+			twin_fbq_key(fbq, held, number);
+		}
+	}
+	twin_fbq_choose(options, fbq, held, q, now);
+	twin_fbq_housekeep(options, fbq, held, q);
+	return slot;
+}
+
+/* When a class may send, and which; TWIN_NONE for none. */
+struct twin_opening {
+	u64 time;
+	u32 class;
+};
+
+struct twin_openings {
+	struct twin_opening own, borrower;
+};
+
+/* When the bucket of all classes pays for the candidate of a class. */
+TWIN_INLINE option_units_instant twin_fbq_root_time(struct twin_fbq *fbq, u32 q, u64 from)
+{
+	return bucket_token_bucket_time_for(&fbq->root, from, twin_fbq_class_of(fbq, q)->size);
+}
+
+TWIN_INLINE struct twin_openings twin_fbq_openings(struct twin_fbq *fbq, struct twin_held *held)
+{
+	struct twin_openings openings = { { .class = TWIN_NONE }, { .class = TWIN_NONE } };
+	u32 upcoming = fbq->upcoming, entitled = fbq->entitled, q = TWIN_NONE;
+	option_units_instant time;
+	u64 due = U64_MAX;
+
+	if (upcoming != TWIN_NONE) {
+		q = upcoming - TWIN_UPCOMING;
+		due = twin_fbq_class_of(fbq, q)->due;
+	}
+	if (entitled != TWIN_NONE) {
+		u32 other = entitled - TWIN_ENTITLED;
+		u128 key = twin_node_of(&fbq->orders, entitled)->key;
+
+		if (upcoming == TWIN_NONE || key < twin_node_of(&fbq->orders, upcoming)->key ||
+		    (key == twin_node_of(&fbq->orders, upcoming)->key && other < q)) {
+			q = other;
+			due = twin_fbq_class_of(fbq, q)->due;
+		}
+	}
+	if (due == U64_MAX)
+		q = TWIN_NONE;
+	if (q != TWIN_NONE) {
+		time = twin_fbq_root_time(fbq, q, due);
+		if (time.some)
+			openings.own = (struct twin_opening){ .time = time.value, .class = q };
+	}
+	if (fbq->borrowers != TWIN_NONE) {
+		u32 borrower = fbq->borrowers - TWIN_BORROWERS;
+		struct twin_fbq_class *class = twin_fbq_class_of(fbq, borrower);
+		struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, class->candidate)->head);
+
+		time = twin_fbq_root_time(fbq, borrower, max_u64(class->since, head->at));
+		/* A class that is entitled by then precedes a borrower. */
+		if (time.some && (q == TWIN_NONE || time.value < due))
+			openings.borrower = (struct twin_opening){ .time = time.value, .class = borrower };
+	}
+	return openings;
+}
+
+/* Of the classes that are due at a time, the one of the best priority. */
+TWIN_FUNCTION u32 twin_fbq_best(struct twin_fbq *fbq, u64 time)
+{
+	TWIN_FOR(u32, move, 0, TWIN_FBQ_CLASSES) {
+		u32 first = fbq->upcoming, q = first - TWIN_UPCOMING;
+		struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+		u128 key = twin_node_of(&fbq->orders, first)->key;
+
+		if (first == TWIN_NONE || class->due > time)
+			break;
+		twin_order_remove(&fbq->orders, &fbq->upcoming, first);
+		twin_order_set(&fbq->orders, &fbq->entitled, TWIN_ENTITLED + q, key);
+		twin_order_set(&fbq->orders, &fbq->preferred, TWIN_PREFERRED + q, fbq_by_priority(key));
+	}
+	return fbq->preferred == TWIN_NONE ? TWIN_NONE : fbq->preferred - TWIN_PREFERRED;
+}
+
+/* The slot of the packet that leaves now, or TWIN_NONE. */
+TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				 u64 now)
+{
+	struct twin_openings openings = twin_fbq_openings(fbq, held);
+	struct twin_opening chosen = openings.own;
+	bool borrowed = chosen.class == TWIN_NONE || chosen.time > now;
+	struct twin_fbq_class *class;
+	struct twin_fbq_flow *flow;
+	struct twin_packet *packet;
+	u32 number, q, slot;
+	u64 then;
+
+	fbq->now = now;
+	if (borrowed) {
+		chosen = openings.borrower;
+		if (chosen.class == TWIN_NONE || chosen.time > now || chosen.time == U64_MAX)
+			return TWIN_NONE;
+	} else {
+		q = twin_fbq_best(fbq, chosen.time);
+		if (q != chosen.class && q != TWIN_NONE) {
+			option_units_instant time = twin_fbq_root_time(fbq, q, twin_fbq_class_of(fbq, q)->due);
+
+			if (time.some && time.value <= chosen.time)
+				chosen.class = q;
+		}
+	}
+	q = chosen.class;
+	then = max_u64(chosen.time, saturating_sub_u64(now, options->catch_up));
+	class = twin_fbq_class_of(fbq, q);
+	number = class->candidate;
+	class->has_candidate = false;
+	flow = twin_fbq_flow_of(fbq, number);
+	slot = twin_queue_of(held, number)->head;
+	packet = twin_packet_of(held, slot);
+	bucket_token_bucket_charge(&fbq->root, then, packet->size);
+	if (borrowed) {
+		class->borrowed_until += fbq_borrow_length(packet->size, class->bucket.rate);
+		fbq->borrow_now = max_u128(fbq->borrow_now, class->borrowed_until);
+	} else {
+		bucket_token_bucket_charge(&class->bucket, then, packet->size);
+	}
+	flow->start = fbq_charged(flow->start, class->virtual_now, class->by,
+				  fbq_virtual_length(packet->size, flow->weight));
+	if (class->by == FBQ_BY_SHARE)
+		class->virtual_now = max_u128(class->virtual_now, flow->start);
+	if (flow->granted)
+		fbq_charge_minimum(&flow->guarantee, then, packet->size);
+	twin_pop(held, number);
+	qdisc_backlog_remove(&class->backlog, packet->size);
+	if (twin_queue_of(held, number)->backlog.packets == 0) {
+		flow->idle_since = now;
+		twin_fbq_queues_no_more(class, flow);
+		twin_fbq_unkey(fbq, number);
+		twin_list_append(held, &fbq->idle, number);
+	} else {
+		twin_fbq_key(fbq, held, number);
+	}
+	twin_fbq_rechoose(options, fbq, held, q, then);
+	twin_fbq_housekeep(options, fbq, held, TWIN_NONE);
+	return slot;
+}
+
+/* When dequeue is to be called next: U64_MAX for never. */
+TWIN_INLINE u64 twin_fbq_deadline(struct twin_fbq *fbq, struct twin_held *held)
+{
+	struct twin_openings openings = twin_fbq_openings(fbq, held);
+
+	if (openings.borrower.class != TWIN_NONE)
+		return openings.borrower.time;
+	return openings.own.class != TWIN_NONE ? openings.own.time : U64_MAX;
+}
+
+/* Changes the total, or the rate of a class, as far as the classes fit into the total. */
+TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				   u64 now, u32 q, u64 rate)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	u64 sum = 0;
+
+	fbq->now = now;
+	TWIN_FOR(u32, other, 0, TWIN_FBQ_CLASSES) {
+		if (other < options->classes && other != q)
+			sum = saturating_add_u64(sum, twin_fbq_class_of(fbq, other)->bucket.rate);
+	}
+	if (q == TWIN_NONE) {
+		if (sum <= rate)
+			bucket_token_bucket_set_rate(&fbq->root, now, rate);
+		return;
+	}
+	if (q >= options->classes || saturating_add_u64(sum, rate) > fbq->root.rate)
+		return;
+	/* Minimums that no longer fit wait again, those of the youngest flows first. */
+	TWIN_FOR(u32, older, 0, TWIN_QUEUES) {
+		u32 number = TWIN_QUEUES - 1 - older;
+		struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+
+		if (class->minimum <= rate)
+			break;
+		if (flow->class != q || !flow->granted)
+			continue;
+		twin_fbq_grant(fbq, held, number, false);
+		twin_fbq_wait(fbq, class, number);
+	}
+	bucket_token_bucket_set_rate(&class->bucket, now, rate);
+	class->unsettled = true;
+	twin_fbq_rechoose(options, fbq, held, q, now);
+}
+
+/* Whether the twin has room for them. */
+TWIN_INLINE bool twin_fbq_supports(const struct twin_fbq_options *options)
+{
+	return options->classes > 0 && options->classes <= TWIN_FBQ_CLASSES && options->profiles <= TWIN_FBQ_PROFILES &&
+	       options->flows <= TWIN_QUEUES;
+}
+
+#endif
