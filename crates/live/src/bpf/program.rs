@@ -300,10 +300,13 @@ fn load_operation(
     };
     let operation = format!("load {function}, the program in BPF");
     load(None).map_err(|error| {
+        if error.raw_os_error() == Some(libc::ENOMEM) {
+            return refused(operation)(error);
+        }
         let mut log = vec![0; LOG];
-        // Refused again, with an explanation.
-        let again = load(Some(&mut log)).err();
-        match refused(operation)(again.unwrap_or(error)) {
+        // Refused again, with an explanation, for which there may be too little room: that is not the error.
+        let _ = load(Some(&mut log));
+        match refused(operation)(error) {
             LoadError::Refused { operation, source, .. } => LoadError::Refused { operation, source, log: tail(&log) },
             error => error,
         }
