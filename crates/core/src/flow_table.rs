@@ -9,7 +9,8 @@
 //! prototypes (Braithwaite).
 //! *Units*: `idle` in nanoseconds since the last touch.
 //! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment freed. The index is
-//! allocated at once, 16 to 32 B for each of `capacity`; there is no allocation after the table's most records.
+//! allocated at once, 16 to 32 B for each of `capacity`, and the records, each of whole cache lines, up to 65,536 of them;
+//! there is no allocation after the table's most records.
 //! *Notes*: records are distinguished by their whole 64-bit key, which is a keyed hash made where the packet enters
 //! ([`FlowKey`](crate::FlowKey)): two flows share a record with a chance of 2⁻⁶⁴ a pair, and no sender can
 //! look for one. A flood of f new flows a second turns over the part of the table that is neither protected nor
@@ -67,6 +68,10 @@ impl Params {
         Ok(self)
     }
 }
+
+/// For so many records the memory is reserved at once: aligned memory is copied when it grows, and what it was before stays
+/// with the process. Until a record is made its part is not touched.
+const AT_ONCE: u32 = 1 << 16;
 
 /// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -148,7 +153,7 @@ impl<R: Default> FlowTable<R> {
         let params = params.validate()?;
         Ok(Self {
             params,
-            entries: Entries(Vec::new()),
+            entries: Entries(Vec::with_capacity(params.capacity.min(AT_ONCE) as usize)),
             free: Vec::new(),
             index: KeyIndex::with_capacity(params.capacity as usize),
             segments: Default::default(),
