@@ -89,8 +89,10 @@ pub struct Uplinks {
     pub all: Vec<Uplink>,
     /// Tunnels whose packets leave again by an uplink.
     pub tunnels: Vec<String>,
-    /// Bridges of containers or virtual machines.
+    /// Bridges with a name that managers of containers and virtual machines give.
     pub containers: Vec<String>,
+    /// Other bridges with ports: of a LAN, or of virtual hosts.
+    pub bridges: Vec<String>,
     /// Whether this machine forwards packets of other hosts.
     pub forwards: bool,
     /// Whether it translates addresses; also false where the rules may not be read.
@@ -121,9 +123,14 @@ impl Uplinks {
         let all: Vec<Uplink> = cards.iter().map(|link| uplink(&links, link, &sessions)).collect();
         let is_uplink = |name: &str| all.iter().any(|up| up.name == name || up.below.iter().any(|b| b.name == name));
         let others = || links.iter().filter(|link| !is_uplink(&link.name));
+        let has_ports = |link: &&Link| links.iter().any(|port| port.master == Some(link.index));
+        let (containers, bridges): (Vec<&Link>, Vec<&Link>) =
+            others().filter(|link| kind_of(link) == "bridge").partition(|link| is_for_containers(&link.name));
+        let names = |links: Vec<&Link>| links.into_iter().map(|link| link.name.clone()).collect();
         Ok(Self {
             tunnels: others().filter(|link| is_tunnel(link) && link.is_up()).map(|link| link.name.clone()).collect(),
-            containers: others().filter(|link| is_for_containers(&links, link)).map(|link| link.name.clone()).collect(),
+            containers: names(containers),
+            bridges: names(bridges.into_iter().filter(has_ports).collect()),
             forwards: ["ipv4/ip_forward", "ipv6/conf/all/forwarding"]
                 .iter()
                 .any(|name| sysctl::read(name).is_ok_and(|value| value != "0")),
@@ -180,6 +187,9 @@ impl Uplinks {
         if !self.containers.is_empty() {
             remarks.push(format!("containers behind {} are shaped with it", self.containers.join(", ")));
         }
+        if self.forwards && !self.bridges.is_empty() {
+            remarks.push(format!("hosts behind {} are shaped with it", self.bridges.join(", ")));
+        }
         if !self.tunnels.is_empty() {
             let names = self.tunnels.join(", ");
             remarks.push(format!(
@@ -208,14 +218,12 @@ fn is_tunnel(link: &Link) -> bool {
     TUNNELS.contains(&kind_of(link))
 }
 
-fn is_for_containers(links: &[Link], link: &Link) -> bool {
-    let mut ports = links.iter().filter(|port| port.master == Some(link.index)).peekable();
+/// Whether a bridge of that name is for containers or virtual machines. Its ports do not tell: a port of the kind `veth`
+/// may lead to any namespace.
+fn is_for_containers(name: &str) -> bool {
     // A network of Docker has the first twelve digits of its identifier.
     let is_network = |digits: &str| digits.len() == 12 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let is_named = CONTAINERS.iter().any(|name| link.name.starts_with(name))
-        || link.name.strip_prefix("br-").is_some_and(is_network);
-    let has_hosts = ports.peek().is_some() && ports.all(|port| ["veth", "tun"].contains(&kind_of(port)));
-    kind_of(link) == "bridge" && (is_named || has_hosts)
+    CONTAINERS.iter().any(|known| name.starts_with(known)) || name.strip_prefix("br-").is_some_and(is_network)
 }
 
 fn uplink(links: &[Link], link: &Link, sessions: &str) -> Uplink {
@@ -301,10 +309,18 @@ mod tests {
         let links = [bridge("br0"), port(2, "lan1", ""), port(3, "veth7", "veth")];
         let found = uplink(&links, &links[0], "");
         assert_eq!(found.to_string(), "br0, a bridge with lan1, veth7 (veth)");
-        assert!(!is_for_containers(&links, &links[0]), "a card is a port");
-        let links = [bridge("br0"), port(3, "veth7", "veth")];
-        assert!(is_for_containers(&links, &links[0]));
-        assert!(is_for_containers(&[], &bridge("docker0")) && !is_for_containers(&[], &bridge("br-lan")));
+        assert!(is_for_containers("docker0") && is_for_containers("br-0123456789ab"));
+        assert!(!is_for_containers("br-lan") && !is_for_containers("br0"));
+        let of = |containers: &[&str], bridges: &[&str], forwards| {
+            let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let all = vec![uplink(&[], &link(1, "wan0", ""), "")];
+            let found =
+                Uplinks { containers: names(containers), bridges: names(bridges), forwards, all, ..Uplinks::default() };
+            found.remarks(&found.all[0])
+        };
+        assert_eq!(of(&["docker0"], &[], true), ["containers behind docker0 are shaped with it"]);
+        assert_eq!(of(&[], &["br0"], true), ["hosts behind br0 are shaped with it"]);
+        assert!(of(&[], &["br0"], false).is_empty(), "they have no way to the uplink");
     }
 
     #[test]
