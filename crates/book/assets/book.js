@@ -37,9 +37,10 @@
   };
   const excerpt = (text, words) => {
     const line = text.split("\n").find((line) => words.some((word) => line.toLowerCase().includes(word))) || "";
-    const plain = line.replace(/^[\s|*>-]+|[\s|]+$/g, "").replace(/`/g, "");
-    const first = Math.max(0, Math.min(...words.map((word) => plain.toLowerCase().indexOf(word)).filter((at) => at >= 0)) - 40);
-    return (first > 0 && Number.isFinite(first) ? "…" + plain.slice(first) : plain).slice(0, 140);
+    const first = Math.max(0, Math.min(...words.map((word) => line.toLowerCase().indexOf(word)).filter((at) => at >= 0)) - 40);
+    // Words are whole at both ends.
+    const part = first > 0 && Number.isFinite(first) ? "… " + line.slice(first).replace(/^\S*\s+/, "") : line.trim();
+    return part.length > 140 ? part.slice(0, 140).replace(/\s\S*$/, " …") : part;
   };
   const show = () => {
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -98,6 +98,11 @@ fn short(title: &str) -> String {
     }
 }
 
+/// The parts of the text of a chapter.
+pub(crate) fn parser(text: &str) -> Parser<'_> {
+    Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES)
+}
+
 /// The anchor of a heading, as mdbook makes it.
 pub(crate) fn anchor(text: &str) -> String {
     text.chars()
@@ -111,8 +116,7 @@ pub(crate) fn anchor(text: &str) -> String {
 
 fn body(chapter: &Chapter, all: &[Chapter]) -> String {
     let known = |path: &str| all.iter().any(|chapter| chapter.slug == path);
-    let events: Vec<Event<'_>> =
-        Parser::new_ext(&chapter.text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES).collect();
+    let events: Vec<Event<'_>> = parser(&chapter.text).collect();
     let mut out: Vec<Event<'_>> = Vec::with_capacity(events.len());
     let (mut nowhere, mut in_figure) = (false, false);
     for (n, event) in events.iter().enumerate() {

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use pulldown_cmark::{Event, Tag, TagEnd};
+
 use crate::{Book, html};
 
 /// A long section is not better for mentioning a word more often than this.
@@ -20,7 +22,7 @@ pub struct Section {
     pub heading: String,
     /// The anchor of the heading in the page of the chapter; empty for its beginning.
     pub anchor: String,
-    /// The text in Markdown, without the lines that only rule tables and blocks of code.
+    /// The text, without marks and addresses of links.
     pub text: String,
 }
 
@@ -38,21 +40,34 @@ impl Book {
     pub fn sections(&self) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
         for chapter in self.chapters() {
-            let (mut fenced, first) = (false, sections.len());
-            for line in chapter.text.lines() {
-                let fence = line.trim_start().starts_with("```");
-                fenced ^= fence;
-                if let Some(heading) = line.strip_prefix('#').filter(|_| !fenced) {
-                    let heading = heading.trim_start_matches('#').replace('`', "").trim().to_owned();
-                    let anchor = if sections.len() == first { String::new() } else { html::anchor(&heading) };
-                    let (slug, title, text) = (chapter.slug.clone(), chapter.title.replace('`', ""), String::new());
-                    sections.push(Section { slug, title, heading, anchor, text });
-                } else if let Some(section) = sections.get_mut(first..).and_then(<[Section]>::last_mut) {
-                    let rule = fence || line.trim().chars().all(|c| matches!(c, '|' | '-' | ' ' | ':'));
-                    if !rule && !line.starts_with('<') {
-                        section.text.push_str(line);
-                        section.text.push('\n');
+            let first = sections.len();
+            let mut in_heading = false;
+            for event in html::parser(&chapter.text) {
+                if matches!(event, Event::Start(Tag::Heading { .. })) {
+                    in_heading = true;
+                    sections.push(Section {
+                        slug: chapter.slug.clone(),
+                        title: chapter.title.replace('`', ""),
+                        heading: String::new(),
+                        anchor: String::new(),
+                        text: String::new(),
+                    });
+                    continue;
+                }
+                let at_first = sections.len() == first + 1;
+                let Some(section) = sections.get_mut(first..).and_then(<[Section]>::last_mut) else { continue };
+                let text = if in_heading { &mut section.heading } else { &mut section.text };
+                match event {
+                    Event::Text(words) | Event::Code(words) => text.push_str(&words),
+                    Event::End(TagEnd::Heading(_)) => {
+                        in_heading = false;
+                        section.anchor = if at_first { String::new() } else { html::anchor(&section.heading) };
                     }
+                    Event::End(TagEnd::TableCell) => text.push_str("  "),
+                    Event::End(TagEnd::Paragraph | TagEnd::Item | TagEnd::TableHead | TagEnd::TableRow)
+                    | Event::SoftBreak
+                    | Event::HardBreak => text.push('\n'),
+                    _ => {}
                 }
             }
         }
@@ -134,6 +149,15 @@ mod tests {
             let (_, page) = pages.iter().find(|(path, _)| *path == format!("{slug}.html")).expect("a page");
             assert!(anchor.is_empty() || page.contains(&format!("id=\"{anchor}\"")), "{slug}#{anchor}");
         }
+    }
+
+    #[test]
+    fn sections_have_the_words_of_links_and_not_their_addresses() {
+        let sections = Book::new().sections();
+        let of = |slug: &'static str| sections.iter().filter(move |section| section.slug == slug);
+        let seen = of("seeing").map(|section| section.text.as_str()).collect::<String>();
+        assert!(!seen.contains("](") && !seen.contains("**") && !seen.contains("```"), "{seen}");
+        assert!(of("concepts").count() > 3 && of("concepts").skip(1).all(|section| !section.anchor.is_empty()));
     }
 
     #[test]

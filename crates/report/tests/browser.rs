@@ -169,11 +169,19 @@ addEventListener("load", () => setTimeout(() => {
   const wrong = vectors.filter(([, text]) => broken(text)).map(([name]) => name).concat(images.filter(broken));
   const texts = [...vectors.map(([, text]) => text), ...drawings].flatMap(overlapsAlone).concat(misplaced());
   const faulty = overlapsAlone('<svg viewBox="0 0 90 20"><text x="5" y="10">one</text><text x="9" y="11">two</text><text x="85" y="10">three</text></svg>');
+  // The rule for legends finds what is wrong.
+  const legend = document.querySelector(".u-legend"), kept = legend.style.cssText;
+  const planted = ["margin-top:-60px;position:relative", "width:5000px;text-align:right"].map(style => {
+    legend.style.cssText = style;
+    const found = legends().length > 0;
+    legend.style.cssText = kept;
+    return found;
+  });
   const before = document.querySelectorAll(".points td").length;
   figure.querySelector(".data").open = true;
   document.querySelector("details.section").open = true;
   setTimeout(() => parent.postMessage({
-    saved: [vectors.length, images.length, tables.length], wrong, texts, faulty: faulty.length,
+    saved: [vectors.length, images.length, tables.length], wrong, texts, faulty: faulty.length, planted,
     width: innerWidth, scroll: document.documentElement.scrollWidth, painted, wide, said, gap,
     dark: matchMedia("(prefers-color-scheme: dark)").matches, ground: getComputedStyle(document.body).backgroundColor,
     errors: document.documentElement.dataset.errors, plots: document.documentElement.dataset.plots,
@@ -211,7 +219,7 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         has(&format!("\"width\":{w},\"scroll\":{w},", w = look.width));
         has("\"wide\":[]");
         has("\"errors\":\"0\",\"plots\":\"10\"");
-        has("\"texts\":[],\"faulty\":4");
+        has("\"texts\":[],\"faulty\":4,\"planted\":[true,true]");
         has("\"gap\":[true,false]");
         // The comparison and its box plots, the six plots of open sections, the panels together, and the plot of the section
         // that is opened.

@@ -13,7 +13,7 @@ use crate::testbed::{PATIENCE, Testbed, until};
 
 const PROBE: &str = include_str!("probe.js");
 const PHONE: (u32, u32) = (390, 844);
-const DESKTOP: (u32, u32) = (1_400, 900);
+const DESKTOP: (u32, u32) = (1_280, 900);
 
 pub fn a_browser_shows_it() -> Ended {
     let Some(browser) = find() else {
@@ -127,6 +127,7 @@ fn rules_find_what_is_wrong(browser: &mut Browser, testbed: &Testbed) {
         ("wide", "document.querySelector('footer').style.width = '5000px'"),
         ("unnamed", "document.getElementById('pause').textContent = ''"),
         ("small", "document.getElementById('theme').style.cssText = 'min-height:0;height:9px'"),
+        ("legend", "document.querySelector('.u-legend').style.cssText = 'margin-top:-60px;position:relative'"),
         ("overlap", "document.querySelector('#lines').style.marginTop = '-40px'"),
         (
             "clipped",

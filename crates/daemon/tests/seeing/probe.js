@@ -15,6 +15,14 @@
     const across = Math.min(p.right, q.right) - Math.max(p.left, q.left), down = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
     if (across > 1 && down > 1) overlap.push(name(a) + " and " + name(b));
   }));
+  // Entries of legends that are over each other or over their chart, cut off, or outside of it.
+  const legend = [...document.querySelectorAll(".u-legend")].filter(visible).flatMap((legend) => {
+    const entries = [...legend.querySelectorAll(".u-label, .u-value")].filter((e) => visible(e) && e.textContent.trim());
+    const box = (e) => e.getBoundingClientRect(), chart = box(legend.closest(".chart")), wrap = box(legend.parentElement.querySelector(".u-wrap"));
+    const meet = (p, q) => Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 1;
+    return entries.filter((a, n) => meet(box(a), wrap) || box(a).left < chart.left - 1 || box(a).right > chart.right + 1 || box(a).bottom > chart.bottom + 1 ||
+      (a.scrollWidth > a.clientWidth + 1 && getComputedStyle(a).overflowX === "hidden") || entries.slice(n + 1).some((b) => !inside(a, b) && meet(box(a), box(b))));
+  });
   const colours = (canvas) => {
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height), seen = new Set();
     for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
@@ -45,7 +53,7 @@
   const small = all.filter((e) => e.matches("button, select, input") && !e.closest("th, td")).filter((e) => e.getBoundingClientRect().height < 24 || e.getBoundingClientRect().width < 24);
   const moving = all.filter((e) => { const style = getComputedStyle(e); return style.animationName !== "none" || parse(style.transitionDuration).some((s) => s > 0); });
   return {
-    faults: Object.fromEntries(Object.entries({ wide, clipped, blank, faint, unnamed, ragged, small, moving }).map(([key, list]) => [key, list.slice(0, 5).map(name)]).concat([["overlap", overlap.slice(0, 5)]]).filter(([, list]) => list.length)),
+    faults: Object.fromEntries(Object.entries({ wide, clipped, legend, blank, faint, unnamed, ragged, small, moving }).map(([key, list]) => [key, list.slice(0, 5).map(name)]).concat([["overlap", overlap.slice(0, 5)]]).filter(([, list]) => list.length)),
     width: innerWidth, scroll: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight,
     charts: charts.length, labelled: charts.filter((chart) => / now, | missed for /.test(chart.getAttribute("aria-label") || "")).length,
     ready: document.documentElement.dataset.ready === "yes", error: document.documentElement.dataset.error || "", text: document.body.innerText,

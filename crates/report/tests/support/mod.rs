@@ -37,8 +37,8 @@ pub struct Look<'a> {
 
 /// Wide and narrow, light and dark.
 pub const LOOKS: [Look<'static>; 4] = [
-    Look { name: "wide-light", width: 1200, dark: false },
-    Look { name: "wide-dark", width: 1200, dark: true },
+    Look { name: "wide-light", width: 1280, dark: false },
+    Look { name: "wide-dark", width: 1280, dark: true },
     Look { name: "narrow-light", width: 390, dark: false },
     Look { name: "narrow-dark", width: 390, dark: true },
 ];
@@ -77,7 +77,7 @@ pub fn ask(chromium: &Path, folder: &Path, page: &str, probe: &str, look: &Look<
     let deadline = Instant::now() + PATIENCE;
     let (found, talk) = loop {
         let mut command = command(chromium, folder, look);
-        command.args(["--allow-file-access-from-files", "--window-size=1300,1000", "--virtual-time-budget=8000"]);
+        command.args(["--allow-file-access-from-files", "--window-size=1400,1000", "--virtual-time-budget=8000"]);
         let (dom, talk) = finish(command.arg("--dump-dom").arg(format!("file://{}", file.display())));
         let found = dom.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(found, _)| found);
         if !found.is_empty() {
@@ -152,7 +152,23 @@ function misplaced() {
   });
   const cut = [...document.querySelectorAll("main *")].filter(e => !e.closest(".uplot, .said, table, svg") &&
     e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden").map(e => name(e) + " cut off");
-  return over.concat(cut).slice(0, 5);
+  return over.concat(cut, legends()).slice(0, 5);
+}
+// Entries of legends that are over each other or over their plot, cut off, or outside of their figure.
+function legends() {
+  return [...document.querySelectorAll(".u-legend")].flatMap(legend => {
+    const seen = [...legend.querySelectorAll(".u-label, .u-value")].filter(e => e.getClientRects().length > 0 && e.textContent.trim());
+    const entries = seen.map(e => [e, e.getBoundingClientRect()]);
+    const wrap = legend.parentElement.querySelector(".u-wrap").getBoundingClientRect();
+    const figure = legend.closest("figure, .chart").getBoundingClientRect();
+    const meet = (p, q) => Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 1;
+    return entries.flatMap(([a, p], n) => [
+      ...entries.slice(n + 1).filter(([b, q]) => !a.contains(b) && !b.contains(a) && meet(p, q)).map(([b]) => a.textContent + " over " + b.textContent),
+      ...meet(p, wrap) ? [a.textContent + " over the plot"] : [],
+      ...p.left < figure.left - 1 || p.right > figure.right + 1 || p.bottom > figure.bottom + 1 ? [a.textContent + " outside"] : [],
+      ...a.scrollWidth > a.clientWidth + 1 && getComputedStyle(a).overflowX === "hidden" ? [a.textContent + " cut off"] : [],
+    ]);
+  });
 }
 </script>"#;
 

@@ -88,7 +88,9 @@ fn search(text: &str) -> Result<(), Failure> {
     for Found { section, line } in found.iter().take(FOUND) {
         let topic = section.slug.rsplit_once('/').map_or(&*section.slug, |(_, name)| name);
         let line: String = line.chars().take(74).collect();
-        writeln!(out, "{topic}: {}\n    {line}", section.heading)?;
+        // The heading of a manual begins with its name.
+        let heading = section.heading.strip_prefix(&format!("{topic}: ")).unwrap_or(&section.heading);
+        writeln!(out, "{topic}: {heading}\n    {line}")?;
     }
     if found.len() > FOUND {
         writeln!(out, "and {} more sections; further words narrow it", found.len() - FOUND)?;
