@@ -128,8 +128,8 @@ const configured = (plot, direction, names) => {
     ctx.font = 11 * devicePixelRatio + "px " + css("--tg-sans");
     ctx.fillStyle = style;
     ctx.textAlign = "left";
-    ctx.textBaseline = "top";
-    ctx.fillText(text, bbox.left + 6 * devicePixelRatio, y + 3 * devicePixelRatio);
+    ctx.textBaseline = "bottom";
+    ctx.fillText(text, bbox.left + 6 * devicePixelRatio, y - 2 * devicePixelRatio);
     ctx.restore();
   };
   for (const one of direction.classes) {
@@ -174,7 +174,8 @@ const options = (id, kind, state, direction, order, { names, numbers }, width) =
       ? { range: () => [0, Math.max(names.length, 1)] }
       : { range: (_, __, high) => {
         const most = Math.max(high || 0, kind.of === "rate_bps" ? now().limit_bps || 0 : 0);
-        return [0, most > 0 ? most * 1.1 : 1];
+        // Above the configured rate is its name, and above that the letters of changes.
+        return [0, most > 0 ? most * (id === "chart-rate" ? 1.25 : 1.1) : 1];
       } };
   const labels = kind.promises
     ? { splits: () => names.map((_, n) => names.length - n - 0.5), values: () => names.map((name) => (name.length > 11 ? name.slice(0, 10) + "…" : name)), grid: { show: false } }
