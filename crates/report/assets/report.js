@@ -334,7 +334,7 @@ class Chart {
       padding: [10, 30, 0, 0],
       cursor: { drag: { x: true, y: false }, focus: { prox: 30 }, ...(time ? { sync: { key: "time" } } : {}) },
       focus: { alpha: 0.35 },
-      legend: { show: this.group.length === 1 || plot.curves.length > 1, live: this.group.length === 1 && plot.curves.length <= 16, markers: { dash: (u, n) => n > 0 ? ["solid", "dashed", "dotted", "dashed"][plot.curves[n - 1].dash] : "solid" } },
+      legend: { show: this.group.length === 1 || plot.curves.length > 1, live: this.group.length === 1 && plot.curves.length <= 16, markers: { dash: (u, n) => n > 0 && plot.style !== "marks" ? ["solid", "dashed", "dotted", "dashed"][plot.curves[n - 1].dash] : "solid" } },
       scales: {
         x: { time: false, distr: plot.x.log ? 3 : 1, range: (u, low, high) => low == null ? this.all : [low, high] },
         y: { distr: plot.y.log ? 3 : 1, ...(plot.y.log ? {} : { range: (u, low, high) => this.heights(u, low, high) }) },
@@ -358,6 +358,10 @@ class Chart {
     this.box.querySelectorAll(".u-legend .u-series").forEach((row, n) => {
       const head = row.querySelector("th");
       if (n === 0) { head.style.cursor = "default"; return; }
+      if (plot.style === "marks") {
+        const shape = corners(plot.curves[n - 1].dash, 50, 50, 35).map(([x, y]) => x + "% " + y + "%");
+        head.querySelector(".u-marker").style.clipPath = shape.length ? "polygon(" + shape + ")" : "circle(35%)";
+      }
       head.tabIndex = 0;
       head.setAttribute("role", "button");
       head.title = "Show or hide";

@@ -109,6 +109,11 @@ impl Measure {
 const SMALL: f64 = 0.02;
 
 impl Group {
+    /// Whether one value may be better than another: without that there is no answer.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.measures.iter().any(|measure| measure.better != Better::Neither)
+    }
+
     /// The rows that have a value of this measure, the best first.
     fn ranked<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
         let measured = |row: &'a Row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?));
@@ -191,7 +196,7 @@ impl Comparison {
             Some(only) => vec![only],
             None => (0..group.measures.len()).filter_map(|at| group.sentence(at)).collect(),
         };
-        self.groups.iter().map(of_group).filter(|answer| !answer.is_empty()).collect()
+        self.groups.iter().filter(|group| group.is_judged()).map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
 
     /// All values, a variant of a group a row.

@@ -28,9 +28,9 @@ impl Report {
         self.sections.iter().flat_map(Section::plots)
     }
 
-    /// Its comparison, if it has one.
-    pub fn comparison(&self) -> Option<&Comparison> {
-        self.sections.iter().flat_map(|section| &section.parts).find_map(|part| match part {
+    /// Its comparisons, in display order.
+    pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
+        self.sections.iter().flat_map(|section| &section.parts).filter_map(|part| match part {
             Part::Comparison(comparison) => Some(comparison),
             _ => None,
         })
@@ -38,8 +38,7 @@ impl Report {
 
     /// The pens of what has a name in it.
     pub fn pens(&self) -> Pens {
-        let rows =
-            self.comparison().into_iter().flat_map(|comparison| &comparison.groups).flat_map(|group| &group.rows);
+        let rows = self.comparisons().flat_map(|comparison| &comparison.groups).flat_map(|group| &group.rows);
         let curves = self.plots().flat_map(|plot| &plot.curves);
         let names: Vec<&str> =
             rows.map(|row| row.name.as_str()).chain(curves.map(|curve| curve.name.as_str())).collect();
@@ -49,7 +48,7 @@ impl Report {
     /// Its first figure: the comparison, or else the first plot; `None` without any.
     pub fn first_figure(&self) -> Option<Drawing> {
         let pens = self.pens();
-        let comparison = self.comparison().map(|comparison| comparison.drawing(&pens));
+        let comparison = self.comparisons().next().map(|comparison| comparison.drawing(&pens));
         comparison.or_else(|| self.plots().next().map(|plot| plot.drawing(&plot.pens(&pens))))
     }
 
@@ -105,8 +104,8 @@ impl Report {
         if let Some(drawing) = groups.find(whole).and_then(|group| group.drawing(&pens)) {
             return Ok(drawing);
         }
-        let boxes = self.comparison().and_then(|comparison| comparison.boxes(&pens));
-        if let Some(boxes) = boxes.filter(|boxes| meant.is_empty() && boxes.title.to_lowercase().contains(&title)) {
+        let mut boxes = self.comparisons().filter_map(|comparison| comparison.boxes(&pens));
+        if let Some(boxes) = boxes.find(|boxes| meant.is_empty() && boxes.title.to_lowercase().contains(&title)) {
             return Ok(boxes);
         }
         let quantities = |plot: &Plot| (plot.x.label(), plot.y.label());

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use crate::assets;
 use crate::columns;
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, Group};
 use crate::decimate::decimate;
 use crate::drawing::Drawing;
 use crate::escape::escape;
@@ -18,6 +18,9 @@ use crate::palette::{Pen, Pens};
 
 /// The most points of a curve on the page. Four for each of a thousand steps: more than a wide screen has columns.
 const POINTS: usize = 4_000;
+
+/// Characters of a cell from which on its column has a least width.
+const LONG: usize = 30;
 
 const CSS: &str = include_str!("../assets/report.css");
 const JS: &str = include_str!("../assets/report.js");
@@ -78,8 +81,16 @@ impl Report {
             page.push_str("</dl>\n");
         }
         page.push_str("</header>\n<nav aria-label=\"Contents\">\n<ul class=\"scroll\">\n");
+        // Sections of one subject, `Seed 1: Rates` and those after it, are listed once.
+        let subject = |section: &Section| section.title.split_once(": ").map(|(subject, _)| subject.to_owned());
+        let mut before = None;
         for (n, section) in self.sections.iter().enumerate() {
-            push(&mut page, format_args!("<li><a href=\"#s{n}\">{}</a></li>\n", escape(&section.title)));
+            let subject = subject(section);
+            if subject.is_none() || subject != before {
+                let name = subject.as_ref().unwrap_or(&section.title);
+                push(&mut page, format_args!("<li><a href=\"#s{n}\">{}</a></li>\n", escape(name)));
+            }
+            before = subject;
         }
         if !self.sources.is_empty() {
             page.push_str("<li><a href=\"#sources\">Configuration</a></li>\n");
@@ -178,11 +189,17 @@ impl Table {
                  <table>\n<caption>{caption}</caption>\n<thead><tr>"
             ),
         );
-        let class = |align: Align| if align == Align::Right { " class=\"n\"" } else { "" };
+        // Sentences would be a word wide beside numbers.
+        let is_long = |n: usize| self.rows.iter().any(|row| row[n].text.len() > LONG);
+        let class = |n: usize, align: Align| match align {
+            Align::Right => " class=\"n\"",
+            Align::Left if is_long(n) => " class=\"long\"",
+            Align::Left => "",
+        };
         // A column without a single value would only make the others narrow.
         let filled = |n: usize| n == 0 || self.rows.is_empty() || self.rows.iter().any(|row| !row[n].text.is_empty());
-        for (_, column) in self.columns.iter().enumerate().filter(|(n, _)| filled(*n)) {
-            push(page, format_args!("<th scope=\"col\"{}>{}</th>", class(column.align), escape(&column.name)));
+        for (n, column) in self.columns.iter().enumerate().filter(|(n, _)| filled(*n)) {
+            push(page, format_args!("<th scope=\"col\"{}>{}</th>", class(n, column.align), escape(&column.name)));
         }
         page.push_str("</tr></thead>\n<tbody>\n");
         for row in &self.rows {
@@ -232,8 +249,15 @@ impl Comparison {
             }
             page.push_str("</ul>\n");
         }
-        let note = "Bars are means, lines over them 95 % intervals of the mean. The best of a column has a star.";
-        drawn(&self.drawing(pens), note, (Some(&self.table()), &self.columns(false)), page);
+        let mut note = String::from("Each column has a scale of its own, from zero on.");
+        let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
+        if cells.any(|estimate| estimate.half.is_some()) {
+            note += " Bars are means, lines over them 95 % intervals of the mean.";
+        }
+        if self.groups.iter().any(Group::is_judged) {
+            note += " The best of a column has a star.";
+        }
+        drawn(&self.drawing(pens), &note, (Some(&self.table()), &self.columns(false)), page);
         if let Some(boxes) = self.boxes(pens) {
             let note = "Points are runs, boxes (from five runs on) reach from the lower to the upper quartile around the \
                         median, lines to the least and the greatest run. Each measure has a scale of its own, which need not \
@@ -465,6 +489,19 @@ mod tests {
             assert!(!page.contains(attribute), "{attribute}");
         }
         assert!(page.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn sections_of_one_subject_are_listed_once() {
+        let titles = ["Answer", "Seed 1: Rates", "Seed 1: Delays", "Seed 2: Rates", "Values"];
+        let page = Report { sections: titles.map(Section::new).to_vec(), ..Report::default() }.html();
+        let (_, nav) = page.split_once("<nav ").unwrap();
+        let listed: Vec<&str> = nav.split_once("</nav>").unwrap().0.split("<li>").skip(1).collect();
+        let expected = [("s0", "Answer"), ("s1", "Seed 1"), ("s3", "Seed 2"), ("s4", "Values")];
+        assert_eq!(listed.len(), expected.len(), "{listed:?}");
+        for (listed, (place, name)) in listed.into_iter().zip(expected) {
+            assert!(listed.starts_with(&format!("<a href=\"#{place}\">{name}</a>")), "{listed}");
+        }
     }
 
     #[test]
