@@ -31,15 +31,20 @@ impl Progress {
             Some(left) => format!("{}, {} s left", text(), left.as_secs()),
             None => format!("{}, for {} s so far", text(), elapsed.as_secs()),
         };
+        let is_first = self.bar.is_none();
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
             let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        bar.set_length(total);
+        // A bar of no length would be full.
+        bar.set_length(total.max(1));
         bar.set_message(text);
-        bar.set_draw_target(ProgressDrawTarget::stderr());
+        // Another target would not know of the line that is there, and begin a new one.
+        if is_first {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         bar.set_position(done);
     }
 }

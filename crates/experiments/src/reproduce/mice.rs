@@ -143,8 +143,3 @@ pub fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
     }
     Ok(())
 }
-
-/// The seeds of the runs that are asked for.
-fn seeds(options: &Options) -> impl Iterator<Item = u64> + use<> {
-    options.seed..options.seed + u64::from(options.runs)
-}

@@ -231,6 +231,16 @@ fn in_parallel<T: Sync, R: Send>(inputs: &[T], run: impl Fn(&T) -> R + Sync) -> 
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Simulates `runs` seeds from that of `options` on, on the processors there are; results in the order of the seeds.
+fn under_seeds<R: Send>(
+    options: &Options,
+    runs: u64,
+    simulate: impl Fn(u64) -> Result<R, Failure> + Sync,
+) -> Result<Vec<R>, Failure> {
+    let seeds: Vec<u64> = (options.seed..options.seed + runs).collect();
+    in_parallel(&seeds, |&seed| simulate(seed)).into_iter().collect()
+}
+
 impl Experiment {
     /// The experiment of that name.
     pub fn find(name: &str) -> Option<&'static Self> {

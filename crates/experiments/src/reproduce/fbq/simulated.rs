@@ -12,7 +12,7 @@ use tidegate_sim::{FlowSpec, Line, Network, Stage, Workload};
 
 use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items, jitter_by, ratios};
 use crate::reproduce::item::{Bound, Sample, paper};
-use crate::reproduce::{Item, Options};
+use crate::reproduce::{Item, Options, in_parallel};
 
 const WIRE: Rate = Rate::from_mbit(100);
 const SECONDS: u64 = 4;
@@ -53,17 +53,10 @@ pub fn run(options: &Options) -> Vec<Item> {
     all
 }
 
-/// The runs of one shaper under the seeds that `options` asks for, on the cores there are.
+/// The runs of one shaper under the seeds that `options` asks for.
 fn simulate_runs(config: &Config, load: Load, options: &Options) -> Vec<Outcome> {
     let seeds: Vec<u64> = (0..u64::from(options.runs)).map(|n| options.seed + n).collect();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
-    let part = seeds.len().div_ceil(cores);
-    std::thread::scope(|scope| {
-        let run =
-            |seeds: &[u64]| seeds.iter().map(|&seed| simulate(config, load, &load.flows(), seed)).collect::<Vec<_>>();
-        let threads: Vec<_> = seeds.chunks(part).map(|seeds| scope.spawn(move || run(seeds))).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a simulation panicked")).collect()
-    })
+    in_parallel(&seeds, |&seed| simulate(config, load, &load.flows(), seed))
 }
 
 /// The claims of section 7 about rates: the total is kept; the classes have theirs; nothing is held back that fits.

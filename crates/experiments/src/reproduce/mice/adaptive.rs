@@ -11,6 +11,7 @@ use tidegate_sim::{FlowSpec, Line, Network, Shared, SimPacket, Workload};
 use super::{Item, Options};
 use crate::Failure;
 use crate::reproduce::item::{Bound, Sample, paper, theory};
+use crate::reproduce::under_seeds;
 
 const LINE: Rate = Rate::from_mbit(15);
 
@@ -134,7 +135,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
                 )),
         );
     }
-    let drops = super::seeds(options).map(|seed| early_drops(LINE, seed)).collect::<Result<Vec<_>, _>>()?;
+    let drops = under_seeds(options, options.runs.into(), |seed| early_drops(LINE, seed))?;
     let ratio = Sample::of(drops.iter().map(|(elephants, alone)| elephants / alone));
     let what = "early drops of an elephant of M&E by those of the same flow under ARED alone, ten packets queued";
     let basis = paper("Mice and Elephants Strategies: elephants are dropped by RED; 5 % for chance");
@@ -147,7 +148,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     };
     let mut moved = Vec::new();
     for (id, name, adapt) in [("red", "RED with max_p 0.1", false), ("ared", "ARED", true)] {
-        let runs = super::seeds(options).map(|seed| average_queue(adapt, seed)).collect::<Result<Vec<_>, _>>()?;
+        let runs = under_seeds(options, options.runs.into(), |seed| average_queue(adapt, seed))?;
         for (n, flows) in PHASES.into_iter().enumerate() {
             let what = format!("{name}, phase {} with {flows} flows: mean of the average queue", n + 1);
             let sample = Sample::of(runs.iter().map(|(means, _)| means[n]));

@@ -11,6 +11,7 @@ use super::peers::Peer;
 use super::{Item, Options};
 use crate::Failure;
 use crate::reproduce::item::{Bound, Sample, paper, theory};
+use crate::reproduce::under_seeds;
 
 const LINE: Rate = Rate::from_kbit(56);
 /// Packets that the queue before the line holds: 6.4 s of the line. The paper does not state it.
@@ -28,9 +29,12 @@ const START: (Span, Span) = (Span::from_secs(15), Span::from_secs(90));
 /// An elephant that has less than this is starved: a quarter of what it has in the long run, in bit/s.
 const STARVED: f64 = 2_700.0;
 
+/// Makes the discipline of a run from its limit and its seed.
+type Queue<'a> = dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure> + Sync + 'a;
+
 /// A case: a discipline, and the values that the paper does not state.
 struct Setup<'a> {
-    queue: &'a dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure>,
+    queue: &'a Queue<'a>,
     with_elephant: bool,
     /// Packets that the queue holds.
     room: u64,
@@ -44,7 +48,7 @@ struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     /// As in the scenario.
-    fn new(queue: &'a dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure>, with_elephant: bool) -> Self {
+    fn new(queue: &'a Queue<'a>, with_elephant: bool) -> Self {
         let least_rto = RtoBounds::default().min;
         Self { queue, with_elephant, room: ROOM, delay: DELAY, measured: LONG, least_rto }
     }
@@ -109,8 +113,7 @@ fn mean(options: &Options, peer: Peer, with_elephant: bool) -> Result<Outcome, F
 fn mean_of(options: &Options, setup: &Setup<'_>) -> Result<Outcome, Failure> {
     let runs = u64::from(options.runs);
     let mut sum = Outcome::default();
-    for seed in options.seed..options.seed + runs {
-        let one = simulate(setup, seed)?;
+    for one in under_seeds(options, runs, |seed| simulate(setup, seed))? {
         sum.response += one.response / runs as f64;
         sum.connect += one.connect / runs as f64;
         sum.goodput += one.goodput / runs as f64;
@@ -192,8 +195,7 @@ fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
         let queue = |limit, seed| peer.make(LINE, limit, seed);
         let setup = Setup { measured: START, least_rto, ..Setup::new(&queue, true) };
         let runs = STARTS * u64::from(options.runs);
-        let goodputs = (options.seed..options.seed + runs).map(|seed| Ok(simulate(&setup, seed)?.goodput));
-        let goodputs = goodputs.collect::<Result<Vec<f64>, Failure>>()?;
+        let goodputs = under_seeds(options, runs, |seed| Ok(simulate(&setup, seed)?.goodput))?;
         let mean = goodputs.iter().sum::<f64>() / runs as f64;
         let starved = goodputs.iter().filter(|goodput| **goodput < STARVED).count() as f64 / runs as f64;
         let item = |key: &str, what: String, unit: &str, value| {
@@ -219,7 +221,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let runs = |peer: Peer, with_elephant| {
         let queue = |limit, seed| peer.make(LINE, limit, seed);
         let setup = Setup::new(&queue, with_elephant);
-        super::seeds(options).map(|seed| simulate(&setup, seed)).collect::<Result<Vec<_>, _>>()
+        under_seeds(options, options.runs.into(), |seed| simulate(&setup, seed))
     };
     let only = runs(Peer::Fifo, false)?;
     let congested = runs(Peer::Fifo, true)?;

@@ -11,6 +11,7 @@ use super::peers::Peer;
 use super::{Item, Options};
 use crate::Failure;
 use crate::reproduce::item::{Bound, Sample, paper, theory};
+use crate::reproduce::under_seeds;
 
 const LINE: Rate = Rate::from_mbit(100);
 /// 120 ms of the line.
@@ -62,7 +63,7 @@ fn simulate(way: Way, seed: u64) -> Result<(f64, f64), Failure> {
 }
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
-    let runs = |way| super::seeds(options).map(|seed| simulate(way, seed)).collect::<Result<Vec<_>, _>>();
+    let runs = |way| under_seeds(options, options.runs.into(), |seed| simulate(way, seed));
     let (only, congested, filter, queue) =
         (runs(Way::Only)?, runs(Way::Congested)?, runs(Way::Filter)?, runs(Way::Queue)?);
     let response = |id: &str, what: &str, runs: &[(f64, f64)]| {
