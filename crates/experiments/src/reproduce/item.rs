@@ -134,14 +134,14 @@ struct Cause {
 }
 
 /// Mean and 95 % interval of the mean over runs with different seeds.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
     /// The mean.
     pub mean: f64,
     /// The ends of the interval, by Student's distribution; `None` for a single run.
     pub interval: Option<(f64, f64)>,
-    /// The number of runs.
-    pub runs: usize,
+    /// The value of each run.
+    pub runs: Vec<f64>,
 }
 
 impl Sample {
@@ -152,12 +152,12 @@ impl Sample {
             12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
             2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
         ];
-        let values: Vec<f64> = values.into_iter().collect();
-        let (runs, count) = (values.len(), values.len() as f64);
-        let mean = values.iter().sum::<f64>() / count;
-        let interval = (runs > 1).then(|| {
-            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            let margin = T.get(runs - 2).copied().unwrap_or(1.98) * (variance / count).sqrt();
+        let runs: Vec<f64> = values.into_iter().collect();
+        let count = runs.len() as f64;
+        let mean = runs.iter().sum::<f64>() / count;
+        let interval = (runs.len() > 1).then(|| {
+            let variance = runs.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            let margin = T.get(runs.len() - 2).copied().unwrap_or(1.98) * (variance / count).sqrt();
             (mean - margin, mean + margin)
         });
         Self { mean, interval, runs }
@@ -177,8 +177,8 @@ pub fn median(mut runs: Vec<f64>) -> f64 {
 }
 
 /// One cell, figure reading or claim of a paper.
-#[derive(Debug, Clone, Serialize)]
-#[serde(into = "Record")]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "Record", from = "Record")]
 pub struct Item {
     /// Unique within the experiment, groups first: `a2.c1.green`.
     pub id: String,
@@ -192,14 +192,16 @@ pub struct Item {
     pub measured: Option<f64>,
     /// The 95 % interval of the mean, where several runs with different seeds were made.
     pub interval: Option<(f64, f64)>,
+    /// The values of these runs, where they are numbers.
+    pub runs: Vec<f64>,
     /// A remark: what the machine lacks, how it was measured.
     pub note: String,
     bound: Option<Bound>,
     cause: Option<Cause>,
 }
 
-/// An item as JSON has it.
-#[derive(Serialize)]
+/// An item as JSON has it. What follows from the bound is written and not read.
+#[derive(Serialize, Deserialize)]
 struct Record {
     id: String,
     what: String,
@@ -207,14 +209,19 @@ struct Record {
     paper: Option<f64>,
     measured: Option<f64>,
     interval: Option<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<f64>,
     low: Option<f64>,
     high: Option<f64>,
     /// Where the bound comes from.
     source: Option<String>,
     /// What explains a value outside of the bound.
+    #[serde(skip_deserializing)]
     cause: Option<&'static str>,
+    #[serde(skip_deserializing)]
     verdict: Option<Verdict>,
     /// Whether it is not contradicted: what there was before the verdict.
+    #[serde(skip_deserializing)]
     holds: Option<bool>,
     note: String,
 }
@@ -235,42 +242,15 @@ impl From<Item> for Record {
             paper: item.paper,
             measured: item.measured,
             interval: item.interval,
+            runs: item.runs,
             note: item.note,
         }
     }
 }
 
-/// An item of a result that was written as JSON.
-#[derive(Deserialize)]
-struct Written {
-    id: String,
-    what: String,
-    unit: String,
-    paper: Option<f64>,
-    measured: Option<f64>,
-    interval: Option<(f64, f64)>,
-    low: Option<f64>,
-    high: Option<f64>,
-    source: Option<String>,
-    note: String,
-}
-
-/// The items of a result that `tidegate reproduce NAME --json` printed, without what explains a deviation.
-///
-/// # Errors
-/// When `text` is no result of the experiment of that name.
-pub fn from_json(text: &str, experiment: &str) -> Result<Vec<Item>, String> {
-    #[derive(Deserialize)]
-    struct Whole {
-        experiment: String,
-        items: Vec<Written>,
-    }
-    let result: Whole = serde_json::from_str(text).map_err(|error| format!("no result as JSON: {error}"))?;
-    if result.experiment != experiment {
-        return Err(format!("a result of {}, not of {experiment}", result.experiment));
-    }
-    let item = |written: Written| {
-        let Written { id, what, unit, paper, measured, interval, low, high, source, note } = written;
+impl From<Record> for Item {
+    fn from(record: Record) -> Self {
+        let Record { id, what, unit, paper, measured, interval, runs, low, high, source, note, .. } = record;
         let bound = source.map(|source| Bound {
             low: low.unwrap_or(f64::NEG_INFINITY),
             high: high.unwrap_or(f64::INFINITY),
@@ -281,9 +261,25 @@ pub fn from_json(text: &str, experiment: &str) -> Result<Vec<Item>, String> {
                 None => self::paper(source),
             },
         });
-        Item { id, what, unit, paper, measured, interval, note, bound, cause: None }
-    };
-    Ok(result.items.into_iter().map(item).collect())
+        Self { id, what, unit, paper, measured, interval, runs, note, bound, cause: None }
+    }
+}
+
+/// The items of a result that `tidegate reproduce NAME --json` printed, without what explains a deviation.
+///
+/// # Errors
+/// When `text` is no result of the experiment of that name.
+pub fn from_json(text: &str, experiment: &str) -> Result<Vec<Item>, String> {
+    #[derive(Deserialize)]
+    struct Whole {
+        experiment: String,
+        items: Vec<Item>,
+    }
+    let result: Whole = serde_json::from_str(text).map_err(|error| format!("no result as JSON: {error}"))?;
+    if result.experiment != experiment {
+        return Err(format!("a result of {}, not of {experiment}", result.experiment));
+    }
+    Ok(result.items)
 }
 
 impl Item {
@@ -296,6 +292,7 @@ impl Item {
             paper: None,
             measured: Some(measured),
             interval: None,
+            runs: Vec::new(),
             note: String::new(),
             bound: None,
             cause: None,
@@ -303,7 +300,9 @@ impl Item {
     }
     /// An item with one value for each run: the mean with its interval.
     pub fn sampled(id: impl Into<String>, what: impl Into<String>, unit: impl Into<String>, sample: Sample) -> Self {
-        Self { interval: sample.interval, ..Self::measured(id, what, unit, sample.mean) }
+        let mut runs = sample.runs;
+        runs.retain(|run| sample.interval.is_some() && run.is_finite());
+        Self { interval: sample.interval, runs, ..Self::measured(id, what, unit, sample.mean) }
     }
     /// A claim that is true or false: measured 1 or 0, and it must be 1.
     pub fn claim(id: impl Into<String>, what: impl Into<String>, holds: bool, basis: Basis) -> Self {
@@ -395,15 +394,18 @@ pub struct Counts {
 
 impl Counts {
     /// Counts `items`.
-    pub fn of(items: &[Item]) -> Self {
-        let count = |verdict| items.iter().filter(|item| item.verdict() == verdict).count();
-        Self {
-            reproduced: count(Some(Verdict::Reproduced)),
-            deviates: count(Some(Verdict::Deviates)),
-            contradicted: count(Some(Verdict::Contradicted)),
-            information: count(Some(Verdict::Information)),
-            unmeasured: count(None),
+    pub fn of<'a>(items: impl IntoIterator<Item = &'a Item>) -> Self {
+        let mut counts = Self::default();
+        for item in items {
+            *match item.verdict() {
+                Some(Verdict::Reproduced) => &mut counts.reproduced,
+                Some(Verdict::Deviates) => &mut counts.deviates,
+                Some(Verdict::Contradicted) => &mut counts.contradicted,
+                Some(Verdict::Information) => &mut counts.information,
+                None => &mut counts.unmeasured,
+            } += 1;
         }
+        counts
     }
 }
 
@@ -450,7 +452,9 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let items = vec![item(8.9), Item::unmeasured("a", "b", "c"), item(10.0).note("n")];
+        let sampled = Item::sampled("a", "b", "c", Sample::of([1.0, 2.0]));
+        assert_eq!(sampled.runs, [1.0, 2.0]);
+        let items = vec![item(8.9), Item::unmeasured("a", "b", "c"), item(10.0).note("n"), sampled];
         let written = serde_json::json!({ "experiment": "x", "items": items }).to_string();
         let read = from_json(&written, "x").unwrap();
         assert_eq!(serde_json::json!({ "experiment": "x", "items": read }).to_string(), written);

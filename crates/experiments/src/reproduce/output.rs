@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
-use tidegate_report::number::human;
+use tidegate_report::number::{digits, human};
 use tidegate_report::text::wrapped;
 use tidegate_report::{Cell, Fold, Mood, Part, Plot, Report as Page, Section, Source, Table};
 
@@ -33,7 +33,7 @@ fn bounds(item: &Item) -> String {
 }
 
 fn number(value: Option<f64>) -> String {
-    value.map_or(String::new(), |value| format!("{value:.4}"))
+    value.map_or(String::new(), digits)
 }
 
 /// How far ours is from the paper's, in percent.
@@ -50,7 +50,7 @@ fn verdict(item: &Item) -> &'static str {
 
 /// The interval of the mean as text.
 fn interval(item: &Item) -> String {
-    item.interval.map_or(String::new(), |(low, high)| format!("{low:.4} .. {high:.4}"))
+    item.interval.map_or(String::new(), |(low, high)| format!("{} .. {}", digits(low), digits(high)))
 }
 
 /// Where the bound comes from, or nothing.
@@ -125,21 +125,34 @@ fn said(items: &[Item]) -> String {
     text + "."
 }
 
-/// The verdicts of each part of the paper: the items whose ids begin alike.
-fn by_group(items: &[Item]) -> Comparison {
-    let mut rows: Vec<(&str, Vec<Item>)> = Vec::new();
+/// `items` in groups of equal names, in the order in which these appear.
+fn grouped<'a, K: PartialEq>(
+    items: impl IntoIterator<Item = &'a Item>,
+    name: impl Fn(&'a Item) -> K,
+) -> Vec<(K, Vec<&'a Item>)> {
+    let mut groups: Vec<(K, Vec<&Item>)> = Vec::new();
     for item in items {
-        let name = item.id.split('.').next().unwrap_or_default();
-        match rows.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, group)) => group.push(item.clone()),
-            None => rows.push((name, vec![item.clone()])),
+        let name = name(item);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((name, vec![item])),
         }
     }
+    groups
+}
+
+/// The part of the paper that an item is of: the beginning of its id.
+fn part(item: &Item) -> &str {
+    item.id.split('.').next().unwrap_or_default()
+}
+
+/// The verdicts of each part of the paper.
+fn verdicts(items: &[Item]) -> Comparison {
     let counts = ["reproduced", "deviates", "contradicted", "information"];
     let mut measures: Vec<Measure> = counts.iter().map(|name| Measure::new(*name, "", Better::Neither)).collect();
     measures.push(Measure::new("median distance", "%", Better::Neither));
-    let row = |(name, items): (&str, Vec<Item>)| {
-        let Counts { reproduced, deviates, contradicted, information, .. } = Counts::of(&items);
+    let row = |(name, items): (&str, Vec<&Item>)| {
+        let Counts { reproduced, deviates, contradicted, information, .. } = Counts::of(items.iter().copied());
         let mut far: Vec<f64> = items
             .iter()
             .filter_map(|item| Some((item.measured? / item.paper.filter(|paper| *paper != 0.0)? - 1.0).abs() * 100.0))
@@ -149,9 +162,58 @@ fn by_group(items: &[Item]) -> Comparison {
         let median = far.get(far.len() / 2).copied().map(Estimate::from);
         Row { name: name.to_owned(), cells: counts.into_iter().chain([median]).collect() }
     };
-    let rows = rows.into_iter().map(row).collect();
+    let rows = grouped(items, part).into_iter().map(row).collect();
     let group = Group { name: String::new(), measures, rows };
     Comparison { title: "Verdicts by the part of the paper".to_owned(), groups: vec![group] }
+}
+
+/// The most measures beside each other.
+const BESIDE: usize = 5;
+
+/// The means and the runs of the items that have several, a comparison for each part of the paper. The last word of an id is
+/// a measure, and the one before it what is measured: `dialup.red.response`.
+fn over_seeds(items: &[Item]) -> Vec<Comparison> {
+    /// The group, the row and the measure of an item.
+    fn place(item: &Item) -> (&str, &str, (&str, &str)) {
+        let (rest, measure) = item.id.rsplit_once('.').unwrap_or(("", &item.id));
+        match rest.rsplit_once('.') {
+            Some((group, row)) => (group, row, (measure, &item.unit)),
+            None => (rest, measure, (&item.unit, &item.unit)),
+        }
+    }
+    let groups_of = |(name, items): (&str, Vec<&Item>)| {
+        let rows = grouped(items.iter().copied(), |item| place(item).1);
+        let measures = grouped(items, |item| place(item).2);
+        let estimate = |item: &&Item| Estimate {
+            mean: item.measured.unwrap_or(f64::NAN),
+            half: item.interval.map(|(low, high)| (high - low) / 2.0),
+            values: item.runs.clone(),
+        };
+        let group = |some: &[((&str, &str), Vec<&Item>)]| Group {
+            name: name.to_owned(),
+            measures: some.iter().map(|((name, unit), _)| Measure::new(*name, *unit, Better::Neither)).collect(),
+            rows: rows
+                .iter()
+                .map(|(name, items)| Row {
+                    name: (*name).to_owned(),
+                    cells: some
+                        .iter()
+                        .map(|(measure, _)| items.iter().find(|item| place(item).2 == *measure).map(estimate))
+                        .collect(),
+                })
+                .filter(|row| row.cells.iter().any(Option::is_some))
+                .collect(),
+        };
+        measures.chunks(BESIDE).map(group).collect::<Vec<_>>()
+    };
+    let several = items.iter().filter(|item| item.runs.len() > 1);
+    grouped(several, part)
+        .into_iter()
+        .map(|(name, items)| Comparison {
+            title: format!("{name}, over seeds"),
+            groups: grouped(items, |item| place(item).0).into_iter().flat_map(groups_of).collect(),
+        })
+        .collect()
 }
 
 /// How far the curves of a figure are from those of the paper, at the places that both have; `None` where it has none.
@@ -193,7 +255,7 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
     ];
     let mut answer = Section::new("Answer");
     answer.parts.push(Part::Text(said(items)));
-    answer.parts.push(by_group(items).into());
+    answer.parts.push(verdicts(items).into());
     let mut sections = vec![answer];
     let not_so: Vec<&Item> =
         items.iter().filter(|item| matches!(item.verdict(), Some(Verdict::Contradicted | Verdict::Deviates))).collect();
@@ -210,6 +272,13 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
             section.parts.extend(beside.map(Part::from));
         }
         sections.push(section);
+    }
+    let spread = over_seeds(items);
+    if !spread.is_empty() {
+        let mut section = Section::new("Over seeds")
+            .note("How far runs with different seeds are apart, of the items that have several.");
+        section.parts.extend(spread.into_iter().map(Part::from));
+        sections.push(Section { fold: Fold::Closed, ..section });
     }
     let all: Vec<&Item> = items.iter().collect();
     sections.push(Section { fold: Fold::Closed, ..Section::new("All items").with(table(&all)) });
@@ -308,4 +377,37 @@ pub(super) fn write_table(path: &std::path::Path, experiment: &str, table: &str)
     let (before, after) = around_table(path, experiment)?;
     let written = std::fs::write(path, format!("{before}{table}{after}"));
     written.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::item::Sample;
+
+    #[test]
+    fn items_over_seeds_are_beside_each_other_by_their_ids() {
+        let item =
+            |id: &str, unit: &str, runs: &[f64]| Item::sampled(id, "in words", unit, Sample::of(runs.iter().copied()));
+        let items = [
+            item("dialup.red.response", "s", &[1.0, 2.0]),
+            item("dialup.red.connect", "s", &[3.0, 5.0]),
+            item("filter.me", "ratio", &[0.5, 0.7]),
+            item("dialup.mered.response", "s", &[4.0, 4.0]),
+            item("dialup.one.response", "s", &[4.0]),
+        ];
+        let found = over_seeds(&items);
+        assert_eq!(
+            found.iter().map(|one| one.title.as_str()).collect::<Vec<_>>(),
+            ["dialup, over seeds", "filter, over seeds"]
+        );
+        let [Group { name, measures, rows }] = &found[0].groups[..] else { panic!("{found:?}") };
+        assert_eq!(name, "dialup");
+        assert_eq!(measures.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["response", "connect"]);
+        assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["red", "mered"]);
+        let values = |row: usize, at: usize| rows[row].cells[at].as_ref().map(|cell| (cell.mean, cell.values.clone()));
+        assert_eq!(values(0, 1), Some((4.0, vec![3.0, 5.0])));
+        assert_eq!((values(1, 0), values(1, 1)), (Some((4.0, vec![4.0, 4.0])), None));
+        let alone = &found[1].groups[0];
+        assert_eq!((alone.rows[0].name.as_str(), alone.measures[0].unit.as_str()), ("me", "ratio"));
+    }
 }
