@@ -16,7 +16,7 @@ const PROBE: &str = r##"<script>
 addEventListener("load", () => setTimeout(() => {
   const field = document.getElementById("find");
   field.focus();
-  field.value = "token bucket";
+  field.value = "queue limit";
   field.dispatchEvent(new Event("input"));
   setTimeout(() => {
     const seen = e => e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0;
@@ -52,7 +52,7 @@ addEventListener("load", () => setTimeout(() => {
 const SEARCH: &str = r#"<script>addEventListener("load", () => {
   const field = document.getElementById("find");
   field.focus();
-  field.value = "token bucket";
+  field.value = "queue limit";
   field.dispatchEvent(new Event("input"));
 });</script>"#;
 
