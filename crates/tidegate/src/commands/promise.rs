@@ -226,7 +226,7 @@ fn told(state: &PromiseState) -> String {
         text += &format!(": at least {} a flow", state.minimum);
     }
     if state.prefer > 0 {
-        text += &format!(", preferred by {} steps", state.prefer);
+        text += &format!(", preferred by {} step{}", state.prefer, if state.prefer == 1 { "" } else { "s" });
     }
     text += &match state.flows {
         0 => "; no such flow yet".to_owned(),

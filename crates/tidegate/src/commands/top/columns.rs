@@ -127,13 +127,3 @@ pub fn head(columns: &[(usize, usize)], all: &[Column], sort: FlowSort) -> Row<'
 pub fn is_empty<const N: usize>(rows: &[[String; N]], column: usize) -> bool {
     !rows.is_empty() && rows.iter().all(|row| matches!(row[column].as_str(), "" | "-"))
 }
-
-/// `text` in `width` columns; a longer text is shortened in its middle, where addresses differ least.
-pub fn fit(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.into();
-    }
-    let (head, tail) = (width.saturating_sub(1) / 2, width.saturating_sub(1) - width.saturating_sub(1) / 2);
-    text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
-}

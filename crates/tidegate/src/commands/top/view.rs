@@ -14,10 +14,10 @@ use ratatui::{DefaultTerminal, Frame};
 use tidegate_control::calls::{
     ClassObservation, DirectionObservation, FlowObservation, FlowSort, HostObservation, Observation,
 };
-use tidegate_report::text::wrapped;
+use tidegate_report::text::{middle, wrapped};
 use tidegate_units::Rate;
 
-use super::columns::{CLASSES, Column, FLOWS, columns, fit, head, is_empty};
+use super::columns::{CLASSES, Column, FLOWS, columns, head, is_empty};
 use super::history::History;
 use super::hosts;
 use super::programs::{Names, Programs};
@@ -364,7 +364,7 @@ impl View {
                     "flow" => show::flow(&flow.flow, &direction.name, gateway, width),
                     _ => texts[n].clone(),
                 };
-                Cell::from(if FLOWS[n].left { fit(&text, width) } else { format!("{text:>width$}") })
+                Cell::from(if FLOWS[n].left { middle(&text, width) } else { format!("{text:>width$}") })
             });
             let row = Row::new(cells);
             if flow.rate.is_zero() && flow.queue.packets == 0 {
@@ -553,7 +553,7 @@ fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObserva
                 "minute" => history.line(&direction.name, &class.name, direction.limit.map(Rate::as_bps), width),
                 _ => texts[n].clone(),
             };
-            Cell::from(if CLASSES[n].left { fit(&text, width) } else { format!("{text:>width$}") })
+            Cell::from(if CLASSES[n].left { middle(&text, width) } else { format!("{text:>width$}") })
         });
         let row = Row::new(cells.collect::<Vec<_>>());
         if class.promise_missed_seconds > 0 { row.style(Style::new().fg(Color::Yellow)) } else { row }
