@@ -8,6 +8,9 @@
 pub mod demo;
 pub mod lab;
 pub mod reproduce;
+#[cfg(test)]
+#[path = "../../tidegate/tests/width/mod.rs"]
+mod width;
 
 use std::io;
 

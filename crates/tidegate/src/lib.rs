@@ -28,5 +28,7 @@ mod cli;
 mod commands;
 mod output;
 mod progress;
+#[cfg(test)]
+mod snapshots;
 
 pub use cli::{Failure, Registry, main, main_from, main_with};

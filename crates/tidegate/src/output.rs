@@ -227,14 +227,18 @@ pub fn print(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match width() {
         None => out.write_all(text.as_bytes())?,
-        Some(width) => {
-            for line in text.lines() {
-                let fits = line.width() <= width;
-                writeln!(out, "{}", if fits { line.into() } else { wrapped(line, Some(width)) })?;
-            }
-        }
+        Some(width) => out.write_all(broken(text, width).as_bytes())?,
     }
     out.flush()
+}
+
+/// `text` for a terminal of `width` characters.
+pub fn broken(text: &str, width: usize) -> String {
+    let line = |line: &str| {
+        let fits = line.width() <= width;
+        if fits { format!("{line}\n") } else { format!("{}\n", wrapped(line, Some(width))) }
+    };
+    text.lines().map(line).collect()
 }
 
 /// Names the command that is often the next one, to people at a terminal.

@@ -102,8 +102,9 @@ pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result
             "DSCP",
         ],
     )
-    .optional(["DSCP", "jitter ms (before)", "configured", "sends"])
-    .shorten("configured", 16);
+    .optional(["DSCP", "jitter ms (before)", "configured", "sends", "promised"])
+    .shorten("configured", 16)
+    .shorten("class", 12);
     let beside = |now: String, before: String| format!("{now} ({before})");
     for row in rows {
         let class = if row.class_configured == row.class_at_end {
@@ -134,4 +135,41 @@ pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result
     let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();
     writeln!(out, "Packets reordered within a flow: {reordered}.")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_fits_the_terminal() {
+        let rows: Vec<Row> = plan::flows()
+            .iter()
+            .zip(1_u32..)
+            .map(|(flow, n)| Row {
+                flow: flow.spec.name.clone(),
+                demand: plan::demand(&flow.spec),
+                class_configured: flow.class.into(),
+                class_at_end: if n == 3 { "best effort" } else { flow.class }.into(),
+                terms: flow.terms.into(),
+                promised_bps: Some(2e6 * f64::from(n)),
+                achieved_bps: 2.1e6 * f64::from(n),
+                unshaped_bps: 9.97e6,
+                jitter_ns: (n % 2 == 0).then_some(512_345.0),
+                unshaped_jitter_ns: (n % 2 == 0).then_some(13_512_345.0),
+                delay_p99_ns: (n % 2 == 0).then_some(2_512_345),
+                unshaped_delay_p99_ns: (n % 2 == 0).then_some(113_512_345),
+                packets_received: 1_000,
+                packets_missing: 0,
+                packets_reordered: 0,
+                shaper_drops: 12,
+                dscps_seen: vec![0, 46],
+            })
+            .collect();
+        crate::width::check("demo", |columns| {
+            let mut out = Vec::new();
+            print(&mut out, &rows, Some(columns.into())).unwrap();
+            String::from_utf8(out).unwrap()
+        });
+    }
 }

@@ -512,3 +512,26 @@ fn class_json(way: &str, class: &ClassStatus) -> serde_json::Value {
         "wait_p99_ns": counts.waited_at(0.99).as_nanos(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::accounts::Account;
+    use tidegate_engine::ClassCounts;
+    use tidegate_units::{Bytes, Rate};
+
+    #[test]
+    fn the_totals_fit_the_terminal() {
+        let class = |name: &str, rate: Option<u64>, packets: u64| {
+            let mut counts = ClassCounts::default();
+            (counts.marked, counts.remarked) = (packets / 100, packets / 7);
+            counts.through = Account { packets, bytes: Bytes::new(packets * 1_400) };
+            counts.accounts.dropped[0] = Account { packets: packets / 50, bytes: Bytes::new(packets * 28) };
+            ClassStatus { name: name.into(), rate: rate.map(Rate::from_kbit), flows: None, borrowed: None, counts }
+        };
+        let up =
+            vec![class("calls", Some(2_500), 41_530), class("video-conferences-of-the-office", Some(3_200), 8_123_456)];
+        let ended = [("up".to_owned(), up), ("down".to_owned(), vec![class("all", None, 75_222_104)])];
+        crate::snapshots::check("run", |columns| totals(&ended, Some(columns.into())));
+    }
+}

@@ -233,6 +233,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn it_fits_the_terminal() {
+        let (status, seen) = crate::snapshots::gateway();
+        crate::snapshots::check("status", |columns| {
+            let mut out = Vec::new();
+            print(&mut out, &status, Some(&seen), Some(columns.into())).unwrap();
+            output::broken(std::str::from_utf8(&out).unwrap(), columns.into())
+        });
+    }
+
+    #[test]
     fn each_of_two_directions_has_its_name() {
         let direction = |name: &str, rate: Option<u64>| {
             let class = serde_json::json!({

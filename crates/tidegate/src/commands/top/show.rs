@@ -183,6 +183,11 @@ pub fn interfaces(direction: &DirectionObservation) -> Option<String> {
     (direction.interfaces.len() > 1).then(|| each.collect::<Vec<_>>().join(", "))
 }
 
+/// The widths below which a table has flows as the screen has them, without the address that most have in common.
+const NARROW: usize = 100;
+/// The characters that a flow has in such a table, and to which it is shortened.
+const FLOW: usize = 30;
+
 /// Tables for a terminal of `width` characters, or for a pipe or a log.
 pub fn table(
     out: &mut impl Write,
@@ -249,12 +254,13 @@ pub fn table(
         ];
         let mut table = Table::new("", heads)
             .optional(["reasons of drops", "marks", "jitter", "p50", "borrowed", "share", "queue", "class"])
-            .shorten("flow", 30)
+            .shorten("flow", FLOW)
             .shorten("program", 8);
+        let room = width.filter(|width| *width < NARROW).map_or(usize::MAX, |_| FLOW);
         for flow in &direction.flows {
             let row = [
                 owner(flow, names, programs),
-                flow.flow.to_string(),
+                self::flow(&flow.flow, &direction.name, is_gateway(seen), room),
                 class_of(flow),
                 rate(flow.rate),
                 maybe(flow.share),
@@ -293,6 +299,21 @@ mod tests {
         assert_eq!(line(mbit(19), mbit(20), 9_500, 1_200), "9.50M of 19.0Mbit/s (50 %), line 20.0M, overhead 12.6 %");
         assert_eq!(line(mbit(1), None, 0, 0), "0 of 1.00Mbit/s (0 %)");
         assert_eq!(line(None, None, 700, 0), "700kbit/s");
+    }
+
+    #[test]
+    fn it_fits_the_terminal() {
+        let (_, seen) = crate::snapshots::gateway();
+        crate::snapshots::check("top", |columns| {
+            let mut out = Vec::new();
+            table(&mut out, &seen, &Names::new(), &Programs::default(), Some(columns.into())).unwrap();
+            String::from_utf8(out).unwrap()
+        });
+        crate::snapshots::check("top-hosts", |columns| {
+            let mut out = Vec::new();
+            super::super::hosts::table(&mut out, &seen, &seen.hosts, Some(columns.into())).unwrap();
+            String::from_utf8(out).unwrap()
+        });
     }
 
     #[test]

@@ -1,0 +1,15 @@
+//! Tables at terminals of several widths, for tests.
+
+#[path = "../tests/width/mod.rs"]
+mod width;
+
+use tidegate_control::Status;
+use tidegate_control::calls::Observation;
+pub use width::check;
+
+/// What the shaper of a gateway with three hosts replied.
+pub fn gateway() -> (Status, Observation) {
+    let mut replies: serde_json::Value = serde_json::from_str(include_str!("../tests/width/gateway.json")).unwrap();
+    let mut reply = |name: &str| replies[name].take();
+    (serde_json::from_value(reply("status")).unwrap(), serde_json::from_value(reply("observation")).unwrap())
+}
