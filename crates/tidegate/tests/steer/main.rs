@@ -7,6 +7,8 @@ mod support;
 #[path = "../running/mod.rs"]
 mod running;
 mod stage;
+#[path = "../terminal/mod.rs"]
+mod terminal;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -18,6 +20,7 @@ use serde_json::Value;
 use stage::{Stage, about, finished, meanwhile, refused, whole};
 use support::steady::Measurements;
 use support::{DEVICE, Ended};
+use terminal::Terminal;
 
 /// Packets of the tests are 500 bytes with headers, so at 1 Mbit/s 250 of them leave in a second. The bursts bridge
 /// 96 ms in which a busy machine gives us no time; the limits hold what the tests queue.
@@ -312,6 +315,53 @@ fn status_events_and_top_show_what_arrives() -> Ended {
 }
 
 /// What is wrong names its place and the way out, and changes nothing.
+fn a_flow_is_preferred_from_the_screen_and_no_longer() -> Ended {
+    const FREE: &str = "nothing is promised";
+    let stage = Stage::new(SHAPER);
+    let traffic = stage.traffic(5_004, 200);
+    let mut command = stage.command(&["top", "--filter", ":5004"]);
+    command.env("TERM", "xterm");
+    let mut top = Terminal::start(command, Some((120, 30)));
+    top.shows(&["> 10.77.0.2:5004", "media"]);
+    top.press("\x1b[B");
+    top.press("p");
+    // What would change is shown, and is not made.
+    top.shows(&["prefer udp 10.77.0.1:", "> 10.77.0.2:5004 by one step", "until top ends", "enter makes the change"]);
+    assert!(stage.does(&["promise"]).contains(FREE));
+    top.press("\x1b");
+    top.hides("enter makes the change");
+    assert!(stage.does(&["promise"]).contains(FREE), "it was left");
+    top.press("p");
+    top.shows(&["enter makes the change"]);
+    top.press("\r");
+    top.shows(&["in force; z takes it back"]);
+    let listed: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
+    assert_eq!(
+        (&listed[0]["target"]["destination_port"], &listed[0]["prefer"]),
+        (&5_004.into(), &1.into()),
+        "{listed}"
+    );
+    stage.until("the preference of the flow", |stage| {
+        let seen: Value = serde_json::from_str(&stage.does(&["top", "--once", "--json"])).unwrap();
+        seen["directions"][0]["flows"].as_array().unwrap().iter().any(|flow| flow["preferred"] == 1)
+    });
+    top.press("z");
+    top.shows(&["taken back"]);
+    assert!(stage.does(&["promise"]).contains(FREE));
+    // One that is left ends with the screen.
+    top.press("p");
+    top.shows(&["enter makes the change"]);
+    top.press("\r");
+    top.shows(&["in force; z takes it back"]);
+    top.press("q");
+    assert_eq!(top.end().0, Some(0));
+    stage.until("the end of the preference", |stage| stage.does(&["promise"]).contains(FREE));
+    let arrivals = traffic.stop();
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
+    stage.end();
+    Ended::Passed
+}
+
 fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
     let stage = Stage::new(SHAPER);
     let wrong = stage.scratch.write("wrong.toml", &SHAPER.replace("borrow = false", "borow = false"));
@@ -535,6 +585,7 @@ fn main() -> ! {
             ("a_change_on_trial_goes_back_unless_it_is_confirmed", a_change_on_trial_goes_back_unless_it_is_confirmed),
             ("a_promise_is_kept_refused_listed_and_ends", a_promise_is_kept_refused_listed_and_ends),
             ("status_events_and_top_show_what_arrives", status_events_and_top_show_what_arrives),
+            ("a_flow_is_preferred_from_the_screen_and_no_longer", a_flow_is_preferred_from_the_screen_and_no_longer),
             ("what_is_wrong_is_said_and_changes_nothing", what_is_wrong_is_said_and_changes_nothing),
             ("another_user_may_look_and_not_touch", another_user_may_look_and_not_touch),
             ("a_reservation_is_kept_refused_listed_and_ends", a_reservation_is_kept_refused_listed_and_ends),

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Terminal {
     master: File,
     shown: String,
+    /// The beginning of a character whose end has not come.
+    unread: Vec<u8>,
     child: std::process::Child,
 }
 
@@ -44,14 +46,20 @@ impl Terminal {
         let child = command.spawn().unwrap();
         // SAFETY: fcntl on a descriptor that is open.
         unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-        Self { master: master.into(), shown: String::new(), child }
+        Self { master: master.into(), shown: String::new(), unread: Vec::new(), child }
     }
 
     /// Reads what is shown; false when the other end is closed.
     fn read(&mut self) -> bool {
         let mut buffer = [0; 4_096];
         match self.master.read(&mut buffer) {
-            Ok(length) => self.shown.push_str(&String::from_utf8_lossy(&buffer[..length])),
+            Ok(length) => {
+                self.unread.extend(&buffer[..length]);
+                // A character may come in two parts.
+                let whole = std::str::from_utf8(&self.unread).map_or_else(|error| error.valid_up_to(), str::len);
+                let rest = self.unread.split_off(whole);
+                self.shown.push_str(&String::from_utf8_lossy(&std::mem::replace(&mut self.unread, rest)));
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(10)),
             Err(_) => return false,
         }
@@ -69,6 +77,32 @@ impl Terminal {
         writeln!(self.master, "{answer}").unwrap();
     }
 
+    /// Presses keys of a program that draws a screen.
+    pub fn press(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the screen shows all of `texts`.
+    pub fn shows(&mut self, texts: &[&str]) {
+        self.until(|screen| texts.iter().all(|text| screen.contains(text)), texts);
+    }
+
+    /// Waits until the screen shows `text` no longer.
+    pub fn hides(&mut self, text: &str) {
+        self.until(|screen| !screen.contains(text), &["not", text]);
+    }
+
+    fn until(&mut self, is_so: impl Fn(&str) -> bool, what: &[&str]) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let screen = screen(&self.shown);
+            if is_so(&screen) {
+                return;
+            }
+            assert!(self.read() && Instant::now() < deadline, "{what:?} is not shown, but {screen}");
+        }
+    }
+
     /// Waits for the end: the exit code, and what was shown since the last answer.
     pub fn end(mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + PATIENCE;
@@ -77,6 +111,29 @@ impl Terminal {
         }
         (self.child.wait().unwrap().code(), std::mem::take(&mut self.shown))
     }
+}
+
+/// What is on a screen on which `shown` was drawn: a move of the cursor is ESC [ row ; column H.
+fn screen(shown: &str) -> String {
+    let (mut rows, mut row, mut column) = (vec![vec![' '; 200]; 60], 0, 0);
+    let mut rest = shown.chars();
+    while let Some(c) = rest.next() {
+        if c == '\x1b' {
+            let text = rest.as_str();
+            let Some(end) = text.find(|c: char| c.is_ascii_alphabetic()) else { break };
+            let mut numbers = text[..end].trim_start_matches('[').split(';').map(|number| number.parse().unwrap_or(1));
+            if text[end..].starts_with('H') {
+                (row, column) = (numbers.next().unwrap_or(1) - 1, numbers.next().unwrap_or(1) - 1);
+            } else if text[end..].starts_with('J') {
+                rows.iter_mut().for_each(|row| row.fill(' '));
+            }
+            rest = text[end + 1..].chars();
+        } else if let Some(cell) = rows.get_mut(row).and_then(|row| row.get_mut(column)) {
+            *cell = c;
+            column += 1;
+        }
+    }
+    rows.iter().map(|row| row.iter().collect::<String>() + "\n").collect()
 }
 
 impl Drop for Terminal {
