@@ -90,6 +90,9 @@ fn the_preset_is_a_file() -> Ended {
     let (code, said) = output(&pair, &["run", "--up", "20mbit", "--down", "100mbit"]);
     let copy = format!("tidegate run --up 20mbit --down 100mbit --interface {DEVICE}");
     assert!(code == Some(2) && said.contains(&copy), "{said}");
+    // Without anything it has one to begin with.
+    let (code, said) = output(&pair, &["run"]);
+    assert!(code == Some(2) && said.contains(&copy) && said.contains("tidegate setup"), "{said}");
     Ended::Passed
 }
 

@@ -38,6 +38,10 @@ pub fn wire(link: &str, overhead: Option<i16>) -> Wire {
 }
 
 impl LineArgs {
+    /// Whether there is a rate.
+    pub const fn has_rates(&self) -> bool {
+        self.up.is_some() || self.down.is_some()
+    }
     /// The file that the rates stand for.
     ///
     /// # Errors

@@ -41,7 +41,6 @@ use crate::output::{Files, wait, width};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file; - for standard input. Several: one for each uplink, in one process
-    #[arg(required_unless_present_any = ["up", "down"])]
     file: Vec<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
@@ -227,6 +226,12 @@ fn read(args: &Args) -> Result<(Vec<ShaperFile>, Vec<Source>), Failure> {
         // Before it is read, so that no modification is missed.
         let modified = tidegate_daemon::modified(path);
         add(path, modified, &check::open(path)?)?;
+    }
+    if args.file.is_empty() && !args.line.has_rates() {
+        let example = ["run", "--up", "20mbit", "--down", "100mbit"].map(str::to_owned);
+        let missing =
+            "write the rates of the line, or name a file; `tidegate setup` asks for the rates or measures them";
+        return Err(Failure::Usage(format!("{missing}\n{}", interfaces::which(&example))));
     }
     if args.file.is_empty() {
         add(Path::new("-"), None, &args.line.source(&args.interface)?)?;

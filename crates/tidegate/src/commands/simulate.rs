@@ -29,7 +29,8 @@ use cache::Cache;
 /// Run a scenario in the simulator
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The scenario file; - for standard input
+    /// The scenario file; - for standard input. `tidegate schema scenario --text` has its keys, `tidegate book scenarios`
+    /// examples
     #[arg(required_unless_present = "clear_cache")]
     file: Option<PathBuf>,
     /// The first seed, instead of that in the file
