@@ -104,8 +104,8 @@ pub trait PoolAccess: Send + Sync {
     fn promise(&self, class: ClassId, minimum: Rate) -> bool;
     /// [`Pool::release`].
     fn release(&self, class: ClassId, minimum: Rate);
-    /// [`Pool::overpromised`].
-    fn overpromised(&self, class: ClassId, rate: Rate) -> bool;
+    /// [`Pool::promised`].
+    fn promised(&self, class: ClassId) -> Rate;
     /// [`Pool::change`].
     fn change(&self, now: Instant, total: (Rate, Bytes), classes: &mut dyn Iterator<Item = (Rate, Bytes)>);
 }
@@ -336,9 +336,9 @@ impl Pool {
             part.granted = part.granted.saturating_sub(minimum);
         }
     }
-    /// Whether more is granted than would fit into `rate`.
-    pub fn overpromised(&self, class: ClassId, rate: Rate) -> bool {
-        self.classes.get(class.0 as usize).is_some_and(|part| part.granted > rate)
+    /// The sum of the minimums that are granted, or held for flows to come.
+    pub fn promised(&self, class: ClassId) -> Rate {
+        self.classes.get(class.0 as usize).map_or(Rate::ZERO, |part| part.granted)
     }
 
     /// Sets the rates and bursts of the total and of the classes, as many as there are. What was earned is kept, as far as

@@ -7,9 +7,10 @@ use tidegate_config::values::User;
 use tidegate_control::calls::GuardianStatus;
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
-use tidegate_live::guardian::{Condition, Guardian};
+use tidegate_live::guardian::{Condition, Guardian, Page};
 use tidegate_live::shaping::{
-    Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, Successor, WorkerCounts, user_number,
+    Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, Successor, VerdictSink, WorkerCounts,
+    user_number,
 };
 use tidegate_units::Span;
 
@@ -27,8 +28,8 @@ pub struct ShapedDirection {
     shaping: Option<Shaping>,
     /// What the last data path has left to the next; its guardian lets packets pass meanwhile.
     left: Option<Inherited>,
-    /// The heartbeat last seen, and since when.
-    heartbeat: (u64, Instant),
+    /// The turns of each thread of the data path that were last seen, and since when.
+    beats: Vec<(u64, Instant)>,
     /// Counts changes of the data path and of its classes.
     generation: u64,
 }
@@ -40,9 +41,9 @@ impl ShapedDirection {
     /// When the data path does not start; nothing is left behind then.
     pub fn start(config: Config, file: usize, name: String, options: &Options) -> Result<Self, StartError> {
         let shaping = Shaping::start(&config, options)?;
-        let heartbeat = (shaping.heartbeat(), Instant::now());
+        let beats = shaping.beats().into_iter().map(|beats| (beats, Instant::now())).collect();
         let interfaces = options.interfaces.clone();
-        Ok(Self { name, file, config, interfaces, shaping: Some(shaping), left: None, heartbeat, generation: 0 })
+        Ok(Self { name, file, config, interfaces, shaping: Some(shaping), left: None, beats, generation: 0 })
     }
 
     /// The data path, while there is one.
@@ -100,17 +101,18 @@ impl ShapedDirection {
     /// The state of the guardian, in the form of the protocol.
     pub(crate) fn guardian(&self) -> Option<GuardianStatus> {
         let shaping = self.shaping()?;
-        let (guardian, missing) = (shaping.guardian(), shaping.unguarded().map(str::to_owned));
+        let (guardian, missing) = (shaping.guardians().next(), shaping.unguarded().map(str::to_owned));
         if guardian.is_none() && missing.is_none() {
             return None;
         }
+        // Those of all threads are started alike.
         let granted = guardian.map(Guardian::granted).unwrap_or_default();
         Some(GuardianStatus {
             pid: guardian.and_then(Guardian::process),
             missing,
-            takeovers: shaping.page().takeovers(),
-            passed_packets: shaping.page().passed(),
-            restarts: guardian.map_or(0, Guardian::restarts),
+            takeovers: shaping.pages().map(Page::takeovers).sum(),
+            passed_packets: shaping.pages().map(Page::passed).sum(),
+            restarts: shaping.guardians().map(Guardian::restarts).sum(),
             locked: granted.locked,
             real_time: granted.real_time,
             restricted: granted.dropped,
@@ -151,17 +153,21 @@ impl ShapedDirection {
 
     /// Notes whether the data path has made progress. Called with every tick.
     pub(crate) fn note_progress(&mut self) {
-        if let Some(shaping) = &self.shaping
-            && shaping.heartbeat() != self.heartbeat.0
-        {
-            self.heartbeat = (shaping.heartbeat(), Instant::now());
+        let Some(shaping) = &self.shaping else { return };
+        let (beats, now) = (shaping.beats(), Instant::now());
+        self.beats.resize(beats.len(), (0, now));
+        for (known, beats) in self.beats.iter_mut().zip(beats) {
+            if known.0 != beats {
+                *known = (beats, now);
+            }
         }
     }
 
-    /// The time without progress of the data path, to within a tick.
+    /// The time without progress of the data path, to within a tick; of several threads that of the slowest.
     pub(crate) fn silent_for(&self) -> Duration {
         let Some(shaping) = &self.shaping else { return Duration::ZERO };
-        if shaping.heartbeat() == self.heartbeat.0 { self.heartbeat.1.elapsed() } else { Duration::ZERO }
+        let same = self.beats.iter().zip(shaping.beats()).filter(|(known, beats)| known.0 == *beats);
+        same.map(|(known, _)| known.1.elapsed()).max().unwrap_or_default()
     }
 
     /// The counters of the data path.
@@ -169,10 +175,10 @@ impl ShapedDirection {
     /// # Errors
     /// [`Code::Failed`] when there is no data path, or it does not reply.
     pub(crate) fn counts(&self) -> Result<WorkerCounts, Refusal> {
-        self.running()?.counts().map_err(|error| Refusal::new(Code::Failed, error.to_string()))
+        self.running()?.counts().map_err(failed)
     }
 
-    /// Runs `work` on the engine between two packets.
+    /// Runs `work` on the engine between two packets; of several shards on the first, for what all have in common.
     ///
     /// # Errors
     /// [`Code::Failed`] when there is no data path, or it does not reply.
@@ -180,7 +186,36 @@ impl ShapedDirection {
         &self,
         work: impl FnOnce(&mut LiveEngine, tidegate_units::Instant) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.running()?.with(work).map_err(|error| Refusal::new(Code::Failed, error.to_string()))
+        self.ask_shard(0, work)
+    }
+    /// As [`ask`](Self::ask), of a shard.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub(crate) fn ask_shard<T: Send + 'static>(
+        &self,
+        shard: usize,
+        work: impl FnOnce(&mut LiveEngine, tidegate_units::Instant) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.running()?.with_shard(shard, work).map_err(failed)
+    }
+    /// As [`ask`](Self::ask), of each shard. `work` makes what is run.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub(crate) fn ask_each<T: Send + 'static, W>(&self, mut work: impl FnMut() -> W) -> Result<Vec<T>, Refusal>
+    where
+        W: FnOnce(&mut LiveEngine, tidegate_units::Instant) -> T + Send + 'static,
+    {
+        let each = self.running()?.each(|| {
+            let work = work();
+            move |engine: &mut LiveEngine, now, _: &mut VerdictSink| work(engine, now)
+        });
+        each.map_err(failed)
+    }
+    /// The numbers of the shards; none while there is no data path.
+    pub(crate) fn shards(&self) -> std::ops::Range<usize> {
+        0..self.shaping.as_ref().map_or(0, Shaping::shards)
     }
 
     /// The bounds of a user who is not root, in the configuration in force.
@@ -226,6 +261,10 @@ impl ShapedDirection {
 pub(crate) fn beyond_bounds(text: String) -> Refusal {
     Refusal::new(Code::NotAllowed, text)
         .help("[control] in the shaper file lists what users may do; root may do everything")
+}
+
+fn failed(error: StartError) -> Refusal {
+    Refusal::new(Code::Failed, error.to_string())
 }
 
 /// The refusal of what needs a data path while there is none.

@@ -85,8 +85,10 @@ impl Notifier {
     pub fn attach(&self, at: usize, direction: &ShapedDirection) -> Result<(), StartError> {
         self.names_changed(at, direction);
         let (Some(server), Some(shaping)) = (&self.server, direction.shaping()) else { return Ok(()) };
-        let events = server.events().clone();
-        shaping.listen(Box::new(move |time, event| !events.is_wanted() || events.send(FlowEvent::new(at, time, event))))
+        shaping.listen(|| {
+            let events = server.events().clone();
+            Box::new(move |time, event| !events.is_wanted() || events.send(FlowEvent::new(at, time, event)))
+        })
     }
     /// The classes of a direction have changed.
     pub fn names_changed(&self, at: usize, direction: &ShapedDirection) {

@@ -10,6 +10,7 @@
 //! new flow; for a watched flow a look at its record, at most once a millisecond.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
 
 use tidegate_core::classify::{BuildError, Classifier, Fields, Match, Rule};
 use tidegate_core::fbq::{Fbc, Terms};
@@ -17,6 +18,7 @@ use tidegate_core::key_index::KeyIndex;
 use tidegate_core::nested::Staged;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
 
+use crate::guard::lock;
 use crate::notification::{FlowState, Notification, NotificationKind};
 use crate::packet::QueuedPacket;
 use crate::recorder::{ControlCall, Operation, Recorder};
@@ -89,11 +91,23 @@ struct Entry {
     terms: Terms,
     /// The class in which rate is held for its flows.
     class: ClassId,
+    slots: PromiseSlots,
+    flows: HashSet<u64>,
+}
+
+/// The rate that a promise holds for flows to come. Shards that make the same promise have it in common: its flows come in any
+/// of them.
+#[derive(Clone, Debug)]
+pub struct PromiseSlots(Arc<Mutex<Slots>>);
+
+#[derive(Debug)]
+struct Slots {
     /// For how many flows rate is still held.
-    slots: u32,
+    held: u32,
     /// For how many flows there should be rate, those that are here included.
     wanted: u32,
-    flows: HashSet<u64>,
+    /// The flows that are here.
+    here: u32,
 }
 
 /// The state of a promise.
@@ -107,6 +121,15 @@ pub struct PromiseView {
     pub rate: Rate,
     /// For how many flows to come rate is held.
     pub held: u32,
+}
+
+impl PromiseView {
+    /// Adds the same promise in another shard, with which what is held is common.
+    pub fn add(&mut self, other: &Self) {
+        self.flows += other.flows;
+        self.waiting += other.waiting;
+        self.rate += other.rate;
+    }
 }
 
 /// A flow that is present.
@@ -182,13 +205,12 @@ impl FlowRegistry {
         let flow = packet.flow().flow;
         let Some(number) = self.table.promise(fields) else { return };
         let Some(entry) = self.entries.get_mut(&number) else { return };
-        entry.take_slot(fbc);
+        entry.begin(flow, fbc);
         if fbc.expect(now, packet.flow(), packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.pending))
         {
-            entry.flows.insert(flow);
             self.started(flow, fields, Some(number), now);
         } else {
-            entry.hold_slot(fbc);
+            entry.end(flow, fbc);
         }
     }
 
@@ -308,8 +330,7 @@ impl FlowRegistry {
         self.watch_now.drain(..).for_each(|flow| fbc.watch(flow, true));
         for (number, flow) in self.ended.drain(..) {
             if let Some(entry) = self.entries.get_mut(&number) {
-                entry.flows.remove(&flow);
-                entry.hold_slot(fbc);
+                entry.end(flow, fbc);
             }
         }
     }
@@ -398,17 +419,20 @@ impl Watched {
 
 impl Entry {
     /// A flow comes: what was held for it is free for it to be promised.
-    fn take_slot<P: Packet>(&mut self, fbc: &mut Fbc<P>) {
-        if self.slots > 0 {
-            self.slots -= 1;
+    fn begin<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
+        let mut slots = lock(&self.slots.0);
+        slots.here += u32::from(self.flows.insert(flow));
+        if slots.held > 0 {
+            slots.held -= 1;
             fbc.release(self.class, self.terms.minimum);
         }
     }
     /// A flow has ended: rate is held for the next, if it is still free.
-    fn hold_slot<P: Packet>(&mut self, fbc: &mut Fbc<P>) {
-        let here = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
-        if self.slots.saturating_add(here) < self.wanted && fbc.hold(self.class, self.terms.minimum).is_ok() {
-            self.slots += 1;
+    fn end<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
+        let mut slots = lock(&self.slots.0);
+        slots.here -= u32::from(self.flows.remove(&flow));
+        if slots.held + slots.here < slots.wanted && fbc.hold(self.class, self.terms.minimum).is_ok() {
+            slots.held += 1;
         }
     }
 }
@@ -442,7 +466,7 @@ impl PromiseControl<'_> {
     ///
     /// # Errors
     /// [`PromiseError`]; nothing has changed then. With `anyway` a class without free rate is no error, and what does
-    /// not fit waits (4.4).
+    /// not fit waits (4.4). Returns what is held, for [`share`](Self::share).
     pub fn promise(
         &mut self,
         number: u64,
@@ -450,37 +474,45 @@ impl PromiseControl<'_> {
         class: ClassId,
         flows: u32,
         anyway: bool,
-    ) -> Result<(), PromiseError> {
+    ) -> Result<PromiseSlots, PromiseError> {
         self.record(ControlCall::Promise { number, terms, class, flows, anyway });
         let fbc = self.tree.shaper_mut().ok_or(PromiseError::NoShaper)?;
         let before = self.registry.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
         debug_assert!(before == 0, "a promise is changed by ending it and giving another");
-        let mut slots = 0;
+        let mut held = 0;
         if !terms.minimum.is_zero() {
-            while slots < flows {
+            while held < flows {
                 match fbc.hold(class, terms.minimum) {
-                    Ok(()) => slots += 1,
+                    Ok(()) => held += 1,
                     Err(_) if anyway => break,
                     Err(free) => {
                         // All or nothing: what is free counts what was held for this.
-                        let free = free + Rate::from_bps(terms.minimum.as_bps().saturating_mul(slots.into()));
-                        (0..slots).for_each(|_| fbc.release(class, terms.minimum));
+                        let free = free + Rate::from_bps(terms.minimum.as_bps().saturating_mul(held.into()));
+                        (0..held).for_each(|_| fbc.release(class, terms.minimum));
                         return Err(PromiseError::NoRoom(free));
                     }
                 }
             }
         }
-        self.registry.entries.insert(number, Entry { terms, class, slots, wanted: flows, flows: HashSet::new() });
-        Ok(())
+        let slots = PromiseSlots(Arc::new(Mutex::new(Slots { held, wanted: flows, here: 0 })));
+        self.share(number, terms, class, slots.clone());
+        Ok(slots)
     }
 
-    /// Ends promise `number`: what was held for flows to come is free. Flows under it keep their terms until they are
+    /// Makes promise `number` as another shard has made it.
+    pub fn share(&mut self, number: u64, terms: Terms, class: ClassId, slots: PromiseSlots) {
+        self.registry.entries.insert(number, Entry { terms, class, slots, flows: HashSet::new() });
+    }
+
+    /// Ends promise `number`, in each shard: what was held for flows to come is free. Flows under it keep their terms until they are
     /// reviewed with a table without it.
     pub fn end(&mut self, number: u64) {
         self.record(ControlCall::End(number));
         let Some(entry) = self.registry.entries.remove(&number) else { return };
+        let mut slots = lock(&entry.slots.0);
+        slots.wanted = 0;
         if let Some(fbc) = self.tree.shaper_mut() {
-            (0..entry.slots).for_each(|_| fbc.release(entry.class, entry.terms.minimum));
+            (0..std::mem::take(&mut slots.held)).for_each(|_| fbc.release(entry.class, entry.terms.minimum));
         }
     }
 
@@ -506,17 +538,13 @@ impl PromiseControl<'_> {
                 self.registry.table.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
             // A promise that ended has no entry any more, and its flows lose their terms.
             if new != old {
-                if let Some(entry) = old.and_then(|number| self.registry.entries.get_mut(&number)) {
-                    entry.flows.remove(&flow);
-                }
                 let terms = new.and_then(|number| self.registry.entries.get_mut(&number)).map(|entry| {
-                    entry.take_slot(fbc);
-                    entry.flows.insert(flow);
+                    entry.begin(flow, fbc);
                     entry.terms
                 });
                 let _ = fbc.set_terms(self.now, flow, terms);
                 if let Some(entry) = old.and_then(|number| self.registry.entries.get_mut(&number)) {
-                    entry.hold_slot(fbc);
+                    entry.end(flow, fbc);
                 }
                 if let Some(known) = &mut self.registry.places[place as usize] {
                     known.promise = new;
@@ -532,7 +560,7 @@ impl PromiseControl<'_> {
     /// The state of promise `number`. Cost: linear in its flows.
     pub fn view(&self, number: u64) -> Option<PromiseView> {
         let entry = self.registry.entries.get(&number)?;
-        let mut view = PromiseView { held: entry.slots, ..PromiseView::default() };
+        let mut view = PromiseView { held: lock(&entry.slots.0).held, ..PromiseView::default() };
         for flow in entry.flows.iter().filter_map(|flow| self.tree.shaper()?.flow(*flow)) {
             view.flows += 1;
             view.waiting += u64::from(!flow.granted && !flow.minimum.is_zero());

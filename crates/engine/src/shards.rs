@@ -47,8 +47,8 @@ impl PoolAccess for SharedPool {
     fn release(&self, class: ClassId, minimum: Rate) {
         self.pool().release(class, minimum);
     }
-    fn overpromised(&self, class: ClassId, rate: Rate) -> bool {
-        self.pool().overpromised(class, rate)
+    fn promised(&self, class: ClassId) -> Rate {
+        self.pool().promised(class)
     }
     fn change(&self, now: Instant, total: (Rate, Bytes), classes: &mut dyn Iterator<Item = (Rate, Bytes)>) {
         self.pool().change(now, total, classes);

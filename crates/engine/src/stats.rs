@@ -83,7 +83,7 @@ impl ClassCounts {
         self.promise.check(now, promised, !self.backlog.is_empty());
     }
     /// Adds the counts of the same class in another engine. The jitter is the larger one.
-    fn add(&mut self, other: &Self, now: Instant) {
+    pub(crate) fn add(&mut self, other: &Self, now: Instant) {
         self.accounts.add(&other.accounts);
         for (sum, one) in [
             (&mut self.through, other.through),

@@ -22,6 +22,21 @@ pub struct ClassRow {
     pub counts: ClassCounts,
 }
 
+impl ClassRow {
+    /// Adds the same class of another shard, with which the rate is common.
+    pub fn add(&mut self, other: &Self, now: Instant) {
+        if let (Some(sum), Some(one)) = (&mut self.view, other.view) {
+            sum.flows += one.flows;
+            sum.waiting += one.waiting;
+            sum.away += one.away;
+            sum.backlog.packets += one.backlog.packets;
+            sum.backlog.bytes += one.backlog.bytes;
+            sum.borrowed.add(one.borrowed);
+        }
+        self.counts.add(&other.counts, now);
+    }
+}
+
 impl<H: Copy + Send + 'static> Engine<H> {
     /// Packets that have arrived so far: the number of the next.
     pub fn arrivals(&self) -> u64 {

@@ -5,6 +5,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};
 use tidegate_core::fbq::Terms;
 use tidegate_core::{ClassId, DropReason, Ecn, Event, Instant, Rate, Span};
+use tidegate_engine::shards::Shard;
 use tidegate_engine::{
     Change, Engine, Names, Notification, NotificationKind, PacketMeta, PromiseError, PromiseTable, Setup, Shape, Sink,
 };
@@ -13,11 +14,13 @@ const TEXT: &str = "version = 1\n\
     [shaper]\nidle-timeout = \"1s\"\n\
     [[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
 
+fn config() -> shaper::Config {
+    shaper::load(&Source::new("test.toml", TEXT), &mut Diagnostics::new()).expect("valid")
+}
+
 fn engine() -> Engine<u64> {
-    let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(&Source::new("test.toml", TEXT), &mut diagnostics).expect("valid");
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    Engine::new(&config, &setup, Instant::ZERO).expect("valid")
+    Engine::new(&config(), &setup, Instant::ZERO).expect("valid")
 }
 
 fn meta(port: u16) -> PacketMeta {
@@ -112,9 +115,9 @@ fn a_promise_is_in_force_with_the_first_packet_and_gone_with_its_end() {
     drop(engine.promises(at(0)).set_table(table_of(&[(7, 1)])));
     // 3 of 8 Mbit/s are left to promise.
     let refused = engine.promises(at(0)).promise(8, terms(4), class, 1, false);
-    assert_eq!(refused, Err(PromiseError::NoRoom(Rate::from_mbit(3))));
+    assert_eq!(refused.map(drop), Err(PromiseError::NoRoom(Rate::from_mbit(3))));
     assert_eq!(
-        engine.promises(at(0)).promise(8, terms(2), class, 2, false),
+        engine.promises(at(0)).promise(8, terms(2), class, 2, false).map(drop),
         Err(PromiseError::NoRoom(Rate::from_mbit(3))),
         "all of it or nothing, and nothing is left held"
     );
@@ -248,5 +251,48 @@ fn a_rule_with_an_unknown_owner_is_named_by_its_number() {
     assert_eq!(
         failure.to_string(),
         "rule 2: no user is called `studio` here; write a number, or create the user first"
+    );
+}
+
+/// What a promise holds is for its flows in whichever shard they come: once for all shards, and not in each.
+#[test]
+fn a_promise_is_kept_in_each_shard() {
+    let (class, mut log) = (ClassId(0), Log::default());
+    let mut shards: Vec<Engine<u64>> = vec![engine(), engine()];
+    for (engine, shard) in shards.iter_mut().zip(&Shard::all(&config(), 2, at(0)).expect("classes of a shaper")) {
+        assert!(engine.join(shard));
+    }
+    let slots = shards[0].promises(at(0)).promise(7, terms(3), class, 2, false).unwrap();
+    shards[1].promises(at(0)).share(7, terms(3), class, slots);
+    for engine in &mut shards {
+        drop(engine.promises(at(0)).set_table(table_of(&[(7, 1), (7, 2), (7, 3)])));
+    }
+    let state = |shards: &mut [Engine<u64>]| {
+        let free = [0, 1].map(|at| shards[at].tree().classes()[0].unpromised);
+        assert_eq!(free[0], free[1], "it is common");
+        let views = [0, 1].map(|n| shards[n].promises(at(0)).view(7).unwrap());
+        (free[0].as_bps() / 1_000_000, views.map(|view| (view.flows, view.waiting, view.held)))
+    };
+    assert_eq!(state(&mut shards), (2, [(0, 0, 2), (0, 0, 2)]));
+    let refused = shards[1].promises(at(0)).promise(8, terms(3), class, 1, false);
+    assert_eq!(refused.map(drop), Err(PromiseError::NoRoom(Rate::from_mbit(2))));
+    // Both flows come in the second shard, and a third in the first, which waits.
+    for (engine, port) in [(1, 1), (1, 2), (0, 3)] {
+        shards[engine].enqueue(at(1), u64::from(port), &meta(port), &mut log);
+    }
+    assert_eq!(state(&mut shards), (2, [(1, 1, 0), (2, 0, 0)]));
+    // When they have ended, what they had is for the one that waits, and the rest is held for the next.
+    for now in (2..3_000).map(at) {
+        // Flows end with the packets of their shard.
+        shards[0].enqueue(now, 3, &meta(3), &mut log);
+        shards[1].enqueue(now, 9, &meta(9), &mut log);
+        shards.iter_mut().for_each(|engine| while engine.dequeue(now, &mut log) {});
+    }
+    assert_eq!(state(&mut shards), (2, [(1, 0, 1), (0, 0, 1)]));
+    shards.iter_mut().for_each(|engine| engine.promises(at(3_000)).end(7));
+    assert_eq!(
+        shards[1].tree().classes()[0].unpromised,
+        Rate::from_mbit(5),
+        "what was held is free, the flow has its own"
     );
 }

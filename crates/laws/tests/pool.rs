@@ -26,8 +26,8 @@ impl PoolAccess for Locked {
     fn release(&self, class: ClassId, minimum: Rate) {
         self.0.lock().unwrap().release(class, minimum);
     }
-    fn overpromised(&self, class: ClassId, rate: Rate) -> bool {
-        self.0.lock().unwrap().overpromised(class, rate)
+    fn promised(&self, class: ClassId) -> Rate {
+        self.0.lock().unwrap().promised(class)
     }
     fn change(&self, now: Instant, total: (Rate, Bytes), classes: &mut dyn Iterator<Item = (Rate, Bytes)>) {
         self.0.lock().unwrap().change(now, total, classes);

@@ -19,7 +19,9 @@
 //!
 //! Priority 60 is after mangle (-150), so that the host's own DSCP rules have been applied, after filter (0) and
 //! security (50), so that packets that they drop use no rate, and before source NAT (100), so that a gateway sees the
-//! addresses of its own network. The kernel allows matching a control group only up to the output hook, hence the `tag`
+//! addresses of its own network. Where several threads share the work, `shape` has a rule for each, which compares a hash of
+//! the addresses; the hash is that of the kernel (`nft_hash`), under a seed that is the same for ever, so that a successor's
+//! rules divide flows as those before. The kernel allows matching a control group only up to the output hook, hence the `tag`
 //! chain.
 //!
 //! For arriving packets, one table (or two), `tidegate-in_<interface>`:
@@ -58,7 +60,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-pub use tidegate_config::shaper::Direction;
+pub use tidegate_config::shaper::{Direction, DividedBy};
 
 use crate::marks::MarkLayout;
 use crate::netlink::{Error, Protocol, Socket};
@@ -143,6 +145,9 @@ pub struct Interface {
     pub index: u32,
 }
 
+/// The queues of a thread: one whose superpackets arrive whole, and one where the kernel segments them.
+pub const QUEUES_OF_ONE: u16 = 2;
+
 /// The specification of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
@@ -152,8 +157,11 @@ pub struct Spec {
     pub direction: Direction,
     /// The first queue.
     pub queue: u16,
-    /// The number of queues that share the flows, by a hash of the addresses; at least 1.
-    pub queue_count: u16,
+    /// The number of threads that flows are divided over, at least 1. Each has [`QUEUES_OF_ONE`] queues, and its packets are
+    /// led to the first of them.
+    pub threads: u16,
+    /// The addresses by whose hash they are divided.
+    pub divided_by: DividedBy,
     /// Which bits of the mark are ours.
     pub marks: MarkLayout,
     /// Senders to be recognised before the queue; only for departing packets.
@@ -164,7 +172,8 @@ impl Spec {
     /// One queue for all packets that leave by `interface`, the default mark layout, no tags.
     pub fn new(interface: impl Into<String>, queue: u16) -> Self {
         let (interfaces, direction) = (vec![Interface { name: interface.into(), index: 0 }], Direction::Egress);
-        Self { interfaces, direction, queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
+        let (threads, divided_by) = (1, DividedBy::HostPair);
+        Self { interfaces, direction, queue, threads, divided_by, marks: MarkLayout::default(), tags: Vec::new() }
     }
 
     /// As [`new`](Self::new), for all packets that arrive by `interface`.
@@ -341,6 +350,9 @@ impl Rules {
                     Err(error) => return Err(error.into()),
                 }
             }
+        }
+        if spec.threads > 1 {
+            refused.push("`threads` take CONFIG_NFT_HASH (module nft_hash) as well; one thread does not".into());
         }
         Err(RulesError::Unsupported(refused))
     }

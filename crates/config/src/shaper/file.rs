@@ -139,6 +139,10 @@ crate::record! {
         /// What becomes of a data path in the kernel when tidegate ends without ending it, as a fault. Default keep: a link
         /// that must not be overloaded is not.
         pub unattended: Unattended = "keep",
+        /// How many threads share the work, at most 16: flows are divided by a hash of their addresses, with `fair-by` of those
+        /// of the hosts, and the rates are those of all together. Default 1, which keeps every limit of a queue exact and
+        /// suffices for some hundred thousand packets a second.
+        pub threads: Spanned<u32> = 1,
     }
 }
 

@@ -155,6 +155,9 @@ impl Config {
     }
 }
 
+/// The most threads of a data path: a packet is compared with the number of each.
+pub const MOST_THREADS: u32 = 16;
+
 /// The most interfaces under one total: the data path looks up the one of a packet among them.
 pub const MOST_INTERFACES: usize = 16;
 
@@ -174,6 +177,8 @@ pub struct Interface {
     pub data_path: DataPath,
     /// What becomes of a data path in the kernel when tidegate ends without ending it.
     pub unattended: Unattended,
+    /// How many threads share the work. With more than one [`Shaper::divided_by`] is the key.
+    pub threads: u32,
 }
 
 impl Default for Interface {
@@ -186,6 +191,7 @@ impl Default for Interface {
             overhead: Bytes::ZERO,
             data_path: DataPath::UserSpace,
             unattended: Unattended::Keep,
+            threads: 1,
         }
     }
 }
@@ -218,6 +224,34 @@ pub struct Shaper {
     pub flows: u32,
     /// The classes in the order of the file; [`ClassId`] `i` is the `i`-th.
     pub classes: Vec<Class>,
+}
+
+/// The addresses of a packet by which flows are divided over threads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DividedBy {
+    /// The source address.
+    Source,
+    /// The destination address.
+    Destination,
+    /// Both addresses.
+    HostPair,
+}
+
+impl Shaper {
+    /// The addresses that all packets of a flow, and where hosts share a class all packets of a host, have in common; `None`
+    /// where a flow may have any.
+    pub fn divided_by(&self) -> Option<DividedBy> {
+        match (self.fair_by, self.flow_by) {
+            (_, FlowBy::User | FlowBy::ControlGroup | FlowBy::Dscp | FlowBy::Mark) => None,
+            (FairBy::Host | FairBy::Source, FlowBy::Destination)
+            | (FairBy::Destination, FlowBy::Source | FlowBy::Socket) => None,
+            (FairBy::Host | FairBy::Source, _) | (FairBy::Flow, FlowBy::Source | FlowBy::Socket) => {
+                Some(DividedBy::Source)
+            }
+            (FairBy::Destination, _) | (FairBy::Flow, FlowBy::Destination) => Some(DividedBy::Destination),
+            (FairBy::Flow, FlowBy::FiveTuple | FlowBy::HostPair) => Some(DividedBy::HostPair),
+        }
+    }
 }
 
 /// A class: an FBQ, or a discipline behind a bucket.

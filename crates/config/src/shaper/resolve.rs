@@ -8,8 +8,8 @@ use tidegate_core::{Bytes, ClassId, Rate, Span};
 use super::file::{ClassSection, File, InterfaceSection, ShaperSection, StatisticsSection};
 use super::rules::{lookup, numbered, rules};
 use super::{
-    Borrow, Bursts, Class, Config, Direction, EcnFeedback, FairBy, Feedback, FlowBy, Interface, MOST_INTERFACES, Root,
-    Shaper, Sharing, Statistics, control, metrics,
+    Borrow, Bursts, Class, Config, Direction, EcnFeedback, FairBy, Feedback, FlowBy, Interface, MOST_INTERFACES,
+    MOST_THREADS, Root, Shaper, Sharing, Statistics, control, metrics,
 };
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
@@ -88,6 +88,7 @@ pub(super) fn resolve_file(
             (Root::Shaper(shaper), names, default_class)
         }
     };
+    threads(file.interface.as_ref().map(|section| &section.value), &root, diagnostics);
     let rules = rules(file, &root, &names, diagnostics);
     without_owners(file, diagnostics);
     let statistics = statistics(file.statistics.as_ref(), diagnostics);
@@ -169,6 +170,33 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
         overhead: section.overhead.value,
         data_path: section.data_path,
         unattended: section.unattended,
+        threads: section.threads.value,
+    }
+}
+
+/// What cannot be divided over threads.
+fn threads(section: Option<&InterfaceSection>, root: &Root, diagnostics: &mut Diagnostics) {
+    let Some(threads) = section.map(|section| section.threads) else { return };
+    if !(1..=MOST_THREADS).contains(&threads.value) {
+        diagnostics
+            .error(threads.place, format!("{} threads", threads.value))
+            .label(format!("not between 1 and {MOST_THREADS}"))
+            .help("write for example threads = 2, at most one for each processor");
+    }
+    let mut refuse = |why: &str, help: &str| {
+        diagnostics.error(threads.place, "this shaper cannot be divided over threads").label(why).help(help);
+    };
+    match root {
+        _ if threads.value == 1 => {}
+        Root::Discipline(discipline) => refuse(
+            &format!("the discipline `{}` has one queue for all", discipline.kind()),
+            "remove `threads`, or write [[class]] with a `queue`",
+        ),
+        Root::Shaper(shaper) if shaper.divided_by().is_none() => refuse(
+            &format!("a flow by {} has packets of any address, and flows are divided by addresses", shaper.flow_by),
+            "remove `threads`, or `flow-by`",
+        ),
+        Root::Shaper(_) => {}
     }
 }
 

@@ -81,7 +81,7 @@ pub struct ClassView {
     pub rate: Rate,
     /// The number of flows present.
     pub flows: u64,
-    /// The rate that can still be granted as minimums.
+    /// The rate that can still be granted as minimums; of shards by all together.
     pub unpromised: Rate,
     /// The number of flows whose minimum waits.
     pub waiting: usize,
@@ -426,7 +426,7 @@ impl<P: Packet> Fbc<P> {
         q.settle(now);
         let shard = self.shard.as_deref();
         while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
-            || shard.is_some_and(|shard| shard.overpromised(class.0, rate))
+            || shard.is_some_and(|shard| shard.promised(class.0) > rate)
         {
             let flows = &mut self.flows;
             let youngest = flows.indices().filter(|&at| flows[at].class == class.0 && flows[at].granted).max();
@@ -475,12 +475,12 @@ impl<P: Packet> Fbc<P> {
 
     /// The classes, in the order of their indices.
     pub fn classes(&self) -> impl Iterator<Item = ClassView> + '_ {
-        self.classes.iter().map(view)
+        (0..).zip(&self.classes).map(|(q, class)| view(class, self.unpromised(ClassId(q))))
     }
 
     /// The state of one class.
     pub fn class(&self, class: ClassId) -> Option<ClassView> {
-        self.classes.get(class.0 as usize).map(view)
+        self.classes.get(class.0 as usize).map(|of| view(of, self.unpromised(class)))
     }
 
     /// The levels of the buckets for packets of `class` at `now`.
@@ -545,11 +545,11 @@ impl<P: Packet> Fbc<P> {
     }
 }
 
-fn view(class: &Class) -> ClassView {
+fn view(class: &Class, unpromised: Rate) -> ClassView {
     ClassView {
         rate: class.params.rate,
         flows: class.shares.flows(),
-        unpromised: class.shares.unpromised(),
+        unpromised,
         waiting: class.waiting.len(),
         away: class.away.len(),
         backlog: class.backlog,

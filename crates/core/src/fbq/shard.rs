@@ -141,9 +141,9 @@ impl Shard {
     pub fn release(&self, q: u32, minimum: Rate) {
         self.pool.release(ClassId(q), minimum);
     }
-    /// Whether all shards have granted more in class `q` than `rate`.
-    pub fn overpromised(&self, q: u32, rate: Rate) -> bool {
-        self.pool.overpromised(ClassId(q), rate)
+    /// What all shards have granted in class `q`, or hold for flows to come.
+    pub fn promised(&self, q: u32) -> Rate {
+        self.pool.promised(ClassId(q))
     }
 
     /// Passes rates and bursts on.

@@ -116,21 +116,39 @@ impl<P: Packet> Fbc<P> {
     /// # Errors
     /// The free rate if it is less than `rate`; zero for a class that does not exist.
     pub fn hold(&mut self, class: ClassId, rate: Rate) -> Result<(), Rate> {
-        let class = self.classes.get_mut(class.0 as usize).ok_or(Rate::ZERO)?;
-        let free = class.shares.unpromised();
-        if rate > free {
-            return Err(free);
+        let free = self.unpromised(class);
+        let of = self.classes.get_mut(class.0 as usize).ok_or(Rate::ZERO)?;
+        match self.shard.as_deref() {
+            _ if rate > free => Err(free),
+            // Whichever shard its flow will be in.
+            Some(shard) => shard.promise(class.0, rate).then_some(()).ok_or(free),
+            None => {
+                of.shares.hold(rate);
+                of.divide_buffer();
+                Ok(())
+            }
         }
-        class.shares.hold(rate);
-        class.divide_buffer();
-        Ok(())
+    }
+    /// The rate of a class that can still be granted.
+    pub(super) fn unpromised(&self, class: ClassId) -> Rate {
+        let Some(of) = self.classes.get(class.0 as usize) else { return Rate::ZERO };
+        match self.shard.as_deref() {
+            Some(shard) => of.params.rate.saturating_sub(shard.promised(class.0)),
+            None => of.shares.unpromised(),
+        }
     }
 
     /// Releases rate that was held.
     pub fn release(&mut self, class: ClassId, rate: Rate) {
-        if let Some(class) = self.classes.get_mut(class.0 as usize) {
-            class.shares.release(rate);
-            class.divide_buffer();
+        let number = class.0;
+        if let Some(class) = self.classes.get_mut(number as usize) {
+            match self.shard.as_deref() {
+                Some(shard) => shard.release(number, rate),
+                None => {
+                    class.shares.release(rate);
+                    class.divide_buffer();
+                }
+            }
             class.unsettled = true;
             class.known_settled = false;
         }

@@ -62,15 +62,18 @@ impl Promises {
         }
         subscriptions.add(caller, subscription);
         let names = direction.config.class_names();
-        let (mut from, mut flows) = (Some(0), Vec::new());
-        while let Some(place) = from.filter(|_| flows.len() < LISTED) {
-            let matches = matches.clone();
-            let mut some = Vec::new();
-            (from, some) = direction.ask(move |engine, now| {
-                let wanted = |fields: &_| matches.iter().any(|one| one.matches(fields));
-                (engine.promises(now).find(place, REVIEWED, wanted, &mut some), some)
-            })?;
-            flows.extend(some);
+        let mut flows = Vec::new();
+        for shard in direction.shards() {
+            let mut from = Some(0);
+            while let Some(place) = from.filter(|_| flows.len() < LISTED) {
+                let matches = matches.clone();
+                let mut some = Vec::new();
+                (from, some) = direction.ask_shard(shard, move |engine, now| {
+                    let wanted = |fields: &_| matches.iter().any(|one| one.matches(fields));
+                    (engine.promises(now).find(place, REVIEWED, wanted, &mut some), some)
+                })?;
+                flows.extend(some);
+            }
         }
         let state = |(key, fields, state): &(u64, _, tidegate_engine::FlowState)| FlowState {
             flow: flow_of(*key, Some(fields)),

@@ -170,7 +170,7 @@ impl Promises {
             let promise = self.promises.remove(place);
             let direction = &directions[promise.direction];
             // A data path that does not reply has no promises either.
-            let _ = direction.ask(move |engine, now| engine.promises(now).end(number));
+            let _ = direction.ask_each(|| move |engine: &mut LiveEngine, now| engine.promises(now).end(number));
             let mut event = Event::new(EventKind::PromiseEnded, now());
             event.promise = Some(number);
             event.direction = Some(direction.name.clone());
@@ -188,20 +188,18 @@ impl Promises {
     pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
         let direction = &directions[at];
         let mut ended = Vec::new();
-        let _ = direction.ask(|engine, now| engine.promises(now).clear());
+        let _ = direction.ask_each(|| |engine: &mut LiveEngine, now| engine.promises(now).clear());
         for promise in self.promises.iter().filter(|promise| promise.direction == at) {
             let displace = promise.displace.as_ref();
             let displace = displace.and_then(|(below, to)| Some((*below, direction.class_named(to).ok()?)));
             let displace = displace.map(|(below, to)| Displace { below, to: to.0 });
             let (number, flows) = (promise.number, promise.flows);
             let terms = Terms { minimum: promise.minimum, steps: promise.steps, displace };
-            let again = direction.class_named(&promise.class).ok().and_then(|class| {
-                let again = move |engine: &mut LiveEngine, now| {
-                    engine.promises(now).promise(number, terms, class, flows, true).is_ok()
-                };
-                direction.ask(again).ok()
-            });
-            if again != Some(true) {
+            let again = direction
+                .class_named(&promise.class)
+                .ok()
+                .and_then(|class| requests::make(direction, number, terms, class, flows, true).ok());
+            if !matches!(again, Some(Ok(()))) {
                 ended.push(promise.number);
             }
         }
@@ -221,20 +219,23 @@ impl Promises {
 
     /// Installs the conditions of all promises and watches of a direction in its engine, and has its flows reviewed.
     fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) -> Result<(), Refusal> {
-        let promises = self.promises.iter().filter(|promise| promise.direction == at);
-        let promises = promises.map(|promise| (promise.number, promise.selection.matches.as_slice()));
-        let watches = self.watches.iter().filter(|watch| watch.direction == at);
-        let watches = watches.map(|watch| (watch.delay, watch.selection.matches.as_slice()));
-        let table = PromiseTable::new(promises, watches).map_err(|error| {
-            let text = format!("these conditions cannot be looked up with those of the others: {error}");
-            Refusal::new(Code::NoRoom, text)
-        })?;
         let direction = &directions[at];
-        // The previous table is returned, and freed on this thread.
-        drop(direction.ask(move |engine, now| engine.promises(now).set_table(table))?);
-        let mut from = Some(0);
-        while let Some(place) = from {
-            from = direction.ask(move |engine, now| engine.promises(now).review(place, REVIEWED))?;
+        direction.running()?;
+        for shard in direction.shards() {
+            let promises = self.promises.iter().filter(|promise| promise.direction == at);
+            let promises = promises.map(|promise| (promise.number, promise.selection.matches.as_slice()));
+            let watches = self.watches.iter().filter(|watch| watch.direction == at);
+            let watches = watches.map(|watch| (watch.delay, watch.selection.matches.as_slice()));
+            let table = PromiseTable::new(promises, watches).map_err(|error| {
+                let text = format!("these conditions cannot be looked up with those of the others: {error}");
+                Refusal::new(Code::NoRoom, text)
+            })?;
+            // The previous table is returned, and freed on this thread.
+            drop(direction.ask_shard(shard, move |engine, now| engine.promises(now).set_table(table))?);
+            let mut from = Some(0);
+            while let Some(place) = from {
+                from = direction.ask_shard(shard, move |engine, now| engine.promises(now).review(place, REVIEWED))?;
+            }
         }
         if let Some(server) = notifier.server() {
             server.counters().follows.store(self.follows(), Ordering::Relaxed);

@@ -9,7 +9,8 @@ use tidegate_control::calls::{
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_core::fbq::{Displace, Terms};
-use tidegate_engine::{PromiseError, PromiseView};
+use tidegate_engine::PromiseError;
+use tidegate_live::shaping::LiveEngine;
 use tidegate_units::{Rate, Span};
 
 use super::targets::Selection;
@@ -60,8 +61,7 @@ impl Promises {
         let number = notifier.next_number();
         let subscription = notifier.next_number();
         let (terms, flows, wait) = (Terms { minimum, steps: request.prefer, displace }, request.flows, request.wait);
-        let outcome =
-            direction.ask(move |engine, now| engine.promises(now).promise(number, terms, class, flows, wait))?;
+        let outcome = make(direction, number, terms, class, flows, wait)?;
         outcome.map_err(|error| refusal(error, &name, minimum, flows))?;
         self.promises.push(Promise {
             number,
@@ -86,7 +86,7 @@ impl Promises {
             notifier.unsubscribe(caller.client, subscription);
             // Its conditions cannot be looked up, so it is not made.
             self.promises.pop();
-            let _ = direction.ask(move |engine, now| engine.promises(now).end(number));
+            let _ = direction.ask_each(|| move |engine: &mut LiveEngine, now| engine.promises(now).end(number));
             return Err(refusal);
         }
         let place = self.promises.len() - 1;
@@ -194,11 +194,18 @@ impl Promises {
         let promise = &self.promises[place];
         let direction = &directions[promise.direction];
         let (number, class) = (promise.number, direction.class_named(&promise.class)?);
-        let (view, free) = direction.ask(move |engine, now| {
-            let view = engine.promises(now).view(number).unwrap_or(PromiseView::default());
-            let class = engine.tree().shaper().and_then(|shaper| shaper.class(class));
-            (view, class.map_or(Rate::ZERO, |class| class.unpromised))
+        let all = direction.ask_each(|| {
+            move |engine: &mut LiveEngine, now| {
+                let view = engine.promises(now).view(number).unwrap_or_default();
+                let class = engine.tree().shaper().and_then(|shaper| shaper.class(class));
+                (view, class.map_or(Rate::ZERO, |class| class.unpromised))
+            }
         })?;
+        let sum = all.into_iter().reduce(|(mut sum, free), (view, _)| {
+            sum.add(&view);
+            (sum, free)
+        });
+        let (view, free) = sum.unwrap_or_default();
         let left = |until: Instant| until.saturating_duration_since(Instant::now()).as_nanos();
         Ok(PromiseState {
             promise: number,
@@ -217,6 +224,30 @@ impl Promises {
             detached: promise.detached,
         })
     }
+}
+
+/// Makes a promise in each shard of a direction; what is held for flows to come is common.
+///
+/// # Errors
+/// When the data path does not reply; inside, why the promise cannot be made.
+pub(super) fn make(
+    direction: &ShapedDirection,
+    number: u64,
+    terms: Terms,
+    class: ClassId,
+    flows: u32,
+    wait: bool,
+) -> Result<Result<(), PromiseError>, Refusal> {
+    let made = direction.ask(move |engine, now| engine.promises(now).promise(number, terms, class, flows, wait))?;
+    let slots = match made {
+        Ok(slots) => slots,
+        Err(error) => return Ok(Err(error)),
+    };
+    for shard in direction.shards().skip(1) {
+        let slots = slots.clone();
+        direction.ask_shard(shard, move |engine, now| engine.promises(now).share(number, terms, class, slots))?;
+    }
+    Ok(Ok(()))
 }
 
 /// Refuses a request that contradicts itself, independent of the state.

@@ -52,8 +52,8 @@ pub(super) struct Watchdog {
 struct Watched {
     direction: usize,
     handle: Box<WatchdogHandle>,
-    beats: u64,
-    quiet: u32,
+    /// The turns of each thread that were last seen, and the checks since.
+    beats: Vec<(u64, u32)>,
 }
 
 impl Watchdog {
@@ -89,7 +89,8 @@ fn run(commands: &Receiver<Command>, reports: &Sender<Report>, alive: &AtomicU64
         match commands.recv_timeout(CHECK) {
             Ok(Command::Watch(direction, handle)) => {
                 watched.retain(|watched| watched.direction != direction);
-                watched.push(Watched { direction, beats: handle.beats(), handle, quiet: 0 });
+                let beats = handle.beats().into_iter().map(|beats| (beats, 0)).collect();
+                watched.push(Watched { direction, beats, handle });
                 continue;
             }
             Ok(Command::Unwatch(direction)) => {
@@ -131,14 +132,12 @@ impl Watched {
         if let Some(why) = self.handle.fault() {
             return Some(why);
         }
-        let beats = self.handle.beats();
-        if beats != self.beats {
-            (self.beats, self.quiet) = (beats, 0);
-            return None;
+        for (known, beats) in self.beats.iter_mut().zip(self.handle.beats()) {
+            *known = if known.0 == beats { (beats, known.1 + 1) } else { (beats, 0) };
         }
-        self.quiet += 1;
-        if self.quiet >= PATIENCE {
-            let millis = CHECK.as_millis() * u128::from(self.quiet);
+        let quiet = self.beats.iter().map(|(_, quiet)| *quiet).max()?;
+        if quiet >= PATIENCE {
+            let millis = CHECK.as_millis() * u128::from(quiet);
             return Some(format!("the data path is stalled: it has not turned for {millis} ms"));
         }
         None

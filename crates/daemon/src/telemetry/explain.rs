@@ -1,54 +1,67 @@
 //! `explain`: the class, flow and queues that a packet would meet now.
 
+use tidegate_config::shaper::Config;
 use tidegate_control::calls::{Buckets, Explain, Explained, Queued};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Credit, Dscp, Qdisc};
 use tidegate_engine::FlowIdentity;
+use tidegate_live::shaping::LiveEngine;
 
 use super::observer::{flow, who};
-use crate::directions::{ShapedDirection, direction_named};
+use crate::directions::{ShapedDirection, direction_named, not_in_force};
 
 /// Answers `explain`, with what the engine returns between two packets.
 pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Result<Explained, Refusal> {
     let direction = &directions[direction_named(directions, request.direction.as_deref())?];
     let fields = fields_of(request)?;
     let names: Vec<String> = direction.config.class_names().into_iter().map(String::from).collect();
-    let (config, known) = (direction.config.clone(), names.clone());
-    let mut explained = direction.ask(move |engine, now| {
-        let classification = engine.classify(&fields);
-        let (class, key) = (classification.class, classification.flow.flow);
-        let mut rows = Vec::new();
-        if (class.0 as usize) < engine.class_names().len() {
-            engine.class_rows(now, class.0, 1, &mut rows);
+    let explain = |config: Config, known: Vec<String>| {
+        move |engine: &mut LiveEngine, now| {
+            let classification = engine.classify(&fields);
+            let (class, key) = (classification.class, classification.flow.flow);
+            let mut rows = Vec::new();
+            if (class.0 as usize) < engine.class_names().len() {
+                engine.class_rows(now, class.0, 1, &mut rows);
+            }
+            let lease = engine.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
+            let (tree, row) = (engine.tree(), engine.flow_row(key));
+            let (shaper, backlog) = (tree.shaper(), tree.backlog());
+            let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
+            Explained {
+                direction: String::new(),
+                rule: classification.rule.map(|rule| rule + 1),
+                class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
+                flow: who(key, &FlowIdentity::from(&fields)),
+                queue: Queued { packets: backlog.packets, bytes: backlog.bytes },
+                class_queue: rows
+                    .first()
+                    .map(|row| Queued { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
+                class_rate: tree.class_rate(class),
+                buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
+                    class_bytes: bytes_of(levels.class),
+                    class_depth_bytes: levels.class_depth.as_u64(),
+                    all_bytes: bytes_of(levels.all),
+                    all_depth_bytes: levels.all_depth.as_u64(),
+                }),
+                outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
+                due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
+                seen: row.map(|row| flow(&row, now, &known, &config)),
+            }
         }
-        let lease = engine.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
-        let (tree, row) = (engine.tree(), engine.flow_row(key));
-        let (shaper, backlog) = (tree.shaper(), tree.backlog());
-        let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
-        Explained {
-            direction: String::new(),
-            rule: classification.rule.map(|rule| rule + 1),
-            class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
-            flow: who(key, &FlowIdentity::from(&fields)),
-            queue: Queued { packets: backlog.packets, bytes: backlog.bytes },
-            class_queue: rows
-                .first()
-                .map(|row| Queued { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
-            class_rate: tree.class_rate(class),
-            buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
-                class_bytes: bytes_of(levels.class),
-                class_depth_bytes: levels.class_depth.as_u64(),
-                all_bytes: bytes_of(levels.all),
-                all_depth_bytes: levels.all_depth.as_u64(),
-            }),
-            outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
-            due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
-            seen: row.map(|row| flow(&row, now, &known, &config)),
-        }
-    })?;
-    explained.direction.clone_from(&direction.name);
-    Ok(explained)
+    };
+    let all = direction.ask_each(|| explain(direction.config.clone(), names.clone()))?;
+    let sum = |of: &dyn Fn(&Explained) -> Option<Queued>| {
+        all.iter()
+            .filter_map(of)
+            .reduce(|sum, one| Queued { packets: sum.packets + one.packets, bytes: sum.bytes + one.bytes })
+    };
+    let (queue, class_queue) = (sum(&|one| Some(one.queue)), sum(&|one| one.class_queue));
+    // The shard that has the flow knows more than those where it would be a new one.
+    let of_flow = all.iter().position(|one| one.seen.is_some()).unwrap_or(0);
+    let explained = all.into_iter().nth(of_flow).ok_or_else(not_in_force)?;
+    let queue = queue.unwrap_or(explained.queue);
+    Ok(Explained { direction: direction.name.clone(), queue, class_queue, ..explained })
 }
 
 /// The fields of the packet in the request.

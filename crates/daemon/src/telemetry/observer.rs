@@ -18,13 +18,14 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::DropReason;
 use tidegate_engine::guard::lock;
 use tidegate_engine::{ClassRow, FlowIdentity, FlowRow, LineUse};
+use tidegate_live::shaping::LiveEngine;
 use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
 
 use super::history::{History, Point, encode};
 use super::hosts::Hosts;
 use super::notes::Notes;
-use crate::directions::{ShapedDirection, direction_named};
+use crate::directions::{ShapedDirection, direction_named, not_in_force};
 
 /// The interval between observations.
 const EVERY: Duration = Duration::from_secs(1);
@@ -258,16 +259,36 @@ impl Observer {
     ) -> Result<DirectionObservation, Refusal> {
         let mut classes = Vec::new();
         let mut names = Vec::new();
-        let (mut from, mut first) = (Some(0), None);
+        let mut from = Some(0);
         while let Some(place) = from {
-            let mut page = std::mem::take(&mut self.classes);
-            page.reserve(CLASSES as usize);
-            let step;
-            (page, step) = direction.ask(move |engine, now| {
-                page.clear();
-                let next = engine.class_rows(now, place, CLASSES, &mut page);
-                let names: Vec<String> =
-                    page.iter().map(|row| engine.class_names()[row.class.0 as usize].clone()).collect();
+            let mut page: Vec<ClassRow> = std::mem::take(&mut self.classes);
+            page.clear();
+            let mut last = None;
+            for shard in direction.shards() {
+                let (rows, step) = direction.ask_shard(shard, move |engine, now| {
+                    let mut rows = Vec::with_capacity(CLASSES as usize);
+                    let next = engine.class_rows(now, place, CLASSES, &mut rows);
+                    let names: Vec<String> =
+                        rows.iter().map(|row| engine.class_names()[row.class.0 as usize].clone()).collect();
+                    (rows, (next, names, now))
+                })?;
+                if shard == 0 {
+                    page.extend(rows);
+                } else {
+                    page.iter_mut().zip(&rows).for_each(|(sum, row)| sum.add(row, step.2));
+                }
+                last = Some(step);
+            }
+            let (next, page_names, now) = last.ok_or_else(not_in_force)?;
+            for (row, name) in page.iter().zip(page_names) {
+                classes.push(self.class(&direction.name, &name, row, now, second, points));
+                names.push(name);
+            }
+            self.classes = page;
+            from = next;
+        }
+        let counts_of = || {
+            |engine: &mut LiveEngine, _| {
                 let table = engine.flows().map(|flows| {
                     let stats = flows.table();
                     FlowTableState {
@@ -279,17 +300,21 @@ impl Observer {
                         untracked_packets: flows.untracked(),
                     }
                 });
-                (page, (next, names, now, table.unwrap_or_default(), engine.unclassified(), engine.line()))
-            })?;
-            let (next, page_names, now, table, unclassified, line) = step;
-            for (row, name) in page.iter().zip(page_names) {
-                classes.push(self.class(&direction.name, &name, row, now, second, points));
-                names.push(name);
+                (table.unwrap_or_default(), engine.unclassified(), engine.line())
             }
-            self.classes = page;
-            (from, first) = (next, Some((table, unclassified, line)));
+        };
+        let (mut table, mut unclassified, mut line) = (FlowTableState::default(), 0, LineUse::default());
+        for (of_shard, packets, on_line) in direction.ask_each(counts_of)? {
+            table.counted |= of_shard.counted;
+            table.flows += of_shard.flows;
+            table.created += of_shard.created;
+            table.expired += of_shard.expired;
+            table.evicted += of_shard.evicted;
+            table.untracked_packets += of_shard.untracked_packets;
+            unclassified += packets;
+            line.packets += on_line.packets;
+            line.line += on_line.line;
         }
-        let (table, unclassified, line) = first.unwrap_or_default();
         let flows = if with_flows { self.read_flows(direction, &names)? } else { Vec::new() };
         let counts = direction.counts()?;
         Ok(DirectionObservation {
@@ -453,19 +478,21 @@ impl Observer {
 
     fn read_flows(&mut self, direction: &ShapedDirection, names: &[String]) -> Result<Vec<FlowObservation>, Refusal> {
         let mut flows: HashMap<u64, FlowObservation> = HashMap::new();
-        let mut from = Some(0);
-        while let Some(place) = from {
-            let mut page = std::mem::take(&mut self.flows);
-            page.reserve(FLOWS as usize);
-            let now;
-            (page, from, now) = direction.ask(move |engine, now| {
-                page.clear();
-                let next = engine.flow_rows(now, place, FLOWS, &mut page);
-                (page, next, now)
-            })?;
-            // Of a flow that ended and began again between two steps the last is kept.
-            flows.extend(page.iter().map(|row| (row.key, flow(row, now, names, &direction.config))));
-            self.flows = page;
+        for shard in direction.shards() {
+            let mut from = Some(0);
+            while let Some(place) = from {
+                let mut page = std::mem::take(&mut self.flows);
+                page.reserve(FLOWS as usize);
+                let now;
+                (page, from, now) = direction.ask_shard(shard, move |engine, now| {
+                    page.clear();
+                    let next = engine.flow_rows(now, place, FLOWS, &mut page);
+                    (page, next, now)
+                })?;
+                // Of a flow that ended and began again between two steps the last is kept.
+                flows.extend(page.iter().map(|row| (row.key, flow(row, now, names, &direction.config))));
+                self.flows = page;
+            }
         }
         Ok(flows.into_values().collect())
     }

@@ -73,11 +73,10 @@ fn privileges() -> Option<PrivilegeStatus> {
 
 /// Without classes while there is no data path; `trouble` has the reason.
 fn direction(direction: &ShapedDirection) -> DirectionStatus {
-    let asked = direction.ask(|engine, _| {
-        let unpromised: Vec<Rate> = engine.tree().classes().iter().map(|class| class.unpromised).collect();
-        (engine.status(), unpromised)
-    });
-    let (classes, unpromised) = asked.unwrap_or_default();
+    let classes = direction.running().ok().and_then(|shaping| shaping.status().ok()).unwrap_or_default();
+    let unpromised =
+        direction.ask(|engine, _| engine.tree().classes().iter().map(|class| class.unpromised).collect::<Vec<Rate>>());
+    let unpromised = unpromised.unwrap_or_default();
     let classes = classes.iter().enumerate().map(|(n, status)| class(status, unpromised.get(n).copied())).collect();
     let rate = limit_of(&direction.config);
     let each = direction.interfaces_running();

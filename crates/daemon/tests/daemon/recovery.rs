@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{
-    Apply, Confirm, Events, InForce, PromiseCall, Refresh, ReservationsQuery, Reserve, Rollback, Unreserve,
+    Apply, Confirm, Events, Flows, InForce, PromiseCall, Refresh, ReservationsQuery, Reserve, Rollback, Unreserve,
 };
 use tidegate_control::{Client, Code, EventKind, Pushed};
 use tidegate_experiments::lab::topology::Pair;
@@ -35,8 +35,16 @@ pub fn mortal() -> Options {
 }
 
 pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
+    promises_outlive(SHAPER)
+}
+
+pub fn promises_in_two_threads_outlive_the_data_path_and_the_tree() -> Ended {
+    promises_outlive(&SHAPER.replacen("[shaper]", "[interface]\nthreads = 2\n[shaper]", 1))
+}
+
+fn promises_outlive(file: &str) -> Ended {
     let (pair, mut measured) = (Pair::create().unwrap(), Measurements::new());
-    let running = Running::start_with(&pair, SHAPER, mortal());
+    let running = Running::start_with(&pair, file, mortal());
     let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
     let sink = Sink::start(&pair.receiver, &flows).unwrap();
     let mut owner = running.client();
@@ -76,7 +84,7 @@ pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
     let more = "[[class]]\nname = \"new\"\nrate = \"1mbit\"\nborrow = false\n[[rule]]\n";
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let text = Some(SHAPER.replacen("[[rule]]\n", more, 1));
+        let text = Some(file.replacen("[[rule]]\n", more, 1));
         match running.client().call(&Apply { text, ..Apply::default() }) {
             Ok(applied) => {
                 assert!(!applied.in_place, "{applied:?}");
@@ -88,6 +96,13 @@ pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
         thread::sleep(Duration::from_millis(50));
     }
     in_force_for_its_flow("in another tree");
+    // What the client sees is of all threads: each flow and each class once.
+    let flows = running.client().flows(&Flows::default()).unwrap().directions.remove(0).flows;
+    assert_eq!(flows.iter().filter(|flow| flow.class == "media").count(), 4, "{flows:?}");
+    let classes = running.client().status().unwrap().directions.remove(0).classes;
+    let media = classes.iter().find(|class| class.name == "media").expect("the class");
+    assert_eq!((classes.len(), media.flows), (3, Some(4)), "{classes:?}");
+    assert_eq!(media.unpromised, Some(Rate::from_mbit(4)));
     senders.stop();
     sink.stop();
     measured.ended()

@@ -36,14 +36,17 @@ pub(super) struct Kept {
     pub queues: [u16; 2],
     /// How long it waits for a successor of a shaper that ended without announcing it.
     pub linger_millis: u32,
+    /// How flows are divided over threads, of which each has a guardian; 0 where there is one thread. A successor that divides
+    /// them in another way has no use for what is held.
+    pub division: u8,
     /// The path of the listening socket, which is removed at the end.
     path: [u8; PATH],
 }
 
 impl Kept {
     /// Fails when the path is too long.
-    pub fn new(queues: [u16; 2], linger_millis: u32, path: &[u8]) -> Option<Self> {
-        let mut kept = Self { queues, linger_millis, path: [0; PATH] };
+    pub fn new(queues: [u16; 2], division: u8, linger_millis: u32, path: &[u8]) -> Option<Self> {
+        let mut kept = Self { queues, linger_millis, division, path: [0; PATH] };
         kept.path[..PATH - 1].get_mut(..path.len())?.copy_from_slice(path);
         Some(kept)
     }
@@ -57,6 +60,7 @@ impl Kept {
         self.queues.iter().for_each(|queue| bytes.extend(queue.to_ne_bytes()));
         bytes.extend(self.linger_millis.to_ne_bytes());
         bytes.extend(self.path);
+        bytes.push(self.division);
         bytes
     }
     pub fn decode(bytes: &[u8]) -> Option<Self> {
@@ -65,7 +69,9 @@ impl Kept {
         let path = rest.first_chunk::<PATH>()?;
         let end = path.iter().position(|&byte| byte == 0)?;
         let queue = |at: usize| u16::from_ne_bytes([queues[at], queues[at + 1]]);
-        Self::new([queue(0), queue(2)], u32::from_ne_bytes(*linger), &path[..end])
+        // Earlier versions had one thread, and send no more.
+        let division = rest.get(PATH).copied().unwrap_or(0);
+        Self::new([queue(0), queue(2)], division, u32::from_ne_bytes(*linger), &path[..end])
     }
 }
 
@@ -164,7 +170,7 @@ mod tests {
     #[test]
     fn a_message_arrives_with_its_descriptors() {
         let (a, b) = pair().unwrap();
-        let kept = Kept::new([7_400, 7_401], 10_000, b"/run/x").unwrap();
+        let kept = Kept::new([7_400, 7_401], 2, 10_000, b"/run/x").unwrap();
         assert_eq!(Kept::decode(&kept.encode()), Some(kept.clone()));
         send(a.as_fd(), &kept.encode(), &[a.as_fd(), b.as_fd()]).unwrap();
         send(a.as_fd(), &[GO], &[]).unwrap();
@@ -180,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_or_too_short_is_refused() {
-        assert_eq!(Kept::new([0; 2], 0, &[b'x'; PATH]), None);
+        assert_eq!(Kept::new([0; 2], 0, 0, &[b'x'; PATH]), None);
         assert_eq!(Kept::decode(&[0; 20]), None);
         assert_eq!(Kept::decode(&[1; 150]), None);
     }

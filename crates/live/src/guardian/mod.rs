@@ -119,9 +119,11 @@ struct Process {
     beats: (u64, Instant),
 }
 
-/// The name of the socket of the guardian of a rules table, in a directory that other network namespaces may share.
-pub(crate) fn socket_name(table: &str) -> io::Result<String> {
-    Ok(format!(".guardian-{}-{table}", fs::metadata("/proc/thread-self/ns/net")?.ino()))
+/// The name of the socket of the guardian of a rules table, in a directory that other network namespaces may share, and of
+/// one of the threads: the first has the name without a number.
+pub(crate) fn socket_name(table: &str, thread: usize) -> io::Result<String> {
+    let name = format!(".guardian-{}-{table}", fs::metadata("/proc/thread-self/ns/net")?.ino());
+    Ok(if thread == 0 { name } else { format!("{name}-{thread}") })
 }
 
 /// Reads bytes as each of the messages that a guardian receives; for fuzzing.
@@ -135,18 +137,24 @@ pub fn read_messages(bytes: &[u8]) {
 }
 
 impl Guardian {
-    /// Starts a guardian that is prepared but does not watch yet. `socket` is the name of the socket for
-    /// a successor.
+    /// Starts a guardian that is prepared but does not watch yet, of a data path whose flows are divided in this way.
+    /// `socket` is the name of the socket for a successor.
     ///
     /// # Errors
     /// When the process cannot be started or does not answer.
-    pub(crate) fn prepare(settings: &Settings, shared: Shared, queues: [u16; 2], socket: &str) -> io::Result<Self> {
+    pub(crate) fn prepare(
+        settings: &Settings,
+        shared: Shared,
+        queues: [u16; 2],
+        division: u8,
+        socket: &str,
+    ) -> io::Result<Self> {
         let path = settings.directory.as_deref().filter(|directory| is_there(directory));
         let path = path.map(|directory| directory.join(socket)).filter(|path| path.as_os_str().len() < message::PATH);
         let path = path.as_ref().map_or(&[][..], |path| path.as_os_str().as_bytes());
         let linger = u32::try_from(settings.linger.as_millis()).unwrap_or(u32::MAX);
-        let kept =
-            Kept::new(queues, linger, path).ok_or_else(|| io::Error::other("the path of its socket is too long"))?;
+        let kept = Kept::new(queues, division, linger, path);
+        let kept = kept.ok_or_else(|| io::Error::other("the path of its socket is too long"))?;
         let mut guardian =
             Self { settings: settings.clone(), shared, kept, process: None, restarts: 0, next: Instant::now() };
         guardian.process = Some(guardian.spawn()?);
@@ -338,25 +346,38 @@ impl Process {
 pub(crate) struct Left {
     pub shared: Shared,
     pub queues: [u16; 2],
+    /// As the guardian was started with it.
+    pub division: u8,
     /// The guardian that lets packets pass until it is replaced.
-    guardian: OwnedFd,
+    pub guardian: OwnedFd,
+    /// The path of its socket.
+    pub socket: PathBuf,
 }
 
 impl Left {
-    /// Takes over from the guardian whose socket has this name, if there is one.
+    /// Takes over from the guardians of the shaper of a rules table, one for each of its threads, if there are any.
     ///
     /// # Errors
     /// When the shaper does not end, or is of another version.
-    pub fn find(settings: &Settings, socket: &str) -> io::Result<Option<Self>> {
-        let Some(path) = settings.directory.as_ref().map(|directory| directory.join(socket)) else { return Ok(None) };
-        let Some(peer) = connect(&path)? else { return Ok(None) };
-        if !is_trusted(peer.as_fd()) {
-            return Ok(None);
+    pub fn find(settings: &Settings, table: &str) -> io::Result<Vec<Self>> {
+        let Some(directory) = &settings.directory else { return Ok(Vec::new()) };
+        let mut guardians = Vec::new();
+        // All are asked before one replies: once the shaper has ended, packets wait for a short while.
+        loop {
+            let socket = directory.join(socket_name(table, guardians.len())?);
+            let Some(peer) = connect(&socket)?.filter(|peer| is_trusted(peer.as_fd())) else { break };
+            message::send(peer.as_fd(), &[if settings.take_over { TAKE } else { TAKE_LEFT }], &[])?;
+            wait_at_most(&peer, PATIENCE)?;
+            guardians.push((peer, socket));
         }
-        message::send(peer.as_fd(), &[if settings.take_over { TAKE } else { TAKE_LEFT }], &[])?;
-        wait_at_most(&peer, PATIENCE)?;
+        let left = guardians.into_iter().map(|(guardian, socket)| Self::receive(guardian, socket));
+        Ok(left.collect::<io::Result<Option<Vec<_>>>>()?.unwrap_or_default())
+    }
+
+    /// What a guardian has; `None` when it has ended.
+    fn receive(guardian: OwnedFd, socket: PathBuf) -> io::Result<Option<Self>> {
         let (mut setup, mut descriptors) = ([0; LONGEST], [const { None }; HELD]);
-        let length = match message::receive(peer.as_fd(), &mut setup, &mut descriptors) {
+        let length = match message::receive(guardian.as_fd(), &mut setup, &mut descriptors) {
             Ok(0) => return Ok(None),
             Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -365,21 +386,16 @@ impl Left {
             other => other?,
         };
         let malformed = || io::Error::other("what the shaper has left cannot be read");
-        let kept = Kept::decode(&setup[..length]).ok_or_else(malformed)?;
+        let Kept { queues, division, .. } = Kept::decode(&setup[..length]).ok_or_else(malformed)?;
         let [Some(queue), Some(rules), Some(page), Some(state)] = descriptors else { return Err(malformed()) };
         let shared = Shared { queue, rules, page: Arc::new(Page::open(page)?), state: Arc::new(fs::File::from(state)) };
-        Ok(Some(Self { shared, queues: kept.queues, guardian: peer }))
+        Ok(Some(Self { shared, queues, division, guardian, socket }))
     }
 
     /// Ends the guardian that has let packets pass, and waits until it has: only then another one begins.
     pub fn relieve(guardian: OwnedFd) {
         let _ = message::send(guardian.as_fd(), &[REPLACED], &[]);
         let _ = message::receive(guardian.as_fd(), &mut [0; 1], &mut []);
-    }
-
-    /// Separates what was left from the guardian, for [`relieve`](Self::relieve).
-    pub fn into_parts(self) -> (Shared, [u16; 2], OwnedFd) {
-        (self.shared, self.queues, self.guardian)
     }
 }
 

@@ -117,6 +117,11 @@ pub struct Releaser {
 }
 
 impl Releaser {
+    /// A handle of the socket of the queues of a thread.
+    pub(crate) fn new(fd: OwnedFd, queues: [u16; 2]) -> Self {
+        Self { fd, queues }
+    }
+
     /// Accepts all packets that the kernel has queued, in order of arrival, see [`accept_all`].
     ///
     /// # Errors

@@ -144,6 +144,17 @@ pub enum Expression {
         /// The register that is read or written, 1 to 4.
         register: u32,
     },
+    /// register = the hash of its first bytes, below a modulus (Jenkins).
+    Hash {
+        /// The register that is read or written, 1 to 4.
+        register: u32,
+        /// The number of bytes, which may reach into the next register.
+        length: u32,
+        /// The number of values.
+        modulus: u32,
+        /// What makes it another hash; not 0.
+        seed: u32,
+    },
     /// Puts a value into a register.
     Immediate(u32, Vec<u8>),
     /// Counts packets and bytes.
@@ -191,6 +202,7 @@ impl Expression {
             Self::Bitwise { .. } => "bitwise",
             Self::Load(..) | Self::Store(..) => "payload",
             Self::Cgroup { .. } => "socket",
+            Self::Hash { .. } => "hash",
             Self::Immediate(..) | Self::Accept | Self::Drop | Self::Return | Self::Jump(_) => "immediate",
             Self::Counter => "counter",
             Self::Limit { .. } => "limit",
@@ -233,6 +245,9 @@ impl Expression {
                 }
             }
             Self::Cgroup { level, register } => d.be32(1, SOCKET_CGROUPV2).be32(2, *register).be32(3, *level),
+            Self::Hash { register, length, modulus, seed } => {
+                d.be32(1, *register).be32(2, *register).be32(3, *length).be32(4, *modulus).be32(5, *seed)
+            }
             Self::Immediate(register, data) => d.be32(1, *register).nest(2, |v| {
                 v.attr(DATA_VALUE, data);
             }),
@@ -308,6 +323,9 @@ impl Expression {
                     }
                     _ => return None,
                 }
+            }
+            "hash" if number(1)? == number(2)? && number(6).unwrap_or(0) == 0 && number(7).unwrap_or(0) == 0 => {
+                Self::Hash { register: number(1)?, length: number(3)?, modulus: number(4)?, seed: number(5)? }
             }
             "socket" if number(1)? == SOCKET_CGROUPV2 => Self::Cgroup { level: number(3)?, register: number(2)? },
             "immediate" => match number(1)? {
@@ -396,6 +414,7 @@ mod tests {
             Expression::Store(field, 3, None),
             Expression::Cgroup { level: 2, register: 1 },
             Expression::Immediate(2, vec![1, 2, 3, 4]),
+            Expression::Hash { register: 1, length: 32, modulus: 2, seed: 7 },
             Expression::Counter,
             Expression::Limit { rate: 64_000, burst: 9_000 },
             Expression::AddFlow("fast".into()),
@@ -413,7 +432,7 @@ mod tests {
         #[test]
         fn random_bytes_decode_to_something_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Expression::decode(Attributes::new(&bytes));
-            for name in ["meta", "cmp", "bitwise", "payload", "socket", "immediate", "limit", "queue", "target"] {
+            for name in ["meta", "cmp", "bitwise", "payload", "socket", "immediate", "limit", "queue", "target", "hash"] {
                 let _ = Expression::decode_data(name, Attributes::new(&bytes));
             }
         }

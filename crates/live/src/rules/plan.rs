@@ -1,6 +1,8 @@
 //! The rules as values, before the kernel sees them.
 
-use super::{Chain, Direction, Family, Interface, Rule, RulesError, Sender, Spec, Table, Verb};
+use super::{
+    Chain, Direction, DividedBy, Family, Interface, QUEUES_OF_ONE, Rule, RulesError, Sender, Spec, Table, Verb,
+};
 use crate::marks::{MAX_TAG, MarkLayout};
 use crate::nft::{Base, Compare, Expression as E, Field, MetaKey};
 
@@ -17,6 +19,10 @@ const PRIORITY_APPLY_IN: i32 = -80;
 /// The first two bytes of an IP header hold the whole traffic class in both versions, and begin on an even offset,
 /// which the kernel's checksum arithmetic needs.
 const FIRST_WORD: Field = Field { base: Base::Network, offset: 0, length: 2 };
+const IPV4_SOURCE: u32 = 12;
+const IPV6_SOURCE: u32 = 8;
+/// Of the hash that divides flows over threads. Who chooses addresses so that they meet in one thread slows this thread only.
+const HASH_SEED: u32 = 0x7469_6465;
 /// The first byte of the destination distinguishes multicast from unicast in both versions.
 const IPV4_DESTINATION: u32 = 16;
 const IPV6_DESTINATION: u32 = 24;
@@ -39,11 +45,10 @@ pub(super) fn check(spec: &Spec) -> Result<(), RulesError> {
             )));
         }
     }
-    if spec.queue_count == 0 || spec.queue.checked_add(spec.queue_count - 1).is_none() {
-        return Err(RulesError::Invalid(format!(
-            "{} queues from number {} do not fit into 0 to 65535",
-            spec.queue_count, spec.queue
-        )));
+    let queues = u32::from(spec.threads) * u32::from(QUEUES_OF_ONE);
+    if queues == 0 || u32::from(spec.queue) + queues > 1 << 16 {
+        let text = format!("{queues} queues from number {} do not fit into 0 to 65535", spec.queue);
+        return Err(RulesError::Invalid(text));
     }
     if let Some(rule) = spec.tags.iter().find(|r| r.tag > MAX_TAG) {
         return Err(RulesError::Invalid(format!("tag {} is above the largest, {MAX_TAG}", rule.tag)));
@@ -130,12 +135,31 @@ pub(super) fn table(
     if family != Family::Ipv4 {
         plan.neighbour_discovery(family, limits);
     }
-    let (first, count) = (spec.queue, spec.queue_count);
-    let queue = match verb {
-        Verb::Native => E::Queue { first, count },
-        Verb::Compatible => E::QueueTarget { first, count },
+    let queue = |thread: u16| {
+        let (first, count) = (spec.queue + thread * QUEUES_OF_ONE, 1);
+        match verb {
+            Verb::Native => E::Queue { first, count },
+            Verb::Compatible => E::QueueTarget { first, count },
+        }
     };
-    plan.rule("shape", "queue".into(), vec![E::Counter, queue]);
+    // The last thread has the rest, which is all where there is one thread.
+    let last = spec.threads - 1;
+    for thread in 0..last {
+        for (protocol, version) in versions {
+            let addresses = addresses(spec.divided_by, *protocol == 2);
+            let (length, modulus) = (addresses.length, spec.threads.into());
+            let mut expressions = of_version(family, *protocol);
+            expressions.extend([
+                E::Load(addresses, 1),
+                E::Hash { register: 1, length, modulus, seed: HASH_SEED },
+                equal(1, u32::from(thread).to_ne_bytes()),
+                E::Counter,
+                queue(thread),
+            ]);
+            plan.rule("shape", format!("queue of thread {thread}, IPv{version}"), expressions);
+        }
+    }
+    plan.rule("shape", "queue".into(), vec![E::Counter, queue(last)]);
 
     for (protocol, version) in versions {
         plan.write(&format!("write{version}"), *protocol == 2);
@@ -347,6 +371,18 @@ impl Plan<'_> {
         expressions.extend(edit(!ecn, ecn));
         self.rule(chain, "congestion experienced".into(), expressions);
     }
+}
+
+/// The addresses by which flows are divided, which are neighbours in both headers.
+fn addresses(by: DividedBy, ipv4: bool) -> Field {
+    let (source, destination) = if ipv4 { (IPV4_SOURCE, IPV4_DESTINATION) } else { (IPV6_SOURCE, IPV6_DESTINATION) };
+    let one = destination - source;
+    let (offset, length) = match by {
+        DividedBy::Source => (source, one),
+        DividedBy::Destination => (destination, one),
+        DividedBy::HostPair => (source, 2 * one),
+    };
+    Field { base: Base::Network, offset, length }
 }
 
 /// Continues if the packet is of the version; empty in a table of that version alone.

@@ -1,9 +1,14 @@
 //! Replacing the configuration of a running shaper.
 
-use tidegate_config::shaper::{Config, DataPath};
-use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use super::{Command, Shaping, Spec, StartError, kernel, permission, resolve};
+use tidegate_config::shaper::{Config, DataPath};
+use tidegate_engine::guard::lock;
+use tidegate_engine::{PreparedConfig, Setup, SwapKind, SwapReport, guarded};
+use tidegate_units::Instant;
+
+use super::{Command, Division, LiveEngine, Shaping, Spec, StartError, VerdictSink, kernel, permission, resolve};
 use crate::timing;
 
 impl Shaping {
@@ -43,18 +48,21 @@ impl Shaping {
         if self.kernel.is_some() {
             kernel::check(config)?;
         }
+        if Division::of(config) != Division::of(&self.config) {
+            let text = "flows would have to move between threads, with another number of them or other addresses to divide \
+                        flows by; stop, and start again";
+            return Err(StartError::Change(text.into()));
+        }
         let before = (self.config.clone(), self.setup.clone(), self.spec.clone());
         let (names, tags, groups) = resolve(config, self.groups.clone())?;
         let setup = Setup { names, ..self.setup.clone() };
         let spec = Spec { tags, ..self.spec.clone() };
-        let next = PreparedConfig::new(config, &setup, timing::now())?;
-        let next = match text {
-            Some(text) => next.with_text(text),
-            None => next,
-        };
+        let next = self.prepared(config, &setup, text)?;
         // Tags of earlier groups keep their meaning; packets bear new ones only after the next step.
         self.groups.clone_from(&groups);
-        self.send(Command::Groups(groups))?;
+        for thread in &self.threads {
+            thread.send(Command::Groups(groups.clone()))?;
+        }
         self.retag(&spec)?;
         let swapped = self.exchange(next).inspect_err(|_| {
             let _ = self.retag(&before.2);
@@ -68,7 +76,7 @@ impl Shaping {
             Ok(()) => Ok(swapped),
             Err(error) => {
                 (self.config, self.setup, self.spec) = before;
-                let back = PreparedConfig::new(&self.config, &self.setup, timing::now())?;
+                let back = self.prepared(&self.config, &self.setup, None)?;
                 self.exchange(back)?;
                 let spec = self.spec.clone();
                 self.retag(&spec)?;
@@ -78,17 +86,81 @@ impl Shaping {
         }
     }
 
-    fn exchange(&mut self, next: PreparedConfig) -> Result<SwapReport, StartError> {
-        let outcome = self.change(move |engine, now, sink| engine.swap(next, now, sink))?;
-        // What was replaced is freed here and not on the data path, where a panic of a discipline would stop shaping.
-        let swapped = outcome.map(|(swapped, spare)| {
+    /// A configuration for each thread.
+    fn prepared(&self, config: &Config, setup: &Setup, text: Option<&str>) -> Result<Vec<PreparedConfig>, StartError> {
+        let one = |_| {
+            let next = PreparedConfig::new(config, setup, timing::now())?;
+            Ok(match text {
+                Some(text) => next.with_text(text),
+                None => next,
+            })
+        };
+        self.threads.iter().map(one).collect()
+    }
+
+    fn exchange(&mut self, next: Vec<PreparedConfig>) -> Result<SwapReport, StartError> {
+        let barrier = Arc::new(Barrier::new(next));
+        let outcomes = self.each(|| {
+            let barrier = Arc::clone(&barrier);
+            move |engine: &mut LiveEngine, now, sink: &mut VerdictSink| match barrier.next(now) {
+                Some(next) => engine.swap(next, now, sink).map_err(|refused| refused.to_string()),
+                None => Err("there is no configuration for this thread".into()),
+            }
+        })?;
+        let mut all = SwapReport { how: SwapKind::InPlace, rehomed: 0 };
+        for outcome in outcomes {
+            // Reservations, which alone can be in the way, are made where there is one thread.
+            let (swapped, spare) = outcome.map_err(StartError::Change)?;
+            // What was replaced is freed here and not on the data path, where a panic of a discipline would stop shaping.
             let _ = guarded(|| drop(spare));
-            swapped
-        });
-        swapped.map_err(|refused| StartError::Change(refused.to_string()))
+            all = SwapReport { how: swapped.how, rehomed: all.rehomed + swapped.rehomed };
+        }
+        Ok(all)
     }
 
     fn retag(&mut self, spec: &Spec) -> Result<(), StartError> {
         self.rules.as_mut().map_or(Ok(()), |rules| rules.retag(spec)).map_err(permission)
+    }
+}
+
+/// Where the threads of a data path wait for each other before they exchange their configurations: none sends by the rates of the earlier one once
+/// another has those of the next.
+struct Barrier {
+    state: Mutex<Waiting>,
+    all_are_here: Condvar,
+}
+
+struct Waiting {
+    next: Vec<PreparedConfig>,
+    missing: usize,
+    begun: bool,
+}
+
+/// The longest wait for a thread that the system does not run.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+impl Barrier {
+    fn new(next: Vec<PreparedConfig>) -> Self {
+        let state = Waiting { missing: next.len(), next, begun: false };
+        Self { state: Mutex::new(state), all_are_here: Condvar::new() }
+    }
+
+    /// Waits for the other threads, and returns the configuration of this one. Several have a pool in common, which begins
+    /// without credit.
+    fn next(&self, now: Instant) -> Option<PreparedConfig> {
+        let mut state = lock(&self.state);
+        state.missing -= 1;
+        if state.missing > 0 {
+            let wait = self.all_are_here.wait_timeout_while(state, LONGEST_WAIT, |state| !state.begun);
+            state = wait.map_or_else(|error| error.into_inner().0, |(state, _)| state);
+        }
+        if !state.begun {
+            state.begun = true;
+            if state.next.len() > 1 {
+                PreparedConfig::share(&mut state.next, now);
+            }
+            self.all_are_here.notify_all();
+        }
+        state.next.pop()
     }
 }

@@ -66,6 +66,9 @@ pub enum StartError {
         /// The kind of the discipline.
         kind: String,
     },
+    /// What is asked for needs all flows in one thread.
+    #[error("this cannot be divided over threads: {0}; remove `threads` from the file")]
+    Divided(String),
     /// The engine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildFailure),

@@ -51,7 +51,8 @@ pub struct ShapedInterface {
     name: String,
     /// Its place among those of the data path.
     at: usize,
-    counters: Arc<InterfaceCounters>,
+    /// Of each thread.
+    counters: Vec<Arc<InterfaceCounters>>,
     pub(super) proof: Proof,
     /// The counters of the interface and the queue at the last measurement.
     pub(super) coverage: Monitor,
@@ -62,14 +63,20 @@ impl ShapedInterface {
     pub fn name(&self) -> &str {
         &self.name
     }
+    fn each(&self) -> impl Iterator<Item = &Counter> {
+        self.counters.iter().map(|counters| counters.of(self.at))
+    }
+    fn sum(&self, of: impl Fn(&Counter) -> &AtomicU64) -> u64 {
+        self.each().map(|counter| of(counter).load(Relaxed)).sum()
+    }
     /// Its index, which stays the same when it is renamed; `None` while it is not there.
     pub fn index(&self) -> Option<u32> {
-        Some(self.counters.of(self.at).index.load(Relaxed)).filter(|&index| index != 0)
+        self.each().next().map(|counter| counter.index.load(Relaxed)).filter(|&index| index != 0)
     }
     /// Notes its index; with another one the kernel's counters of it begin at zero.
     pub(super) fn set_index(&mut self, index: Option<u32>) {
         if self.index() != index {
-            self.counters.of(self.at).index.store(index.unwrap_or(0), Relaxed);
+            self.each().for_each(|counter| counter.index.store(index.unwrap_or(0), Relaxed));
             self.coverage = Monitor::default();
         }
     }
@@ -82,26 +89,25 @@ impl ShapedInterface {
     }
     /// Whether a packet of `version`, other than a probe, has come through the queue.
     pub fn has_received(&self, version: Version) -> bool {
-        self.counters.of(self.at).of(version).load(Relaxed)
+        self.each().any(|counter| counter.of(version).load(Relaxed))
     }
     /// The bytes received from the queue, link headers included; superpackets to be segmented are counted as segments.
     pub(super) fn received_bytes(&self) -> u64 {
-        self.counters.of(self.at).received_bytes.load(Relaxed)
+        self.sum(|counter| &counter.received_bytes)
     }
     /// The bytes received that were neither sent nor dropped yet, link headers included.
     pub(super) fn waiting_bytes(&self) -> u64 {
-        let counter = self.counters.of(self.at);
-        let headers = (counter.sent_packets.load(Relaxed) + counter.dropped_packets.load(Relaxed)) * LINK_HEADER;
-        let left = counter.sent_bytes.load(Relaxed) + counter.dropped_bytes.load(Relaxed) + headers;
+        let InterfaceCounts { sent_packets, sent_bytes, dropped_packets } = self.counts();
+        let headers = (sent_packets + dropped_packets) * LINK_HEADER;
+        let left = sent_bytes + self.sum(|counter| &counter.dropped_bytes) + headers;
         self.received_bytes().saturating_sub(left)
     }
     /// What was sent and dropped since the data path was started.
     pub fn counts(&self) -> InterfaceCounts {
-        let counter = self.counters.of(self.at);
         InterfaceCounts {
-            sent_packets: counter.sent_packets.load(Relaxed),
-            sent_bytes: counter.sent_bytes.load(Relaxed),
-            dropped_packets: counter.dropped_packets.load(Relaxed),
+            sent_packets: self.sum(|counter| &counter.sent_packets),
+            sent_bytes: self.sum(|counter| &counter.sent_bytes),
+            dropped_packets: self.sum(|counter| &counter.dropped_packets),
         }
     }
 }
@@ -117,7 +123,7 @@ pub struct InterfaceCounts {
     pub dropped_packets: u64,
 }
 
-/// The counters of the interfaces, which the thread of the data path writes and others read.
+/// The counters of the interfaces, which one thread of the data path writes and others read.
 #[derive(Debug)]
 pub(super) struct InterfaceCounters {
     direction: Direction,
@@ -152,15 +158,17 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl InterfaceCounters {
-    /// The interfaces of these names and indices, and their counters.
-    pub fn new(direction: Direction, interfaces: &[(String, Option<u32>)]) -> (Arc<Self>, Vec<ShapedInterface>) {
-        let each = interfaces.iter().map(|_| Counter::default()).collect();
-        let counters = Arc::new(Self { direction, each });
+    /// The interfaces of these names and indices, and their counters for each of `threads` threads.
+    pub fn new(
+        direction: Direction,
+        interfaces: &[(String, Option<u32>)],
+        threads: usize,
+    ) -> (Vec<Arc<Self>>, Vec<ShapedInterface>) {
+        let of_one = |_| Arc::new(Self { direction, each: interfaces.iter().map(|_| Counter::default()).collect() });
+        let counters: Vec<_> = (0..threads).map(of_one).collect();
         let interface = |(at, (name, index)): (usize, &(String, Option<u32>))| {
-            let counters = Arc::clone(&counters);
-            let proof = Proof::default();
-            let mut interface =
-                ShapedInterface { name: name.clone(), at, counters, proof, coverage: Monitor::default() };
+            let (name, counters, proof) = (name.clone(), counters.clone(), Proof::default());
+            let mut interface = ShapedInterface { name, at, counters, proof, coverage: Monitor::default() };
             interface.set_index(*index);
             interface
         };

@@ -13,11 +13,17 @@
 //! [`LONGEST_WHOLE`](tidegate_engine::schedule::LONGEST_WHOLE), in the same way as a departing one, and its segments
 //! are forwarded separately.
 //!
+//! *Threads*: with `threads` in the file several engines share the work, each in a thread of its own with queues of its own;
+//! they have the rates in common ([`tidegate_engine::shards`]). The rules divide flows by a hash of their addresses, so that
+//! all packets of a flow, and where hosts share a class all of a host, are in one thread: order and fairness between hosts are
+//! those of one. Each thread has a guardian.
+//!
 //! Traffic passes even if the process fails: the rules let packets pass when the queue is not served, and a queue that
 //! overflows lets them pass too. An orderly stop sends every verdict first.
 
 mod change;
 mod coverage;
+mod division;
 mod error;
 mod find;
 mod guard;
@@ -29,26 +35,25 @@ pub mod kernel;
 mod options;
 mod owners;
 mod prove;
+mod thread;
 mod watchdog;
 mod worker;
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver};
 
 use tidegate_config::shaper::Config;
 use tidegate_core::Event;
 use tidegate_engine::guard::lock;
-use tidegate_engine::{ClassStatus, Engine, NotificationKind, Setup};
+use tidegate_engine::shards::merged;
+use tidegate_engine::{ClassStatus, NotificationKind, Setup};
 use tidegate_units::Instant;
 
-use crate::guardian::{Guardian, Page, Turn};
+use crate::guardian::Page;
 use crate::netlink;
-use crate::nfqueue::{self, QueueReport, QueueSettings, QueueSocket, Superpackets};
+use crate::nfqueue::{self, QueueReport, QueueSettings};
 use crate::probe::{Inspection, inspect};
 use crate::rtnl::Rtnl;
 use crate::rules::{self, Direction, Installed, Rules, Spec};
@@ -66,20 +71,13 @@ pub use watchdog::WatchdogHandle;
 use watchdog::WorkerState;
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
-use error::{is_permission, no_queue, permission, system};
+use division::{Division, bind, engines};
+use error::{permission, system};
 use find::{check_bypass, find, find_some, wanted};
 use interfaces::InterfaceCounters;
 use owners::resolve;
+use thread::PathThread;
 use worker::{Command, PathParts, Worker};
-
-/// How long the data path may take to reply to the control plane.
-const ANSWER: Duration = Duration::from_secs(10);
-/// How often a thread that waits for a reply checks whether the data path has been abandoned.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long the thread of the data path may take to start on a busy machine; one that ends instead is noticed at once.
-const START: Duration = Duration::from_secs(20);
-/// The queue numbers that are tried.
-const QUEUES: std::ops::Range<u16> = 7_400..7_600;
 
 /// Interfaces that are being shaped together, in one direction. Dropping it stops shaping in order.
 pub struct Shaping {
@@ -89,11 +87,8 @@ pub struct Shaping {
     installed: Option<Installed>,
     /// The data path in the kernel, which has neither rules nor queues here.
     kernel: Option<kernel::KernelPath>,
-    queues: [u16; 2],
-    commands: Sender<Command>,
-    waker: UnixStream,
-    state: Arc<WorkerState>,
-    worker: Option<JoinHandle<Result<WorkerCounts, netlink::Error>>>,
+    /// At least one.
+    threads: Vec<PathThread>,
     reports: Vec<QueueReport>,
     readiness: Readiness,
     warnings: Vec<String>,
@@ -108,7 +103,6 @@ pub struct Shaping {
     groups: Vec<u64>,
     /// Whether the options and not the configuration name the interfaces.
     named: bool,
-    guardian: Option<Guardian>,
     /// Why there is no guardian, although one was asked for.
     unguarded: Option<String>,
 }
@@ -145,7 +139,8 @@ impl Shaping {
             warnings.extend(of_one);
             may_be_bypassed |= may_be;
         }
-        let (counters, interfaces) = InterfaceCounters::new(direction, &found);
+        let division = Division::of(config);
+        let (counters, interfaces) = InterfaceCounters::new(direction, &found, division.threads);
         let (owners, tags, groups) = resolve(config, Vec::new())?;
         let secret = match options.secret {
             Some(secret) => secret,
@@ -153,82 +148,97 @@ impl Shaping {
         };
         let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names: owners };
         let now = timing::now();
-        let mut engine = Engine::new(config, &setup, now)?;
-        if let Some(RecorderFactory(make)) = &options.recorder {
-            engine.set_recorder(make(config, &setup, now));
-        }
-        let class_names = engine.class_names().to_vec();
-        let spare_setup = setup.clone();
+        let engines = engines(config, &setup, options, division.threads, now)?;
+        let class_names = engines[0].class_names().to_vec();
         let mut settings = QueueSettings::default();
         settings.copy_range = options.copy_range.unwrap_or(settings.copy_range);
         let left = match left {
             None => Inherited::find(options, &names, direction)?,
             left => left,
         };
-        let (socket, queues, reports) = match &left {
-            Some(left) => left.queues(&settings)?,
-            None => bind(&settings)?,
-        };
-        let (commands, inbox) = mpsc::channel();
-        let (waker, woken) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
-        for end in [&waker, &woken] {
-            end.set_nonblocking(true).map_err(system("make a socket nonblocking"))?;
-        }
-        let page = match &left {
-            Some(left) => left.page(),
-            None => Arc::new(Page::create().map_err(system("share memory with the guardian"))?),
-        };
-        let state = Arc::new(WorkerState::new(page));
         let matched = found.into_iter().map(|(name, index)| rules::Interface { name, index: index.unwrap_or(0) });
-        let spec =
-            Spec { interfaces: matched.collect(), direction, marks: options.marks, tags, ..Spec::new("", queues[0]) };
+        let spec = Spec {
+            interfaces: matched.collect(),
+            direction,
+            marks: options.marks,
+            tags,
+            threads: division.threads as u16,
+            divided_by: division.by,
+            ..Spec::new("", 0)
+        };
+        let left = match left {
+            // Flows would have to move between threads: what is held passes, and shaping begins anew.
+            Some(left) if left.division() != division => left.end(&spec).map(|()| None)?,
+            left => left,
+        };
+        let bound = match &left {
+            Some(left) => left.queues(&settings)?,
+            None => bind(&settings, division.threads)?,
+        };
+        let spec = Spec { queue: bound[0].1[0], ..spec };
         // A guardian serves the queue of what was left; otherwise the data path must, before packets are led there.
         let adopted = left.as_ref().map(|left| left.rules(&spec)).transpose()?;
-        *lock(&state.releaser) = Some(socket.releaser(queues).map_err(system("share the queue socket"))?);
-        let parts = PathParts {
-            socket,
-            copy_range: settings.copy_range,
-            whole: queues[0],
-            cut: queues[1],
-            marks: options.marks,
-            groups: groups.clone(),
-            commands: inbox,
-            waker: woken,
-            quantum: options.quantum,
-            spin: options.spin,
-            priority: options.priority,
-            patient: options.catch_up_normal,
+        let (mut threads, mut reports, mut ready) = (Vec::new(), Vec::new(), None);
+        for (at, ((engine, (socket, queues, reported)), counters)) in
+            engines.into_iter().zip(bound).zip(counters).enumerate()
+        {
+            let page = match &left {
+                Some(left) => left.page(at),
+                None => Arc::new(Page::create().map_err(system("share memory with the guardian"))?),
+            };
+            let state = Arc::new(WorkerState::new(page));
+            *lock(&state.releaser) = Some(socket.releaser(queues).map_err(system("share the queue socket"))?);
+            let (groups, of_thread) = (groups.clone(), Arc::clone(&state));
+            let (marks, quantum, spin, priority) = (options.marks, options.quantum, options.spin, options.priority);
+            let (patient, copy_range) = (options.catch_up_normal, settings.copy_range);
             #[cfg(debug_assertions)]
-            inject: options.inject,
-            state: Arc::clone(&state),
-            counters,
-            left: left.as_ref().map(Inherited::list),
-        };
-        let worker = Worker { engine, parts };
-        let (worker, readiness) = start_worker(move |ready| worker.run(ready))?;
+            let inject = options.inject;
+            let left = left.as_ref().map(|left| left.list(at));
+            let run = move |commands, waker, ready: &_| {
+                let parts = PathParts {
+                    socket,
+                    copy_range,
+                    whole: queues[0],
+                    cut: queues[1],
+                    marks,
+                    groups,
+                    commands,
+                    waker,
+                    quantum,
+                    spin,
+                    priority,
+                    patient,
+                    #[cfg(debug_assertions)]
+                    inject,
+                    state: of_thread,
+                    counters,
+                    left,
+                };
+                Worker { engine, parts }.run(ready)
+            };
+            let (thread, readiness) = PathThread::start(queues, state, run)?;
+            threads.push(thread);
+            reports.extend(reported);
+            ready.get_or_insert(readiness);
+        }
         let mut shaping = Self {
             interfaces,
             direction,
             rules: None,
             installed: None,
             kernel: None,
-            queues,
-            commands,
-            waker,
-            state,
-            worker: Some(worker),
+            threads,
             reports,
-            readiness,
+            readiness: ready.ok_or_else(|| StartError::DataPath("it has no thread".into()))?,
             warnings,
             may_be_bypassed,
             retry: prove::Retry::start(),
             class_names,
             config: config.clone(),
-            setup: spare_setup,
+            setup,
             spec,
             groups,
             named: !options.interfaces.is_empty(),
-            guardian: None,
             unguarded: None,
         };
         // From here on a failure drops `shaping`, which stops the data path and removes the rules.
@@ -247,7 +257,8 @@ impl Shaping {
 
     /// Reads the rules and the queues back.
     pub fn inspect(&mut self) -> Result<Inspection, netlink::Error> {
-        let (queues, kernel) = (self.queues, self.kernel.as_ref());
+        let queues: Vec<u16> = self.threads.iter().flat_map(|thread| thread.queues).collect();
+        let kernel = self.kernel.as_ref();
         match &mut self.rules {
             Some(rules) => inspect(rules, &queues),
             None => {
@@ -298,17 +309,23 @@ impl Shaping {
     pub fn class_names(&self) -> &[String] {
         &self.class_names
     }
-    /// The number of turns of the data path so far.
-    pub fn heartbeat(&self) -> u64 {
-        self.state.page.beats()
+    /// The number of turns of each thread of the data path so far.
+    pub fn beats(&self) -> Vec<u64> {
+        self.threads.iter().map(|thread| thread.state.page.beats()).collect()
     }
 
     /// A handle for the watchdog's thread, which lets traffic pass when the data path has stopped.
     pub fn watchdog_handle(&self) -> WatchdogHandle {
-        WatchdogHandle { state: Arc::clone(&self.state) }
+        WatchdogHandle { states: self.threads.iter().map(|thread| Arc::clone(&thread.state)).collect() }
     }
 
-    /// Calls `work` with the engine, between two packets, and returns its result.
+    /// How many threads share the work: shards, each with a part of the flows.
+    pub fn shards(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Calls `work` with the engine, between two packets, and returns its result; of several engines with the first, for what
+    /// all have in common.
     ///
     /// # Errors
     /// [`StartError::DataPath`] when the data path has ended or does not answer.
@@ -316,47 +333,76 @@ impl Shaping {
         &self,
         work: impl FnOnce(&mut LiveEngine, Instant) -> T + Send + 'static,
     ) -> Result<T, StartError> {
-        self.change(move |engine, now, _| work(engine, now))
+        self.with_shard(0, work)
+    }
+
+    /// As [`with`](Self::with), with the engine of a shard.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with), and when there is no such shard.
+    pub fn with_shard<T: Send + 'static>(
+        &self,
+        shard: usize,
+        work: impl FnOnce(&mut LiveEngine, Instant) -> T + Send + 'static,
+    ) -> Result<T, StartError> {
+        let thread = self.threads.get(shard).ok_or_else(|| StartError::DataPath("it has fewer threads".into()))?;
+        thread.receive(&thread.ask(|reply| command(reply, move |engine, now, _| work(engine, now)))?)
     }
 
     /// As [`with`](Self::with), for work that may release packets.
     ///
     /// # Errors
-    /// [`StartError::DataPath`] when the data path has ended or does not answer.
+    /// As [`with`](Self::with).
     pub fn change<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut LiveEngine, Instant, &mut VerdictSink) -> T + Send + 'static,
     ) -> Result<T, StartError> {
-        let (reply, answer) = mpsc::channel();
-        self.send(Command::Do(Box::new(move |engine, now, sink| {
-            let _ = reply.send(work(engine, now, sink));
-        })))?;
-        self.receive(&answer)
+        let thread = &self.threads[0];
+        thread.receive(&thread.ask(|reply| command(reply, work))?)
+    }
+
+    /// Calls work with the engine of each shard, at the same time, and returns the results in their order. `work` makes it.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub fn each<T: Send + 'static, W>(&self, mut work: impl FnMut() -> W) -> Result<Vec<T>, StartError>
+    where
+        W: FnOnce(&mut LiveEngine, Instant, &mut VerdictSink) -> T + Send + 'static,
+    {
+        self.ask_all(|reply| command(reply, work()))
+    }
+
+    fn ask_all<T>(&self, mut make: impl FnMut(mpsc::Sender<T>) -> Command) -> Result<Vec<T>, StartError> {
+        let asked: Vec<_> = self.threads.iter().map(|thread| thread.ask(&mut make)).collect::<Result<_, _>>()?;
+        self.threads.iter().zip(asked).map(|(thread, answer)| thread.receive(&answer)).collect()
     }
 
     /// The classes with their counts so far.
     pub fn status(&self) -> Result<Vec<ClassStatus>, StartError> {
-        self.with(|engine, _| engine.status())
+        let all = self.each(|| |engine: &mut LiveEngine, now, _: &mut _| (engine.status(), now))?;
+        let now = all.iter().map(|(_, now)| *now).max().unwrap_or_default();
+        Ok(merged(all.into_iter().map(|(classes, _)| classes), now))
     }
     /// The counters of the data path.
     pub fn counts(&self) -> Result<WorkerCounts, StartError> {
-        let (reply, answer) = mpsc::channel();
-        self.send(Command::Count(reply))?;
-        self.receive(&answer)
+        Ok(self.ask_all(Command::Count)?.into_iter().sum())
     }
-    /// Calls `listener` with every notification of flows from now on, on the data path's own thread: it must return at
-    /// once.
-    pub fn listen(&self, listener: Listener) -> Result<(), StartError> {
-        self.send(Command::Listen(listener))
+    /// Calls a listener with every notification of flows from now on, on the data path's own thread: it must return at
+    /// once. `listener` makes one for each thread.
+    pub fn listen(&self, mut listener: impl FnMut() -> Listener) -> Result<(), StartError> {
+        self.threads.iter().try_for_each(|thread| thread.send(Command::Listen(listener())))
     }
 
     /// Every event from now on, in an unbounded channel.
     pub fn events(&self) -> Result<Receiver<Event>, StartError> {
         let (to, events) = mpsc::channel();
-        self.listen(Box::new(move |_, notification| match notification.kind {
-            NotificationKind::Event(event) => to.send(event).is_ok(),
-            _ => true,
-        }))?;
+        self.listen(|| {
+            let to = to.clone();
+            Box::new(move |_, notification| match notification.kind {
+                NotificationKind::Event(event) => to.send(event).is_ok(),
+                _ => true,
+            })
+        })?;
         Ok(events)
     }
 
@@ -372,88 +418,54 @@ impl Shaping {
         if let Some(path) = self.kernel.take() {
             return self.end_in_kernel(&path);
         }
-        if self.state.is_abandoned() {
+        if self.is_abandoned() {
             return self.abandon();
         }
-        // The kernel drops queued packets when a chain with a queue is deleted.
-        let closed = if self.pass() { Ok(()) } else { self.close() };
+        // The kernel drops queued packets when a chain with a queue is deleted: every thread releases its packets and ends
+        // queueing before that, or another one does it in its place.
+        let passing: Vec<_> = self.threads.iter().map(|thread| thread.ask(Command::Pass).ok()).collect();
+        let mut closed = Ok(());
+        for (thread, passes) in self.threads.iter().zip(passing) {
+            let has_passed = passes.is_some_and(|passes| thread.receive(&passes).is_ok());
+            if !has_passed && let Err(error) = thread.state.close() {
+                closed = Err(StartError::from(error));
+            }
+        }
         nfqueue::wait_for_processors();
         let removed = self.rules.take().map(Rules::remove);
-        let _ = self.send(Command::Stop);
-        let guardian = self.guardian.take();
-        let ended = match self.worker.take().map(JoinHandle::join) {
-            Some(Ok(counts)) => counts.map_err(StartError::Netlink),
-            Some(Err(_)) => Err(StartError::DataPath("it panicked".into())),
-            None => Ok(WorkerCounts::default()),
-        };
-        if let Some(guardian) = guardian {
-            guardian.end();
+        for thread in &self.threads {
+            let _ = thread.send(Command::Stop);
         }
+        let ended = self.threads.iter_mut().map(PathThread::join).collect::<Vec<_>>();
+        self.end_guardians();
         if let Some(Err(error)) = removed {
             return Err(error.into());
         }
-        closed.and(ended)
+        closed.and(ended.into_iter().sum())
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.threads.iter().any(|thread| thread.state.is_abandoned())
+    }
+
+    fn end_guardians(&mut self) {
+        for guardian in self.threads.iter_mut().filter_map(|thread| thread.guardian.take()) {
+            guardian.end();
+        }
     }
 
     /// Stops shaping after a [`WatchdogHandle`] has abandoned the data path, without a command to a thread that may
-    /// never receive it. The thread ends when it wakes.
+    /// never receive it. The threads end when they wake.
     fn abandon(&mut self) -> Result<WorkerCounts, StartError> {
-        drop(self.worker.take());
-        let closed = self.close();
-        let rules = self.rules.take();
-        closed.and(rules.map_or(Ok(()), Rules::remove).map_err(StartError::from))?;
-        if let Some(guardian) = self.guardian.take() {
-            guardian.end();
+        let mut closed = Ok(());
+        for thread in &mut self.threads {
+            thread.detach(std::time::Instant::now());
+            closed = closed.and(thread.state.close());
         }
+        let removed = self.rules.take().map_or(Ok(()), Rules::remove);
+        closed.and(removed)?;
+        self.end_guardians();
         Err(StartError::DataPath("it was given up".into()))
-    }
-
-    /// Has the data path list what it holds, and end. Returns the length of the list; 0 when there is none.
-    fn list_held(&self, file: &Arc<fs::File>) -> u64 {
-        if self.state.is_abandoned() || self.state.page.turn() != Turn::Shaper {
-            return 0;
-        }
-        let (count, listed) = mpsc::channel();
-        match self.send(Command::Leave(Arc::clone(file), count)) {
-            Ok(()) => listed.recv_timeout(guard::LAST_TURN).unwrap_or(0),
-            Err(_) => 0,
-        }
-    }
-
-    /// Has the data path release every packet and end queueing; returns whether it has.
-    fn pass(&self) -> bool {
-        let (done, is_done) = mpsc::channel();
-        self.send(Command::Pass(done)).is_ok() && self.receive(&is_done).is_ok()
-    }
-
-    /// Ends queueing in the place of the data path.
-    fn close(&self) -> Result<(), StartError> {
-        Ok(self.state.close()?)
-    }
-
-    /// Waits for a reply of the data path, on a machine that may be busy, unless the data path is abandoned.
-    fn receive<T>(&self, answer: &Receiver<T>) -> Result<T, StartError> {
-        let asked = std::time::Instant::now();
-        loop {
-            let why = match answer.recv_timeout(LOOK) {
-                Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Timeout) if asked.elapsed() < ANSWER && !self.state.is_abandoned() => continue,
-                Err(RecvTimeoutError::Timeout) => "it does not answer",
-                Err(RecvTimeoutError::Disconnected) => "it is not running",
-            };
-            return Err(StartError::DataPath(why.into()));
-        }
-    }
-
-    fn send(&self, command: Command) -> Result<(), StartError> {
-        self.commands.send(command).map_err(|_| StartError::DataPath("it is not running".into()))?;
-        self.wake();
-        Ok(())
-    }
-
-    fn wake(&self) {
-        // A full pipe wakes it as well.
-        let _ = (&self.waker).write(&[1]);
     }
 
     /// The traffic of each interface since its last measurement, once there is enough of it, with the place of the
@@ -473,8 +485,9 @@ impl Shaping {
 
     fn coverage_of(&mut self, at: usize) -> Result<Option<Coverage>, netlink::Error> {
         // Traffic bypasses an abandoned data path, which has been reported.
+        let is_abandoned = self.is_abandoned();
         let interface = &mut self.interfaces[at];
-        let link = Rtnl::open()?.link(interface.name())?.filter(|_| !self.state.is_abandoned());
+        let link = Rtnl::open()?.link(interface.name())?.filter(|_| !is_abandoned);
         let Some(link) = link else {
             interface.coverage = coverage::Monitor::default();
             return Ok(None);
@@ -500,47 +513,20 @@ impl Shaping {
 
 impl Drop for Shaping {
     fn drop(&mut self) {
-        if self.worker.is_some() {
+        if self.threads.iter().any(PathThread::is_running) {
             let _ = self.end();
         }
     }
 }
 
-/// Starts the thread of a data path, and waits until it is ready.
-///
-/// # Errors
-/// When there is no thread to be had, or it ends before it is ready, or is not ready within [`START`].
-fn start_worker(
-    run: impl FnOnce(&Sender<Readiness>) -> Result<WorkerCounts, netlink::Error> + Send + 'static,
-) -> Result<(JoinHandle<Result<WorkerCounts, netlink::Error>>, Readiness), StartError> {
-    let (ready, is_ready) = mpsc::channel();
-    let worker = thread::Builder::new()
-        .name("tidegate".into())
-        .spawn(move || run(&ready))
-        .map_err(system("start the data path"))?;
-    let readiness = is_ready.recv_timeout(START).map_err(|_| StartError::DataPath("it did not start".into()))?;
-    Ok((worker, readiness))
-}
-
-/// Binds two neighbouring queues: in the first superpackets arrive whole, in the second the kernel segments them.
-fn bind(settings: &QueueSettings) -> Result<(QueueSocket, [u16; 2], Vec<QueueReport>), StartError> {
-    let mut socket = QueueSocket::open(64 << 20).map_err(|error| StartError::NoQueue(error.to_string()))?;
-    let first = QUEUES.start + (std::process::id() % (u32::from(QUEUES.end - QUEUES.start) / 2)) as u16 * 2;
-    let candidates = (first..QUEUES.end).chain(QUEUES.start..first).step_by(2);
-    for queue in candidates {
-        let cutting = QueueSettings { superpackets: Superpackets::Segmented, ..*settings };
-        match socket.bind(queue, settings) {
-            Ok(whole) => match socket.bind(queue + 1, &cutting) {
-                Ok(cut) => return Ok((socket, [queue, queue + 1], vec![whole, cut])),
-                Err(error) if is_permission(&error) => return Err(no_queue(error)),
-                Err(_) => socket.unbind(queue)?,
-            },
-            // Another program serves it, or a privilege is missing: EPERM stands for both, so the next ones decide.
-            Err(error) if error.errno() == Some(libc::EBUSY) => {}
-            Err(error) => return Err(no_queue(error)),
-        }
-    }
-    Err(StartError::NoQueue(format!("queues {} to {} are all taken", QUEUES.start, QUEUES.end - 1)))
+/// A command that calls `work` with the engine and sends its result.
+fn command<T: Send + 'static>(
+    reply: mpsc::Sender<T>,
+    work: impl FnOnce(&mut LiveEngine, Instant, &mut VerdictSink) -> T + Send + 'static,
+) -> Command {
+    Command::Do(Box::new(move |engine, now, sink| {
+        let _ = reply.send(work(engine, now, sink));
+    }))
 }
 
 fn random() -> Result<[u64; 2], StartError> {

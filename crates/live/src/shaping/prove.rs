@@ -14,8 +14,10 @@ use tidegate_core::{ClassId, Dscp};
 use super::error::{StartError, Unproven};
 use super::find::{find, find_some};
 use super::interfaces::Proof;
-use super::{Command, Shaping, random};
-use crate::guardian::Turn;
+use super::thread::PathThread;
+use super::worker::Command;
+use super::{Shaping, random};
+use crate::guardian::{Page, Turn};
 use crate::netlink;
 use crate::probe::{Failure, Probe, ProbeTable, Prober, Version};
 use crate::rtnl::{ChangeMonitor, Rtnl, sysctl};
@@ -224,7 +226,10 @@ impl Shaping {
             return Ok(proof);
         }
         let (reports, arrivals) = mpsc::channel();
-        self.send(Command::Watch(prober.cookie(), reports))?;
+        for thread in &self.threads {
+            thread.send(Command::Watch(prober.cookie(), reports.clone()))?;
+        }
+        drop(reports);
         // The data path receives packets before commands: a probe that arrived before the command would be treated as
         // traffic, leave the host and create a flow. If the data path does not reply, the probes are lost, which is
         // reported below.
@@ -232,7 +237,8 @@ impl Shaping {
         let mut unsent: HashMap<u32, String> = HashMap::new();
         let (mut attempts, limit) = (0, Clock::now() + LONGEST);
         while attempts < ATTEMPTS {
-            let (guarded, takeovers) = (self.state.page.turn() != Turn::Shaper, self.state.page.takeovers());
+            let takeovers = || self.pages().map(Page::takeovers).sum::<u64>();
+            let (guarded, before) = (self.pages().any(|page| page.turn() != Turn::Shaper), takeovers());
             let awaited: Vec<Probe> =
                 sent_probes.awaited().filter(|probe| !unsent.contains_key(&probe.number)).copied().collect();
             for probe in &awaited {
@@ -245,17 +251,20 @@ impl Shaping {
             while sent_probes.awaited().any(|probe| !unsent.contains_key(&probe.number)) {
                 let wait = end.saturating_duration_since(Clock::now()).max(Duration::from_millis(5));
                 // Read before the reports, so that no report is missed.
-                let beats = self.heartbeat();
+                let beats = self.beats();
+                let turned = turned.get_or_insert_with(|| beats.clone());
                 if let Ok((number, classification)) = arrivals.recv_timeout(wait) {
                     sent_probes.arrived(number, classification.class);
-                } else if beats >= *turned.get_or_insert(beats) + TURNS || Clock::now() > end + LONGEST {
+                } else if turned.iter().zip(beats).all(|(before, now)| now >= before + TURNS)
+                    || Clock::now() > end + LONGEST
+                {
                     break;
                 } else {
-                    self.wake();
+                    self.threads.iter().for_each(PathThread::wake);
                 }
             }
             // A probe that the guardian let pass is no evidence about the rules.
-            let passed = guarded || self.state.page.takeovers() != takeovers;
+            let passed = guarded || takeovers() != before;
             attempts += u32::from(!passed || Clock::now() > limit);
         }
         let mut failures = Vec::new();

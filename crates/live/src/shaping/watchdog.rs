@@ -58,6 +58,16 @@ impl WorkerState {
     pub fn note(&self, what: String) {
         lock(&self.notes).push(what);
     }
+    /// See [`WatchdogHandle::let_pass`].
+    fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
+        self.fail(why.into());
+        self.abandon();
+        if self.guarded.load(Ordering::Relaxed) {
+            self.page.take(Reason::Asked);
+            return Ok(());
+        }
+        self.close()
+    }
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
     }
@@ -74,38 +84,37 @@ impl WorkerState {
 /// A handle of a running [`Shaping`](super::Shaping) for the watchdog's thread.
 #[derive(Debug)]
 pub struct WatchdogHandle {
-    pub(super) state: Arc<WorkerState>,
+    /// Of each thread.
+    pub(super) states: Vec<Arc<WorkerState>>,
 }
 
 impl WatchdogHandle {
-    /// The number of turns of the data path so far.
-    pub fn beats(&self) -> u64 {
-        self.state.page.beats()
+    /// The number of turns of each thread of the data path so far.
+    pub fn beats(&self) -> Vec<u64> {
+        self.states.iter().map(|state| state.page.beats()).collect()
     }
 
     /// Why the data path no longer shapes, if it has reported a fault. It lets traffic pass then.
     pub fn fault(&self) -> Option<String> {
-        lock(&self.state.fault).clone()
+        self.states.iter().find_map(|state| lock(&state.fault).clone())
     }
 
     /// What the data path has reported since the last call although it continues, such as a clock jump.
     pub fn notes(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.state.notes))
+        self.states.iter().flat_map(|state| std::mem::take(&mut *lock(&state.notes))).collect()
     }
 
-    /// Abandons the data path because of `why` and lets traffic pass: queued packets first, in order, then all. The
-    /// guardian does that where there is one; otherwise queueing ends here. No packet is lost.
+    /// Abandons the data path because of `why`, all its threads, and lets traffic pass: queued packets first, in order, then
+    /// all. The guardian does that where there is one; otherwise queueing ends here. No packet is lost.
     ///
     /// # Errors
     /// When the system call fails.
     pub fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
-        self.state.fail(why.into());
-        self.state.abandon();
-        if self.state.guarded.load(Ordering::Relaxed) {
-            self.state.page.take(Reason::Asked);
-            return Ok(());
+        let mut result = Ok(());
+        for state in &self.states {
+            result = result.and(state.let_pass(why));
         }
-        self.state.close()
+        result
     }
 }
 

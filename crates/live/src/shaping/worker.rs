@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::iter::Sum;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -89,8 +90,40 @@ pub struct WorkerCounts {
     pub unreadable: u64,
     /// Turns of the loop.
     pub turns: u64,
-    /// Processor time of the thread.
+    /// Processor time of the threads.
     pub usage: ThreadUsage,
+}
+
+impl Sum for WorkerCounts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            socket: SocketCounters {
+                packets: sum.socket.packets + one.socket.packets,
+                verdicts: sum.socket.verdicts + one.socket.verdicts,
+                overruns: sum.socket.overruns + one.socket.overruns,
+                refused_verdicts: sum.socket.refused_verdicts + one.socket.refused_verdicts,
+                last_refusal: if one.socket.last_refusal == 0 {
+                    sum.socket.last_refusal
+                } else {
+                    one.socket.last_refusal
+                },
+                truncated: sum.socket.truncated + one.socket.truncated,
+                receive_calls: sum.socket.receive_calls + one.socket.receive_calls,
+                send_calls: sum.socket.send_calls + one.socket.send_calls,
+            },
+            passed: sum.passed + one.passed,
+            refused: sum.refused + one.refused,
+            cut: sum.cut + one.cut,
+            unreadable: sum.unreadable + one.unreadable,
+            turns: sum.turns + one.turns,
+            usage: ThreadUsage {
+                user: sum.usage.user + one.usage.user,
+                system: sum.usage.system + one.usage.system,
+                voluntary_switches: sum.usage.voluntary_switches + one.usage.voluntary_switches,
+                involuntary_switches: sum.usage.involuntary_switches + one.usage.involuntary_switches,
+            },
+        })
+    }
 }
 
 /// A worker before it runs.

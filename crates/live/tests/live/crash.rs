@@ -125,8 +125,8 @@ pub fn a_living_instance_is_not_disturbed() -> Ended {
     for ownership in [Ownership::Socket, Ownership::Persistent] {
         not_disturbed(&pair, ownership);
     }
-    for (name, queue, count) in [("", 1, 1), ("a/b", 1, 1), ("sixteen_letters_", 1, 1), ("x", 65_535, 2), ("x", 1, 0)] {
-        let spec = Spec { queue_count: count, ..Spec::new(name, queue) };
+    for (name, queue, count) in [("", 1, 1), ("a/b", 1, 1), ("sixteen_letters_", 1, 1), ("x", 65_533, 2), ("x", 1, 0)] {
+        let spec = Spec { threads: count, ..Spec::new(name, queue) };
         assert!(matches!(Rules::install(&spec), Err(RulesError::Invalid(_))));
     }
     Ended::Passed

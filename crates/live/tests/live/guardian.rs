@@ -4,7 +4,7 @@
 //! test's program (see `main`).
 
 use std::io::{Read, Write};
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::guardian::{Condition, Settings};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
+use tidegate_live::rtnl::{Address, Rtnl};
 use tidegate_live::shaping::{Options, Shaping, Successor};
 
 use crate::queue::PATIENCE;
@@ -28,6 +29,12 @@ const EVERY: Duration = Duration::from_micros(500);
 const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000B\"\n\
     [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
     limit = \"8MB\"\nflow-limit = \"4MB\"\n";
+
+/// The same in two threads; and the hosts whose flows are in both.
+const THREADS: &str = "version = 1\n[interface]\nthreads = 2\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000B\"\n\
+    [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
+    limit = \"8MB\"\nflow-limit = \"4MB\"\n";
+pub const HOSTS: u8 = 8;
 
 /// What a shaper does when its test writes a byte.
 const LEAVE: u8 = b'l';
@@ -44,11 +51,14 @@ struct Shaper {
 impl Shaper {
     /// A process that starts to shape when [`start`](Self::start) is called: later no process can be forked.
     fn fork(pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
+        Self::fork_with(SHAPER, pair, directory, take_over)
+    }
+    fn fork_with(file: &str, pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
         let (pipe, theirs) = UnixStream::pair().unwrap();
         pipe.set_read_timeout(Some(PATIENCE)).unwrap();
         let child = Child::fork(|| {
             pair.left.enter_thread().unwrap();
-            shape(theirs, directory, take_over);
+            shape(file, theirs, directory, take_over);
             0
         });
         Self { child, pipe }
@@ -74,10 +84,10 @@ fn kill(process: i32, signal: i32) {
     assert_eq!(unsafe { libc::kill(process, signal) }, 0);
 }
 
-fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
+fn shape(file: &str, mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
     let mut byte = [0; 1];
     pipe.read_exact(&mut byte).unwrap();
-    let config = shaper::load(&Source::new("shaper", SHAPER), &mut Diagnostics::default()).unwrap();
+    let config = shaper::load(&Source::new("shaper", file), &mut Diagnostics::default()).unwrap();
     let guardian = Settings {
         program: "/proc/self/exe".into(),
         arguments: vec!["guard-a-shaper".into()],
@@ -91,8 +101,9 @@ fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
     pipe.set_nonblocking(true).unwrap();
     loop {
         if byte[0] != 0 {
-            let process = shaping.as_ref().and_then(Shaping::guardian).and_then(|guardian| guardian.process());
-            let adopted = shaping.as_ref().map_or(0, |shaping| shaping.page().adopted() as u32);
+            let process = shaping.as_ref().and_then(|shaping| shaping.guardians().next()?.process());
+            let pages = shaping.iter().flat_map(Shaping::pages);
+            let adopted = pages.map(|page| page.adopted() as u32).sum();
             let answer = if byte[0] == ADOPTED { adopted } else { process.unwrap_or(0) };
             pipe.write_all(&answer.to_ne_bytes()).unwrap();
             byte[0] = 0;
@@ -119,7 +130,7 @@ fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
 }
 
 /// What arrived.
-struct Arrivals {
+pub struct Arrivals {
     sent: u64,
     lost: u64,
     reordered: u64,
@@ -127,7 +138,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    fn all_in_order(&self) {
+    pub fn all_in_order(&self) {
         assert!(self.sent > 500, "{} sent", self.sent);
         assert_eq!((self.lost, self.reordered), (0, 0), "lost and reordered of {}", self.sent);
     }
@@ -139,14 +150,34 @@ impl Arrivals {
 
 /// Numbered datagrams from left to right, 2,000 a second, while `work` runs.
 fn traffic(pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
-    traffic_every(EVERY, pair, work)
+    traffic_to(1, EVERY, pair, work)
 }
 
-/// The same with another interval; zero for as fast as the socket takes them.
-fn traffic_every(every: Duration, pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
-    let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], 0)).unwrap()).unwrap();
-    let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
-    sender.connect(receiver.local_addr().unwrap()).unwrap();
+/// The addresses of so many hosts at the right.
+pub fn hosts(pair: &Pair, count: u8) -> Vec<IpAddr> {
+    let add = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.index("peer0").unwrap();
+        let more = (1..count).map(|host| IpAddr::from([10, 77, 0, 100 + host]));
+        for address in more.clone() {
+            rtnl.add_address(Address { index, address, prefix: 24 }).unwrap();
+        }
+        std::iter::once(RIGHT[0]).chain(more).collect()
+    };
+    pair.right.run(add).unwrap()
+}
+
+/// The same to so many hosts in turn, with another interval; zero for as fast as the sockets take them.
+pub fn traffic_to(count: u8, every: Duration, pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
+    let hosts = hosts(pair, count);
+    let receiver = pair.right.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap()).unwrap();
+    let port = receiver.local_addr().unwrap().port();
+    let sender_to = |host: &IpAddr| {
+        let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
+        sender.connect((*host, port)).unwrap();
+        sender
+    };
+    let senders: Vec<UdpSocket> = hosts.iter().map(sender_to).collect();
     receiver.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let size: libc::c_int = 8 << 20;
     for name in [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF] {
@@ -165,6 +196,7 @@ fn traffic_every(every: Duration, pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) 
             while !stop.load(Ordering::Relaxed) {
                 let number = sent.load(Ordering::Relaxed);
                 payload[..8].copy_from_slice(&number.to_be_bytes());
+                let sender = &senders[number as usize % senders.len()];
                 if sender.send(&payload).is_ok() {
                     sent.store(number + 1, Ordering::Relaxed);
                 }
@@ -172,14 +204,16 @@ fn traffic_every(every: Duration, pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) 
             }
         });
         let receiving = scope.spawn(|| {
-            let (mut buffer, mut next, mut reordered) = ([0; 2_048], 0, 0);
+            let (mut buffer, mut next, mut reordered) = ([0; 2_048], vec![0; senders.len()], 0);
             let (mut last, mut gap) = (None::<Instant>, Duration::ZERO);
             loop {
                 match receiver.recv(&mut buffer) {
                     Ok(_) => {
                         let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
-                        reordered += u64::from(number < next);
-                        next = next.max(number + 1);
+                        // Of its flow.
+                        let next = &mut next[number as usize % senders.len()];
+                        reordered += u64::from(number < *next);
+                        *next = number + 1;
                         arrived.fetch_add(1, Ordering::Relaxed);
                         let now = Instant::now();
                         gap = gap.max(last.map_or(Duration::ZERO, |last| now - last));
@@ -283,7 +317,7 @@ pub fn an_end_that_causes_a_burst_keeps_the_order() -> Ended {
     let shapers: Vec<Shaper> = (0..4).map(|_| Shaper::fork(&pair, &directory.0, false)).collect();
     for mut shaper in shapers {
         shaper.start();
-        let arrivals = traffic_every(EVERY / 2, &pair, |until| {
+        let arrivals = traffic_to(1, EVERY / 2, &pair, |until| {
             until(500);
             shaper.tell(END);
             until(200);
@@ -370,5 +404,66 @@ pub fn a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one() -> Ended
         arrivals.all_in_order();
         assert_eq!(tables(&pair), 0);
         if adopted > 0 { Ok(()) } else { Err("what was held has passed at once, each time".into()) }
+    })
+}
+
+/// Of both threads, from a killed process and from one that runs; then to one thread, and so to another division of the flows.
+pub fn a_successor_takes_over_all_threads() -> Ended {
+    patiently(|| {
+        let (pair, directory) = (Pair::new(), Directory::new());
+        let mut first = Shaper::fork_with(THREADS, &pair, &directory.0, false);
+        let mut second = Shaper::fork_with(THREADS, &pair, &directory.0, false);
+        let mut third = Shaper::fork_with(THREADS, &pair, &directory.0, true);
+        let mut fourth = Shaper::fork(&pair, &directory.0, true);
+        let mut adopted = [0; 2];
+        first.start();
+        let arrivals = traffic_to(HOSTS, EVERY, &pair, |until| {
+            until(1_500);
+            first.child.kill();
+            until(200);
+            second.start();
+            until(1_500);
+            second.tell(LEAVE);
+            until(1_500);
+            adopted[0] = second.tell(ADOPTED);
+            third.start();
+            until(1_500);
+            adopted[1] = third.tell(ADOPTED);
+            fourth.start();
+            until(1_500);
+            assert_eq!(tables(&pair), 1);
+            fourth.tell(END);
+        });
+        arrivals.all_in_order();
+        assert_eq!((second.child.try_wait(), third.child.try_wait()), (Some(Ok(0)), Some(Ok(0))));
+        assert_eq!(tables(&pair), 0);
+        arrivals.within(GONE)?;
+        if adopted[0] > 0 && adopted[1] > adopted[0] {
+            Ok(())
+        } else {
+            Err(format!("what was held has passed at once, {adopted:?} were taken over"))
+        }
+    })
+}
+
+/// The guardian of each thread lets its packets pass.
+pub fn threads_that_stop_and_are_killed_lose_nothing() -> Ended {
+    patiently(|| {
+        let (pair, directory) = (Pair::new(), Directory::new());
+        let mut shaper = Shaper::fork_with(THREADS, &pair, &directory.0, false);
+        shaper.start();
+        let arrivals = traffic_to(HOSTS, EVERY, &pair, |until| {
+            until(1_500);
+            shaper.signal(libc::SIGSTOP);
+            until(2_000);
+            shaper.signal(libc::SIGCONT);
+            until(1_500);
+            shaper.child.kill();
+            until(8_000);
+        });
+        arrivals.all_in_order();
+        until("the rules remain", || tables(&pair) == 0);
+        until("a socket remains", || directory.0.read_dir().unwrap().count() == 0);
+        arrivals.within(SILENT)
     })
 }

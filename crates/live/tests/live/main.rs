@@ -14,6 +14,7 @@ mod proof;
 mod queue;
 mod restricted;
 mod steady;
+mod threads;
 mod together;
 mod unproven;
 mod wire;
@@ -59,6 +60,11 @@ fn main() {
         guardian::a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs,
         guardian::a_guardian_that_ends_or_stops_is_replaced,
         guardian::a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one,
+        guardian::a_successor_takes_over_all_threads,
+        guardian::threads_that_stop_and_are_killed_lose_nothing,
+        threads::two_threads_send_what_one_may_and_neither_idles,
+        threads::two_interfaces_in_two_threads_have_one_total,
+        threads::a_change_in_two_threads_loses_and_reorders_nothing,
         kernel::changes_lose_and_reorder_nothing_and_all_is_counted,
         kernel::what_is_not_in_force_is_noticed,
         kernel::a_killed_one_leaves_the_kernel_shaping,

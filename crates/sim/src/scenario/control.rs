@@ -319,7 +319,7 @@ impl Control {
         let made =
             sim.steer(link(wire), |engine, now, _| engine.promises(now).promise(number, terms, class, flows, wait));
         match made {
-            Some(Ok(())) => {}
+            Some(Ok(_)) => {}
             Some(Err(PromiseError::NoRoom(free))) => {
                 let each = if flows == 1 { String::new() } else { format!(" for each of {flows} flows") };
                 return Err(format!("class `{class_name}` has {free} left to promise, not {minimum}{each}"));

@@ -199,13 +199,7 @@ impl ShaperQueue {
     }
     /// What can still be promised of the rate of each class; nothing for another discipline.
     pub(crate) fn unpromised(&self) -> Vec<Rate> {
-        let mut all: Vec<Rate> = self.engine().tree().classes().iter().map(|class| class.unpromised).collect();
-        for shard in self.shards().skip(1) {
-            for (left, class) in all.iter_mut().zip(shard.tree().classes()) {
-                *left = left.saturating_sub(class.rate.saturating_sub(class.unpromised));
-            }
-        }
-        all
+        self.engine().tree().classes().iter().map(|class| class.unpromised).collect()
     }
     /// The flows that are counted, of all shards.
     pub(crate) fn flow_rows(&mut self, now: Instant) -> Vec<FlowRow> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Borrow, Config, Direction, FairBy, Root, Shaper};
+use tidegate_config::shaper::{Borrow, Config, Direction, DividedBy, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
@@ -174,6 +174,14 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
     )?;
     match &config.root {
         Root::Shaper(shaper) => {
+            if let (2.., Some(by)) = (interface.threads, shaper.divided_by()) {
+                let by = match by {
+                    DividedBy::Source => "source address",
+                    DividedBy::Destination => "destination address",
+                    DividedBy::HostPair => "both addresses",
+                };
+                writeln!(out, "{} threads with the rates in common, flows divided by {by}", interface.threads)?;
+            }
             let Shaper { rate, burst, flow_by, fair_by, idle_timeout, flows, .. } = shaper;
             let hosts = match fair_by {
                 FairBy::Flow => "",
@@ -359,6 +367,7 @@ fn config_json(config: &Config) -> Value {
             "direction": config.interface.direction.word(),
             "mtu_bytes": config.interface.mtu.as_u64(),
             "overhead_bytes": config.interface.overhead.as_u64(),
+            "threads": config.interface.threads,
         },
         "root": root,
         "default_class": class_name(config, config.default_class),

@@ -343,7 +343,8 @@ fn explain(error: DaemonError) -> Failure {
             StartError::NoInterface
             | StartError::UnknownInterface { .. }
             | StartError::Build(_)
-            | StartError::NotInKernel { .. },
+            | StartError::NotInKernel { .. }
+            | StartError::Divided(_),
         ) => Failure::Usage(error.to_string()),
         DaemonError::Web(error @ WebError::NotLoopback(_)) => {
             Failure::Usage(format!("{error}; use 127.0.0.1, or add --metrics-anywhere"))
@@ -425,7 +426,10 @@ fn announce_one(shaping: &Shaping, by: &str) {
     if shaping.direction() == Direction::Ingress {
         message!("  its rate must be below the line's: arriving packets have used the line already");
     }
-    match (shaping.guardian(), shaping.unguarded()) {
+    if let threads @ 2.. = shaping.shards() {
+        message!("  {threads} threads, with the rates in common");
+    }
+    match (shaping.guardians().next(), shaping.unguarded()) {
         (_, Some(why)) => {
             message!(
                 "  guardian: there is none ({why}); packets that are held are lost if this process ends unexpectedly"

@@ -40,6 +40,9 @@ const EMPTYING: Duration = Duration::from_secs(2);
 /// # Errors
 /// [`StartError::NotInKernel`] with what it cannot.
 pub fn check(config: &Config) -> Result<(), StartError> {
+    if config.interface.threads > 1 {
+        return Err(StartError::NotInKernel { what: "several threads".into() });
+    }
     Plan::new(config, None).map(drop)
 }
 

@@ -1,9 +1,6 @@
 //! Starting, proving and ending a data path in the kernel.
 
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 
 use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{Engine, Setup};
@@ -21,9 +18,10 @@ use crate::shaping::interfaces::{InterfaceCounters, Proof, ShapedInterface};
 use crate::shaping::options::Options;
 use crate::shaping::owners::resolve;
 use crate::shaping::prove::{Retry, is_carried};
+use crate::shaping::thread::PathThread;
 use crate::shaping::watchdog::WorkerState;
 use crate::shaping::worker::{Command, WorkerCounts};
-use crate::shaping::{Shaping, random, start_worker};
+use crate::shaping::{Shaping, random};
 use crate::timing;
 
 /// The program for a data path that is to be in the kernel; or why it is in user space, where either is possible.
@@ -64,7 +62,7 @@ impl Shaping {
             return Err(StartError::NotInKernel { what: "several interfaces under one total".into() });
         };
         let (index, direction) = (find(name)?, config.interface.direction);
-        let (counters, interfaces) = InterfaceCounters::new(direction, &[(name.clone(), Some(index))]);
+        let (mut counters, interfaces) = InterfaceCounters::new(direction, &[(name.clone(), Some(index))], 1);
         let (owners, _, groups) = resolve(config, Vec::new())?;
         let secret = match options.secret {
             Some(secret) => secret,
@@ -73,36 +71,22 @@ impl Shaping {
         let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names: owners };
         let engine = Engine::new(config, &setup, timing::now())?;
         let class_names = engine.class_names().to_vec();
-        let (commands, inbox) = mpsc::channel();
-        let (waker, woken) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
-        for end in [&waker, &woken] {
-            end.set_nonblocking(true).map_err(system("make a socket nonblocking"))?;
-        }
         let page = Page::create().map_err(system("share memory"))?;
         let state = Arc::new(WorkerState::new(Arc::new(page)));
         // From here on a failure drops `path`, which gives the interface its default discipline.
         let (path, warnings) = KernelPath::attach(Arc::clone(&discipline), name, index, config)?;
-        let worker = KernelWorker {
-            engine,
-            discipline,
-            commands: inbox,
-            waker: woken,
-            state: Arc::clone(&state),
-            counters,
-            marks: options.marks,
+        let (counters, of_thread, marks) = (counters.remove(0), Arc::clone(&state), options.marks);
+        let run = move |commands, waker, ready: &_| {
+            KernelWorker { engine, discipline, commands, waker, state: of_thread, counters, marks }.run(ready)
         };
-        let (worker, readiness) = start_worker(move |ready| worker.run(ready))?;
+        let (thread, readiness) = PathThread::start([0, 0], state, run)?;
         let mut shaping = Self {
             interfaces,
             direction,
             rules: None,
             installed: None,
             kernel: Some(path),
-            queues: [0, 0],
-            commands,
-            waker,
-            state,
-            worker: Some(worker),
+            threads: vec![thread],
             reports: Vec::new(),
             readiness,
             warnings,
@@ -114,7 +98,6 @@ impl Shaping {
             spec: Spec::new(name, 0),
             groups,
             named: !options.interfaces.is_empty(),
-            guardian: None,
             unguarded: None,
         };
         shaping.prove(config)?;
@@ -164,11 +147,13 @@ impl Shaping {
 
     /// Ends the thread, and then shaping.
     pub(in crate::shaping) fn end_in_kernel(&mut self, path: &KernelPath) -> Result<WorkerCounts, StartError> {
-        let _ = self.send(Command::Stop);
-        let ended = match self.worker.take().filter(|_| !self.state.is_abandoned()).map(JoinHandle::join) {
-            Some(Ok(counts)) => counts.map_err(StartError::Netlink),
-            Some(Err(_)) => Err(StartError::DataPath("it panicked".into())),
-            None => Err(StartError::DataPath("it was given up".into())),
+        let thread = &mut self.threads[0];
+        let _ = thread.send(Command::Stop);
+        let ended = if thread.state.is_abandoned() {
+            thread.detach(std::time::Instant::now());
+            Err(StartError::DataPath("it was given up".into()))
+        } else {
+            thread.join()
         };
         path.detach()?;
         ended
