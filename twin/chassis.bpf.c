@@ -12,7 +12,19 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 
-#include "single.h"
+/* A loop that the verifier follows until it repeats itself, by the iterators of Linux 6.4. */
+#define TWIN_FOR(type, i, from, to)                                                                                         \
+	type i __attribute__((unused)) = 0;                                                                                 \
+	for (struct bpf_iter_num i##_iterator __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))),                   \
+	     /* clang 16 describes no function that only an attribute names. */                                              \
+	     *i##_begun __attribute__((unused)) =                                                                           \
+		     (bpf_iter_num_new(&i##_iterator, (from), (to)), (void)bpf_iter_num_destroy, NULL);                     \
+	     ({                                                                                                             \
+		     int *i##_next = bpf_iter_num_next(&i##_iterator);                                                      \
+		     i##_next ? (i = *i##_next, true) : false;                                                              \
+	     });)
+
+#include "disciplines.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
@@ -26,25 +38,18 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define EBUSY 16
 #define EINVAL 22
 
-/* Packets that wait at most. A power of two. */
-#define SLOTS 4096
-
 struct twin_slot {
 	struct sk_buff __kptr *skb;
-	u64 size;
-	/* When it was queued. */
-	u64 at;
 };
 
-/* A ring: the packet number n is in slot n % SLOTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SLOTS);
+	__uint(max_entries, TWIN_SLOTS);
 	__type(key, u32);
 	__type(value, struct twin_slot);
 } twin_slots SEC(".maps");
 
-/* Mapped by the user, and written before the first packet; a later change is taken over by the next call. */
+/* Mapped by the user, and written before the first packet; a later change is put in force by the next call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -73,12 +78,13 @@ struct {
 
 /* Waits are counted in steps of 1,024 ns up to four of them, then four to each doubling; 2^38 ns is the longest. */
 #define WAITS 108
+#define LONGEST_SLEEP 100000000ull
 
 /* What was counted since the program was loaded. Mapped by the user. A superpacket is one packet. */
 struct twin_counters {
 	u64 arrived_packets, arrived_bytes;
 	u64 sent_packets, sent_bytes;
-	/* Dropped at a full queue, and by the control law. */
+	/* Dropped at a full queue, and by an AQM. */
 	u64 full_packets, full_bytes;
 	u64 early_packets, early_bytes;
 	u64 queued_packets, queued_bytes;
@@ -101,8 +107,8 @@ struct {
 
 /* A call and what it decided, as .ci/checks/src/twin/reference.rs describes them. */
 struct twin_call {
-	u64 what, now, first, second;
-	u64 result, drops, deadline, packets, bytes;
+	u64 what, now, first, capable, flow, pair;
+	u64 result, drops, which, deadline, packets, bytes;
 };
 
 enum { ENQUEUE = 1, DEQUEUE, SET_RATE };
@@ -115,28 +121,31 @@ struct {
 	__type(value, struct twin_call);
 } twin_calls SEC(".maps");
 static u32 recorded;
+/* What is recorded of a call, while it is made. */
+struct twin_call call;
+/* Whether the state is that of the first packet on: a reset begins anew. */
+static bool recording;
+#define RECORD(...) __VA_ARGS__
+#else
+#define RECORD(...)
 #endif
 
 /* Not static: the compiler splits static structs, and the kernel refuses what it then writes of their types. */
 struct twin_state state;
-codel_call call;
 static u64 in_use;
-/* Whether the state is that of the first packet on: a reset begins anew. */
-static bool recording;
-static u64 head, tail;
-/* The burst in force. */
-static u64 burst;
+/* The options in force: the user may be writing others. And those read of the user last. */
+struct twin_options in_force, fresh;
 
-static __always_inline struct twin_options *options_of(void)
+static __always_inline struct twin_options *written_options(void)
 {
 	u32 key = 0;
 
 	return bpf_map_lookup_elem(&twin_options, &key);
 }
 
-static __always_inline struct twin_slot *slot_of(u64 number)
+static __always_inline struct twin_slot *slot_of(u32 number)
 {
-	u32 key = number % SLOTS;
+	u32 key = number % TWIN_SLOTS;
 
 	return bpf_map_lookup_elem(&twin_slots, &key);
 }
@@ -164,12 +173,11 @@ static __always_inline u64 segments_of(const struct sk_buff *skb)
 }
 
 /* The size as the link counts it. */
-static __always_inline u64 size_of(const struct sk_buff *skb)
+static __always_inline u64 size_of(const struct sk_buff *skb, const struct twin_link *link)
 {
 	u64 size = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, segments, header;
-	struct twin_link *link = link_of();
 
-	if (!link || !link->from_network)
+	if (!link->from_network)
 		return size;
 	segments = segments_of(skb);
 	header = (u16)(skb->network_header - skb->mac_header);
@@ -177,11 +185,9 @@ static __always_inline u64 size_of(const struct sk_buff *skb)
 }
 
 /* Whether packets pass undecided, because the user has not renewed the time until which the link is shaped. */
-static __always_inline bool is_over(u64 now)
+static __always_inline bool is_over(const struct twin_link *link, u64 now)
 {
-	struct twin_link *link = link_of();
-
-	return link && link->until && now > link->until;
+	return link->until && now > link->until;
 }
 
 static __always_inline u32 wait_index(u64 wait)
@@ -200,202 +206,347 @@ static __always_inline u32 wait_index(u64 wait)
 	return 4 * (doubling - 1) + ((units >> (doubling - 2)) & 3);
 }
 
-__noinline int twin_count_sent(u64 size, u64 wait, u64 overhead)
+static __always_inline void count_sent(struct twin_counters *counters, u64 size, u64 wait, u64 overhead)
 {
-	struct twin_counters *counters = counters_of();
 	u32 index = wait_index(wait);
 
-	if (!counters)
-		return 0;
 	counters->sent_packets++;
 	counters->sent_bytes += size;
 	counters->overhead_bytes += overhead;
 	counters->longest = max_u64(counters->longest, wait);
 	if (index < WAITS)
 		counters->waits[index]++;
-	return 0;
 }
 
 /* The backlog, where others read it. */
 static __always_inline void count_queued(struct twin_counters *counters)
 {
-	counters->queued_packets = state.backlog.packets;
-	counters->queued_bytes = state.backlog.bytes;
+	counters->queued_packets = state.held.backlog.packets;
+	counters->queued_bytes = state.held.backlog.bytes;
 }
 
-/* These are verified once each, and not at every place that calls them. */
+/*
+ * These are verified once each, and not at every place that calls them; each call costs about 20 instructions. The key of a
+ * flow is the hash of its addresses and ports, of 32 bits. Packets are not marked: a signal is a drop.
+ */
 
-__noinline int twin_decide(u64 now, u64 size, u64 at)
+/* The slot of a packet that arrives, or TWIN_NONE. */
+__noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 key, u64 always)
 {
-	struct twin_options *options = options_of();
+	bool mark;
 
-	return options ? (int)twin_first(options, &state, &call, now, size, at) : TWIN_SEND;
+	return options ? twin_accept(options, &state, now, size, key, 0, false, always != 0, &mark) : TWIN_NONE;
 }
 
-__noinline u64 twin_due(u64 now)
+/* The slot of a packet that exceeds the limit, or TWIN_NONE. */
+__noinline u32 twin_excess(struct twin_options *options)
 {
-	struct twin_options *options = options_of();
-	struct twin_slot *slot = slot_of(head);
-
-	return options && slot ? twin_deadline(options, &state, now, slot->size) : TWIN_IDLE;
+	return options ? twin_overflow(options, &state) : TWIN_NONE;
 }
 
-__noinline int twin_record(u64 what, u64 now, u64 first, u64 result, u64 drops)
+/*
+ * The action of a step in the upper half, the slot in the lower one. The first step of a call has its time, the others 0.
+ * always: a packet leaves if there is one.
+ */
+__noinline u64 twin_decide(struct twin_options *options, u64 now, u64 always)
 {
-#ifdef TWIN_CALLS
-	u32 key = recorded;
-	struct twin_call *record;
-
-	if (!recording)
-		return 0;
-	record = bpf_map_lookup_elem(&twin_calls, &key);
-	if (!record)
-		return 0;
-	recorded = key + 1;
-	record->what = what;
-	record->now = now;
-	record->first = first;
-	record->second = 0;
-	record->result = result;
-	record->drops = drops;
-	record->deadline = twin_due(now);
-	record->packets = state.backlog.packets;
-	record->bytes = state.backlog.bytes;
-#endif
-	return 0;
-}
-
-/* Takes over a rate and a burst that the user has changed. */
-__noinline int twin_follow(u64 now)
-{
-	struct twin_options *options = options_of();
-	u64 rate;
+	struct twin_step step = { .action = TWIN_EMPTY };
 
 	if (!options)
-		return 0;
-	rate = options->rate;
-	if (options->kind == TWIN_TBF && options->burst != burst) {
-		burst = options->burst;
-		bucket_token_bucket_set_depth(&state.bucket, twin_now(&state, now), burst);
+		return (u64)TWIN_EMPTY << 32;
+	if (now)
+		twin_prepare(options, &state, now);
+	if (always && !twin_is_fair(options)) {
+		if (state.held.backlog.packets != 0) {
+			step.action = TWIN_SEND;
+			step.slot = twin_pop(&state.held, 0);
+		}
+	} else {
+		step = twin_next(options, &state);
 	}
-	if (options->kind != TWIN_TBF || rate == state.bucket.rate)
+	return (u64)step.action << 32 | step.slot;
+}
+
+__noinline u64 twin_due(struct twin_options *options, u64 now)
+{
+	return options ? twin_deadline(options, &state, now) : TWIN_IDLE;
+}
+
+#ifdef TWIN_CALLS
+/* Ends the record of a call. */
+__noinline int twin_record(struct twin_options *options, u64 what, u64 now)
+{
+	u32 key = recorded, after = key + 1;
+	struct twin_call *record, *next;
+
+	if (!recording || !options)
 		return 0;
-	twin_set_rate(options, &state, now, rate);
-	twin_record(SET_RATE, now, rate, 0, 0);
+	record = bpf_map_lookup_elem(&twin_calls, &key);
+	/* The record ends before the first call that is none. */
+	next = bpf_map_lookup_elem(&twin_calls, &after);
+	if (!record || !next)
+		return 0;
+	next->what = 0;
+	recorded = after;
+	call.what = what;
+	call.now = now;
+	call.deadline = twin_due(options, now);
+	call.packets = state.held.backlog.packets;
+	call.bytes = state.held.backlog.bytes;
+	*record = call;
 	return 0;
+}
+#endif
+
+static __always_inline void count_drop(struct twin_counters *counters, u64 number, u64 size, bool early)
+{
+	RECORD(call.drops += 2; call.which += number + 1;)
+	if (early) {
+		counters->early_packets++;
+		counters->early_bytes += size;
+	} else {
+		counters->full_packets++;
+		counters->full_bytes += size;
+	}
+}
+
+static __always_inline void count_left(struct Qdisc *sch, u64 size)
+{
+	sch->q.qlen--;
+	sch->qstats.backlog -= size;
+}
+
+/* Takes over what the user has written. Returns whether it is whole: otherwise the next call tries again. */
+static __always_inline bool take_options(struct twin_options *written)
+{
+	/* Also a barrier, as that below. */
+	u64 changes = __sync_fetch_and_add(&written->changes, 0);
+
+	if (changes % 2 != 0)
+		return false;
+	fresh = *written;
+	/* Pairs of hosts are not told apart here. */
+	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) && fresh.marks == 0 &&
+	       fresh.by_pair == 0 && fresh.pair_threshold == 0;
+}
+
+__noinline u32 twin_gather(void)
+{
+	return twin_take_all(&state.held);
+}
+
+__noinline int twin_queue_all(u32 slot)
+{
+	twin_put_all(&in_force, &state, slot);
+	return 0;
+}
+
+__noinline int twin_restart_aqm(void)
+{
+	twin_begin_aqm(&state, &in_force);
+	return 0;
+}
+
+__noinline int twin_restart_adapting(void)
+{
+	twin_begin_adapting(&state, &in_force);
+	return 0;
+}
+
+__noinline int twin_restart_queues(void)
+{
+	twin_begin_queues(&state, &in_force);
+	return 0;
+}
+
+static __always_inline void restart(void)
+{
+	twin_restart_aqm();
+	twin_restart_adapting();
+	twin_restart_queues();
+}
+
+/* Puts in force what the user has changed. */
+__noinline int twin_follow(u64 now)
+{
+	struct twin_options *written = written_options();
+	bool continues;
+
+	if (!written || !take_options(written))
+		return 0;
+	/* What waits has no records of flows for it, and leaves none. */
+	if (fresh.kind == TWIN_MERED || in_force.kind == TWIN_MERED)
+		return 0;
+	twin_now(&state, now);
+	continues = twin_continues(&fresh, &in_force);
+	in_force = fresh;
+	if (!continues) {
+		u32 first = twin_gather();
+
+		/* The core has no such call. */
+		RECORD(recording = false;)
+		restart();
+		return twin_queue_all(first);
+	}
+	if (in_force.kind != TWIN_TBF)
+		return 0;
+	if (in_force.burst != bucket_token_bucket_depth(&state.bucket))
+		bucket_token_bucket_set_depth(&state.bucket, state.latest, in_force.burst);
+	if (in_force.rate != state.bucket.rate) {
+		twin_set_rate(&in_force, &state, now, in_force.rate);
+		RECORD(call = (struct twin_call){ .first = in_force.rate }; twin_record(&in_force, SET_RATE, now);)
+	}
+	return 0;
+}
+
+static __always_inline void follow(u64 now)
+{
+	struct twin_options *written = written_options();
+
+	if (written && written->changes != in_force.changes)
+		twin_follow(now);
 }
 
 SEC("struct_ops/twin_enqueue")
 int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
-	u64 now = bpf_ktime_get_ns(), size = size_of(skb);
-	struct twin_options *options = options_of();
+	u64 now = bpf_ktime_get_ns(), size, key, arrived = state.arrived;
+	struct twin_options *options = &in_force;
 	struct twin_counters *counters = counters_of();
-	struct twin_slot *slot = slot_of(tail);
+	struct twin_link *link = link_of();
+	struct twin_slot *slot;
+	u32 number;
 
-	if (counters) {
-		counters->arrived_packets++;
-		counters->arrived_bytes += size;
-		counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
-		counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
+	if (!counters || !link) {
+		bpf_qdisc_skb_drop(skb, to_free);
+		return NET_XMIT_DROP;
 	}
-	twin_follow(now);
-	if (!options || !slot || tail - head >= SLOTS)
-		goto drop;
-	if (!twin_admits(options, &state, size) && !is_over(now))
-		goto drop;
-	slot->size = size;
-	slot->at = twin_now(&state, now);
+	size = size_of(skb, link);
+	key = twin_is_fair(options) ? bpf_skb_get_hash(skb) : 0;
+	counters->arrived_packets++;
+	counters->arrived_bytes += size;
+	counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
+	counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
+	follow(now);
+	RECORD(call = (struct twin_call){ .first = size, .flow = key };)
+	number = twin_take(options, now, size, key, is_over(link, now));
+	slot = number == TWIN_NONE ? NULL : slot_of(number);
+	if (!slot) {
+		count_drop(counters, arrived, size, state.early);
+		sch->qstats.drops++;
+		bpf_qdisc_skb_drop(skb, to_free);
+		RECORD(twin_record(options, ENQUEUE, now);)
+		return NET_XMIT_DROP;
+	}
 	skb = bpf_kptr_xchg(&slot->skb, skb);
 	if (skb)
 		bpf_qdisc_skb_drop(skb, to_free);
-	tail++;
-	qdisc_backlog_add(&state.backlog, size);
 	sch->q.qlen++;
 	sch->qstats.backlog += size;
-	if (counters)
-		count_queued(counters);
-	twin_record(ENQUEUE, now, size, 1, 0);
-	return NET_XMIT_SUCCESS;
-drop:
-	twin_now(&state, now);
-	bpf_qdisc_skb_drop(skb, to_free);
-	sch->qstats.drops++;
-	if (counters) {
-		counters->full_packets++;
-		counters->full_bytes += size;
+	RECORD(call.result = 1;)
+	if (twin_exceeds(options, &state)) {
+		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+			struct twin_packet *packet;
+
+			number = twin_excess(options);
+			slot = number == TWIN_NONE ? NULL : slot_of(number);
+			if (!slot)
+				break;
+			packet = twin_packet_of(&state.held, number);
+			count_drop(counters, packet->number, packet->size, false);
+			sch->qstats.drops++;
+			count_left(sch, packet->size);
+			skb = bpf_kptr_xchg(&slot->skb, NULL);
+			if (skb)
+				bpf_qdisc_skb_drop(skb, to_free);
+		}
 	}
-	twin_record(ENQUEUE, now, size, 0, 2);
-	return NET_XMIT_DROP;
+	count_queued(counters);
+	RECORD(twin_record(options, ENQUEUE, now);)
+	return NET_XMIT_SUCCESS;
+}
+
+/* Does a step of a call of dequeue. Returns whether there is another; *sent is the packet that leaves, if one does. */
+static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *options, struct twin_counters *counters,
+				    const struct twin_link *link, u64 now, bool over, struct sk_buff **sent)
+{
+	u64 step = twin_decide(options, now, over);
+	u32 action = step >> 32, number = step;
+	struct twin_packet *packet;
+	struct twin_slot *slot;
+	struct sk_buff *skb;
+
+	if (action == TWIN_AGAIN)
+		return true;
+	if (action == TWIN_EMPTY || action == TWIN_WAIT)
+		return false;
+	packet = twin_packet_of(&state.held, number);
+	slot = slot_of(number);
+	if (!slot)
+		return false;
+	count_left(sch, packet->size);
+	count_queued(counters);
+	skb = bpf_kptr_xchg(&slot->skb, NULL);
+	if (!skb)
+		return false;
+	if (action == TWIN_DROP) {
+		count_drop(counters, packet->number, packet->size, true);
+		sch->qstats.drops++;
+		bpf_kfree_skb(skb);
+		return true;
+	}
+	RECORD(call.result = packet->number + 1;)
+	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->at),
+		   link->from_network ? segments_of(skb) * min_u64(link->overhead, U32_MAX) : 0);
+	*sent = skb;
+	return false;
 }
 
 SEC("struct_ops/twin_dequeue")
 struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 {
-	u64 now = bpf_ktime_get_ns(), latest, drops = 0;
-	struct twin_options *options = options_of();
-	struct twin_counters *counters = counters_of();
-	bool over = is_over(now);
+	struct twin_options *options = &in_force;
+	struct twin_counters *counters;
+	struct twin_link *link;
+	struct sk_buff *skb = NULL;
+	u64 now;
+	bool over;
 
-	if (!options || !counters)
+	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
+	if (twin_rests(options, &state))
 		return NULL;
-	twin_follow(now);
-	latest = twin_now(&state, now);
-	call = (codel_call){0};
-	for (u32 i = 0; i < TWIN_MOST_ACTIONS; i++) {
-		struct twin_slot *slot = slot_of(head);
-		struct sk_buff *skb;
-		int action;
-		u64 size;
-
-		if (!slot)
-			return NULL;
-		if (state.backlog.packets == 0) {
-			twin_ran_empty(options, &state, &call);
-			break;
+	counters = counters_of();
+	link = link_of();
+	if (!counters || !link)
+		return NULL;
+	now = bpf_ktime_get_ns();
+	over = is_over(link, now);
+	follow(now);
+	RECORD(call = (struct twin_call){0};)
+	if (do_step(sch, options, counters, link, now, over, &skb)) {
+		TWIN_FOR(u32, i, 1, TWIN_MOST_STEPS) {
+			if (!do_step(sch, options, counters, link, 0, over, &skb))
+				break;
 		}
-		size = slot->size;
-		action = over ? TWIN_SEND : twin_decide(latest, size, slot->at);
-		if (action == TWIN_WAIT) {
-			bpf_qdisc_watchdog_schedule(sch, twin_due(now), 0);
-			break;
-		}
-		skb = bpf_kptr_xchg(&slot->skb, NULL);
-		head++;
-		qdisc_backlog_remove(&state.backlog, size);
-		sch->q.qlen--;
-		sch->qstats.backlog -= size;
-		count_queued(counters);
-		if (!skb)
-			return NULL;
-		if (action == TWIN_SEND) {
-			struct twin_link *link = link_of();
-
-			twin_count_sent(size, saturating_sub_u64(latest, slot->at),
-					link && link->from_network ? segments_of(skb) * min_u64(link->overhead, U32_MAX) : 0);
-			twin_record(DEQUEUE, now, 0, head, drops);
-			bpf_qdisc_bstats_update(sch, skb);
-			return skb;
-		}
-		/* Marks are not set yet: a signal is a drop. */
-		bpf_kfree_skb(skb);
-		sch->qstats.drops++;
-		counters->early_packets++;
-		counters->early_bytes += size;
-		drops += 2;
 	}
-	twin_record(DEQUEUE, now, 0, 0, drops);
+	RECORD(twin_record(options, DEQUEUE, now);)
+	if (skb) {
+		bpf_qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	/* By then at the latest, what the user has changed is in force. */
+	if (state.held.backlog.packets != 0)
+		bpf_qdisc_watchdog_schedule(sch, min_u64(twin_due(options, now), now + LONGEST_SLEEP), 0);
 	return NULL;
 }
 
-static __always_inline void begin(struct twin_options *options)
+/* Begins anew, without packets. */
+static __always_inline void clear(void)
 {
 	struct twin_counters *counters = counters_of();
 
-	head = 0;
-	tail = 0;
-	burst = options->burst;
-	twin_begin(&state, options);
+	twin_forget_all(&state);
+	restart();
 	if (counters)
 		count_queued(counters);
 }
@@ -403,25 +554,26 @@ static __always_inline void begin(struct twin_options *options)
 SEC("struct_ops/twin_init")
 int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
-	struct twin_options *options = options_of();
+	struct twin_options *written = written_options();
 
-	if (!options || options->limit_packets > SLOTS || options->kind > TWIN_CODEL || options->marks != 0)
-		return -EINVAL;
 	if (__sync_val_compare_and_swap(&in_use, 0, 1) != 0)
 		return -EBUSY;
-	sch->limit = options->limit_packets;
-	begin(options);
-	recording = true;
+	if (!written || !take_options(written)) {
+		in_use = 0;
+		return -EINVAL;
+	}
+	in_force = fresh;
+	sch->limit = in_force.limit_packets;
+	clear();
+	RECORD(recorded = 0; recording = true;)
 	return 0;
 }
 
 SEC("struct_ops/twin_reset")
 void BPF_PROG(twin_reset, struct Qdisc *sch)
 {
-	struct twin_options *options = options_of();
-
-	recording = false;
-	for (u32 i = 0; i < SLOTS; i++) {
+	RECORD(recording = false;)
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		struct twin_slot *slot = slot_of(i);
 		struct sk_buff *skb;
 
@@ -433,8 +585,7 @@ void BPF_PROG(twin_reset, struct Qdisc *sch)
 	}
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
-	if (options)
-		begin(options);
+	clear();
 }
 
 SEC("struct_ops/twin_destroy")

@@ -88,7 +88,9 @@ struct twin_options {
 	/* What is served to elephants at least, and the service beyond it that counts for it later. */
 	u64 floor;
 	u64 floor_credit;
-	u64 reserved[2];
+	/* Of this struct in the kernel: odd while they are written, and another number each time. */
+	u64 changes;
+	u64 reserved[1];
 };
 
 struct twin_state {
@@ -201,21 +203,15 @@ TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 	return options->kind == TWIN_ARED || options->kind == TWIN_MERED;
 }
 
-TWIN_INLINE void twin_begin(struct twin_state *state, const struct twin_options *options)
+/* A beginning has three parts, since the stack of the kernel is small. First what red, ared, mered and pie need. */
+TWIN_INLINE void twin_begin_aqm(struct twin_state *state, const struct twin_options *options)
 {
-	struct twin_list none = { .head = TWIN_NONE, .tail = TWIN_NONE };
 	random_stream random = random_stream_from_parts(options->random[0], options->random[1], options->random[2],
 							options->random[3]);
 
-	state->latest = state->arrived = 0;
-	state->call = (codel_call){0};
-	state->bucket = bucket_token_bucket_full(options->rate, options->burst, 0);
-	state->stats = (codel_stats){0};
 	state->random = random;
-	state->turns = round_turns_of(options->quantum);
-	state->active = state->fresh = none;
 	if (options->kind == TWIN_RED || twin_has_ared(options))
-		state->ared = ared_ared_adapting(red_red_drawing(twin_red(options), random), options->interval);
+		state->ared.red = red_red_drawing(twin_red(options), random);
 	if (options->kind == TWIN_MERED) {
 		state->floor = meredt_floor_new(options->floor, options->floor_credit);
 		twin_table_begin(&state->flows);
@@ -227,12 +223,39 @@ TWIN_INLINE void twin_begin(struct twin_state *state, const struct twin_options 
 		state->pie = pie_state_new(&params);
 		state->pie_stats = (pie_stats){0};
 	}
+}
+
+/* Then what ared has beyond red. */
+TWIN_INLINE void twin_begin_adapting(struct twin_state *state, const struct twin_options *options)
+{
+	if (twin_has_ared(options))
+		state->ared = ared_ared_adapting(state->ared.red, options->interval);
+}
+
+/* And empty queues, at the latest time of any call. Slots stay as they are. */
+TWIN_INLINE void twin_begin_queues(struct twin_state *state, const struct twin_options *options)
+{
+	struct twin_list none = { .head = TWIN_NONE, .tail = TWIN_NONE };
+
+	state->call = (codel_call){0};
+	state->bucket = bucket_token_bucket_full(options->rate, options->burst, state->latest);
+	state->stats = (codel_stats){0};
+	state->turns = round_turns_of(options->quantum);
+	state->active = state->fresh = none;
 	if (options->kind == TWIN_SFQ) {
 		option_units_span perturb = { .some = options->perturb != 0, .value = options->perturb };
 
 		state->hash = sfq_hash_new(options->seed, options->queues, perturb);
 	}
-	twin_hold_nothing(&state->held);
+	twin_empty_queues(&state->held);
+}
+
+/* Forgets all packets and times. */
+TWIN_INLINE void twin_forget_all(struct twin_state *state)
+{
+	state->latest = state->arrived = 0;
+	state->held.free = TWIN_NONE;
+	state->held.used = 0;
 }
 
 TWIN_INLINE u64 twin_now(struct twin_state *state, u64 now)
@@ -315,6 +338,30 @@ TWIN_INLINE u32 twin_queue_for(const struct twin_options *options, struct twin_s
 	return 0;
 }
 
+/* Puts the packet of a slot into its queue. */
+TWIN_INLINE void twin_put(const struct twin_options *options, struct twin_state *state, u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(&state->held, slot);
+	u32 number = twin_queue_for(options, state, packet->key);
+	struct twin_queue *queue = twin_queue_of(&state->held, number);
+
+	if (options->kind == TWIN_SFQ && queue->backlog.packets == 0)
+		queue->since = sfq_hash_entered(&state->hash);
+	twin_push(&state->held, number, slot);
+	if (!twin_is_fair(options))
+		return;
+	twin_classify(&state->held, number);
+	if (options->kind == TWIN_FQ_CODEL) {
+		if (queue->place == FLOW_QUEUES_PLACE_OFF) {
+			queue->place = FLOW_QUEUES_PLACE_NEW;
+			queue->deficit = round_deficit_starting_with(options->quantum);
+			twin_list_append(&state->held, &state->fresh, number);
+		}
+	} else if (round_turns_queued(&state->turns, &queue->allowance, packet->size)) {
+		twin_list_append(&state->held, &state->active, number);
+	}
+}
+
 /*
  * A packet arrives, of the flow `key`, between the hosts `pair`. Returns its slot, or TWIN_NONE where it is dropped. always:
  * as far as there are slots it is not. *mark: it is to be marked.
@@ -324,8 +371,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 {
 	u64 arrived = state->arrived;
 	struct twin_packet *packet;
-	struct twin_queue *queue;
-	u32 number, slot;
+	u32 slot;
 
 	*mark = false;
 	twin_now(state, now);
@@ -344,30 +390,34 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	packet->number = arrived;
 	packet->capable = capable;
 	packet->record = state->record;
-	number = twin_queue_for(options, state, key);
-	queue = twin_queue_of(&state->held, number);
-	if (options->kind == TWIN_SFQ && queue->backlog.packets == 0)
-		queue->since = sfq_hash_entered(&state->hash);
-	twin_push(&state->held, number, slot);
+	packet->key = key;
+	twin_put(options, state, slot);
 	if (options->kind == TWIN_MERED) {
 		twin_pin(&state->flows, packet->record);
 		twin_record_of(&state->flows, packet->record)->flow.queued_mice += state->is_mouse;
 		if (!state->is_mouse)
 			ared_ared_on_busy(&state->ared);
 	}
-	if (!twin_is_fair(options))
-		return slot;
-	twin_classify(&state->held, number);
-	if (options->kind == TWIN_FQ_CODEL) {
-		if (queue->place == FLOW_QUEUES_PLACE_OFF) {
-			queue->place = FLOW_QUEUES_PLACE_NEW;
-			queue->deficit = round_deficit_starting_with(options->quantum);
-			twin_list_append(&state->held, &state->fresh, number);
-		}
-	} else if (round_turns_queued(&state->turns, &queue->allowance, size)) {
-		twin_list_append(&state->held, &state->active, number);
-	}
 	return slot;
+}
+
+/*
+ * Queues a packet and those next to it, which twin_take_all has taken. With a beginning between, the discipline begins anew with
+ * what waits: nothing is dropped, and packets of a flow stay in order, since they were in one queue.
+ */
+TWIN_INLINE void twin_put_all(const struct twin_options *options, struct twin_state *state, u32 slot)
+{
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		u32 next;
+
+		if (slot == TWIN_NONE)
+			break;
+		next = twin_packet_of(&state->held, slot)->next;
+		twin_put(options, state, slot);
+		slot = next;
+	}
+	if (state->held.backlog.packets != 0)
+		red_red_on_busy(&state->ared.red);
 }
 
 /* Takes the first packet of a queue that takes turns. */
@@ -566,6 +616,12 @@ TWIN_INLINE u64 twin_deadline(const struct twin_options *options, struct twin_st
 	if (!at.some)
 		return TWIN_IDLE;
 	return at.value <= now ? TWIN_NOW : at.value;
+}
+
+/* Whether options change without a new beginning: what is derived from them is not kept, but for a bucket. */
+TWIN_INLINE bool twin_continues(const struct twin_options *options, const struct twin_options *before)
+{
+	return options->kind == before->kind && (options->kind <= TWIN_CODEL || options->kind == TWIN_PIE);
 }
 
 /* Changes the rate of a token bucket. */

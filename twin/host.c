@@ -119,7 +119,10 @@ int main(void)
 			} else if (!twin_supports(&options)) {
 				return 1;
 			}
-			twin_begin(&state, &options);
+			twin_forget_all(&state);
+			twin_begin_aqm(&state, &options);
+			twin_begin_adapting(&state, &options);
+			twin_begin_queues(&state, &options);
 			continue;
 		case ENQUEUE:
 			enqueue(record, &decision);

@@ -25,6 +25,8 @@ struct twin_packet {
 	u64 at;
 	/* How many arrived before it. */
 	u64 number;
+	/* That of its flow. */
+	u64 key;
 	/* The next of its queue, or of those that are free. */
 	u32 next;
 	/* Whether it can be marked. */
@@ -85,12 +87,12 @@ TWIN_INLINE struct twin_queue *twin_queue_of(struct twin_held *held, u32 number)
 	return &held->queues[twin_index(number, TWIN_QUEUES)];
 }
 
-/* Empties everything. */
-TWIN_INLINE void twin_hold_nothing(struct twin_held *held)
+/* Empties all queues. Slots stay as they are. */
+TWIN_INLINE void twin_empty_queues(struct twin_held *held)
 {
 	held->backlog = (qdisc_backlog){0};
-	held->free = held->free_queue = TWIN_NONE;
-	held->used = held->used_queues = 0;
+	held->free_queue = TWIN_NONE;
+	held->used_queues = 0;
 	TWIN_FOR(u32, word, 0, TWIN_CLASSES / 64) {
 		held->class_bits[twin_index(word, TWIN_CLASSES / 64)] = 0;
 	}
@@ -224,6 +226,32 @@ TWIN_INLINE u32 twin_pop(struct twin_held *held, u32 number)
 	qdisc_backlog_remove(&queue->backlog, packet->size);
 	qdisc_backlog_remove(&held->backlog, packet->size);
 	return slot;
+}
+
+/* Takes all packets out of their queues, of each in their order. Returns the slot of the first; the others are next to it. */
+TWIN_INLINE u32 twin_take_all(struct twin_held *held)
+{
+	u32 first = TWIN_NONE, last = TWIN_NONE;
+
+	TWIN_FOR(u32, number, 0, TWIN_QUEUES) {
+		struct twin_queue *queue = twin_queue_of(held, number);
+
+		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+			u32 slot = queue->head;
+
+			if (slot == TWIN_NONE)
+				break;
+			queue->head = twin_packet_of(held, slot)->next;
+			if (first == TWIN_NONE)
+				first = slot;
+			else
+				twin_packet_of(held, last)->next = slot;
+			last = slot;
+		}
+	}
+	if (last != TWIN_NONE)
+		twin_packet_of(held, last)->next = TWIN_NONE;
+	return first;
 }
 
 TWIN_INLINE u64 twin_chain_of(u64 key)

@@ -25,7 +25,8 @@ crate::record! {
 }
 
 impl AredQueue {
-    fn params(&self) -> ared::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> ared::Params {
         ared::Params { delay: self.delay, signal: self.signal, ..ared::Params::for_link(self.link.value) }
     }
 }

@@ -28,7 +28,8 @@ crate::record! {
 }
 
 impl CoDelQueue {
-    fn params(&self) -> codel::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> codel::Params {
         codel::Params {
             target: self.target.value,
             interval: self.interval.value,

@@ -19,7 +19,8 @@ crate::record! {
 }
 
 impl DrrQueue {
-    fn params(&self) -> drr::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> drr::Params {
         drr::Params { quantum: self.quantum.value, limit: Limit::bytes(self.limit), ..drr::Params::default() }
     }
 }

@@ -32,7 +32,8 @@ crate::record! {
 }
 
 impl FqCodelQueue {
-    fn params(&self) -> fq_codel::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> fq_codel::Params {
         let codel = codel::Params {
             target: self.target.value,
             interval: self.interval.value,

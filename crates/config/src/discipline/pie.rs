@@ -24,7 +24,8 @@ crate::record! {
 }
 
 impl PieQueue {
-    fn params(&self) -> pie::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> pie::Params {
         pie::Params {
             target: self.target.value,
             burst: self.burst,

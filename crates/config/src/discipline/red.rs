@@ -25,7 +25,8 @@ crate::record! {
 }
 
 impl RedQueue {
-    fn params(&self) -> red::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> red::Params {
         let thresholds = early::thresholds(self.min_th.value, self.max_th.value);
         red::Params {
             profile: Profile { thresholds, max_p: self.max_p.value },

@@ -23,7 +23,8 @@ crate::record! {
 }
 
 impl SfqQueue {
-    fn params(&self, seed: u64) -> sfq::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self, seed: u64) -> sfq::Params {
         sfq::Params {
             queues: self.queues.value,
             quantum: self.quantum.value,

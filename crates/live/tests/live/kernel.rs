@@ -31,6 +31,23 @@ fn at_rate(rate: &str) -> shaper::Config {
     ))
 }
 
+/// Kinds in a file, with the keys that they need.
+const DISCIPLINES: [&str; 8] = [
+    "fq-codel\"\nsignal = \"drop",
+    "drr",
+    "red\"\nmin-th = \"100kB\"\nmax-th = \"300kB\"\nearly = { signal = \"drop\" }\nlimit = \"1MB",
+    "sfq",
+    "pie\"\nsignal = \"drop",
+    "codel\"\nsignal = \"drop",
+    "ared\"\nlink = \"1gbit\"\nsignal = \"drop",
+    "fifo",
+];
+
+/// No rate: what waits leaves.
+fn discipline(kind: &str) -> shaper::Config {
+    config(&format!("[interface]\nname = \"{DEVICE}\"\ndata-path = \"kernel\"\n[discipline]\nkind = \"{kind}\"\n"))
+}
+
 fn options() -> Result<Options, Ended> {
     let options = Options::default();
     match options.kernel.load() {
@@ -89,8 +106,8 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// 120 packets, of which 57 fit into the bucket, under changes of the rate and one of the discipline: all arrive, in order, and
-/// are counted. Then the interface is as before.
+/// 120 packets, of which 57 fit into the bucket, under changes of the rate, then 90 under each change of the discipline: all
+/// arrive, in order, and are counted. Then the interface is as before.
 pub fn changes_lose_and_reorder_nothing_and_all_is_counted() -> Ended {
     let options = match options() {
         Ok(options) => options,
@@ -104,34 +121,41 @@ pub fn changes_lose_and_reorder_nothing_and_all_is_counted() -> Ended {
     // The first packet waits for a neighbour's address, where others could be dropped.
     from.send(&numbered(0)).unwrap();
     assert_eq!(receive(&to), 0);
-    let mut change = |config: &shaper::Config| {
+    let change = |shaping: &mut Shaping, config: &shaper::Config| {
         pair.left.run(|| shaping.reconfigure(config, None)).unwrap().unwrap();
     };
     for number in 1..=120 {
         from.send(&numbered(number)).unwrap();
         if number % 20 == 0 {
-            change(&at_rate(if number % 40 == 0 { "600kbit" } else { "300kbit" }));
+            change(&mut shaping, &at_rate(if number % 40 == 0 { "600kbit" } else { "300kbit" }));
         }
     }
-    change(&at_rate("2mbit"));
+    change(&mut shaping, &at_rate("2mbit"));
     for number in 1..=90 {
         assert_eq!(receive(&to), number);
     }
-    change(&config(&format!(
-        "[interface]\nname = \"{DEVICE}\"\ndata-path = \"kernel\"\n[discipline]\nkind = \"fifo\"\nlimit = \"100MB\"\n"
-    )));
-    // Sends the queue on its way, which waits for the time of its next packet.
-    from.send(&numbered(121)).unwrap();
-    for number in 91..=121 {
+    change(&mut shaping, &discipline("fifo"));
+    for number in 91..=120 {
         assert_eq!(receive(&to), number);
     }
-    until("all are counted", || counts(&shaping).through.packets >= 122);
+    // Each takes over what waits.
+    let mut sent = 120;
+    for kind in DISCIPLINES {
+        change(&mut shaping, &at_rate("300kbit"));
+        (sent + 1..=sent + 90).for_each(|number| assert!(from.send(&numbered(number)).is_ok()));
+        assert!(counts(&shaping).backlog.packets > 20, "{kind}");
+        change(&mut shaping, &discipline(kind));
+        (sent + 1..=sent + 90).for_each(|number| assert_eq!(receive(&to), number, "{kind}"));
+        sent += 90;
+    }
+    let sent = u64::from(sent) + 1;
+    until("all are counted", || counts(&shaping).through.packets >= sent);
     let found = counts(&shaping);
     assert_eq!(found.accounts.enqueued.packets, found.through.packets);
     assert_eq!((found.accounts.dropped_total().packets, found.backlog.packets), (0, 0));
     // From the network header on: 1,400 B of data, 28 of headers; and some neighbour discovery.
-    let bytes = found.through.bytes.as_u64() - 122 * 1_428;
-    assert!(bytes < (found.through.packets - 122) * 200 + 1, "{bytes} B of {found:?}");
+    let bytes = found.through.bytes.as_u64() - sent * 1_428;
+    assert!(bytes < (found.through.packets - sent) * 200 + 1, "{bytes} B of {found:?}");
     assert_eq!(found.waited.count(), found.through.packets);
     assert!(found.waited.longest().as_nanos() > 100_000_000, "{found:?}");
     until("IPv4 is proven", || shaping.interfaces()[0].has_received(Version::V4));

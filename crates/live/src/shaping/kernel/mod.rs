@@ -13,7 +13,7 @@ mod start;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use super::error::StartError;
 use crate::netlink::Error;
 use crate::rtnl::{RootQdisc, Rtnl};
 use crate::rules::{Difference, InterfaceLock};
-use plan::Plan;
+use plan::{CHANGES, Plan};
 use programs::{Discipline, PREFIX, UNTIL};
 
 pub use programs::{KernelPrograms, examine};
@@ -43,7 +43,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     if config.interface.threads > 1 {
         return Err(StartError::NotInKernel { what: "several threads".into() });
     }
-    Plan::new(config, None).map(drop)
+    Plan::new(config, None, 0).map(drop)
 }
 
 /// A discipline at the root of an interface.
@@ -51,6 +51,8 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 pub(super) struct KernelPath {
     discipline: Arc<Discipline>,
     index: u32,
+    /// Random streams are derived from it.
+    seed: u64,
     /// Other data paths are kept from this interface, by each name that it has had.
     locks: Vec<InterfaceLock>,
 }
@@ -65,9 +67,10 @@ impl KernelPath {
         name: &str,
         index: u32,
         config: &Config,
+        seed: u64,
     ) -> Result<(Self, Vec<String>), StartError> {
         let lock = InterfaceLock::acquire(name, config.interface.direction)?;
-        let mut path = Self { discipline, index, locks: vec![lock] };
+        let mut path = Self { discipline, index, seed, locks: vec![lock] };
         let notes = path.put(name, config)?;
         Ok((path, notes))
     }
@@ -80,7 +83,7 @@ impl KernelPath {
     /// Puts the discipline at the root of the interface, in the place of one that an earlier run has left.
     fn put(&mut self, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
-        let plan = Plan::new(config, superpacket(&mut rtnl, self.index)?)?;
+        let plan = Plan::new(config, superpacket(&mut rtnl, self.index)?, self.seed)?;
         let mut notes = plan.notes.clone();
         match rtnl.root_qdisc(self.index)? {
             Some(root) if root.kind.starts_with(PREFIX) => {
@@ -112,15 +115,19 @@ impl KernelPath {
         }
     }
 
-    /// Puts another plan in force. The queue stays as it is: no packet is lost or overtakes another.
+    /// Puts another plan in force. What waits stays: no packet is lost, and those of a flow stay in order.
     fn configure(&self, plan: &Plan, unattended: Unattended) {
         let Discipline { options, link, .. } = &*self.discipline;
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
-        // The kind last, once its parameters are there.
-        for (at, value) in plan.options.iter().enumerate().rev() {
-            options.set(at, *value);
+        // Odd until all are there, since packets pass meanwhile.
+        let changes = options.get(CHANGES);
+        options.set(CHANGES, changes + 1);
+        fence(Ordering::SeqCst);
+        for (at, value) in plan.options.numbers().enumerate() {
+            options.set(at, value);
         }
+        options.set(CHANGES, changes + 2);
         self.discipline.leased.store(unattended == Unattended::Pass, Ordering::Relaxed);
         self.discipline.renew();
     }
@@ -130,7 +137,7 @@ impl KernelPath {
     /// # Errors
     /// [`StartError::NotInKernel`]; nothing has changed then.
     pub fn reconfigure(&mut self, config: &Config) -> Result<(), StartError> {
-        let plan = Plan::new(config, superpacket(&mut Rtnl::open()?, self.index)?)?;
+        let plan = Plan::new(config, superpacket(&mut Rtnl::open()?, self.index)?, self.seed)?;
         self.configure(&plan, config.interface.unattended);
         Ok(())
     }

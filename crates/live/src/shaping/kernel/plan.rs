@@ -2,48 +2,104 @@
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Borrow, Config, Direction, Root};
-use tidegate_core::red::Signal;
-use tidegate_core::{Bytes, codel};
+use tidegate_core::fifo::Limit;
+use tidegate_core::random::Stream;
+use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
+use tidegate_core::{Bytes, Span, codel, red};
 
 use crate::shaping::error::StartError;
 
-/// `enum twin_kind` of twin/single.h.
+/// `enum twin_kind` of twin/disciplines.h.
 const FIFO: u64 = 0;
 const TBF: u64 = 1;
 const CODEL: u64 = 2;
-/// The packets that wait at most: `SLOTS` of twin/chassis.bpf.c.
-const SLOTS: u64 = 4_096;
+const RED: u64 = 3;
+const ARED: u64 = 4;
+const PIE: u64 = 5;
+const DRR: u64 = 6;
+const SFQ: u64 = 7;
+const FQ_CODEL: u64 = 8;
+/// The packets that wait at most: one less than `TWIN_SLOTS` of twin/queues.h.
+const PACKETS: u64 = 4_095;
+/// `TWIN_QUEUES` of the same.
+const QUEUES: u64 = 4_096;
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
 const SUPERPACKET: u64 = 65_536;
+/// The word of `struct twin_options` that is odd while the others are written, and another number each time.
+pub(super) const CHANGES: usize = 42;
+/// The name of the random stream, as that of the engine.
+const STREAM: &str = "root";
+
+/// Declares the options in the order of `struct twin_options`.
+macro_rules! options {
+    ($($field:ident),+ $(,)?) => {
+        /// `struct twin_options` of twin/disciplines.h, as that describes it.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub(super) struct Options {
+            $(pub $field: u64,)+
+            pub random: [u64; 4],
+        }
+
+        impl Options {
+            #[cfg(test)]
+            const NAMES: &[&str] = &[$(stringify!($field)),+];
+
+            /// The numbers in their order.
+            pub fn numbers(&self) -> impl Iterator<Item = u64> {
+                [$(self.$field),+].into_iter().chain(self.random)
+            }
+        }
+    };
+}
+
+options!(
+    kind,
+    limit_packets,
+    limit_bytes,
+    rate,
+    burst,
+    target,
+    interval,
+    mtu,
+    longest,
+    marks,
+    min,
+    max,
+    in_bytes,
+    max_p,
+    weight,
+    above_max,
+    spacing,
+    idle_packet,
+    mean,
+    allowance,
+    alpha,
+    beta,
+    least_queue_mean,
+    most_marked,
+    quantum,
+    queues,
+    perturb,
+    seed,
+);
 
 /// What the program is asked to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Plan {
-    /// `struct twin_options` of twin/single.h, up to its reserved numbers.
-    pub options: [u64; 10],
+    pub options: Options,
     /// What the link adds to each packet, in bytes.
     pub overhead: u64,
     /// How it differs from the configuration.
     pub notes: Vec<String>,
 }
 
-/// What the program does with the packets of its one queue.
-#[derive(Clone, Copy, Debug, Default)]
-struct Law {
-    kind: u64,
-    packets: u64,
-    bytes: u64,
-    rate: u64,
-    burst: u64,
-    codel: Option<codel::Params>,
-}
-
 impl Plan {
-    /// The plan for `config` on a link whose superpackets have up to `superpacket` bytes.
+    /// The plan for `config` on a link whose superpackets have up to `superpacket` bytes. Random streams are derived from
+    /// `seed`.
     ///
     /// # Errors
     /// [`StartError::NotInKernel`] with everything that the program does not do.
-    pub fn new(config: &Config, superpacket: Option<u64>) -> Result<Self, StartError> {
+    pub fn new(config: &Config, superpacket: Option<u64>, seed: u64) -> Result<Self, StartError> {
         let mut lacks = Vec::new();
         let mut lack = |what: String| lacks.push(what);
         if config.interface.direction == Direction::Ingress {
@@ -55,52 +111,35 @@ impl Plan {
         if !config.rules.is_empty() {
             lack("rules".into());
         }
-        let law = law(config, &mut lack);
+        let options = options(config, seed, &mut lack);
         if !lacks.is_empty() {
             return Err(StartError::NotInKernel { what: lacks.join("; ") });
         }
-        let (mut law, mut notes) = (law.unwrap_or_default(), Vec::new());
+        let (mut options, mut notes) = (options.unwrap_or_default(), Vec::new());
         let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
         // With the headers of its segments.
         let burst = largest + largest / 4;
-        if law.kind == TBF && law.burst < burst {
-            let (asked, now) = (Bytes::new(law.burst), Bytes::new(burst));
+        if options.kind == TBF && options.burst < burst {
+            let (asked, now) = (Bytes::new(options.burst), Bytes::new(burst));
             notes.push(format!(
                 "up to {now} may leave at once instead of {asked}: the kernel does not segment superpackets here"
             ));
-            law.burst = burst;
+            options.burst = burst;
         }
-        if law.packets > SLOTS {
-            if law.packets != u64::MAX || law.bytes > SLOTS * 64 {
-                notes.push(format!("at most {SLOTS} packets wait, however small"));
+        if options.limit_packets > PACKETS {
+            if options.limit_packets != u64::MAX || options.limit_bytes > PACKETS * 64 {
+                notes.push(format!("at most {PACKETS} packets wait, however small"));
             }
-            law.packets = SLOTS;
+            options.limit_packets = PACKETS;
         }
-        let codel = law.codel.unwrap_or_default();
-        Ok(Self {
-            options: [
-                law.kind,
-                law.packets,
-                law.bytes,
-                law.rate,
-                law.burst,
-                codel.target.as_nanos(),
-                codel.interval.as_nanos(),
-                codel.mtu.as_u64(),
-                codel.longest.map_or(0, |longest| longest.as_nanos()),
-                // Packets are dropped instead of marked.
-                0,
-            ],
-            overhead: config.interface.overhead.as_u64(),
-            notes,
-        })
+        Ok(Self { options, overhead: config.interface.overhead.as_u64(), notes })
     }
 }
 
 /// The queue of a configuration; `None`, and what is lacking, where the program has no such queue.
-fn law(config: &Config, lack: &mut dyn FnMut(String)) -> Option<Law> {
+fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
     let shaper = match &config.root {
-        Root::Discipline(discipline) => return queue(discipline, "[discipline]", lack),
+        Root::Discipline(discipline) => return queue(discipline, "[discipline]", seed, lack),
         Root::Shaper(shaper) => shaper,
     };
     let [class] = &shaper.classes[..] else {
@@ -115,7 +154,7 @@ fn law(config: &Config, lack: &mut dyn FnMut(String)) -> Option<Law> {
         lack(format!("a queue for each flow in class `{name}` (one for all is: queue = {{ kind = \"fifo\" }})"));
         return None;
     };
-    let queue = queue(discipline, &format!("class `{name}`"), lack)?;
+    let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
     if queue.kind != FIFO {
         lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
         return None;
@@ -124,32 +163,121 @@ fn law(config: &Config, lack: &mut dyn FnMut(String)) -> Option<Law> {
         Borrow::Allowed if class.rate < shaper.rate => (shaper.rate, shaper.burst),
         _ => (class.rate.min(shaper.rate), class.burst.min(shaper.burst)),
     };
-    Some(Law { kind: TBF, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
+    Some(Options { kind: TBF, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
 }
 
-fn queue(discipline: &Discipline, place: &str, lack: &mut dyn FnMut(String)) -> Option<Law> {
-    match discipline {
+fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let none = Options::default();
+    let (options, signal) = match discipline {
         Discipline::Fifo(fifo) => {
             let packets = fifo.packets.map_or(u64::MAX, |packets| packets.value);
-            Some(Law { kind: FIFO, packets, bytes: fifo.limit.value.as_u64(), ..Law::default() })
+            let limit = Limit { packets, bytes: fifo.limit.value };
+            (Options { kind: FIFO, ..none }.within(limit), Signal::Drop)
         }
-        Discipline::CoDel(section) => {
-            if section.signal == Signal::Mark {
-                lack(format!("ECN of `codel` in {place} (write signal = \"drop\")"));
-            }
-            let codel = codel::Params {
-                target: section.target.value,
-                interval: section.interval.value,
-                longest: section.longest.map(|longest| longest.value),
-                ..codel::Params::default()
+        Discipline::CoDel(section) => controlled(CODEL, &section.params()),
+        Discipline::Red(section) => {
+            let options = Options { random: Stream::named(seed, STREAM).parts(), ..early(&section.params()) };
+            (Options { kind: RED, ..options.within(Limit::bytes(section.limit)) }, section.params().early.signal)
+        }
+        Discipline::Ared(section) => {
+            let params = section.params();
+            let options = Options { random: Stream::named(seed, STREAM).parts(), ..early(&params.red().ok()?) };
+            let options = Options { kind: ARED, interval: params.interval.as_nanos(), ..options };
+            (options.within(Limit::bytes(section.limit)), params.signal)
+        }
+        Discipline::Pie(section) => {
+            let params = section.params();
+            let options = Options {
+                kind: PIE,
+                target: params.target.as_nanos(),
+                interval: params.update.as_nanos(),
+                allowance: params.burst.as_nanos(),
+                alpha: params.alpha.into(),
+                beta: params.beta.into(),
+                least_queue_mean: params.mean.as_u64(),
+                mean: mean(params.sizing),
+                most_marked: params.most_marked.bits(),
+                random: Stream::named(seed, STREAM).parts(),
+                ..none
             };
-            let bytes = section.limit.as_u64();
-            Some(Law { kind: CODEL, packets: u64::MAX, bytes, codel: Some(codel), ..Law::default() })
+            (options.within(params.limit), params.signal)
+        }
+        Discipline::Drr(section) => {
+            let params = section.params();
+            (Options { kind: DRR, quantum: params.quantum.as_u64(), ..none }.within(params.limit), Signal::Drop)
+        }
+        Discipline::Sfq(section) => {
+            let params = section.params(seed);
+            let options = Options {
+                kind: SFQ,
+                quantum: params.quantum.as_u64(),
+                queues: params.queues.into(),
+                perturb: params.perturb.map_or(0, Span::as_nanos),
+                seed: params.seed,
+                ..none
+            };
+            (options.within(params.limit), Signal::Drop)
+        }
+        Discipline::FqCodel(section) => {
+            let params = section.params();
+            let (options, signal) = controlled(FQ_CODEL, &params.codel);
+            (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
         }
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
-            None
+            return None;
         }
+    };
+    if signal == Signal::Mark {
+        lack(format!("ECN of `{}` in {place} (write signal = \"drop\")", discipline.kind()));
+    }
+    if options.queues > QUEUES {
+        lack(format!("{} queues of `{}` in {place} (up to {QUEUES} are possible)", options.queues, discipline.kind()));
+    }
+    Some(options)
+}
+
+impl Options {
+    fn within(self, limit: Limit) -> Self {
+        Self { limit_packets: limit.packets, limit_bytes: limit.bytes.as_u64(), ..self }
+    }
+}
+
+fn controlled(kind: u64, params: &codel::Params) -> (Options, Signal) {
+    let options = Options {
+        kind,
+        target: params.target.as_nanos(),
+        interval: params.interval.as_nanos(),
+        mtu: params.mtu.as_u64(),
+        longest: params.longest.map_or(0, Span::as_nanos),
+        ..Options::default()
+    };
+    (options.within(params.limit), params.signal)
+}
+
+fn early(params: &red::Params) -> Options {
+    let (min, max, in_bytes) = match params.profile.thresholds {
+        Thresholds::Packets { min, max } => (min, max, 0),
+        Thresholds::Bytes { min, max } => (min.as_u64(), max.as_u64(), 1),
+    };
+    Options {
+        min,
+        max,
+        in_bytes,
+        max_p: params.profile.max_p.bits(),
+        weight: params.early.weight.bits(),
+        above_max: u64::from(params.early.above_max == AboveMax::Gentle),
+        spacing: u64::from(params.early.spacing == Spacing::Geometric),
+        idle_packet: params.early.idle_packet.as_nanos(),
+        mean: mean(params.early.sizing),
+        ..Options::default()
+    }
+}
+
+fn mean(sizing: Sizing) -> u64 {
+    match sizing {
+        Sizing::PerPacket => 0,
+        Sizing::PerByte { mean } => mean.as_u64(),
     }
 }
 
@@ -163,7 +291,7 @@ mod tests {
         let mut diagnostics = Diagnostics::new();
         let config = shaper::load(&source, &mut diagnostics);
         let config = config.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
-        Plan::new(&config, None).map_err(|error| error.to_string())
+        Plan::new(&config, None, 7).map_err(|error| error.to_string())
     }
     const FIFO_QUEUE: &str = "queue = { kind = \"fifo\", limit = \"100kB\", packets = 50 }\n";
 
@@ -172,13 +300,14 @@ mod tests {
         let text =
             format!("[[class]]\nname = \"all\"\nrate = \"20mbit\"\nburst = \"200kB\"\ndefault = true\n{FIFO_QUEUE}");
         let found = plan(&text).unwrap();
-        assert_eq!(found.options[..5], [TBF, 50, 100_000, 20_000_000, 81_920]);
+        let numbers: Vec<u64> = found.options.numbers().take(5).collect();
+        assert_eq!(numbers, [TBF, 50, 100_000, 20_000_000, 81_920]);
         // The total has its own, smaller burst.
         assert!(found.notes[0].contains("superpackets"), "{:?}", found.notes);
         let borrows = plan(&format!("[shaper]\nrate = \"30mbit\"\nburst = \"300kB\"\n{text}")).unwrap();
-        assert_eq!((borrows.options[3], borrows.options[4], borrows.notes.len()), (30_000_000, 300_000, 0));
+        assert_eq!((borrows.options.rate, borrows.options.burst, borrows.notes.len()), (30_000_000, 300_000, 0));
         let keeps = plan(&format!("[shaper]\nrate = \"30mbit\"\n{text}borrow = false\n")).unwrap();
-        assert_eq!(keeps.options[3], 20_000_000);
+        assert_eq!(keeps.options.rate, 20_000_000);
     }
 
     #[test]
@@ -186,10 +315,31 @@ mod tests {
         let text =
             "[interface]\noverhead = \"38B\"\n[discipline]\nkind = \"codel\"\nsignal = \"drop\"\nlongest = \"1s\"\n";
         let found = plan(text).unwrap();
-        assert_eq!(found.options, [CODEL, 4_096, 1_000_000, 0, 0, 5_000_000, 100_000_000, 1_514, 1_000_000_000, 0]);
+        let numbers: Vec<u64> = found.options.numbers().take(10).collect();
+        assert_eq!(numbers, [CODEL, 4_095, 1_000_000, 0, 0, 5_000_000, 100_000_000, 1_514, 1_000_000_000, 0]);
         assert_eq!(found.overhead, 38);
         let found = plan("[discipline]\nkind = \"fifo\"\npackets = 10\n").unwrap();
-        assert_eq!((found.options[..3].to_vec(), found.notes.is_empty()), (vec![FIFO, 10, 1_000_000], true));
+        assert_eq!(
+            (found.options.limit_packets, found.options.limit_bytes, found.notes.is_empty()),
+            (10, 1_000_000, true)
+        );
+        let found = plan("[discipline]\nkind = \"fq-codel\"\nqueues = 64\nsignal = \"drop\"\n").unwrap().options;
+        assert_eq!((found.kind, found.queues, found.quantum, found.target), (FQ_CODEL, 64, 1_514, 5_000_000));
+        let found = plan("[discipline]\nkind = \"sfq\"\nqueues = 16\nlimit = \"9kB\"\n").unwrap().options;
+        let expected =
+            Options { kind: SFQ, queues: 16, quantum: 1_514, perturb: 10_000_000_000, seed: 7, ..Options::default() };
+        assert_eq!(found, Options { limit_packets: 4_095, limit_bytes: 9_000, ..expected });
+        let found = plan("[discipline]\nkind = \"drr\"\n").unwrap().options;
+        assert_eq!((found.kind, found.quantum), (DRR, 1_514));
+        let early = "min-th = \"5 packets\"\nmax-th = \"15 packets\"\nearly = { signal = \"drop\" }\n";
+        let found = plan(&format!("[discipline]\nkind = \"red\"\n{early}")).unwrap().options;
+        assert_eq!((found.kind, found.min, found.max, found.in_bytes, found.above_max), (RED, 5, 15, 0, 1));
+        // The core draws the same.
+        assert_eq!(found.random, Stream::named(7, "root").parts());
+        let found = plan("[discipline]\nkind = \"ared\"\nlink = \"15mbit\"\nsignal = \"drop\"\n").unwrap().options;
+        assert_eq!((found.kind, found.min, found.max, found.interval), (ARED, 5, 15, 500_000_000));
+        let found = plan("[discipline]\nkind = \"pie\"\nsignal = \"drop\"\n").unwrap().options;
+        assert_eq!((found.kind, found.target, found.interval), (PIE, 15_000_000, 15_000_000));
     }
 
     /// Each is refused, and the error names it.
@@ -198,7 +348,9 @@ mod tests {
         let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
         for (text, named) in [
             ("[discipline]\nkind = \"codel\"\n".to_owned(), "ECN of `codel` in [discipline]"),
-            ("[discipline]\nkind = \"fq-codel\"\n".to_owned(), "kind = \"fq-codel\""),
+            ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
+            ("[discipline]\nkind = \"pie\"\n".to_owned(), "ECN of `pie`"),
+            ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             ("[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"fifo\"\n".to_owned(), "what arrives"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
             (class.to_owned(), "a queue for each flow in class `all`"),
@@ -210,5 +362,19 @@ mod tests {
             let error = plan(&text).expect_err(&text);
             assert!(error.contains(named), "{text}: {error}");
         }
+    }
+
+    /// Field by field.
+    #[test]
+    fn options_are_in_the_order_of_the_program() {
+        let header = include_str!("../../../../../twin/disciplines.h");
+        let fields = header.split("struct twin_options {").nth(1).and_then(|rest| rest.split("};").next()).unwrap();
+        let names: Vec<&str> =
+            fields.lines().filter_map(|line| line.strip_prefix("\tu64 ")?.strip_suffix(";")).collect();
+        let count = Options::NAMES.len();
+        assert_eq!(&names[..count], Options::NAMES);
+        assert_eq!(names[count], "random[4]");
+        let at = names.iter().position(|name| *name == "changes").unwrap();
+        assert_eq!(at + 3, CHANGES);
     }
 }

@@ -13,8 +13,13 @@ use crate::timing;
 const OBJECT: &[u8] = include_bytes!("../../../../../twin/generated/chassis.o");
 /// The operations that it implements, and the functions of the kernel that came with them.
 const OPERATIONS: &str = "Qdisc_ops";
-const FUNCTIONS: [&str; 4] =
-    ["bpf_qdisc_skb_drop", "bpf_kfree_skb", "bpf_qdisc_watchdog_schedule", "bpf_qdisc_bstats_update"];
+const FUNCTIONS: [&str; 5] = [
+    "bpf_qdisc_skb_drop",
+    "bpf_kfree_skb",
+    "bpf_qdisc_watchdog_schedule",
+    "bpf_qdisc_bstats_update",
+    "bpf_skb_get_hash",
+];
 /// The names of disciplines in BPF that are ours begin with this.
 pub(super) const PREFIX: &str = "tidegate";
 /// Names that are tried.
@@ -29,7 +34,7 @@ const LEASE: Span = Span::from_secs(5);
 pub(in crate::shaping) struct Discipline {
     /// The name of the discipline.
     pub name: String,
-    /// `struct twin_options` of twin/single.h.
+    /// `struct twin_options` of twin/disciplines.h.
     pub options: Mapped,
     /// `struct twin_link` of twin/chassis.bpf.c.
     pub link: Mapped,
