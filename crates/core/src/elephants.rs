@@ -8,7 +8,8 @@
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies":
 //! flows counted in bytes or packets; the table-driven flow value, flow by 5-tuple or by address pair, number of flow records
 //! and their inactivity timeout of its MEREDT prototype.
-//! *Units*: lengths in bytes, or, with [`Measure::Packets`], a byte of length for each packet; values are whole numbers up to 65,535 that only compare with each other.
+//! *Units*: lengths in bytes, or, with [`Measure::Packets`], a byte of length for each packet; values are whole numbers up to
+//! 65,535 that only compare with each other.
 //! *Example*: see [`meredt`](crate::meredt).
 //! *Cost*: O(1) a packet: one look-up in each of two tables, and one in a list of at most 16 points.
 //! *Notes*: memory is bounded by the two tables' capacities, about 100 B a record.

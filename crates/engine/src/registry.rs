@@ -9,20 +9,23 @@
 //! *Cost*: nothing for a packet while nothing is promised, one look-up of its flow otherwise; one classification for a
 //! new flow; for a watched flow a look at its record, at most once a millisecond.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
 
 use tidegate_core::classify::{BuildError, Classifier, Fields, Match, Rule};
-use tidegate_core::fbq::{Fbc, Terms};
+use tidegate_core::fbq::Fbc;
 use tidegate_core::key_index::KeyIndex;
 use tidegate_core::nested::Staged;
-use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
+use tidegate_core::{Event, Instant, Outlet, Packet, Rate, Span};
 
-use crate::guard::lock;
 use crate::notification::{FlowState, Notification, NotificationKind};
 use crate::packet::QueuedPacket;
-use crate::recorder::{ControlCall, Operation, Recorder};
 use crate::tree::Tree;
+
+mod promise;
+
+pub use promise::{PromiseControl, PromiseError, PromiseSlots, PromiseView};
+
+use promise::Entry;
 
 /// Watched flows are looked at so often at the most.
 const LOOK: Span = Span::from_millis(1);
@@ -82,53 +85,6 @@ impl PromiseTable {
         let classifier = self.watches.as_ref()?;
         let target = classifier.rules().get(classifier.classify(fields)? as usize)?.target;
         self.delays.get(target as usize).copied()
-    }
-}
-
-/// A promise as the engine keeps it.
-#[derive(Debug)]
-struct Entry {
-    terms: Terms,
-    /// The class in which rate is held for its flows.
-    class: ClassId,
-    slots: PromiseSlots,
-    flows: HashSet<u64>,
-}
-
-/// The rate that a promise holds for flows to come. Shards that make the same promise have it in common: its flows come in any
-/// of them.
-#[derive(Clone, Debug)]
-pub struct PromiseSlots(Arc<Mutex<Slots>>);
-
-#[derive(Debug)]
-struct Slots {
-    /// For how many flows rate is still held.
-    held: u32,
-    /// For how many flows there should be rate, those that are here included.
-    wanted: u32,
-    /// The flows that are here.
-    here: u32,
-}
-
-/// The state of a promise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PromiseView {
-    /// Flows that are under it.
-    pub flows: u64,
-    /// Of those, flows whose minimum waits until rate is released.
-    pub waiting: u64,
-    /// The sum of the rates that these flows are granted.
-    pub rate: Rate,
-    /// For how many flows to come rate is held.
-    pub held: u32,
-}
-
-impl PromiseView {
-    /// Adds the same promise in another shard, with which what is held is common.
-    pub fn add(&mut self, other: &Self) {
-        self.flows += other.flows;
-        self.waiting += other.waiting;
-        self.rate += other.rate;
     }
 }
 
@@ -414,189 +370,6 @@ impl Watched {
             self.above = false;
             notify(NotificationKind::DelayBelow);
         }
-    }
-}
-
-impl Entry {
-    /// A flow comes: what was held for it is free for it to be promised.
-    fn begin<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
-        let mut slots = lock(&self.slots.0);
-        slots.here += u32::from(self.flows.insert(flow));
-        if slots.held > 0 {
-            slots.held -= 1;
-            fbc.release(self.class, self.terms.minimum);
-        }
-    }
-    /// A flow has ended: rate is held for the next, if it is still free.
-    fn end<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
-        let mut slots = lock(&self.slots.0);
-        slots.here -= u32::from(self.flows.remove(&flow));
-        if slots.held + slots.here < slots.wanted && fbc.hold(self.class, self.terms.minimum).is_ok() {
-            slots.held += 1;
-        }
-    }
-}
-
-/// The control plane's way to the flow registry, between two packets.
-pub struct PromiseControl<'a> {
-    pub(crate) tree: &'a mut Tree,
-    pub(crate) registry: &'a mut FlowRegistry,
-    pub(crate) recorder: &'a mut Option<Box<dyn Recorder>>,
-    pub(crate) now: Instant,
-}
-
-/// Why a promise cannot be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PromiseError {
-    /// The discipline has no flows.
-    NoShaper,
-    /// Only so much is free in the class.
-    NoRoom(Rate),
-}
-
-impl PromiseControl<'_> {
-    fn record(&mut self, control: ControlCall<'_>) {
-        if let Some(recorder) = self.recorder {
-            recorder.operation(self.now, Operation::Control(control));
-        }
-    }
-
-    /// Makes promise `number`: holds its minimum in `class` for `flows` flows. It comes into force for the flows of the
-    /// next [`PromiseTable`].
-    ///
-    /// # Errors
-    /// [`PromiseError`]; nothing has changed then. With `anyway` a class without free rate is no error, and what does
-    /// not fit waits (4.4). Returns what is held, for [`share`](Self::share).
-    pub fn promise(
-        &mut self,
-        number: u64,
-        terms: Terms,
-        class: ClassId,
-        flows: u32,
-        anyway: bool,
-    ) -> Result<PromiseSlots, PromiseError> {
-        self.record(ControlCall::Promise { number, terms, class, flows, anyway });
-        let fbc = self.tree.shaper_mut().ok_or(PromiseError::NoShaper)?;
-        let before = self.registry.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
-        debug_assert!(before == 0, "a promise is changed by ending it and giving another");
-        let mut held = 0;
-        if !terms.minimum.is_zero() {
-            while held < flows {
-                match fbc.hold(class, terms.minimum) {
-                    Ok(()) => held += 1,
-                    Err(_) if anyway => break,
-                    Err(free) => {
-                        // All or nothing: what is free counts what was held for this.
-                        let free = free + Rate::from_bps(terms.minimum.as_bps().saturating_mul(held.into()));
-                        (0..held).for_each(|_| fbc.release(class, terms.minimum));
-                        return Err(PromiseError::NoRoom(free));
-                    }
-                }
-            }
-        }
-        let slots = PromiseSlots(Arc::new(Mutex::new(Slots { held, wanted: flows, here: 0 })));
-        self.share(number, terms, class, slots.clone());
-        Ok(slots)
-    }
-
-    /// Makes promise `number` as another shard has made it.
-    pub fn share(&mut self, number: u64, terms: Terms, class: ClassId, slots: PromiseSlots) {
-        self.registry.entries.insert(number, Entry { terms, class, slots, flows: HashSet::new() });
-    }
-
-    /// Ends promise `number`, in each shard: what was held for flows to come is free. Flows under it keep their terms until they are
-    /// reviewed with a table without it.
-    pub fn end(&mut self, number: u64) {
-        self.record(ControlCall::End(number));
-        let Some(entry) = self.registry.entries.remove(&number) else { return };
-        let mut slots = lock(&entry.slots.0);
-        slots.wanted = 0;
-        if let Some(fbc) = self.tree.shaper_mut() {
-            (0..std::mem::take(&mut slots.held)).for_each(|_| fbc.release(entry.class, entry.terms.minimum));
-        }
-    }
-
-    /// Another table, for flows that appear from now on. Returns the old one, so that it is not freed here.
-    pub fn set_table(&mut self, table: PromiseTable) -> PromiseTable {
-        if table.promises.is_some() || self.registry.table.promises.is_some() {
-            self.record(ControlCall::PromiseTable(&table));
-        }
-        std::mem::replace(&mut self.registry.table, table)
-    }
-
-    /// Applies the table to flows that are present: up to `most` places of the table from the `from`-th on. Returns the
-    /// place to go on from, `None` when that was all.
-    pub fn review(&mut self, from: u32, most: u32) -> Option<u32> {
-        self.record(ControlCall::Review { from, most });
-        let fbc = self.tree.shaper_mut()?;
-        let all = self.registry.places.len() as u32;
-        let end = from.saturating_add(most).min(all);
-        for place in from..end {
-            let Some(known) = &self.registry.places[place as usize] else { continue };
-            let (flow, old) = (known.flow, known.promise);
-            let new =
-                self.registry.table.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
-            // A promise that ended has no entry any more, and its flows lose their terms.
-            if new != old {
-                let terms = new.and_then(|number| self.registry.entries.get_mut(&number)).map(|entry| {
-                    entry.begin(flow, fbc);
-                    entry.terms
-                });
-                let _ = fbc.set_terms(self.now, flow, terms);
-                if let Some(entry) = old.and_then(|number| self.registry.entries.get_mut(&number)) {
-                    entry.end(flow, fbc);
-                }
-                if let Some(known) = &mut self.registry.places[place as usize] {
-                    known.promise = new;
-                }
-            }
-            let watched = self.registry.watch(flow, self.now);
-            fbc.watch(flow, watched);
-        }
-        self.registry.mark_dirty(self.now);
-        (end < all).then_some(end)
-    }
-
-    /// The state of promise `number`. Cost: linear in its flows.
-    pub fn view(&self, number: u64) -> Option<PromiseView> {
-        let entry = self.registry.entries.get(&number)?;
-        let mut view = PromiseView { held: lock(&entry.slots.0).held, ..PromiseView::default() };
-        for flow in entry.flows.iter().filter_map(|flow| self.tree.shaper()?.flow(*flow)) {
-            view.flows += 1;
-            view.waiting += u64::from(!flow.granted && !flow.minimum.is_zero());
-            view.rate += flow.rate;
-        }
-        Some(view)
-    }
-
-    /// The flows for which `wanted` holds, with their state: up to `most` places of the table from the `from`-th on.
-    pub fn find(
-        &self,
-        from: u32,
-        most: u32,
-        wanted: impl Fn(&Fields) -> bool,
-        found: &mut Vec<(u64, Fields, FlowState)>,
-    ) -> Option<u32> {
-        let fbc = self.tree.shaper()?;
-        let all = self.registry.places.len() as u32;
-        let end = from.saturating_add(most).min(all);
-        for known in self.registry.places[from.min(end) as usize..end as usize].iter().flatten() {
-            if wanted(&known.fields)
-                && let Some(view) = fbc.flow(known.flow)
-            {
-                found.push((known.flow, known.fields, FlowState::of(&view, self.now)));
-            }
-        }
-        (end < all).then_some(end)
-    }
-
-    /// After the discipline was replaced: removes every promise and what was held; the flows stay.
-    pub fn clear(&mut self) {
-        self.record(ControlCall::Forget);
-        self.registry.entries.clear();
-        self.registry.ended.clear();
-        self.registry.table = PromiseTable::default();
-        self.registry.places.iter_mut().flatten().for_each(|known| known.promise = None);
     }
 }
 

@@ -123,8 +123,8 @@ impl Shaping {
     }
 }
 
-/// Where the threads of a data path wait for each other before they exchange their configurations: none sends by the rates of the earlier one once
-/// another has those of the next.
+/// Where the threads of a data path wait for each other before they exchange their configurations: none sends by the rates of
+/// the earlier one once another has those of the next.
 struct Barrier {
     state: Mutex<Waiting>,
     all_are_here: Condvar,

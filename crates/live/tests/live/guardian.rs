@@ -293,6 +293,12 @@ pub fn a_stopped_shaper_loses_nothing_and_shapes_again_when_it_continues() -> En
     })
 }
 
+/// Waits until the rules and the sockets of a shaper that was killed are gone.
+fn until_nothing_is_left(pair: &Pair, directory: &Directory) {
+    until("the rules remain", || tables(pair) == 0);
+    until("a socket remains", || directory.0.read_dir().unwrap().count() == 0);
+}
+
 pub fn a_killed_shaper_loses_nothing_and_its_rules_go() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());
@@ -305,8 +311,7 @@ pub fn a_killed_shaper_loses_nothing_and_its_rules_go() -> Ended {
             until(8_000);
         });
         arrivals.all_in_order();
-        until("the rules remain", || tables(&pair) == 0);
-        until("a socket remains", || directory.0.read_dir().unwrap().count() == 0);
+        until_nothing_is_left(&pair, &directory);
         arrivals.within(GONE)
     })
 }
@@ -462,8 +467,7 @@ pub fn threads_that_stop_and_are_killed_lose_nothing() -> Ended {
             until(8_000);
         });
         arrivals.all_in_order();
-        until("the rules remain", || tables(&pair) == 0);
-        until("a socket remains", || directory.0.read_dir().unwrap().count() == 0);
+        until_nothing_is_left(&pair, &directory);
         arrivals.within(SILENT)
     })
 }
