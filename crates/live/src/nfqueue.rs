@@ -27,8 +27,8 @@ mod verdicts;
 
 pub use counters::{QueueCounters, queue_counters};
 pub use packet::{Hook, Packet, Ring};
+pub(crate) use release::LONGEST_BURST;
 pub use release::Releaser;
-pub(crate) use release::{LONGEST_BURST, wait_for_processors};
 pub use verdicts::Verdicts;
 
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8;

@@ -305,8 +305,7 @@ impl Guard {
                 break;
             }
         }
-        let _ = send_bytes(self.queue.as_fd(), &release::close(self.kept.queues, self.page.received()));
-        release::wait_for_processors();
+        let _ = release::end_queueing(self.queue.as_fd(), self.kept.queues, self.page.received());
         if self.listener.is_some() {
             // SAFETY: the path ends with a zero.
             unsafe { libc::unlink(self.kept.path().as_ptr().cast()) };

@@ -90,22 +90,21 @@ fn attribute(to: &mut [u8], kind: u16, numbers: &[u32]) {
     }
 }
 
-fn send(socket: BorrowedFd<'_>, operation: &str, messages: &[u8]) -> Result<()> {
-    send_bytes(socket, messages).map_err(|source| Error::System { operation: operation.into(), source })
-}
-
-fn send_close(socket: BorrowedFd<'_>, queues: [u16; 2], received: u32) -> Result<()> {
-    send(socket, "end the queue", &close(queues, received))
-}
-
-/// Waits until every packet that was on its way past a queue when this began has left the hook: the kernel drops one that
-/// returns from a queue to a chain that is gone. Takes 10 to 30 ms where there are several processors.
-pub(crate) fn wait_for_processors() {
+/// Ends queueing, see [`close`], and waits until every packet that was on its way past a queue has left the hook: the kernel
+/// drops one that returns from a queue to a chain that is gone. Takes 10 to 30 ms where there are several processors. Does not
+/// allocate.
+pub(crate) fn end_queueing(socket: BorrowedFd<'_>, queues: [u16; 2], received: u32) -> io::Result<()> {
+    send_bytes(socket, &close(queues, received))?;
     // MEMBARRIER_CMD_GLOBAL: a grace period of RCU, within which the kernel passes a packet to a queue and on. Where the kernel
     // refuses it, such a packet may be lost.
     //
     // SAFETY: the call has no pointers.
     unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) };
+    Ok(())
+}
+
+fn failed(operation: &str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::System { operation: operation.into(), source }
 }
 
 /// A second handle of the socket of a data path, for a thread that must release packets when the one that reads does not.
@@ -127,15 +126,15 @@ impl Releaser {
     /// # Errors
     /// When the system call fails.
     pub(crate) fn accept_all(&self, received: u32) -> Result<()> {
-        send(self.fd.as_fd(), "let all packets go", &accept_all(self.queues, received))
+        send_bytes(self.fd.as_fd(), &accept_all(self.queues, received)).map_err(failed("let all packets go"))
     }
 
-    /// Ends queueing for good, see [`close`].
+    /// Ends queueing for good, see [`end_queueing`].
     ///
     /// # Errors
     /// When the system call fails.
     pub(crate) fn close(&self, received: u32) -> Result<()> {
-        send_close(self.fd.as_fd(), self.queues, received)
+        end_queueing(self.fd.as_fd(), self.queues, received).map_err(failed("end the queue"))
     }
 }
 
@@ -158,7 +157,7 @@ impl super::QueueSocket {
     /// it takes no verdicts.
     pub(crate) fn close(&mut self, queues: [u16; 2], received: u32) -> Result<()> {
         self.closed = true;
-        send_close(self.fd.as_fd(), queues, received)
+        end_queueing(self.fd.as_fd(), queues, received).map_err(failed("end the queue"))
     }
 }
 

@@ -16,7 +16,7 @@ use super::error::{StartError, no_queue, permission, system};
 use super::thread::PathThread;
 use super::{Options, Shaping};
 use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared};
-use crate::nfqueue::{self, QueueSettings, QueueSocket, Releaser, Superpackets};
+use crate::nfqueue::{QueueSettings, QueueSocket, Releaser, Superpackets};
 use crate::rules::{Direction, Interface, Rules, Spec, table_name};
 
 /// How long a data path may take to end its turn when it is replaced.
@@ -123,7 +123,6 @@ impl Inherited {
             let socket = shared.queue.try_clone().map_err(system("share the queue socket"))?;
             Releaser::new(socket, *queues).close(shared.page.received())?;
         }
-        nfqueue::wait_for_processors();
         let (threads, divided_by) = (self.threads.len() as u16, self.division.by);
         let spec = Spec { queue: self.threads[0].queues[0], threads, divided_by, ..spec.clone() };
         self.rules(&spec)?.remove()?;

@@ -53,7 +53,7 @@ use tidegate_units::Instant;
 
 use crate::guardian::Page;
 use crate::netlink;
-use crate::nfqueue::{self, QueueReport, QueueSettings};
+use crate::nfqueue::{QueueReport, QueueSettings};
 use crate::probe::{Inspection, inspect};
 use crate::rtnl::Rtnl;
 use crate::rules::{self, Direction, Installed, Rules, Spec};
@@ -431,7 +431,6 @@ impl Shaping {
                 closed = Err(StartError::from(error));
             }
         }
-        nfqueue::wait_for_processors();
         let removed = self.rules.take().map(Rules::remove);
         for thread in &self.threads {
             let _ = thread.send(Command::Stop);
