@@ -9,7 +9,7 @@
 //! of the implementation they measured, its defects and their corrections. Section numbers refer to the latter.
 //! *Units*: rates in bit/s, sizes in bytes as reported by the packet, times in ns.
 //! *Cost*: for a tree of depth d with n backlogged classes, O(d log n) per call, independent of the number of other
-//! classes; O(d) where classes are served in turn, whose keys rise. A class that comes below its limit costs O(d log n)
+//! classes; O(d) where classes are served in turn, whose keys rise, or are not over limit. A class that comes below its limit costs O(d log n)
 //! once, in the call that detects it. No allocation once every class has reached its longest queue. `deadline` is O(1),
 //! except for classes whose queue delays packets: it examines each of these that releases a packet before the result.
 //! *Notes*: at most 31 levels, 8 priorities (0 goes first), class numbers below 2^20. A class needs a rate of at

@@ -6,17 +6,21 @@
 //! *Source*: Risso and Gevros, sections 2.1 and 6.3.
 //!
 //! # How
-//! A turn is a [`Key`]: the round, and the position of the class in it. Every class (leaf or not) has a heap, by key,
-//! of the leaves that may borrow from it and can send; a leaf is its own only borrower. Classes that are not over
-//! limit and have such leaves are in the heap of their level, by the key of their first leaf; those over limit are in
-//! one heap of timers by their under-time. So the next to send is the least key among the allowed levels, and a class
+//! A turn is a [`Key`]: the round, and the position of the class in it. A class with children has a heap, by key, of
+//! the leaves that may borrow from it, can send and are over limit; a leaf is its own only borrower. Classes that are not
+//! over limit and have such leaves are in the heap of their level, by the key of their first leaf; those over limit are
+//! in one heap of timers by their under-time. So the next to send is the least key among the allowed levels, and a class
 //! that comes below its limit admits all its borrowers in one step.
+//!
+//! A leaf that is not over limit needs no lender: it is in the heap of the lowest level, which every guideline allows
+//! when it allows a higher one. It joins the borrowers of its ancestors when a packet takes it over its limit, and leaves
+//! them when a packet does not, or when it cannot send.
 
 use alloc::vec::Vec;
 
 use super::estimator::Sent;
 use super::params::{Borrow, General, Regulation};
-use super::state::{Key, Link, PART};
+use super::state::{Key, Link, Node, PART};
 use super::{Cbq, Served};
 use crate::heap::NOWHERE;
 use crate::packet::Packet;
@@ -157,29 +161,55 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
         let slot = &mut self.leaves[leaf as usize];
         slot.ready = ready;
-        let (priority, asleep, key, may_borrow) = (slot.priority, slot.asleep, slot.key, slot.may_borrow());
+        let priority = slot.priority;
         self.nodes[node as usize].borrowers = u32::from(ready);
         self.nodes[node as usize].lends = u8::from(ready) << priority;
         if placing == Placing::Now {
             self.place(node, priority);
         }
-        if !asleep {
-            self.link_chain(leaf, ready, placing);
+        self.link(leaf, placing);
+    }
+
+    /// Adds a leaf to those that borrow, or removes it.
+    fn link(&mut self, leaf: u32, placing: Placing) {
+        let slot = &self.leaves[leaf as usize];
+        let borrows = slot.ready && slot.may_borrow() && !self.is_below(slot.node);
+        let (linked, rescue, key, priority) = (slot.linked, slot.rescue, slot.key, slot.priority);
+        if linked != (borrows && !slot.asleep) {
+            self.link_chain(leaf, !linked, placing);
         }
-        if may_borrow {
-            let at = self.leaves[leaf as usize].rescue;
+        if (rescue != NOWHERE) != borrows {
             let leaves = &mut self.leaves;
             let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
-            if ready {
+            if borrows {
                 self.rings[priority].rescue.insert(key, leaf, set_position);
             } else {
-                self.rings[priority].rescue.remove(at, set_position);
+                self.rings[priority].rescue.remove(rescue, set_position);
             }
+        }
+    }
+
+    /// Called when the turn and the limit of a leaf have changed, by the caller who places all above it.
+    fn relink(&mut self, leaf: u32) {
+        self.link(leaf, Placing::Later);
+        let slot = &self.leaves[leaf as usize];
+        let (priority, key, rescue) = (slot.priority, slot.key, slot.rescue);
+        if slot.linked {
+            for hop in 0..slot.chain.len() {
+                let Link { node, place } = self.leaves[leaf as usize].chain[hop];
+                self.nodes[node as usize].members[priority].update(place, key, leaf_position!(self.leaves));
+            }
+        }
+        if rescue != NOWHERE {
+            let leaves = &mut self.leaves;
+            let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
+            self.rings[priority].rescue.update(rescue, key, set_position);
         }
     }
 
     /// Adds a leaf to the borrowers of its ancestors, or removes it.
     fn link_chain(&mut self, leaf: u32, join: bool, placing: Placing) {
+        self.leaves[leaf as usize].linked = join;
         let slot = &self.leaves[leaf as usize];
         let (priority, key) = (slot.priority, slot.key);
         for hop in 0..slot.chain.len() {
@@ -215,8 +245,11 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Updates the heap that a class belongs to, by its limit and its borrowers of `priority`.
     pub(super) fn place(&mut self, node: u32, priority: usize) {
+        let Node { borrowers, opened, timer, .. } = self.nodes[node as usize];
+        if borrowers == 0 && opened == 0 && timer == NOWHERE {
+            return;
+        }
         if self.is_below(node) {
-            let timer = self.nodes[node as usize].timer;
             if timer == NOWHERE {
                 self.place_open(node, priority);
             } else {
@@ -241,23 +274,11 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Called when a class with possible borrowers has come below its limit.
     pub(super) fn came_below(&mut self, node: u32) {
-        let leaf = self.nodes[node as usize].leaf;
-        if leaf != NOWHERE {
-            self.wake(leaf);
+        if let Some(leaf) = self.leaves.get_mut(self.nodes[node as usize].leaf as usize) {
+            leaf.asleep = false;
         }
         // Any priority will do: coming from the timers, all are placed.
         self.place(node, 0);
-    }
-
-    /// Ends the suspension of a leaf, which may borrow again.
-    fn wake(&mut self, leaf: u32) {
-        let slot = &mut self.leaves[leaf as usize];
-        if slot.asleep {
-            slot.asleep = false;
-            if slot.ready {
-                self.link_chain(leaf, true, Placing::Now);
-            }
-        }
     }
 
     pub(super) fn place_all(&mut self, node: u32) {
@@ -319,22 +340,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.take_turn(leaf, size);
 
         // Ends the suspension of a leaf that sent because no class could.
-        self.wake(leaf);
+        self.leaves[leaf as usize].asleep = false;
         self.refresh_and(leaf, Placing::Later);
         let slot = &self.leaves[leaf as usize];
-        let (node, priority, key, ready) = (slot.node, slot.priority, slot.key, slot.ready);
-        if ready {
-            for hop in 0..slot.chain.len() {
-                let Link { node, place } = self.leaves[leaf as usize].chain[hop];
-                self.nodes[node as usize].members[priority].update(place, key, leaf_position!(self.leaves));
-            }
-            let at = self.leaves[leaf as usize].rescue;
-            if at != NOWHERE {
-                let leaves = &mut self.leaves;
-                let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
-                self.rings[priority].rescue.update(at, key, set_position);
-            }
-        }
+        let (node, priority) = (slot.node, slot.priority);
 
         let mut sent = Sent { now: self.clock, finish: self.tick_link(size), size, by_right: false };
         let mut up = node;
@@ -347,6 +356,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
                 slot.stats.overlimit += 1;
             }
             let parent = slot.parent;
+            if up == node {
+                self.relink(leaf);
+            }
             self.place(up, priority);
             up = parent;
         }
@@ -401,10 +413,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.place(node, priority);
         let slot = &mut self.leaves[leaf as usize];
         if self.params.regulation == Regulation::Sleep && !slot.asleep {
-            if slot.ready {
-                self.link_chain(leaf, false, Placing::Now);
-            }
-            self.leaves[leaf as usize].asleep = true;
+            slot.asleep = true;
+            self.link(leaf, Placing::Now);
         }
     }
 

@@ -61,7 +61,8 @@ pub(super) struct Node {
     pub(super) leaf: u32,
     /// The sum of the children's rates.
     pub(super) given: u64,
-    /// For each priority, the leaves that may borrow from it and can send. Empty for a leaf.
+    /// For each priority, the leaves that may borrow from it, can send and are over limit, and some that came below it
+    /// since their last packet. Empty for a leaf.
     pub(super) members: Vec<Heap<Key>>,
     /// The number of these over all priorities.
     pub(super) borrowers: u32,
@@ -124,6 +125,8 @@ pub(super) struct Leaf<P, Q> {
     pub(super) asleep: bool,
     /// Its position among the waiting leaves.
     pub(super) wait: u32,
+    /// Whether it is among the borrowers of its ancestors.
+    pub(super) linked: bool,
     /// Its position among the leaves that may send when no class may.
     pub(super) rescue: u32,
     /// The ancestors it may borrow from, lowest first.
@@ -158,7 +161,7 @@ pub(super) struct Ring {
     pub(super) open: Vec<Heap<Key>>,
     /// The levels with a non-empty heap, as bits.
     pub(super) levels: u32,
-    /// Leaves that may borrow and can send.
+    /// Leaves that may borrow, can send and are over limit, and some that came below it since their last packet.
     pub(super) rescue: Heap<Key>,
 }
 

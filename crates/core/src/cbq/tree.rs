@@ -167,6 +167,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             ready: false,
             asleep: false,
             wait: NOWHERE,
+            linked: false,
             rescue: NOWHERE,
             chain: Vec::new(),
             packet: core::marker::PhantomData,
