@@ -28,7 +28,7 @@ enum twin_kind {
 
 /*
  * Sizes in bytes, times in nanoseconds, the rate in bit/s, probabilities and weights in 32 bits of fraction. What a kind does
- * not name it does not read. The order is that of `Options` in .ci/checks/src/twin/reference.rs.
+ * not name it does not read. generated/options.rs is made from this.
  */
 struct twin_options {
 	/* All kinds. Room for fewer packets than there are slots. */
@@ -88,9 +88,8 @@ struct twin_options {
 	/* What is served to elephants at least, and the service beyond it that counts for it later. */
 	u64 floor;
 	u64 floor_credit;
-	/* Of this struct in the kernel: odd while they are written, and another number each time. */
+	/* Last, in the kernel: odd while the others are written, and another number each time. */
 	u64 changes;
-	u64 reserved[1];
 };
 
 struct twin_state {

@@ -8,18 +8,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tidegate_core::random::Stream;
 
 use super::classes::Classes;
-use super::reference::{
-    ARED, BEGIN, CALL, CODEL, DECISION, DEQUEUE, DRR, Decision, ENQUEUE, FBQ, FIFO, FQ_CODEL, MERED, OPTIONS,
-    Operation, Options, PIE, RED, Reference, SET_RATE, SFQ, TBF,
-};
+use super::options::{ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
+use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE};
 
 /// Operations of one script.
 const SCRIPT: u64 = 4_000;
 /// Operations that are sent before their decisions are read. Both fit the buffer of a pipe, so that neither side waits.
 const BLOCK: usize = 1_000;
-/// The packets that a queue of the host is for, and the queues that it has, at most.
-const MOST_PACKETS: u64 = 4_095;
-const MOST_QUEUES: u64 = 4_096;
+/// The packets that a queue of the host is for, at most.
+const MOST_PACKETS: u64 = SLOTS - 1;
 
 /// The compiler, or why there is none.
 pub fn compiler() -> Result<String, String> {
@@ -92,7 +89,7 @@ impl Host {
             |numbers: &[u64]| numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_ne_bytes()));
         if let Some((options, classes)) = options {
             put(&[BEGIN, 0, 0, 0, 0, 0]);
-            put(&options.record());
+            put(&options.numbers());
             put(&classes.map_or_else(Vec::new, Classes::record));
         }
         operations.iter().for_each(|operation| put(operation));
@@ -201,7 +198,7 @@ fn options(random: &mut Stream, kind: u64) -> Options {
         least_queue_mean: spread(random, 1, 2_000),
         most_marked: spread(random, 0, one),
         quantum: 64 + random.below(2_000) * random.below(2),
-        queues: if random.below(3) == 0 { 1_024 } else { spread(random, 1, MOST_QUEUES) },
+        queues: if random.below(3) == 0 { 1_024 } else { spread(random, 1, QUEUES) },
         perturb: if random.below(3) == 0 { 0 } else { interval },
         seed: random.next_u64(),
         random: parts,
@@ -215,6 +212,7 @@ fn options(random: &mut Stream, kind: u64) -> Options {
         elephant_limit: if random.below(2) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
         floor: if random.below(4) == 0 { spread(random, 0, one - 1) } else { one / (2 + random.below(8)) },
         floor_credit: random.below(2) * spread(random, 1, 1 << 18),
+        changes: 0,
     }
 }
 
@@ -380,11 +378,11 @@ pub fn equal(root: &Path, operations: u64, seed: u64) -> io::Result<Vec<String>>
 /// operation and the decision.
 pub fn calls(path: &Path) -> io::Result<Vec<String>> {
     let bytes = fs::read(path)?;
-    let (begin, each) = (OPTIONS * 8, CALL * 8);
+    let (begin, each) = (Options::NUMBERS * 8, CALL * 8);
     let (Some(head), true) = (bytes.get(..begin), bytes.len() % each == begin % each) else {
         return Err(io::Error::other("the file is not a record of calls: twin/lab makes one"));
     };
-    let options = Options::of_record(&std::array::from_fn(|at| number(&head[at * 8..at * 8 + 8])));
+    let options = Options::of_numbers(std::array::from_fn(|at| number(&head[at * 8..at * 8 + 8])));
     let mut reference = Reference::new(&options, None).map_err(io::Error::other)?;
     let (mut counts, mut dropped) = ([0_u64; 4], 0);
     for (at, call) in bytes[begin..].chunks_exact(each).enumerate() {

@@ -5,6 +5,11 @@ mod call;
 mod classes;
 mod equal;
 mod expression;
+mod headers;
+#[allow(dead_code)] // The data path uses another part of it.
+#[rustfmt::skip]
+#[path = "../../../../twin/generated/options.rs"]
+mod options;
 mod planted;
 mod reference;
 mod source;
@@ -23,8 +28,9 @@ use translate::Translator;
 pub use equal::{calls, equal};
 pub use planted::planted;
 
-/// The generated file.
+/// The generated files: deciders in C, and options in Rust.
 const GENERATED: &str = "twin/generated/deciders.h";
+const OPTIONS: &str = "twin/generated/options.rs";
 
 /// The files that are read, each with the module whose part it is.
 const FILES: &[(&str, &str)] = &[
@@ -153,18 +159,15 @@ fn generate(root: &Path) -> io::Result<String> {
     Ok(format!("{HEAD}{}#endif\n", translator.finish()))
 }
 
-/// Whether the generated file is what the sources give; with `write` it is made so.
+/// Whether the generated files are what the sources give; with `write` they are made so.
 pub fn generated(root: &Path, write: bool) -> io::Result<Vec<String>> {
-    let text = generate(root)?;
-    let path = root.join(GENERATED);
-    if write {
-        fs::write(path, text)?;
-        return Ok(Vec::new());
+    let mut wrong = Vec::new();
+    for (path, text) in [(GENERATED, generate(root)?), (OPTIONS, headers::options(root)?)] {
+        if write {
+            fs::write(root.join(path), text)?;
+        } else if fs::read_to_string(root.join(path)).ok().as_ref() != Some(&text) {
+            wrong.push(format!("{path} is not what its sources give: cargo run -p tidegate-checks -- twin --write"));
+        }
     }
-    if fs::read_to_string(path).ok().as_ref() == Some(&text) {
-        return Ok(Vec::new());
-    }
-    Ok(vec![format!(
-        "{GENERATED} is not what the sources of the core give: cargo run -p tidegate-checks -- twin --write"
-    )])
+    Ok(wrong)
 }

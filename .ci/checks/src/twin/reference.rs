@@ -22,6 +22,7 @@ use tidegate_core::{
 };
 
 use super::classes::{Classes, set_rate};
+use super::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, TBF};
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
 /// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
@@ -35,9 +36,6 @@ pub type Decision = [u64; DECISION];
 pub const DECISION: usize = 6;
 /// An operation and its decision.
 pub const CALL: usize = 6 + DECISION;
-/// The numbers of `struct twin_options`.
-pub const OPTIONS: usize = 44;
-
 pub const ENQUEUE: u64 = 1;
 pub const DEQUEUE: u64 = 2;
 pub const SET_RATE: u64 = 3;
@@ -46,90 +44,6 @@ pub const BEGIN: u64 = 4;
 
 /// The deadline of a queue that waits for nothing.
 pub const IDLE: u64 = u64::MAX;
-
-pub const FIFO: u64 = 0;
-pub const TBF: u64 = 1;
-pub const CODEL: u64 = 2;
-pub const RED: u64 = 3;
-pub const ARED: u64 = 4;
-pub const PIE: u64 = 5;
-pub const DRR: u64 = 6;
-pub const SFQ: u64 = 7;
-pub const FQ_CODEL: u64 = 8;
-pub const MERED: u64 = 9;
-pub const FBQ: u64 = 10;
-
-/// Declares the options in the order of `struct twin_options`: those before its random stream, and those behind it.
-macro_rules! options {
-    ($($field:ident),+; $($later:ident),+ $(,)?) => {
-        /// The options of a discipline, as `struct twin_options` has and describes them.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct Options {
-            $(pub $field: u64,)+
-            pub random: [u64; 4],
-            $(pub $later: u64,)+
-        }
-
-        impl Options {
-            pub fn record(&self) -> [u64; OPTIONS] {
-                let mut record = [0; OPTIONS];
-                let fields = [$(self.$field),+].into_iter().chain(self.random).chain([$(self.$later),+]);
-                record.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
-                record
-            }
-            pub fn of_record(record: &[u64; OPTIONS]) -> Self {
-                let mut numbers = record.iter().copied();
-                let mut next = || numbers.next().unwrap_or_default();
-                Self {
-                    $($field: next(),)+
-                    random: std::array::from_fn(|_| next()),
-                    $($later: next(),)+
-                }
-            }
-        }
-    };
-}
-
-options!(
-    kind,
-    limit_packets,
-    limit_bytes,
-    rate,
-    burst,
-    target,
-    interval,
-    mtu,
-    longest,
-    marks,
-    min,
-    max,
-    in_bytes,
-    max_p,
-    weight,
-    above_max,
-    spacing,
-    idle_packet,
-    mean,
-    allowance,
-    alpha,
-    beta,
-    least_queue_mean,
-    most_marked,
-    quantum,
-    queues,
-    perturb,
-    seed;
-    longest_mouse,
-    counts_packets,
-    by_pair,
-    records,
-    idle,
-    pair_threshold,
-    pair_rate,
-    elephant_limit,
-    floor,
-    floor_credit,
-);
 
 impl Options {
     fn limit(&self) -> Limit {

@@ -7,6 +7,10 @@
 //! discipline lasts as long as it is attached, whatever becomes of the process; [`Unattended::Pass`] has it pass packets
 //! unless that is renewed every few seconds.
 
+#[allow(dead_code)] // The checks use another part of it.
+#[rustfmt::skip]
+#[path = "../../../../../twin/generated/options.rs"]
+mod options;
 mod plan;
 mod programs;
 mod start;
@@ -23,7 +27,8 @@ use super::error::StartError;
 use crate::netlink::Error;
 use crate::rtnl::{RootQdisc, Rtnl};
 use crate::rules::{Difference, InterfaceLock};
-use plan::{CHANGES, Plan};
+use options::Options;
+use plan::Plan;
 use programs::{Discipline, PREFIX, UNTIL};
 
 pub use programs::{KernelPrograms, examine};
@@ -120,14 +125,14 @@ impl KernelPath {
         let Discipline { options, link, .. } = &*self.discipline;
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
-        // Odd until all are there, since packets pass meanwhile.
-        let changes = options.get(CHANGES);
-        options.set(CHANGES, changes + 1);
+        // The last number is odd until all are there, since packets pass meanwhile.
+        let changes = options.get(Options::NUMBERS - 1);
+        options.set(Options::NUMBERS - 1, changes + 1);
         fence(Ordering::SeqCst);
-        for (at, value) in plan.options.numbers().enumerate() {
+        let whole = Options { changes: changes + 2, ..plan.options };
+        for (at, value) in whole.numbers().into_iter().enumerate() {
             options.set(at, value);
         }
-        options.set(CHANGES, changes + 2);
         self.discipline.leased.store(unattended == Unattended::Pass, Ordering::Relaxed);
         self.discipline.renew();
     }

@@ -7,81 +7,15 @@ use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Bytes, Span, codel, red};
 
+use super::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
 use crate::shaping::error::StartError;
 
-/// `enum twin_kind` of twin/disciplines.h.
-const FIFO: u64 = 0;
-const TBF: u64 = 1;
-const CODEL: u64 = 2;
-const RED: u64 = 3;
-const ARED: u64 = 4;
-const PIE: u64 = 5;
-const DRR: u64 = 6;
-const SFQ: u64 = 7;
-const FQ_CODEL: u64 = 8;
-/// The packets that wait at most: one less than `TWIN_SLOTS` of twin/queues.h.
-const PACKETS: u64 = 4_095;
-/// `TWIN_QUEUES` of the same.
-const QUEUES: u64 = 4_096;
+/// The packets that wait at most: a packet more is held before another is dropped for it.
+const PACKETS: u64 = SLOTS - 1;
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
 const SUPERPACKET: u64 = 65_536;
-/// The word of `struct twin_options` that is odd while the others are written, and another number each time.
-pub(super) const CHANGES: usize = 42;
 /// The name of the random stream, as that of the engine.
 const STREAM: &str = "root";
-
-/// Declares the options in the order of `struct twin_options`.
-macro_rules! options {
-    ($($field:ident),+ $(,)?) => {
-        /// `struct twin_options` of twin/disciplines.h, as that describes it.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub(super) struct Options {
-            $(pub $field: u64,)+
-            pub random: [u64; 4],
-        }
-
-        impl Options {
-            #[cfg(test)]
-            const NAMES: &[&str] = &[$(stringify!($field)),+];
-
-            /// The numbers in their order.
-            pub fn numbers(&self) -> impl Iterator<Item = u64> {
-                [$(self.$field),+].into_iter().chain(self.random)
-            }
-        }
-    };
-}
-
-options!(
-    kind,
-    limit_packets,
-    limit_bytes,
-    rate,
-    burst,
-    target,
-    interval,
-    mtu,
-    longest,
-    marks,
-    min,
-    max,
-    in_bytes,
-    max_p,
-    weight,
-    above_max,
-    spacing,
-    idle_packet,
-    mean,
-    allowance,
-    alpha,
-    beta,
-    least_queue_mean,
-    most_marked,
-    quantum,
-    queues,
-    perturb,
-    seed,
-);
 
 /// What the program is asked to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -300,8 +234,7 @@ mod tests {
         let text =
             format!("[[class]]\nname = \"all\"\nrate = \"20mbit\"\nburst = \"200kB\"\ndefault = true\n{FIFO_QUEUE}");
         let found = plan(&text).unwrap();
-        let numbers: Vec<u64> = found.options.numbers().take(5).collect();
-        assert_eq!(numbers, [TBF, 50, 100_000, 20_000_000, 81_920]);
+        assert_eq!(found.options.numbers()[..5], [TBF, 50, 100_000, 20_000_000, 81_920]);
         // The total has its own, smaller burst.
         assert!(found.notes[0].contains("superpackets"), "{:?}", found.notes);
         let borrows = plan(&format!("[shaper]\nrate = \"30mbit\"\nburst = \"300kB\"\n{text}")).unwrap();
@@ -315,8 +248,10 @@ mod tests {
         let text =
             "[interface]\noverhead = \"38B\"\n[discipline]\nkind = \"codel\"\nsignal = \"drop\"\nlongest = \"1s\"\n";
         let found = plan(text).unwrap();
-        let numbers: Vec<u64> = found.options.numbers().take(10).collect();
-        assert_eq!(numbers, [CODEL, 4_095, 1_000_000, 0, 0, 5_000_000, 100_000_000, 1_514, 1_000_000_000, 0]);
+        assert_eq!(
+            found.options.numbers()[..10],
+            [CODEL, 4_095, 1_000_000, 0, 0, 5_000_000, 100_000_000, 1_514, 1_000_000_000, 0]
+        );
         assert_eq!(found.overhead, 38);
         let found = plan("[discipline]\nkind = \"fifo\"\npackets = 10\n").unwrap();
         assert_eq!(
@@ -362,19 +297,5 @@ mod tests {
             let error = plan(&text).expect_err(&text);
             assert!(error.contains(named), "{text}: {error}");
         }
-    }
-
-    /// Field by field.
-    #[test]
-    fn options_are_in_the_order_of_the_program() {
-        let header = include_str!("../../../../../twin/disciplines.h");
-        let fields = header.split("struct twin_options {").nth(1).and_then(|rest| rest.split("};").next()).unwrap();
-        let names: Vec<&str> =
-            fields.lines().filter_map(|line| line.strip_prefix("\tu64 ")?.strip_suffix(";")).collect();
-        let count = Options::NAMES.len();
-        assert_eq!(&names[..count], Options::NAMES);
-        assert_eq!(names[count], "random[4]");
-        let at = names.iter().position(|name| *name == "changes").unwrap();
-        assert_eq!(at + 3, CHANGES);
     }
 }

@@ -1,0 +1,95 @@
+//! Makes `twin/generated/options.rs` from the headers: the options of a discipline and the sizes of the chassis, for all that
+//! write options in Rust.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// The sizes that users of the options have to know, each with its header.
+const SIZES: [(&str, &str); 3] = [("queues.h", "SLOTS"), ("queues.h", "QUEUES"), ("records.h", "RECORDS")];
+
+const HEAD: &str = "\
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Made from twin/*.h by `cargo run -p tidegate-checks -- twin --write`. Changes belong there: `.ci/run` compares.
+
+";
+
+/// The options in Rust, as made from the headers in `twin/` under `root`.
+pub fn options(root: &Path) -> io::Result<String> {
+    let header = |name: &str| fs::read_to_string(root.join("twin").join(name));
+    let missing = |what: &str| io::Error::other(format!("the headers of the twin do not have {what} as expected"));
+    let mut out = HEAD.to_owned();
+    for (file, name) in SIZES {
+        let text = header(file)?;
+        let define = format!("#define TWIN_{name} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&define)?.parse::<u64>().ok());
+        let value = value.ok_or_else(|| missing(name))?;
+        let _ = writeln!(out, "/// `TWIN_{name}` of twin/{file}.\npub const {name}: u64 = {value};");
+    }
+    let disciplines = header("disciplines.h")?;
+    let body = |begin: &str| disciplines.split(begin).nth(1).and_then(|rest| rest.split("\n};").next());
+    out.push_str("\n// `enum twin_kind` of twin/disciplines.h.\n");
+    let kinds = body("enum twin_kind {").ok_or_else(|| missing("kinds"))?;
+    let kinds: Vec<&str> = kinds.lines().filter_map(|line| line.strip_prefix("\tTWIN_")?.strip_suffix(',')).collect();
+    let mut next = 0;
+    for kind in &kinds {
+        let (name, of) = kind.split_once(" = TWIN_").unwrap_or((kind, ""));
+        if let Some(value) = kinds.iter().position(|kind| *kind == of) {
+            next = value;
+        }
+        let _ = writeln!(out, "pub const {name}: u64 = {next};");
+        next += 1;
+    }
+    let fields = body("struct twin_options {").ok_or_else(|| missing("options"))?;
+    let fields = fields.lines().filter_map(|line| line.strip_prefix("\tu64 ")?.strip_suffix(';'));
+    let (mut declared, mut taken, mut names) = (String::new(), String::new(), Vec::new());
+    for field in fields {
+        let (name, count) = match field.split_once('[') {
+            Some((name, count)) => (name, count.strip_suffix(']').and_then(|count| count.parse().ok())),
+            None => (field, Some(1)),
+        };
+        let count: usize = count.ok_or_else(|| missing(field))?;
+        if field.contains('[') {
+            let parts: Vec<String> = (0..count).map(|part| format!("{name}_{part}")).collect();
+            let _ = writeln!(declared, "    pub {name}: [u64; {count}],");
+            let _ = writeln!(taken, "            {name}: [{}],", parts.join(", "));
+            names.extend(parts);
+        } else {
+            let _ = writeln!(declared, "    pub {name}: u64,");
+            let _ = writeln!(taken, "            {name},");
+            names.push(name.to_owned());
+        }
+    }
+    let (count, list) = (names.len(), names.iter().map(|name| format!("            {name},\n")).collect::<String>());
+    let _ = write!(
+        out,
+        "
+/// `struct twin_options` of twin/disciplines.h, which describes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {{
+{declared}}}
+
+impl Options {{
+    /// How many numbers they are.
+    pub const NUMBERS: usize = {count};
+
+    /// The numbers in their order.
+    pub fn numbers(&self) -> [u64; Self::NUMBERS] {{
+        let Self {{
+{taken}        }} = *self;
+        [
+{list}        ]
+    }}
+    /// Options of numbers in their order.
+    pub fn of_numbers(numbers: [u64; Self::NUMBERS]) -> Self {{
+        let [
+{list}        ] = numbers;
+        Self {{
+{taken}        }}
+    }}
+}}
+"
+    );
+    Ok(out)
+}
