@@ -6,7 +6,7 @@
 //! *Source*: RFC 2859 sections 3 (rate estimator) and 4 (marker). At each packet
 //! `r' = (r W + L) / (W + T)`, with `W` the window, `L` the size and `T` the time since the packet before.
 //! *Units*: rates as [`Rate`]; the estimate in bit/s with 16 bits of fraction, rounded down.
-//! *Cost*: O(1): one division of 128 by 128 bits and, beyond CTR, one random draw.
+//! *Cost*: O(1): one division of 128 by 64 bits and, beyond CTR, one random draw, without a branch on it.
 //! *Notes*: windows up to 60 s and rates up to 2⁴⁰ bit/s. The draw is exact for the rounded estimate: it compares an
 //! integer below `r` with CTR and PTR.
 //! *Departures from the source, and why*: the window begins at the meter's start instead of at time 0. The RFC has
@@ -31,6 +31,7 @@ use crate::packet::{Colour, Packet};
 use crate::params::ParamError;
 use crate::random::Stream;
 use alloc::format;
+use core::hint::select_unpredictable;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// Bits of fraction of the estimate.
@@ -109,26 +110,23 @@ impl TswTcm {
     }
     /// Colours `size` bytes that pass at `now` and arrived with `incoming`, which counts in aware mode only.
     pub fn colour(&mut self, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        let window = u128::from(self.params.window.as_nanos());
-        let gap = u128::from(now.since(self.front).as_nanos());
+        let window = self.params.window.as_nanos();
+        let span = window.saturating_add(now.since(self.front).as_nanos());
         self.front = self.front.max(now);
-        // Credit is bit·ns/s, so a division by ns yields bit/s. The largest sum is below 2^56 2^36 + 2^98 2^16 only for
-        // sizes that no packet has; saturation keeps those harmless.
-        let arrived = (Credit::of(size).as_raw() as u128).saturating_mul(1 << FRACTION);
-        let sum = (u128::from(self.estimate) * window).saturating_add(arrived);
-        self.estimate = u64::try_from(sum / (window + gap)).unwrap_or(u64::MAX).min(MOST << (FRACTION + 1));
+        // Credit is bit·ns/s, so a division by ns yields bit/s. The sum is below 2^57 2^36 + 2^97 2^16.
+        let arrived = (Credit::of(size).as_raw() as u128) << FRACTION;
+        let sum = u128::from(self.estimate) * u128::from(window) + arrived;
+        let estimate = sum / u128::from(span);
+        self.estimate = u64::try_from(estimate).unwrap_or(u64::MAX).min(MOST << (FRACTION + 1));
         let committed = self.params.ctr.as_bps() << FRACTION;
         let drawn = if self.estimate <= committed {
             Colour::Green
         } else {
+            // A branch on a draw would often be predicted wrongly.
             let draw = self.random.below(self.estimate);
-            if draw < committed {
-                Colour::Green
-            } else if draw < self.params.ptr.as_bps() << FRACTION {
-                Colour::Yellow
-            } else {
-                Colour::Red
-            }
+            let beyond_peak = draw >= self.params.ptr.as_bps() << FRACTION;
+            let beyond = select_unpredictable(beyond_peak, Colour::Red, Colour::Yellow);
+            select_unpredictable(draw < committed, Colour::Green, beyond)
         };
         match self.params.mode {
             Mode::Blind => drawn,
