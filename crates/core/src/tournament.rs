@@ -1,15 +1,17 @@
 //! [`Tournament`]: which of a fixed number of members has the smallest key.
 //!
-//! A heap whose members keep their places: a change plays the matches above its leaf again, and ends where the result does
-//! not change. With one member there is no match, with ten there are four.
+//! A heap whose members keep their places: a change decides the matches above its leaf again, and ends where the result does
+//! not change. A match has four players; with four members there is one, with ten there are two on the way.
 //!
-//! *Cost*: O(log n) a change, mostly less; O(1) to look at the first. A match has the key of its winner, so that the next
-//! one compares two neighbours. No allocation after it was made.
+//! *Cost*: O(log n) a change, mostly less; O(1) to look at the first. A match has the keys of its players beside each other. No
+//! allocation after it was made.
 
 use alloc::vec::Vec;
 
 /// The key of a member without one; no key is as large.
 const NO_KEY: u128 = u128::MAX;
+/// The players of a match.
+const PLAYERS: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entrant {
@@ -23,22 +25,24 @@ struct Entrant {
 pub(crate) struct Tournament {
     /// The winner of all.
     first: Entrant,
-    /// The winner of each match, the final at 1; those of match n play in match n / 2. The second half are the members.
-    winners: Vec<Entrant>,
+    /// The final, and behind it the other matches, those before which players come last: the winners of matches 4n + 1 to
+    /// 4n + 4 play in match n.
+    matches: Vec<[Entrant; PLAYERS]>,
+    /// The first match of members.
+    leaves: usize,
 }
 
 impl Tournament {
     /// Of `members`, none with a key.
     pub fn new(members: usize) -> Self {
-        let leaves = members.next_power_of_two();
-        let member = |leaf: usize| Entrant { key: NO_KEY, member: leaf as u32 };
-        let mut winners = alloc::vec![member(0); leaves];
-        winners.extend((0..leaves).map(member));
-        // Without keys the smaller number wins: the first leaf beneath a match.
-        for at in (1..leaves).rev() {
-            winners[at] = winners[2 * at];
+        let (mut leaves, mut count) = (0, 1);
+        while count * PLAYERS < members {
+            leaves += count;
+            count *= PLAYERS;
         }
-        Self { first: winners[1], winners }
+        let none = Entrant { key: NO_KEY, member: 0 };
+        let used = leaves + members.div_ceil(PLAYERS).max(1);
+        Self { first: none, matches: alloc::vec![[none; PLAYERS]; used], leaves }
     }
     /// Whether no member has a key.
     #[inline]
@@ -51,50 +55,51 @@ impl Tournament {
         let Entrant { key, member } = self.first;
         (key != NO_KEY).then_some((key, member))
     }
+    /// The match of a member and its place in it.
+    #[inline]
+    fn place(&self, member: u32) -> (usize, usize) {
+        (self.leaves + member as usize / PLAYERS, member as usize % PLAYERS)
+    }
     /// The smallest key of the other members, which may be equal.
     #[inline]
     pub fn second(&self) -> Option<u128> {
-        let (mut at, mut least) = (self.winners.len() / 2 + self.first.member as usize, NO_KEY);
-        while at > 1 {
-            least = least.min(self.winners[at ^ 1].key);
-            at /= 2;
+        let ((mut at, mut place), mut least) = (self.place(self.first.member), NO_KEY);
+        loop {
+            let others = (1..PLAYERS).map(|other| self.matches[at][(place + other) % PLAYERS].key);
+            least = others.fold(least, u128::min);
+            if at == 0 {
+                return (least != NO_KEY).then_some(least);
+            }
+            (at, place) = ((at - 1) / PLAYERS, (at - 1) % PLAYERS);
         }
-        (least != NO_KEY).then_some(least)
     }
     /// Sets the key of `member`; `None` takes it out.
     #[inline(always)]
     pub fn set(&mut self, member: u32, key: Option<u128>) {
-        let (key, at) = (key.unwrap_or(NO_KEY), self.winners.len() / 2 + member as usize);
-        let leaf = &mut self.winners[at];
-        if leaf.key != key {
-            leaf.key = key;
-            if at == 1 {
-                self.first.key = key;
-            } else {
-                self.play(at, Entrant { key, member });
-            }
+        let (key, (at, place)) = (key.unwrap_or(NO_KEY), self.place(member));
+        if self.matches[at][place].key != key {
+            self.play(at, place, Entrant { key, member });
         }
     }
 
-    /// Plays the matches above the leaf `at`, which has changed.
+    /// Decides the match `at`, where the player at `place` is now `player`, and those above it.
     #[inline(never)]
-    fn play(&mut self, mut at: usize, mut winner: Entrant) {
+    fn play(&mut self, mut at: usize, mut place: usize, mut player: Entrant) {
         loop {
-            // The right one of two has the larger number, so that it needs the smaller key.
-            let other = self.winners[at ^ 1];
-            let loses = if at.is_multiple_of(2) { other.key < winner.key } else { other.key <= winner.key };
-            if loses {
-                winner = other;
-            }
-            at /= 2;
-            if self.winners[at] == winner {
-                return;
-            }
-            self.winners[at] = winner;
-            if at == 1 {
+            let players = &mut self.matches[at];
+            players[place] = player;
+            // Of equal keys that of the smaller number, which is the left one.
+            let less = |left: Entrant, right: Entrant| if right.key < left.key { right } else { left };
+            let winner = less(less(players[0], players[1]), less(players[2], players[3]));
+            if at == 0 {
                 self.first = winner;
                 return;
             }
+            (at, place) = ((at - 1) / PLAYERS, (at - 1) % PLAYERS);
+            if self.matches[at][place] == winner {
+                return;
+            }
+            player = winner;
         }
     }
 }
@@ -107,7 +112,7 @@ mod tests {
 
     #[test]
     fn agrees_with_an_ordered_set() {
-        for members in [1, 2, 3, 10, 64, 100] {
+        for members in [1, 2, 3, 4, 5, 10, 16, 17, 64, 100] {
             let mut random = Stream::named(members, "tournament");
             let mut tournament = Tournament::new(members as usize);
             let mut oracle = BTreeSet::new();

@@ -81,6 +81,7 @@ impl<P: Packet> Fbc<P> {
         self.root.set_depth(now, params.burst);
         self.root_changed();
         self.params = FbcParams { catch_up: self.params.catch_up, ..params };
+        self.forgets_at = now;
         self.pool_changes(now);
         self.change_profiles(now, profiles);
         Ok(())
@@ -106,6 +107,8 @@ impl<P: Packet> Fbc<P> {
         class.settle(now);
         class.bucket.set_depth(now, params.burst);
         class.params = params;
+        self.class_order.allow(params.priority);
+        let class = &mut self.classes[q];
         class.shares_changed();
         class.step_changed(&mut self.flows, now);
         self.rechoose(id.0, now);

@@ -17,17 +17,30 @@ pub(super) struct ClassOrder {
     preferred: Tournament,
     /// Classes that may borrow, by the virtual finish time of what they would borrow.
     borrowers: Tournament,
+    /// No class has a better priority.
+    best_priority: u32,
 }
 
 #[inline]
 fn due_of(key: u128) -> Instant {
     Instant::from_nanos((key >> 32) as u64)
 }
+#[inline]
+fn priority_of(key: u128) -> u32 {
+    key as u32
+}
 
 impl ClassOrder {
-    pub fn new(classes: usize) -> Self {
-        let none = Tournament::new(classes);
-        Self { upcoming: none.clone(), entitled: none.clone(), preferred: none.clone(), borrowers: none }
+    /// Without candidates, of classes with these priorities.
+    pub fn new(priorities: impl ExactSizeIterator<Item = u32>) -> Self {
+        let none = Tournament::new(priorities.len());
+        let best_priority = priorities.min().unwrap_or(0);
+        Self { upcoming: none.clone(), entitled: none.clone(), preferred: none.clone(), borrowers: none, best_priority }
+    }
+
+    /// Some class may get this priority.
+    pub fn allow(&mut self, priority: u32) {
+        self.best_priority = self.best_priority.min(priority);
     }
 
     /// Removes class `q`, which has no candidate any more.
@@ -63,21 +76,26 @@ impl ClassOrder {
     /// The class that is due first.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
+        let (key, q) = self.peek()?;
+        Some((due_of(key), q))
+    }
+    /// The class that is due first with its key of (due, priority).
+    #[inline]
+    fn peek(&self) -> Option<(u128, u32)> {
         let upcoming = self.upcoming.peek();
-        let first = if self.entitled.is_empty() {
-            upcoming?
-        } else {
-            upcoming.into_iter().chain(self.entitled.peek()).min()?
-        };
-        Some((due_of(first.0), first.1))
+        if self.entitled.is_empty() { upcoming } else { upcoming.into_iter().chain(self.entitled.peek()).min() }
     }
     /// The class of the best priority that is due at `now`, or was found to be due before; some class is. It is to be
     /// `set` or `clear`ed next, or another one that is due.
     #[inline]
     pub fn best(&mut self, now: Instant) -> Option<u32> {
-        // Mostly one class is due at a time. It leaves this order at once, so that it need not change its place.
-        if self.entitled.is_empty() && self.upcoming.second().is_none_or(|key| due_of(key) > now) {
-            return self.upcoming.peek().map(|(_, q)| q);
+        // Of the classes with the best priority it is the one that is due first. And mostly one class is due at a time. It
+        // leaves this order at once, so that it need not change its place.
+        let (key, first) = self.peek()?;
+        if priority_of(key) == self.best_priority
+            || self.entitled.is_empty() && self.upcoming.second().is_none_or(|key| due_of(key) > now)
+        {
+            return Some(first);
         }
         while let Some((key, q)) = self.upcoming.peek()
             && due_of(key) <= now

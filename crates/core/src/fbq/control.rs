@@ -226,7 +226,7 @@ impl<P: Packet> Fbc<P> {
     /// A bounded amount of work besides packets: idle flows, waiting minimums, displacement and return.
     #[inline(always)]
     pub(super) fn housekeep(&mut self, now: Instant, touched: Option<u32>, out: &mut dyn Outlet<P>) {
-        if self.flows.oldest_idle().is_some() {
+        if now >= self.forgets_at {
             self.forget_idle(now, out);
         }
         if let Some(q) = touched.filter(|&q| !self.classes[q as usize].known_settled) {
@@ -242,9 +242,12 @@ impl<P: Packet> Fbc<P> {
     #[inline(never)]
     fn forget_idle(&mut self, now: Instant, out: &mut dyn Outlet<P>) {
         for _ in 0..2 {
-            let Some(oldest) = self.flows.oldest_idle() else { break };
-            if now.since(self.flows[oldest].idle_since) < self.params.idle_timeout {
-                break;
+            // What becomes idle from now on is forgotten later than this.
+            self.forgets_at = now + self.params.idle_timeout;
+            let Some(oldest) = self.flows.oldest_idle() else { return };
+            self.forgets_at = self.flows[oldest].idle_since + self.params.idle_timeout;
+            if now < self.forgets_at {
+                return;
             }
             self.forget(now, oldest, out);
         }

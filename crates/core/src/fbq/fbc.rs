@@ -175,7 +175,7 @@ pub struct Fbc<P> {
     pub(super) root: TokenBucket,
     /// Its place among several with a pool of credit.
     pub(super) shard: Option<Box<Shard>>,
-    class_order: ClassOrder,
+    pub(super) class_order: ClassOrder,
     openings: Openings,
     /// The virtual time of borrowing, and the position of each class in it.
     borrow_now: u128,
@@ -185,6 +185,8 @@ pub struct Fbc<P> {
     free: u32,
     backlog: Backlog,
     pub(super) cursor: usize,
+    /// No flow has been idle for the idle timeout before this.
+    pub(super) forgets_at: Instant,
     pub(super) line: u64,
     /// The flow of the packet that was enqueued last.
     pub(super) last: u32,
@@ -205,7 +207,7 @@ impl<P: Packet> Fbc<P> {
         Ok(Self {
             params,
             now,
-            class_order: ClassOrder::new(classes.len()),
+            class_order: ClassOrder::new(classes.iter().map(|class| class.priority)),
             openings: Openings { own: Instant::MAX, borrowed: Instant::MAX, first: 0, borrower: 0 },
             borrow_now: 0,
             borrowed_until: alloc::vec![0; classes.len()],
@@ -218,6 +220,7 @@ impl<P: Packet> Fbc<P> {
             free: NONE,
             backlog: Backlog::default(),
             cursor: 0,
+            forgets_at: now,
             line: 1,
             last: NONE,
         })

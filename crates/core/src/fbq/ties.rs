@@ -14,14 +14,16 @@ const SLOTS: u32 = 64_u32.pow(LEVELS);
 pub(super) struct Ties {
     /// The tag of all of them, where there are any.
     tag: u128,
-    levels: [Vec<u64>; LEVELS as usize],
+    /// All but the last level, which is one word.
+    levels: [Vec<u64>; LEVELS as usize - 1],
+    top: u64,
 }
 
 impl Ties {
     /// Whether no flow is in it.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.levels[LEVELS as usize - 1].first().is_none_or(|&word| word == 0)
+        self.top == 0
     }
     /// How many flows are in it.
     #[cfg(test)]
@@ -33,14 +35,16 @@ impl Ties {
     pub fn has(&self, tag: u128) -> bool {
         self.tag == tag && !self.is_empty()
     }
-    /// The first flow with its tag.
+    /// The tag of the flows that are in it.
     #[inline]
-    pub fn peek(&self) -> Option<(u128, u32)> {
-        if self.is_empty() {
-            return None;
-        }
+    pub fn tag(&self) -> Option<u128> {
+        (!self.is_empty()).then_some(self.tag)
+    }
+    /// The first flow, where there is one.
+    #[inline]
+    pub fn first(&self) -> u32 {
         let down = |slot: u32, level: &Vec<u64>| slot * 64 + level[slot as usize].trailing_zeros();
-        Some((self.tag, self.levels.iter().rev().fold(0, down)))
+        self.levels.iter().rev().fold(self.top.trailing_zeros(), down)
     }
     /// Makes room for a slot. Returns whether it may have one.
     pub fn reserve(&mut self, slot: u32) -> bool {
@@ -65,6 +69,7 @@ impl Ties {
             level[at / 64] |= 1 << (at % 64);
             at /= 64;
         }
+        self.top |= 1 << at;
         true
     }
     /// Removes a flow that is in it.
@@ -78,6 +83,7 @@ impl Ties {
             }
             at /= 64;
         }
+        self.top &= !(1 << at);
     }
 }
 
@@ -109,7 +115,8 @@ mod tests {
                     oracle.clear();
                 }
             }
-            assert_eq!((ties.peek(), ties.is_empty()), (oracle.first().copied(), oracle.is_empty()));
+            let first = ties.tag().map(|tag| (tag, ties.first()));
+            assert_eq!((first, ties.is_empty()), (oracle.first().copied(), oracle.is_empty()));
             assert_eq!(ties.has(tag), oracle.first().is_some_and(|&(held, _)| held == tag));
         }
         assert!(!ties.reserve(SLOTS), "a slot beyond the last");

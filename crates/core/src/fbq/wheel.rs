@@ -280,7 +280,17 @@ impl Wheel {
         if self.tied == 0 {
             return near;
         }
-        self.ties.iter().filter_map(Ties::peek).fold(near, |near, tie| Some(near.map_or(tie, |near| near.min(tie))))
+        let [one, other] = &self.ties;
+        let (tag, ties) = match (one.tag(), other.tag()) {
+            (Some(tag), later) if later.is_none_or(|later| tag < later) => (tag, one),
+            (_, tag) => (tag?, other),
+        };
+        // Where the tags are equal the slots decide.
+        if let Some(near) = near.filter(|near| near.0 < tag) {
+            return Some(near);
+        }
+        let tie = (tag, ties.first());
+        Some(near.map_or(tie, |near| near.min(tie)))
     }
 
     #[inline]
