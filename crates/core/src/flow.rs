@@ -79,6 +79,13 @@ impl FlowHash {
         self.by
     }
 
+    /// The definition of a flow, in the order of [`FlowBy`], and the state in which each hash begins: for a program that
+    /// computes the same keys.
+    pub const fn numbers(&self) -> [u64; 5] {
+        let [a, b, c, d] = self.secret.v;
+        [self.by as u64, a, b, c, d]
+    }
+
     /// The key of a packet with `fields`.
     pub fn key(&self, fields: &Fields) -> FlowKey {
         let (needs_source, needs_destination) = match self.by {

@@ -236,11 +236,11 @@ pub(super) enum Lookup {
 }
 
 impl Lookup {
-    /// `values` holds one value for each elementary interval.
-    pub(super) fn new(axis: &Axis, values: &[u32]) -> Self {
-        fn map<K: Key>(axis: &Axis, values: &[u32], version: u8) -> Intervals<K> {
+    /// Each of `starts` is the first value of an elementary interval, version and key, for which one of `values` holds.
+    pub(super) fn new(selector: Selector, starts: &[(u8, u128)], values: &[u32]) -> Self {
+        fn map<K: Key>(all: &[(u8, u128)], values: &[u32], version: u8) -> Intervals<K> {
             let mut starts: Vec<(K, u32)> = Vec::new();
-            for (start, &value) in axis.starts.iter().zip(values) {
+            for (start, &value) in all.iter().zip(values) {
                 // Ends beyond the key (one past the largest) are never reached.
                 let key = K::from_wide(start.1);
                 let fits = starts.last().is_none_or(|last| last.0 < key);
@@ -250,16 +250,16 @@ impl Lookup {
             }
             Intervals::new(&starts)
         }
-        match axis.selector {
-            Selector::Source => Self::Source(map(axis, values, 0), map(axis, values, 1)),
-            Selector::Destination => Self::Destination(map(axis, values, 0), map(axis, values, 1)),
-            Selector::SourcePort => Self::SourcePort(map(axis, values, 0)),
-            Selector::DestinationPort => Self::DestinationPort(map(axis, values, 0)),
-            Selector::Uid => Self::Uid(map(axis, values, 0)),
-            Selector::Cgroup => Self::Cgroup(map(axis, values, 0)),
-            Selector::Kind => Self::Kind(map(axis, values, 0)),
-            Selector::Dscp => Self::Dscp(map(axis, values, 0)),
-            Selector::Mark(mask) => Self::Mark(mask, map(axis, values, 0)),
+        match selector {
+            Selector::Source => Self::Source(map(starts, values, 0), map(starts, values, 1)),
+            Selector::Destination => Self::Destination(map(starts, values, 0), map(starts, values, 1)),
+            Selector::SourcePort => Self::SourcePort(map(starts, values, 0)),
+            Selector::DestinationPort => Self::DestinationPort(map(starts, values, 0)),
+            Selector::Uid => Self::Uid(map(starts, values, 0)),
+            Selector::Cgroup => Self::Cgroup(map(starts, values, 0)),
+            Selector::Kind => Self::Kind(map(starts, values, 0)),
+            Selector::Dscp => Self::Dscp(map(starts, values, 0)),
+            Selector::Mark(mask) => Self::Mark(mask, map(starts, values, 0)),
         }
     }
 

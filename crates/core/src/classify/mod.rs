@@ -47,6 +47,7 @@ mod axes;
 mod cover;
 mod fields;
 mod groups;
+mod image;
 mod intervals;
 mod sparse;
 
@@ -58,6 +59,7 @@ use axes::{Axis, FIXED_SELECTORS, Lookup, Selector};
 pub use cover::{Cause, Shadowed};
 pub use fields::{DscpSet, Fields, Fragment, Hosts, MarkMatch, Match, Prefix, PrefixError, Rule, Version};
 use groups::{NONE, Stage};
+pub use image::{Target, image};
 use sparse::Tables;
 
 /// The most axes: the fixed ones, and one for each mark mask.
@@ -139,6 +141,25 @@ const FEW: usize = 8;
 /// The value of a column without a best rule; larger than every rule.
 const NO_RULE: u32 = intervals::VALUE_LIMIT - 1;
 
+/// What the tables of a field are made of.
+struct FieldParts {
+    selector: Selector,
+    /// The first value of each elementary interval: version, key.
+    starts: Vec<(u8, u128)>,
+    /// For each of them the value of the only column, or the start of the row if there are several.
+    values: Vec<u32>,
+    rows: Vec<u32>,
+    columns: Columns,
+}
+
+/// What a classifier is made of.
+struct Parts {
+    catch_all: u32,
+    fields: Vec<FieldParts>,
+    groups: Vec<Sequence>,
+    reachable: Vec<bool>,
+}
+
 #[derive(Clone, Debug)]
 struct Sequence {
     axis: u32,
@@ -165,61 +186,8 @@ impl Classifier {
     /// # Errors
     /// When the rules need more memory than a classifier may use; see [`BuildError`].
     pub fn new(rules: Vec<Rule>) -> Result<Self, BuildError> {
-        if rules.len() > 1 << 24 {
-            return Err(BuildError::TooMany);
-        }
-        let mut selectors = Vec::from(FIXED_SELECTORS);
-        for (rule, mark) in rules.iter().enumerate().filter_map(|(i, rule)| Some((i, rule.matching.mark?))) {
-            if !selectors.contains(&Selector::Mark(mark.mask)) {
-                if selectors.len() == MAX_AXES {
-                    return Err(BuildError::Masks { rule: rule as u32 });
-                }
-                selectors.push(Selector::Mark(mark.mask));
-            }
-        }
-        let mut impossible = alloc::vec![false; rules.len()];
-        let axes: Vec<Axis> =
-            selectors.into_iter().filter_map(|selector| Axis::new(selector, &rules, &mut impossible)).collect();
-
-        let asked = |rule: u32| axes.iter().filter(|axis| axis.asked_by(rule)).count();
-        let possible = (0..rules.len() as u32).filter(|&rule| !impossible[rule as usize]);
-        let catch_all = possible.clone().find(|&rule| asked(rule) == 0).unwrap_or(NONE);
-        let possible: Vec<u32> = possible.take_while(|&rule| rule < catch_all).collect();
-        let (single, several): (Vec<u32>, Vec<u32>) = possible.iter().partition(|&&rule| asked(rule) == 1);
-
-        let mut reachable = alloc::vec![false; rules.len()];
-        let mut see = |rule: u32| {
-            if let Some(reachable) = reachable.get_mut(rule as usize) {
-                *reachable = true;
-            }
-        };
-        see(catch_all);
-        // One column of numbers for each use of an axis.
-        let (mut columns, mut has_best): (Vec<Vec<Vec<u32>>>, Vec<bool>) = Default::default();
-        for axis in &axes {
-            let own: Vec<u32> = single.iter().copied().filter(|&rule| axis.asked_by(rule)).collect();
-            let best = axis.smallest(&own);
-            best.iter().copied().for_each(&mut see);
-            has_best.push(!own.is_empty());
-            columns.push(if own.is_empty() { Vec::new() } else { Vec::from([best]) });
-        }
-        let made = groups::make(&axes, &several, &mut reachable).map_err(|_| BuildError::TooComplex)?;
-        let mut sequences = Vec::with_capacity(made.len());
-        for mut group in made {
-            let mut add = |axis: u32, numbers: Vec<u32>| {
-                columns[axis as usize].push(numbers);
-                columns[axis as usize].len() as u32 - 1
-            };
-            let column = add(group.axis, group.initial);
-            for (stage, classes) in group.stages.iter_mut().zip(group.classes) {
-                stage.column = add(stage.axis, classes);
-            }
-            sequences.push(Sequence { axis: group.axis, column, stages: group.stages, tables: group.tables });
-        }
-        let uses = columns.iter().zip(has_best);
-        let fields = axes.iter().zip(uses).map(|(axis, (columns, best))| Field::new(axis, &possible, columns, best));
-        let fields = fields.collect();
-        Ok(Self { rules, catch_all, fields, groups: sequences, reachable })
+        let Parts { catch_all, fields, groups, reachable } = Parts::new(&rules)?;
+        Ok(Self { rules, catch_all, fields: fields.into_iter().map(Field::new).collect(), groups, reachable })
     }
 
     /// The rules in their order.
@@ -347,11 +315,78 @@ impl Field {
         }
     }
 
-    fn new(axis: &Axis, rules: &[u32], columns: &[Vec<u32>], best: bool) -> Self {
-        let column = |column: &Vec<u32>| column.iter().map(|&number| number.min(NO_RULE)).collect::<Vec<u32>>();
+    fn new(parts: FieldParts) -> Self {
+        let lookup = Lookup::new(parts.selector, &parts.starts, &parts.values);
         // A packet without the field is in class 0: no rule with a condition on the field holds, and for a group the
         // first state and class are 0.
-        let first = if best { NO_RULE } else { 0 };
+        let absent = if parts.columns == Columns::Best { NO_RULE } else { 0 };
+        Self { lookup, rows: parts.rows, columns: parts.columns, absent }
+    }
+}
+
+impl Parts {
+    fn new(rules: &[Rule]) -> Result<Self, BuildError> {
+        if rules.len() > 1 << 24 {
+            return Err(BuildError::TooMany);
+        }
+        let mut selectors = Vec::from(FIXED_SELECTORS);
+        for (rule, mark) in rules.iter().enumerate().filter_map(|(i, rule)| Some((i, rule.matching.mark?))) {
+            if !selectors.contains(&Selector::Mark(mark.mask)) {
+                if selectors.len() == MAX_AXES {
+                    return Err(BuildError::Masks { rule: rule as u32 });
+                }
+                selectors.push(Selector::Mark(mark.mask));
+            }
+        }
+        let mut impossible = alloc::vec![false; rules.len()];
+        let axes: Vec<Axis> =
+            selectors.into_iter().filter_map(|selector| Axis::new(selector, rules, &mut impossible)).collect();
+
+        let asked = |rule: u32| axes.iter().filter(|axis| axis.asked_by(rule)).count();
+        let possible = (0..rules.len() as u32).filter(|&rule| !impossible[rule as usize]);
+        let catch_all = possible.clone().find(|&rule| asked(rule) == 0).unwrap_or(NONE);
+        let possible: Vec<u32> = possible.take_while(|&rule| rule < catch_all).collect();
+        let (single, several): (Vec<u32>, Vec<u32>) = possible.iter().partition(|&&rule| asked(rule) == 1);
+
+        let mut reachable = alloc::vec![false; rules.len()];
+        let mut see = |rule: u32| {
+            if let Some(reachable) = reachable.get_mut(rule as usize) {
+                *reachable = true;
+            }
+        };
+        see(catch_all);
+        // One column of numbers for each use of an axis.
+        let (mut columns, mut has_best): (Vec<Vec<Vec<u32>>>, Vec<bool>) = Default::default();
+        for axis in &axes {
+            let own: Vec<u32> = single.iter().copied().filter(|&rule| axis.asked_by(rule)).collect();
+            let best = axis.smallest(&own);
+            best.iter().copied().for_each(&mut see);
+            has_best.push(!own.is_empty());
+            columns.push(if own.is_empty() { Vec::new() } else { Vec::from([best]) });
+        }
+        let made = groups::make(&axes, &several, &mut reachable).map_err(|_| BuildError::TooComplex)?;
+        let mut sequences = Vec::with_capacity(made.len());
+        for mut group in made {
+            let mut add = |axis: u32, numbers: Vec<u32>| {
+                columns[axis as usize].push(numbers);
+                columns[axis as usize].len() as u32 - 1
+            };
+            let column = add(group.axis, group.initial);
+            for (stage, classes) in group.stages.iter_mut().zip(group.classes) {
+                stage.column = add(stage.axis, classes);
+            }
+            sequences.push(Sequence { axis: group.axis, column, stages: group.stages, tables: group.tables });
+        }
+        let uses = columns.iter().zip(has_best);
+        let part = |(axis, (columns, best)): (_, (&Vec<_>, _))| FieldParts::new(axis, &possible, columns, best);
+        let fields = axes.iter().zip(uses).map(part).collect();
+        Ok(Self { catch_all, fields, groups: sequences, reachable })
+    }
+}
+
+impl FieldParts {
+    fn new(axis: &Axis, rules: &[u32], columns: &[Vec<u32>], best: bool) -> Self {
+        let column = |column: &Vec<u32>| column.iter().map(|&number| number.min(NO_RULE)).collect::<Vec<u32>>();
         let (values, rows, columns) = match columns {
             [] => (alloc::vec![0; axis.starts.len()], Vec::new(), Columns::Number),
             [only] => (column(only), Vec::new(), if best { Columns::Best } else { Columns::Number }),
@@ -359,7 +394,7 @@ impl Field {
                 let (class_of, classes) = axis.classes(rules);
                 let stride = columns.len();
                 let mut rows = alloc::vec![0; classes as usize * stride];
-                rows[0] = first;
+                rows[0] = if best { NO_RULE } else { 0 };
                 for (interval, &class) in class_of.iter().enumerate() {
                     for (at, numbers) in columns.iter().enumerate() {
                         rows[class as usize * stride + at] = numbers[interval].min(NO_RULE);
@@ -368,8 +403,7 @@ impl Field {
                 (class_of.iter().map(|class| class * stride as u32).collect(), rows, Columns::Several { best })
             }
         };
-        let absent = if rows.is_empty() { first } else { 0 };
-        Self { lookup: Lookup::new(axis, &values), rows, columns, absent }
+        Self { selector: axis.selector, starts: axis.starts.clone(), values, rows, columns }
     }
 }
 

@@ -100,6 +100,14 @@ impl Tables {
         if a.class == class { a.next } else { found }
     }
 
+    /// The states, each as default, least class, number of further classes and next state; and the slots, each as class
+    /// and next state. A class of [`EMPTY`] has the meaning that it has here.
+    pub(super) fn numbers(&self) -> (impl Iterator<Item = [u32; 4]>, impl Iterator<Item = [u32; 2]>) {
+        let rows = self.lines.iter().flat_map(|line| line.0);
+        let slots = self.slots.iter().map(|slot| [slot.class, slot.next]);
+        (rows.map(|row| [row.default, row.low, row.span, row.next]), slots)
+    }
+
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
         size_of_val(&*self.slots) + size_of_val(&*self.lines)

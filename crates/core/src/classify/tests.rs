@@ -339,3 +339,22 @@ fn mark_masks_have_a_limit() {
     assert!(Classifier::new(marks(16)).is_ok());
     assert_eq!(Classifier::new(marks(17)).unwrap_err(), BuildError::Masks { rule: 16 });
 }
+
+/// A thousand rules on hosts and ports have room in a program of the kernel: 65,536 numbers (`TWIN_RULES` of twin/classify.h).
+#[test]
+fn the_image_of_a_thousand_rules_fits() {
+    let rules: Vec<Rule> = (0..1_000_u32)
+        .map(|at| {
+            let host = Prefix::host(Ipv4Addr::from_bits(0x0a00_0000 + at * 7).into());
+            let port = 1_000 + at as u16 % 50;
+            rule(Match { destination: Some(host), destination_ports: vec![port..=port], ..Match::default() })
+        })
+        .collect();
+    let hash = crate::flow::FlowHash::new([1, 2], crate::flow::FlowBy::FiveTuple);
+    let targets = [Target { class: 3, profile: 4, salt: 5 }];
+    let numbers = image(&rules, &targets, Target::default(), &hash, &[]).unwrap();
+    assert!((10_000..30_000).contains(&numbers.len()), "{}", numbers.len());
+    // Two fields, and the results after the head: the default, then that of each rule.
+    let at = numbers[4] as usize;
+    assert_eq!((numbers[0], &numbers[at..at + 4]), (2, &[0, 0, 4 << 32 | 3, 5][..]));
+}
