@@ -5,11 +5,28 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "disciplines.h"
 #include "fbc.h"
 
-enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN };
+/* The bytes of a packet. */
+typedef struct {
+	const u8 *first;
+	u32 count;
+} twin_bytes;
+
+static bool twin_read(const twin_bytes *bytes, u32 at, u8 *to, u32 count)
+{
+	if (at > bytes->count || count > bytes->count - at)
+		return false;
+	memcpy(to, bytes->first + at, count);
+	return true;
+}
+
+#include "classify.h"
+
+enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY };
 
 /* Result, drops and marks, which were dropped, deadline, packets, bytes. */
 struct decision {
@@ -21,6 +38,48 @@ static struct twin_state state;
 /* Of the kind TWIN_FBQ, whose packets are in the state too. */
 static struct twin_fbq_options fbq_options;
 static struct twin_fbq fbq;
+
+static struct twin_rules rules;
+
+/* Takes other rules, of the number of numbers that the record has. */
+static bool take_rules(const u64 *record)
+{
+	/* Those in force are not written. */
+	u64 next = !rules.which;
+
+	if (record[1] > TWIN_RULES || fread(rules.numbers + next * TWIN_RULES, 8, record[1], stdin) != record[1])
+		return false;
+	rules.which = next;
+	return true;
+}
+
+/* A frame of Ethernet: the bytes that were captured, and its length; mark, user and control group, or a number beyond each. */
+static bool classify_frame(const u64 *record, struct decision *decision)
+{
+	static u8 frame[65536];
+	const u64 *numbers = twin_rules_in_force(&rules);
+	u32 first = U32_MAX;
+	twin_bytes bytes = { frame, record[1] };
+	struct twin_fields fields = { .known = 0 };
+	struct twin_class_of of;
+	u8 type[2];
+
+	if (record[1] > sizeof(frame) || fread(frame, 1, record[1], stdin) != record[1])
+		return false;
+	twin_know(&fields, TWIN_PACKET_MARK, 0, record[3]);
+	if (record[4] <= U32_MAX)
+		twin_know(&fields, TWIN_UID, 0, record[4]);
+	/* Then those that have it: each has half of its number. */
+	for (u64 group = record[5]; record[5] != U64_MAX && group != 0; group /= 2)
+		twin_know_group(numbers, group, &first, &fields);
+	if (twin_read(&bytes, 12, type, 2))
+		twin_dissect(&bytes, 14, twin_be16(type), record[2], record[1], &fields);
+	twin_find_class(numbers, &fields, &of);
+	*decision = (struct decision){ of.class, of.profile, of.flow, twin_host_key(numbers, &fields, TWIN_SOURCE),
+				       twin_host_key(numbers, &fields, TWIN_DESTINATION),
+				       fields.is_fragment << 49 | fields.more << 48 | fields.fragment_at << 32 | fields.fragment_id };
+	return true;
+}
 
 static void dropped(struct decision *decision, u64 number)
 {
@@ -123,6 +182,15 @@ int main(void)
 			twin_begin_aqm(&state, &options);
 			twin_begin_adapting(&state, &options);
 			twin_begin_queues(&state, &options);
+			continue;
+		case RULES:
+			if (!take_rules(record))
+				return 1;
+			continue;
+		case CLASSIFY:
+			if (!classify_frame(record, &decision))
+				return 1;
+			fwrite(&decision, sizeof(decision), 1, stdout);
 			continue;
 		case ENQUEUE:
 			enqueue(record, &decision);

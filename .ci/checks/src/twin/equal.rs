@@ -9,6 +9,7 @@ use tidegate_core::random::Stream;
 
 use super::classes::Classes;
 use super::options::{ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
+use super::packets;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE};
 
 /// Operations of one script.
@@ -27,16 +28,18 @@ pub fn compiler() -> Result<String, String> {
     }
 }
 
-/// Compiles `twin/host.c` to `to`, with the deciders in the folder `deciders`.
-pub fn compile(root: &Path, deciders: &Path, to: &Path) -> io::Result<()> {
+/// Compiles `host.c` of the folder `from` to `to`, with what it includes from there or from `twin`.
+pub fn compile(root: &Path, from: &Path, to: &Path) -> io::Result<()> {
     let compiler = compiler().map_err(io::Error::other)?;
     let twin = root.join("twin");
     let output = Command::new(compiler)
         .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(deciders)
+        .arg(from)
         .arg("-I")
         .arg(&twin)
-        .arg(twin.join("host.c"))
+        .arg("-I")
+        .arg(twin.join("generated"))
+        .arg(from.join("host.c"))
         .arg("-o")
         .arg(to)
         .output()?;
@@ -64,14 +67,14 @@ impl Drop for Scratch {
 }
 
 /// The C as a process.
-struct Host {
+pub struct Host {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
 }
 
 impl Host {
-    fn start(program: &Path) -> io::Result<Self> {
+    pub fn start(program: &Path) -> io::Result<Self> {
         let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(input), Some(output)) => Ok(Self { child, input, output }),
@@ -93,10 +96,14 @@ impl Host {
             put(&classes.map_or_else(Vec::new, Classes::record));
         }
         operations.iter().for_each(|operation| put(operation));
+        self.send(bytes, operations.len())
+    }
+    /// Sends records that end in `decisions`, which are returned.
+    pub fn send(&mut self, mut bytes: Vec<u8>, decisions: usize) -> io::Result<Vec<Decision>> {
         // An empty operation: what is decided so far is written.
-        put(&[0; 6]);
+        bytes.extend([0; 48]);
         self.input.write_all(&bytes)?;
-        let mut answer = vec![0; operations.len() * DECISION * 8];
+        let mut answer = vec![0; decisions * DECISION * 8];
         self.output.read_exact(&mut answer).map_err(|error| {
             let status = self.child.try_wait().ok().flatten();
             io::Error::other(format!("the compiled program ended: {error}; {status:?}"))
@@ -366,10 +373,15 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
 pub fn equal(root: &Path, operations: u64, seed: u64) -> io::Result<Vec<String>> {
     let scratch = Scratch::new("twin-equal")?;
     let program = scratch.0.join("host");
-    compile(root, &root.join("twin/generated"), &program)?;
-    let found = compare(&program, operations, seed)?;
+    compile(root, &root.join("twin"), &program)?;
+    let mut found = compare(&program, operations, seed)?;
     if found.is_none() {
         println!("{operations} operations of seed {seed}: every decision is equal");
+        // A tenth of them: rules cost more to build than disciplines.
+        let (difference, counts) = packets::compare(&program, operations / 10, seed)?;
+        found =
+            difference.or_else(|| (!counts.are_mixed()).then(|| Difference(format!("too few of a kind: {counts}"))));
+        println!("{counts}");
     }
     Ok(found.into_iter().map(|Difference(text)| text).collect())
 }

@@ -10,6 +10,7 @@ mod headers;
 #[rustfmt::skip]
 #[path = "../../../../twin/generated/options.rs"]
 mod options;
+mod packets;
 mod planted;
 mod reference;
 mod source;

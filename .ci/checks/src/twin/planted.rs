@@ -1,15 +1,19 @@
-//! Differences that are planted in the generated C: the comparison with the core must find each.
+//! Differences that are planted in the C: the comparison with the core must find each.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use super::equal::{Scratch, compare, compile};
-use super::{GENERATED, generate};
+use super::{GENERATED, generate, packets};
 
-/// A name, the text of the generated file that is replaced, and by what.
+/// A name, the text that is replaced, and by what.
 type Planted = (&'static str, &'static str, &'static str);
 
+/// The file of the differences in [`IN_CLASSIFICATION`].
+const CLASSIFICATION: &str = "twin/classify.h";
+
+/// Of the generated file.
 pub const DIFFERENCES: &[Planted] = &[
     ("the limit admits one packet more", "backlog.packets < self->packets", "backlog.packets <= self->packets"),
     ("a byte costs a unit more", "return 8000000000ull;", "return 8000000001ull;"),
@@ -109,10 +113,46 @@ pub const DIFFERENCES: &[Planted] = &[
     ("a size class has twice the lengths", "((u32)(octave - 2u)) * 8u)", "((u32)(octave - 2u)) * 4u)"),
 ];
 
+pub const IN_CLASSIFICATION: &[Planted] = &[
+    ("a port of zero is none", "? 1 << 16 | fields->low[field]", "? fields->low[field]"),
+    ("one extension header fewer is followed", "#define TWIN_EXTENSIONS 12", "#define TWIN_EXTENSIONS 11"),
+    ("one tag more is followed", "#define TWIN_TAGS 8", "#define TWIN_TAGS 9"),
+    ("an authentication header has words of eight bytes", "(header[1] + 2u) * 4", "(header[1] + 2u) * 8"),
+    ("a short authentication header is followed", "size < 12", "size < 11"),
+    ("ports are read of a later fragment", "if ((place & 0x1fff) == 0)", "if ((place & 0x1fff) != 1)"),
+    ("an atomic fragment is a fragment", "|| (place & 1))", "|| true)"),
+    ("the inner of two fragments counts", "if (!fields->is_fragment && (", "if ((1 || fields->is_fragment) && ("),
+    ("a stated length of zero is one", "stated == 0 || stated > length ?", "stated > length ?"),
+    ("options of IPv4 are not skipped", "at += header;", "at += 20;"),
+    ("a session of PPPoE is of IPv4 alone", "type == 0x0021 || type == 0x0057", "type == 0x0021"),
+    ("the code point has seven bits", "service >> 2)", "service >> 1)"),
+    ("an interval begins after its first value", "middle + 1) <= low)", "middle + 1) < low)"),
+    ("the upper half of an address does not count", "start < high ||", "(start < high && false) ||"),
+    ("a mark is not masked", "fields->low[field] & twin_number(rules, at + 1)", "fields->low[field]"),
+    ("a rule of one condition does not count", "best = min_u32(best, found);", "best = min_u32(best, U32_MAX);"),
+    ("the last group does not count", "return min_u32(best, state);", "return best;"),
+    ("a run of classes is shorter", "class - low <= span ?", "class - low < span ?"),
+    ("the second place of an exception is not tried", "for (u32 i = 0; i < 2; i++) {", "for (u32 i = 0; i < 1; i++) {"),
+    ("the default is the first rule's", "at += (best + 1) * 2;", "at += best * 2;"),
+    (
+        "the class is not in the key",
+        "twin_flow_key(rules, fields) ^ twin_number",
+        "twin_flow_key(rules, fields) + 0 * twin_number",
+    ),
+    ("the hash has a round less", "\ttwin_hash_round(hash);\n\treturn hash->a", "\treturn hash->a"),
+    (
+        "a pair of hosts has no direction",
+        "twin_host_key(rules, fields, TWIN_DESTINATION));\n\t\treturn",
+        "twin_host_key(rules, fields, TWIN_SOURCE));\n\t\treturn",
+    ),
+    ("the outermost control group counts", "if (place >= *first)", "if (place == U32_MAX)"),
+    ("an unknown user is user zero", "kind << 56 | known,", "kind << 56 | 1,"),
+];
+
 /// Plants each difference and compares `operations` operations, several times if need be. A line for each that was not found.
 pub fn planted(root: &Path, operations: u64) -> io::Result<Vec<String>> {
     let mut missed = Vec::new();
-    for planted in DIFFERENCES {
+    for planted in DIFFERENCES.iter().chain(IN_CLASSIFICATION) {
         match find(root, planted, operations)? {
             Ok(place) => println!("{}: found, {place}", planted.0),
             Err(problem) => missed.push(format!("{}: {problem}", planted.0)),
@@ -125,18 +165,29 @@ pub fn planted(root: &Path, operations: u64) -> io::Result<Vec<String>> {
 const SEEDS: u64 = 4;
 
 /// Plants one difference. Returns where it was found, or why not.
-pub fn find(root: &Path, (_, from, to): &Planted, operations: u64) -> io::Result<Result<String, String>> {
-    let text = generate(root)?;
+pub fn find(root: &Path, planted: &Planted, operations: u64) -> io::Result<Result<String, String>> {
+    let (_, from, to) = planted;
+    let in_classification = IN_CLASSIFICATION.contains(planted);
+    let path = if in_classification { CLASSIFICATION } else { GENERATED };
+    let text = if in_classification { fs::read_to_string(root.join(path))? } else { generate(root)? };
     let places = text.matches(from).count();
     if places != 1 {
-        return Ok(Err(format!("its text stands {places} times in {GENERATED}")));
+        return Ok(Err(format!("its text stands {places} times in {path}")));
     }
     let scratch = Scratch::new("twin-planted")?;
-    fs::write(scratch.0.join("deciders.h"), text.replace(from, to))?;
-    let program = scratch.0.join("host");
-    compile(root, &scratch.0, &program)?;
+    let folder = &scratch.0;
+    // A file is looked for beside the one that includes it first.
+    fs::copy(root.join("twin/host.c"), folder.join("host.c"))?;
+    fs::write(folder.join(Path::new(path).file_name().unwrap_or_default()), text.replace(from, to))?;
+    let program = folder.join("host");
+    compile(root, folder, &program)?;
     for seed in 1..=SEEDS {
-        if let Some(difference) = compare(&program, operations, seed)? {
+        let found = if in_classification {
+            packets::compare(&program, operations, seed)?.0
+        } else {
+            compare(&program, operations, seed)?
+        };
+        if let Some(difference) = found {
             return Ok(Ok(difference.0.split(',').next().unwrap_or_default().to_owned()));
         }
     }

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::equal::{Scratch, compare, compile, compiler};
-use super::planted::{DIFFERENCES, find};
+use super::packets;
+use super::planted::{DIFFERENCES, IN_CLASSIFICATION, find};
 use super::source::Sources;
 use super::translate::Translator;
 
@@ -131,10 +132,25 @@ fn the_c_decides_as_the_core() {
     }
     let scratch = Scratch::new("twin-test-equal").unwrap();
     let program = scratch.0.join("host");
-    compile(&root(), &root().join("twin/generated"), &program).unwrap();
+    compile(&root(), &root().join("twin"), &program).unwrap();
     if let Some(difference) = compare(&program, 300_000, 7).unwrap() {
         panic!("{}", difference.0);
     }
+}
+
+#[test]
+fn the_c_classifies_as_the_core() {
+    if !can_compile("the_c_classifies_as_the_core") {
+        return;
+    }
+    let scratch = Scratch::new("twin-test-packets").unwrap();
+    let program = scratch.0.join("host");
+    compile(&root(), &root().join("twin"), &program).unwrap();
+    let (found, counts) = packets::compare(&program, 200_000, 7).unwrap();
+    if let Some(difference) = found {
+        panic!("{}", difference.0);
+    }
+    assert!(counts.are_mixed(), "{counts}");
 }
 
 /// Some of them; `twin planted` plants all.
@@ -143,7 +159,7 @@ fn planted_differences_are_found() {
     if !can_compile("planted_differences_are_found") {
         return;
     }
-    for planted in DIFFERENCES.iter().step_by(12) {
+    for planted in DIFFERENCES.iter().step_by(12).chain(IN_CLASSIFICATION.iter().step_by(6)) {
         assert!(find(&root(), planted, 1_000_000).unwrap().is_ok(), "{}", planted.0);
     }
 }
