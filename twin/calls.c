@@ -44,8 +44,13 @@ int main(int count, char **arguments)
 		perror(arguments[1]);
 		return 2;
 	}
-	if (count == 3)
-		return !has(atol(arguments[2]) - 1, record);
+	if (count == 3) {
+		/* What an earlier discipline left may be behind the end. */
+		for (uint32_t key = 0; key < atol(arguments[2]); key++)
+			if (!has(key, record))
+				return 1;
+		return 0;
+	}
 	for (uint32_t key = 0; has(key, record); key++)
 		if (fwrite(record, sizeof(record), 1, stdout) != 1)
 			return 1;

@@ -25,6 +25,7 @@
 	     });)
 
 #include "disciplines.h"
+#include "fbc.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
@@ -58,6 +59,15 @@ struct {
 	__type(value, struct twin_options);
 } twin_options SEC(".maps");
 
+/* The classes of TWIN_FBQ, written together with the options. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_fbq_options);
+} twin_classes SEC(".maps");
+
 /* How the link counts packets, and until when it is shaped. Mapped by the user; zeros are for a user who sets nothing. */
 struct twin_link {
 	/* 1: a packet has the size that it has from the network header on, and the overhead. 0: as the kernel counts it. */
@@ -80,7 +90,10 @@ struct {
 #define WAITS 108
 #define LONGEST_SLEEP 100000000ull
 
-/* What was counted since the program was loaded. Mapped by the user. A superpacket is one packet. */
+/*
+ * What was counted of an account since the program was loaded; without classes all is of the first. Mapped by the user. A
+ * superpacket is one packet.
+ */
 struct twin_counters {
 	u64 arrived_packets, arrived_bytes;
 	u64 sent_packets, sent_bytes;
@@ -99,7 +112,7 @@ struct twin_counters {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, TWIN_FBQ_CLASSES);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
 	__type(value, struct twin_counters);
@@ -135,6 +148,27 @@ struct twin_state state;
 static u64 in_use;
 /* The options in force: the user may be writing others. And those read of the user last. */
 struct twin_options in_force, fresh;
+/* Of TWIN_FBQ: its state, and the same of its options. */
+struct twin_fbq fbq;
+struct twin_fbq_options classes, fresh_classes;
+/* The class that the packets of a class have after a change of structure; TWIN_NONE for the first, with another account. */
+u32 moved[TWIN_FBQ_CLASSES];
+/* The account that each had before. */
+u32 accounts[TWIN_FBQ_CLASSES];
+
+/* Which class, profile and flow a packet belongs to. */
+struct twin_class_of {
+	u32 class;
+	u32 profile;
+	u64 flow;
+};
+
+/* The first class. In the lab by the mark: the class in the lower 8 bits, the profile in the next 8. */
+static __always_inline void classify(struct sk_buff *skb, struct twin_class_of *of)
+{
+	RECORD(of->class = skb->mark & 0xff; of->profile = skb->mark >> 8 & 0xff;)
+	of->flow = bpf_skb_get_hash(skb);
+}
 
 static __always_inline struct twin_options *written_options(void)
 {
@@ -157,11 +191,19 @@ static __always_inline struct twin_link *link_of(void)
 	return bpf_map_lookup_elem(&twin_link, &key);
 }
 
-static __always_inline struct twin_counters *counters_of(void)
+static __always_inline struct twin_counters *counters_at(u32 account)
 {
-	u32 key = 0;
+	u32 key = account;
 
 	return bpf_map_lookup_elem(&twin_counters, &key);
+}
+
+/* The counters of a class. */
+static __always_inline struct twin_counters *counters_of(u32 class)
+{
+	u64 account = in_force.kind == TWIN_FBQ ? twin_fbq_params(&classes, class)->account : in_force.account;
+
+	return counters_at(twin_index(account, TWIN_FBQ_CLASSES));
 }
 
 /* The packets that a superpacket becomes. Kernels before 6.19 do not keep their number: it counts as one. */
@@ -218,11 +260,10 @@ static __always_inline void count_sent(struct twin_counters *counters, u64 size,
 		counters->waits[index]++;
 }
 
-/* The backlog, where others read it. */
-static __always_inline void count_queued(struct twin_counters *counters)
+static __always_inline void count_queued(struct twin_counters *counters, u64 size)
 {
-	counters->queued_packets = state.held.backlog.packets;
-	counters->queued_bytes = state.held.backlog.bytes;
+	counters->queued_packets++;
+	counters->queued_bytes += size;
 }
 
 /*
@@ -236,6 +277,16 @@ __noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 ke
 	bool mark;
 
 	return options ? twin_accept(options, &state, now, size, key, 0, false, always != 0, &mark) : TWIN_NONE;
+}
+
+/* The same of a packet that has a class, in the lower half, and a profile in the upper one. */
+__noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 always)
+{
+	u64 arrived = state.arrived++;
+
+	state.early = false;
+	return twin_fbq_enqueue(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
+				always != 0);
 }
 
 /* The slot of a packet that exceeds the limit, or TWIN_NONE. */
@@ -267,9 +318,24 @@ __noinline u64 twin_decide(struct twin_options *options, u64 now, u64 always)
 	return (u64)step.action << 32 | step.slot;
 }
 
+/* The same of packets that have classes. */
+__noinline u64 twin_decide_classified(u64 now, u64 always)
+{
+	u32 slot = twin_fbq_dequeue(&classes, &fbq, &state.held, twin_now(&state, now), always != 0);
+
+	return (u64)(slot == TWIN_NONE ? TWIN_WAIT : TWIN_SEND) << 32 | slot;
+}
+
 __noinline u64 twin_due(struct twin_options *options, u64 now)
 {
-	return options ? twin_deadline(options, &state, now) : TWIN_IDLE;
+	u64 at;
+
+	if (!options)
+		return TWIN_IDLE;
+	if (options->kind != TWIN_FBQ)
+		return twin_deadline(options, &state, now);
+	at = twin_fbq_deadline(&fbq, &state.held);
+	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
 }
 
 #ifdef TWIN_CALLS
@@ -310,10 +376,22 @@ static __always_inline void count_drop(struct twin_counters *counters, u64 numbe
 	}
 }
 
-static __always_inline void count_left(struct Qdisc *sch, u64 size)
+static __always_inline void count_left(struct Qdisc *sch, struct twin_counters *counters, u64 size)
 {
+	counters->queued_packets--;
+	counters->queued_bytes -= size;
 	sch->q.qlen--;
 	sch->qstats.backlog -= size;
+}
+
+/* Copies options of classes, by words. */
+static __always_inline void copy_classes(struct twin_fbq_options *to, const struct twin_fbq_options *from)
+{
+	TWIN_FOR(u32, word, 0, sizeof(*to) / 8) {
+		if (word >= sizeof(*to) / 8)
+			break;
+		((u64 *)to)[word] = ((const u64 *)from)[word];
+	}
 }
 
 /* Takes over what the user has written. Returns whether it is whole: otherwise the next call tries again. */
@@ -325,6 +403,15 @@ static __always_inline bool take_options(struct twin_options *written)
 	if (changes % 2 != 0)
 		return false;
 	fresh = *written;
+	if (fresh.kind == TWIN_FBQ) {
+		u32 key = 0;
+		struct twin_fbq_options *from = bpf_map_lookup_elem(&twin_classes, &key);
+
+		if (!from)
+			return false;
+		copy_classes(&fresh_classes, from);
+		return __sync_fetch_and_add(&written->changes, 0) == changes && twin_fbq_supports(&fresh_classes);
+	}
 	/* Pairs of hosts are not told apart here. */
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) && fresh.marks == 0 &&
 	       fresh.by_pair == 0 && fresh.pair_threshold == 0;
@@ -335,10 +422,29 @@ __noinline u32 twin_gather(void)
 	return twin_take_all(&state.held);
 }
 
-__noinline int twin_queue_all(u32 slot)
+/* Queues a packet anew, in the class of the same account. Returns the slot next to it. */
+__noinline u32 twin_queue_moved(u32 slot)
 {
-	twin_put_all(&in_force, &state, slot);
-	return 0;
+	struct twin_packet *packet = twin_packet_of(&state.held, slot);
+	u32 next = packet->next, class = moved[twin_index(packet->class, TWIN_FBQ_CLASSES)];
+	struct twin_counters *before, *counters;
+
+	before = counters_at(twin_index(accounts[twin_index(packet->class, TWIN_FBQ_CLASSES)], TWIN_FBQ_CLASSES));
+	packet->class = class == TWIN_NONE ? 0 : class;
+	counters = counters_of(packet->class);
+	if (counters)
+		count_queued(counters, packet->size);
+	if (before && counters && class == TWIN_NONE) {
+		before->arrived_packets--;
+		before->arrived_bytes -= packet->size;
+		counters->arrived_packets++;
+		counters->arrived_bytes += packet->size;
+	}
+	if (in_force.kind == TWIN_FBQ)
+		twin_fbq_requeue(&classes, &fbq, &state.held, slot);
+	else
+		twin_put(&in_force, &state, slot);
+	return next;
 }
 
 __noinline int twin_restart_aqm(void)
@@ -359,11 +465,73 @@ __noinline int twin_restart_queues(void)
 	return 0;
 }
 
+__noinline int twin_restart_classes(void)
+{
+	twin_fbq_begin(&classes, &fbq);
+	fbq.now = state.latest;
+	return 0;
+}
+
 static __always_inline void restart(void)
 {
 	twin_restart_aqm();
 	twin_restart_adapting();
 	twin_restart_queues();
+	if (in_force.kind == TWIN_FBQ)
+		twin_restart_classes();
+	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
+		struct twin_counters *counters = counters_at(q);
+
+		if (counters)
+			counters->queued_packets = counters->queued_bytes = 0;
+	}
+}
+
+/* Finds the class that each has in the options that were read last. */
+__noinline int twin_find_moved(void)
+{
+	TWIN_FOR(u32, pair, 0, TWIN_FBQ_CLASSES * TWIN_FBQ_CLASSES) {
+		u32 from = pair / TWIN_FBQ_CLASSES, to = pair % TWIN_FBQ_CLASSES;
+		u64 before = in_force.kind == TWIN_FBQ ? twin_fbq_params(&classes, from)->account : in_force.account;
+		u64 after = fresh.kind == TWIN_FBQ ? twin_fbq_params(&fresh_classes, to)->account : fresh.account;
+		bool is_known = to < (fresh.kind == TWIN_FBQ ? fresh_classes.classes : 1);
+
+		if (to == 0) {
+			moved[twin_index(from, TWIN_FBQ_CLASSES)] = TWIN_NONE;
+			accounts[twin_index(from, TWIN_FBQ_CLASSES)] = before;
+		}
+		if (is_known && before == after)
+			moved[twin_index(from, TWIN_FBQ_CLASSES)] = to;
+	}
+	return 0;
+}
+
+/* Puts the rate of a class in force, or with TWIN_NONE the total. */
+__noinline int twin_follow_rate(u64 now, u32 q)
+{
+	u64 rate = q == TWIN_NONE ? fresh_classes.rate : twin_fbq_params(&fresh_classes, q)->rate;
+
+	twin_fbq_set_rate(&classes, &fbq, &state.held, now, q, rate);
+	RECORD(call = (struct twin_call){ .first = rate, .capable = q == TWIN_NONE ? 0 : q + 1 };
+	       twin_record(&in_force, SET_RATE, now);)
+	return 0;
+}
+
+/* Puts rates in force, those that fall first, so that the classes always fit into the total. */
+__noinline int twin_follow_rates(u64 now)
+{
+	if (fresh_classes.rate > fbq.root.rate)
+		twin_follow_rate(now, TWIN_NONE);
+	TWIN_FOR(u32, step, 0, 2 * TWIN_FBQ_CLASSES) {
+		u32 q = twin_index(step, TWIN_FBQ_CLASSES);
+		u64 rate = twin_fbq_params(&fresh_classes, q)->rate, before = twin_fbq_class_of(&fbq, q)->bucket.rate;
+
+		if (q < classes.classes && (step < TWIN_FBQ_CLASSES ? rate < before : rate > before))
+			twin_follow_rate(now, q);
+	}
+	if (fresh_classes.rate < fbq.root.rate)
+		twin_follow_rate(now, TWIN_NONE);
+	return 0;
 }
 
 /* Puts in force what the user has changed. */
@@ -378,15 +546,30 @@ __noinline int twin_follow(u64 now)
 	if (fresh.kind == TWIN_MERED || in_force.kind == TWIN_MERED)
 		return 0;
 	twin_now(&state, now);
-	continues = twin_continues(&fresh, &in_force);
+	continues = fresh.kind == TWIN_FBQ
+			    ? in_force.kind == TWIN_FBQ && fresh_classes.structure == classes.structure
+			    : twin_continues(&fresh, &in_force);
+	if (!continues)
+		twin_find_moved();
 	in_force = fresh;
+	copy_classes(&classes, &fresh_classes);
+	if (continues && in_force.kind == TWIN_FBQ)
+		return twin_follow_rates(now);
 	if (!continues) {
 		u32 first = twin_gather();
+
 
 		/* The core has no such call. */
 		RECORD(recording = false;)
 		restart();
-		return twin_queue_all(first);
+		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+			if (first == TWIN_NONE)
+				break;
+			first = twin_queue_moved(first);
+		}
+		if (state.held.backlog.packets != 0)
+			red_red_on_busy(&state.ared.red);
+		return 0;
 	}
 	if (in_force.kind != TWIN_TBF)
 		return 0;
@@ -410,26 +593,34 @@ static __always_inline void follow(u64 now)
 SEC("struct_ops/twin_enqueue")
 int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
-	u64 now = bpf_ktime_get_ns(), size, key, arrived = state.arrived;
+	u64 now = bpf_ktime_get_ns(), size, arrived = state.arrived;
 	struct twin_options *options = &in_force;
-	struct twin_counters *counters = counters_of();
+	struct twin_class_of of = {0};
+	struct twin_counters *counters;
 	struct twin_link *link = link_of();
 	struct twin_slot *slot;
 	u32 number;
 
+	follow(now);
+	if (options->kind == TWIN_FBQ)
+		classify(skb, &of);
+	else if (twin_is_fair(options))
+		of.flow = bpf_skb_get_hash(skb);
+	counters = counters_of(of.class);
 	if (!counters || !link) {
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_DROP;
 	}
 	size = size_of(skb, link);
-	key = twin_is_fair(options) ? bpf_skb_get_hash(skb) : 0;
 	counters->arrived_packets++;
 	counters->arrived_bytes += size;
 	counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
 	counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
-	follow(now);
-	RECORD(call = (struct twin_call){ .first = size, .flow = key };)
-	number = twin_take(options, now, size, key, is_over(link, now));
+	RECORD(call = (struct twin_call){ .first = size, .capable = of.class, .flow = of.flow, .pair = of.profile };)
+	if (options->kind == TWIN_FBQ)
+		number = twin_take_classified(now, size, of.flow, (u64)of.profile << 32 | of.class, is_over(link, now));
+	else
+		number = twin_take(options, now, size, of.flow, is_over(link, now));
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
 		count_drop(counters, arrived, size, state.early);
@@ -443,6 +634,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		bpf_qdisc_skb_drop(skb, to_free);
 	sch->q.qlen++;
 	sch->qstats.backlog += size;
+	count_queued(counters, size);
 	RECORD(call.result = 1;)
 	if (twin_exceeds(options, &state)) {
 		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
@@ -455,23 +647,23 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 			packet = twin_packet_of(&state.held, number);
 			count_drop(counters, packet->number, packet->size, false);
 			sch->qstats.drops++;
-			count_left(sch, packet->size);
+			count_left(sch, counters, packet->size);
 			skb = bpf_kptr_xchg(&slot->skb, NULL);
 			if (skb)
 				bpf_qdisc_skb_drop(skb, to_free);
 		}
 	}
-	count_queued(counters);
 	RECORD(twin_record(options, ENQUEUE, now);)
 	return NET_XMIT_SUCCESS;
 }
 
 /* Does a step of a call of dequeue. Returns whether there is another; *sent is the packet that leaves, if one does. */
-static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *options, struct twin_counters *counters,
-				    const struct twin_link *link, u64 now, bool over, struct sk_buff **sent)
+static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *options, const struct twin_link *link, u64 now,
+				    bool over, struct sk_buff **sent)
 {
-	u64 step = twin_decide(options, now, over);
+	u64 step = options->kind == TWIN_FBQ ? twin_decide_classified(now, over) : twin_decide(options, now, over);
 	u32 action = step >> 32, number = step;
+	struct twin_counters *counters;
 	struct twin_packet *packet;
 	struct twin_slot *slot;
 	struct sk_buff *skb;
@@ -482,10 +674,10 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 		return false;
 	packet = twin_packet_of(&state.held, number);
 	slot = slot_of(number);
-	if (!slot)
+	counters = counters_of(packet->class);
+	if (!slot || !counters)
 		return false;
-	count_left(sch, packet->size);
-	count_queued(counters);
+	count_left(sch, counters, packet->size);
 	skb = bpf_kptr_xchg(&slot->skb, NULL);
 	if (!skb)
 		return false;
@@ -506,7 +698,6 @@ SEC("struct_ops/twin_dequeue")
 struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 {
 	struct twin_options *options = &in_force;
-	struct twin_counters *counters;
 	struct twin_link *link;
 	struct sk_buff *skb = NULL;
 	u64 now;
@@ -515,17 +706,16 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
 	if (twin_rests(options, &state))
 		return NULL;
-	counters = counters_of();
 	link = link_of();
-	if (!counters || !link)
+	if (!link)
 		return NULL;
 	now = bpf_ktime_get_ns();
 	over = is_over(link, now);
 	follow(now);
 	RECORD(call = (struct twin_call){0};)
-	if (do_step(sch, options, counters, link, now, over, &skb)) {
+	if (do_step(sch, options, link, now, over, &skb)) {
 		TWIN_FOR(u32, i, 1, TWIN_MOST_STEPS) {
-			if (!do_step(sch, options, counters, link, 0, over, &skb))
+			if (!do_step(sch, options, link, 0, over, &skb))
 				break;
 		}
 	}
@@ -543,12 +733,8 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 /* Begins anew, without packets. */
 static __always_inline void clear(void)
 {
-	struct twin_counters *counters = counters_of();
-
 	twin_forget_all(&state);
 	restart();
-	if (counters)
-		count_queued(counters);
 }
 
 SEC("struct_ops/twin_init")
@@ -563,6 +749,7 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 		return -EINVAL;
 	}
 	in_force = fresh;
+	copy_classes(&classes, &fresh_classes);
 	sch->limit = in_force.limit_packets;
 	clear();
 	RECORD(recorded = 0; recording = true;)

@@ -88,6 +88,8 @@ struct twin_options {
 	/* What is served to elephants at least, and the service beyond it that counts for it later. */
 	u64 floor;
 	u64 floor_credit;
+	/* Without classes: where the chassis counts. */
+	u64 account;
 	/* Last, in the kernel: odd while the others are written, and another number each time. */
 	u64 changes;
 };
@@ -390,6 +392,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	packet->capable = capable;
 	packet->record = state->record;
 	packet->key = key;
+	packet->class = packet->profile = 0;
 	twin_put(options, state, slot);
 	if (options->kind == TWIN_MERED) {
 		twin_pin(&state->flows, packet->record);
@@ -398,25 +401,6 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 			ared_ared_on_busy(&state->ared);
 	}
 	return slot;
-}
-
-/*
- * Queues a packet and those next to it, which twin_take_all has taken. With a beginning between, the discipline begins anew with
- * what waits: nothing is dropped, and packets of a flow stay in order, since they were in one queue.
- */
-TWIN_INLINE void twin_put_all(const struct twin_options *options, struct twin_state *state, u32 slot)
-{
-	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
-		u32 next;
-
-		if (slot == TWIN_NONE)
-			break;
-		next = twin_packet_of(&state->held, slot)->next;
-		twin_put(options, state, slot);
-		slot = next;
-	}
-	if (state->held.backlog.packets != 0)
-		red_red_on_busy(&state->ared.red);
 }
 
 /* Takes the first packet of a queue that takes turns. */
@@ -563,7 +547,7 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options, const struct twi
 	u64 kind = options->kind;
 
 	return state->held.backlog.packets == 0 &&
-	       (kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED);
+	       (kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED || kind == TWIN_FBQ);
 }
 
 /* A step of dequeue. */

@@ -28,48 +28,73 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	       (!first && !within);
 }
 
-/* A packet arrives. Returns its slot, or TWIN_NONE where it is dropped. */
-TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				 u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile)
+/* Queues the packet of a slot in its flow. */
+TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number,
+			      u32 slot)
 {
-	struct twin_fbq_class *class;
-	struct twin_fbq_flow *flow;
-	struct twin_packet *packet;
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	bool first = twin_queue_of(held, number)->backlog.packets == 0;
+
+	if (class->backlog.packets == 0)
+		class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
+	twin_push(held, number, slot);
+	qdisc_backlog_add(&class->backlog, twin_packet_of(held, slot)->size);
+	if (first) {
+		twin_list_remove(held, &fbq->idle, number);
+		twin_fbq_queues(class, flow);
+		flow->start = fbq_starts_again(flow->start, class->virtual_now,
+					       fbq_virtual_length(twin_fbq_params(options, flow->class)->flow_burst,
+								  flow->weight));
+		twin_fbq_key(fbq, held, number);
+	}
+}
+
+/*
+ * A packet arrives. Returns its slot, or TWIN_NONE where it is dropped. always: as far as there are slots and queues it is not,
+ * if it has a class.
+ */
+TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				 u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile, bool always)
+{
 	u32 number, slot = TWIN_NONE;
 
 	fbq->now = now;
 	if (q >= options->classes)
 		return TWIN_NONE;
-	number = twin_fbq_flow(options, fbq, held, key, q, profile);
+	number = twin_fbq_flow(options, fbq, held, key, q, profile, always ? TWIN_QUEUES : options->flows);
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
-	flow = twin_fbq_flow_of(fbq, number);
-	class = twin_fbq_class_of(fbq, q);
-	if (!twin_fbq_refuses(options, fbq, held, number, size))
+	if (always || !twin_fbq_refuses(options, fbq, held, number, size))
 		slot = twin_take_slot(held);
 	if (slot != TWIN_NONE) {
-		bool first = twin_queue_of(held, number)->backlog.packets == 0;
+		struct twin_packet *packet = twin_packet_of(held, slot);
 
-		packet = twin_packet_of(held, slot);
 		packet->size = size;
 		packet->at = now;
 		packet->number = arrived;
-		if (class->backlog.packets == 0)
-			class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
-		twin_push(held, number, slot);
-		qdisc_backlog_add(&class->backlog, size);
-		if (first) {
-			twin_list_remove(held, &fbq->idle, number);
-			twin_fbq_queues(class, flow);
-			flow->start = fbq_starts_again(flow->start, class->virtual_now,
-						       fbq_virtual_length(twin_fbq_params(options, q)->flow_burst,
-									  flow->weight));
-			twin_fbq_key(fbq, held, number);
-		}
+		packet->key = key;
+		packet->class = q;
+		packet->profile = profile;
+		twin_fbq_put(options, fbq, held, number, slot);
 	}
 	twin_fbq_choose(options, fbq, held, q, now);
 	twin_fbq_housekeep(options, fbq, held, q);
 	return slot;
+}
+
+/* Queues the packet of a slot anew, after another beginning. One of a class that there is no more has the first. */
+TWIN_INLINE void twin_fbq_requeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				  u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(held, slot);
+	u32 number;
+
+	if (packet->class >= options->classes)
+		packet->class = 0;
+	number = twin_fbq_flow(options, fbq, held, packet->key, packet->class, packet->profile, TWIN_QUEUES);
+	twin_fbq_put(options, fbq, held, number, slot);
+	twin_fbq_choose(options, fbq, held, packet->class, fbq->now);
 }
 
 /* When a class may send, and which; TWIN_NONE for none. */
@@ -130,7 +155,7 @@ TWIN_INLINE struct twin_openings twin_fbq_openings(struct twin_fbq *fbq, struct 
 }
 
 /* Of the classes that are due at a time, the one of the best priority. */
-TWIN_FUNCTION u32 twin_fbq_best(struct twin_fbq *fbq, u64 time)
+TWIN_GLOBAL u32 twin_fbq_best(struct twin_fbq *fbq TWIN_GIVEN, u64 time)
 {
 	TWIN_FOR(u32, move, 0, TWIN_FBQ_CLASSES) {
 		u32 first = fbq->upcoming, q = first - TWIN_UPCOMING;
@@ -146,9 +171,9 @@ TWIN_FUNCTION u32 twin_fbq_best(struct twin_fbq *fbq, u64 time)
 	return fbq->preferred == TWIN_NONE ? TWIN_NONE : fbq->preferred - TWIN_PREFERRED;
 }
 
-/* The slot of the packet that leaves now, or TWIN_NONE. */
+/* The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. */
 TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				 u64 now)
+				 u64 now, bool always)
 {
 	struct twin_openings openings = twin_fbq_openings(fbq, held);
 	struct twin_opening chosen = openings.own;
@@ -160,7 +185,13 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	u64 then;
 
 	fbq->now = now;
-	if (borrowed) {
+	if (always && borrowed) {
+		if (fbq->upcoming == TWIN_NONE && fbq->entitled == TWIN_NONE)
+			return TWIN_NONE;
+		borrowed = false;
+		chosen.time = now;
+		chosen.class = fbq->entitled != TWIN_NONE ? fbq->entitled - TWIN_ENTITLED : fbq->upcoming - TWIN_UPCOMING;
+	} else if (borrowed) {
 		chosen = openings.borrower;
 		if (chosen.class == TWIN_NONE || chosen.time > now || chosen.time == U64_MAX)
 			return TWIN_NONE;

@@ -14,6 +14,8 @@
 
 /* Sizes in bytes, times in nanoseconds, rates in bit/s. */
 struct twin_fbq_class_options {
+	/* Where the chassis counts for it. It keeps this in a change of structure, and with it what waits. */
+	u64 account;
 	u64 rate;
 	u64 burst;
 	u64 flow_burst;
@@ -39,6 +41,8 @@ struct twin_fbq_options {
 	u64 catch_up;
 	u64 classes;
 	u64 profiles;
+	/* Another number wherever anything but rates has changed. */
+	u64 structure;
 	struct twin_fbq_class_options class[TWIN_FBQ_CLASSES];
 	struct twin_fbq_profile profile[TWIN_FBQ_PROFILES];
 };
@@ -134,7 +138,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 }
 
 /* The place of a class in the orders of classes, after its candidate changed. */
-TWIN_FUNCTION void twin_fbq_place(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
+TWIN_INLINE void twin_fbq_place(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
@@ -152,19 +156,16 @@ TWIN_FUNCTION void twin_fbq_place(const struct twin_fbq_options *options, struct
 		twin_order_remove(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q);
 }
 
-/* Selects the candidate of a class as of base. Returns whether it changed. */
-TWIN_INLINE bool twin_fbq_select(struct twin_fbq *fbq, struct twin_held *held, struct twin_fbq_class *class, u64 base)
+/* Selects the candidate of a class as of base. */
+TWIN_INLINE void twin_fbq_select(struct twin_fbq *fbq, struct twin_held *held, struct twin_fbq_class *class, u64 base)
 {
 	u32 number = class->share, by = FBQ_BY_SHARE;
 	const struct twin_packet *head;
 	option_units_instant due;
-	bool same;
 
-	if (number == TWIN_NONE) {
-		same = !class->has_candidate;
-		class->has_candidate = false;
-		return !same;
-	}
+	class->has_candidate = number != TWIN_NONE;
+	if (number == TWIN_NONE)
+		return;
 	if (class->guarantee != TWIN_NONE && twin_node_of(&fbq->orders, class->guarantee)->key <= base) {
 		number = class->guarantee - TWIN_GUARANTEES;
 		by = FBQ_BY_GUARANTEE;
@@ -173,41 +174,33 @@ TWIN_INLINE bool twin_fbq_select(struct twin_fbq *fbq, struct twin_held *held, s
 	due = bucket_token_bucket_time_for(&class->bucket, max_u64(base, head->at), head->size);
 	if (!due.some)
 		due.value = U64_MAX;
-	same = class->has_candidate && class->candidate == number && class->by == by && class->since == base &&
-	       class->due == due.value && class->size == head->size;
-	class->has_candidate = true;
 	class->candidate = number;
 	class->by = by;
 	class->since = base;
 	class->due = due.value;
 	class->size = head->size;
-	return !same;
+}
+
+TWIN_GLOBAL u32 twin_fbq_rechoose(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				  struct twin_held *held TWIN_GIVEN, u32 q, u64 base)
+{
+	twin_fbq_select(fbq, held, twin_fbq_class_of(fbq, q), base);
+	twin_fbq_place(options, fbq, q);
+	return 0;
 }
 
 /* Selects a candidate unless there is one that was selected by then. */
-TWIN_FUNCTION void twin_fbq_choose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				   u32 q, u64 base)
+TWIN_INLINE void twin_fbq_choose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
+				 u64 base)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 
-	if (class->has_candidate && class->since <= base)
-		return;
-	if (twin_fbq_select(fbq, held, class, base))
-		twin_fbq_place(options, fbq, q);
-}
-
-TWIN_FUNCTION void twin_fbq_rechoose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				     u32 q, u64 base)
-{
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-
-	class->has_candidate = false;
-	twin_fbq_select(fbq, held, class, base);
-	twin_fbq_place(options, fbq, q);
+	if (!class->has_candidate || class->since > base)
+		twin_fbq_rechoose(options, fbq, held, q, base);
 }
 
 /* Enters a flow with a queue into both orders of its class. */
-TWIN_FUNCTION void twin_fbq_key(struct twin_fbq *fbq, struct twin_held *held, u32 number)
+TWIN_GLOBAL u32 twin_fbq_key(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
@@ -221,9 +214,10 @@ TWIN_FUNCTION void twin_fbq_key(struct twin_fbq *fbq, struct twin_held *held, u3
 		twin_order_set(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + number, covered.value);
 	else
 		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + number);
+	return 0;
 }
 
-TWIN_FUNCTION void twin_fbq_unkey(struct twin_fbq *fbq, u32 number)
+TWIN_GLOBAL u32 twin_fbq_unkey(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
@@ -232,6 +226,7 @@ TWIN_FUNCTION void twin_fbq_unkey(struct twin_fbq *fbq, u32 number)
 	twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + number);
 	if (class->candidate == number)
 		class->has_candidate = false;
+	return 0;
 }
 
 TWIN_INLINE u64 twin_fbq_minimum(const struct twin_fbq_flow *flow)
@@ -288,9 +283,9 @@ TWIN_INLINE void twin_fbq_wait_no_more(struct twin_fbq *fbq, struct twin_fbq_cla
 		twin_fbq_flow_of(fbq, next)->wait_before = before;
 }
 
-/* Adds a flow to a class, with its queue if it has one. */
-TWIN_FUNCTION void twin_fbq_join(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				 u32 number, u32 q)
+/* Adds a flow to a class, but not its queue to the orders. */
+TWIN_GLOBAL u32 twin_fbq_enter(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			       struct twin_held *held TWIN_GIVEN, u32 number, u32 q)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
@@ -310,16 +305,25 @@ TWIN_FUNCTION void twin_fbq_join(const struct twin_fbq_options *options, struct 
 	class->unsettled = true;
 	class->backlog.packets += queue->backlog.packets;
 	class->backlog.bytes += queue->backlog.bytes;
-	if (queue->backlog.packets != 0) {
+	if (queue->backlog.packets != 0)
 		twin_fbq_queues(class, flow);
+	return 0;
+}
+
+/* Adds a flow to a class, with its queue if it has one. In two functions, since the stack of the kernel is small. */
+TWIN_GLOBAL u32 twin_fbq_join(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			      struct twin_held *held TWIN_GIVEN, u32 number, u32 q)
+{
+	twin_fbq_enter(options, fbq, held, number, q);
+	if (twin_queue_of(held, number)->backlog.packets != 0)
 		twin_fbq_key(fbq, held, number);
-	}
 	twin_fbq_choose(options, fbq, held, q, fbq->now);
+	return 0;
 }
 
 /* Removes a flow from its class, with its queue. */
-TWIN_FUNCTION void twin_fbq_part(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				 u32 number)
+TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			      struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
@@ -338,10 +342,11 @@ TWIN_FUNCTION void twin_fbq_part(const struct twin_fbq_options *options, struct 
 		twin_fbq_rechoose(options, fbq, held, flow->class, fbq->now);
 	else
 		twin_fbq_choose(options, fbq, held, flow->class, fbq->now);
+	return 0;
 }
 
-/* Grants the minimum of a flow, or takes it back. */
-TWIN_FUNCTION void twin_fbq_grant(struct twin_fbq *fbq, struct twin_held *held, u32 number, bool granted)
+/* Grants the minimum of a flow, or takes it back, without the place of its queue in the orders. */
+TWIN_GLOBAL u32 twin_fbq_regrant(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number, u32 granted)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
@@ -350,19 +355,26 @@ TWIN_FUNCTION void twin_fbq_grant(struct twin_fbq *fbq, struct twin_held *held, 
 	class->minimum -= twin_fbq_minimum(flow);
 	if (queues)
 		twin_fbq_queues_no_more(class, flow);
-	flow->granted = granted;
+	flow->granted = granted == 1;
 	bucket_token_bucket_set_rate(&flow->guarantee, fbq->now, twin_fbq_minimum(flow));
 	class->minimum += twin_fbq_minimum(flow);
-	if (queues) {
+	if (queues)
 		twin_fbq_queues(class, flow);
-		twin_fbq_key(fbq, held, number);
-	}
 	class->unsettled = true;
+	return 0;
+}
+
+/* The same with that. */
+TWIN_INLINE void twin_fbq_grant(struct twin_fbq *fbq, struct twin_held *held, u32 number, u32 granted)
+{
+	twin_fbq_regrant(fbq, held, number, granted);
+	if (twin_queue_of(held, number)->backlog.packets != 0)
+		twin_fbq_key(fbq, held, number);
 }
 
 /* Grants the first minimum that waits in a class, if it fits. */
-TWIN_FUNCTION void twin_fbq_visit(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				  u32 q)
+TWIN_GLOBAL u32 twin_fbq_visit(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			       struct twin_held *held TWIN_GIVEN, u32 q)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	u32 first = class->waiting.head;
@@ -372,27 +384,29 @@ TWIN_FUNCTION void twin_fbq_visit(const struct twin_fbq_options *options, struct
 			class->unsettled = false;
 		} else {
 			twin_fbq_wait_no_more(fbq, class, first);
-			twin_fbq_grant(fbq, held, first, true);
+			twin_fbq_grant(fbq, held, first, 1);
 			twin_fbq_choose(options, fbq, held, q, fbq->now);
 		}
 	}
 	if (class->waiting.head == TWIN_NONE)
 		class->unsettled = false;
+	return 0;
 }
 
 /* Ends an idle flow. */
-TWIN_FUNCTION void twin_fbq_forget(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				   u32 number)
+TWIN_GLOBAL u32 twin_fbq_forget(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	twin_fbq_part(options, fbq, held, number);
 	twin_fbq_flow_of(fbq, number)->granted = false;
 	twin_list_remove(held, &fbq->idle, number);
 	twin_forget(held, number);
 	fbq->flow_count--;
+	return 0;
 }
 
-TWIN_FUNCTION void twin_fbq_housekeep(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				      u32 touched)
+TWIN_GLOBAL u32 twin_fbq_housekeep(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				   struct twin_held *held TWIN_GIVEN, u32 touched)
 {
 	TWIN_FOR(u32, end, 0, 2) {
 		u32 oldest = fbq->idle.head;
@@ -406,6 +420,7 @@ TWIN_FUNCTION void twin_fbq_housekeep(const struct twin_fbq_options *options, st
 		twin_fbq_visit(options, fbq, held, touched);
 	fbq->cursor = fbq->cursor + 1 < options->classes ? fbq->cursor + 1 : 0;
 	twin_fbq_visit(options, fbq, held, fbq->cursor);
+	return 0;
 }
 
 TWIN_INLINE void twin_fbq_set_profile(const struct twin_fbq_options *options, struct twin_fbq_flow *flow, u32 profile)
@@ -418,9 +433,9 @@ TWIN_INLINE void twin_fbq_set_profile(const struct twin_fbq_options *options, st
 	flow->minimum = is_known ? wanted->minimum : 0;
 }
 
-/* The flow of a packet that arrives, begun if it is new; TWIN_NONE when there are too many. */
+/* The flow of a packet that arrives, begun if it is new; TWIN_NONE when there are too many, of up to `most`. */
 TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-			      u64 key, u32 q, u32 profile)
+			      u64 key, u32 q, u32 profile, u64 most)
 {
 	u32 number = twin_find(held, key);
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
@@ -437,7 +452,7 @@ TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twi
 		}
 		return number;
 	}
-	if (fbq->flow_count >= options->flows) {
+	if (fbq->flow_count >= most) {
 		if (fbq->idle.head == TWIN_NONE)
 			return TWIN_NONE;
 		twin_fbq_forget(options, fbq, held, fbq->idle.head);

@@ -97,7 +97,7 @@ static void enqueue(const u64 *record, struct decision *decision)
 		state.arrived++;
 		mark = false;
 		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
-					record[4], record[3], record[5]);
+					record[4], record[3], record[5], false);
 	} else {
 		slot = twin_accept(&options, &state, record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
 	}
@@ -115,7 +115,7 @@ static void enqueue(const u64 *record, struct decision *decision)
 static void dequeue(u64 now, struct decision *decision)
 {
 	if (options.kind == TWIN_FBQ) {
-		u32 slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, twin_now(&state, now));
+		u32 slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, twin_now(&state, now), false);
 
 		if (slot != TWIN_NONE)
 			decision->result = twin_packet_of(&state.held, slot)->number + 1;

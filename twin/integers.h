@@ -24,6 +24,18 @@ __extension__ typedef unsigned __int128 u128;
 /* What is too large to be compiled anew at every call. */
 #define TWIN_FUNCTION static __attribute__((noinline, unused))
 
+/*
+ * The same, read by the kernel's verifier once and not for every caller: it returns a number, no argument has more than 64 bits,
+ * and pointers are TWIN_GIVEN, not null.
+ */
+#ifdef __bpf__
+#define TWIN_GLOBAL __attribute__((noinline))
+#define TWIN_GIVEN __attribute__((btf_decl_tag("arg:nonnull")))
+#else
+#define TWIN_GLOBAL TWIN_FUNCTION
+#define TWIN_GIVEN
+#endif
+
 /* A loop over a range. The chassis in the kernel has another: its verifier follows each round of this one. */
 #ifndef TWIN_FOR
 #define TWIN_FOR(type, i, from, to) for (type i = (from); i < (to); i++)

@@ -42,6 +42,7 @@ struct qdisc_skb_cb {
 
 struct sk_buff {
 	char cb[48];
+	u32 mark;
 	__be16 protocol;
 	u16 network_header;
 	u16 mac_header;

@@ -52,7 +52,7 @@ TWIN_INLINE void twin_lean(struct twin_orders *orders, u32 number)
 }
 
 /* Two orders as one. */
-TWIN_FUNCTION u32 twin_meld(struct twin_orders *orders, u32 a, u32 b)
+TWIN_GLOBAL u32 twin_meld(struct twin_orders *orders TWIN_GIVEN, u32 a, u32 b)
 {
 	u32 root = TWIN_NONE, at = TWIN_NONE;
 
@@ -90,20 +90,20 @@ TWIN_FUNCTION u32 twin_meld(struct twin_orders *orders, u32 a, u32 b)
 	return root;
 }
 
-TWIN_INLINE void twin_order_remove(struct twin_orders *orders, u32 *root, u32 number)
+TWIN_GLOBAL u32 twin_order_remove(struct twin_orders *orders TWIN_GIVEN, u32 *root TWIN_GIVEN, u32 number)
 {
 	struct twin_node *node = twin_node_of(orders, number);
 	u32 up = node->up, child;
 
 	if (node->rank == 0)
-		return;
+		return 0;
 	node->rank = 0;
 	child = twin_meld(orders, node->left, node->right);
 	if (child != TWIN_NONE)
 		twin_node_of(orders, child)->up = up;
 	if (up == TWIN_NONE) {
 		*root = child;
-		return;
+		return 0;
 	}
 	if (twin_node_of(orders, up)->left == number)
 		twin_node_of(orders, up)->left = child;
@@ -119,6 +119,7 @@ TWIN_INLINE void twin_order_remove(struct twin_orders *orders, u32 *root, u32 nu
 			break;
 		up = twin_node_of(orders, up)->up;
 	}
+	return 0;
 }
 
 TWIN_INLINE void twin_order_set(struct twin_orders *orders, u32 *root, u32 number, u128 key)

@@ -33,6 +33,8 @@ struct twin_packet {
 	u32 capable;
 	/* mered: the record of its flow. */
 	u32 record;
+	/* fbq: those that it arrived with. */
+	u16 class, profile;
 };
 
 struct twin_list {

@@ -7,6 +7,10 @@ pub const SLOTS: u64 = 4096;
 pub const QUEUES: u64 = 4096;
 /// `TWIN_RECORDS` of twin/records.h.
 pub const RECORDS: u64 = 65536;
+/// `TWIN_FBQ_CLASSES` of twin/fbq.h.
+pub const FBQ_CLASSES: u64 = 64;
+/// `TWIN_FBQ_PROFILES` of twin/fbq.h.
+pub const FBQ_PROFILES: u64 = 256;
 
 // `enum twin_kind` of twin/disciplines.h.
 pub const FIFO: u64 = 0;
@@ -64,12 +68,13 @@ pub struct Options {
     pub elephant_limit: u64,
     pub floor: u64,
     pub floor_credit: u64,
+    pub account: u64,
     pub changes: u64,
 }
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 43;
+    pub const NUMBERS: usize = 44;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -113,6 +118,7 @@ impl Options {
             elephant_limit,
             floor,
             floor_credit,
+            account,
             changes,
         } = *self;
         [
@@ -158,6 +164,7 @@ impl Options {
             elephant_limit,
             floor,
             floor_credit,
+            account,
             changes,
         ]
     }
@@ -206,6 +213,7 @@ impl Options {
             elephant_limit,
             floor,
             floor_credit,
+            account,
             changes,
         ] = numbers;
         Self {
@@ -248,6 +256,7 @@ impl Options {
             elephant_limit,
             floor,
             floor_credit,
+            account,
             changes,
         }
     }

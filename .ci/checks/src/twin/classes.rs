@@ -9,10 +9,11 @@ use super::equal::spread;
 /// Classes and profiles at most.
 const CLASSES: usize = 64;
 const PROFILES: usize = 256;
-/// The numbers of a class and of a profile, and of all.
-const CLASS: usize = 7;
+/// The numbers before the classes, of a class and of a profile, and of all.
+const HEAD: usize = 8;
+const CLASS: usize = 8;
 const PROFILE: usize = 2;
-pub const NUMBERS: usize = 7 + CLASSES * CLASS + PROFILES * PROFILE;
+pub const NUMBERS: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
 
 /// The parameters: in numbers, as the C has them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +35,7 @@ impl Classes {
         let class = |random: &mut Stream| {
             let limit = spread(random, 100, 2_000_000);
             [
+                0,
                 if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) },
                 spread(random, 1, 200_000),
                 random.below(2) * spread(random, 1, 200_000),
@@ -67,11 +69,26 @@ impl Classes {
         let counts = [self.classes.len() as u64, self.profiles.len() as u64];
         let mut record = vec![self.rate, self.burst, self.idle_timeout, self.flows, self.catch_up];
         record.extend(counts);
+        record.push(0);
         record.extend(self.classes.iter().flatten());
-        record.resize(7 + CLASSES * CLASS, 0);
+        record.resize(HEAD + CLASSES * CLASS, 0);
         record.extend(self.profiles.iter().flatten());
         record.resize(NUMBERS, 0);
         record
+    }
+    /// From what the C reads.
+    pub fn of_record(record: &[u64; NUMBERS]) -> Self {
+        let [rate, burst, idle_timeout, flows, catch_up, classes, profiles, ..] = *record;
+        let (of_classes, of_profiles) = record[HEAD..].split_at(CLASSES * CLASS);
+        Self {
+            rate,
+            burst,
+            idle_timeout,
+            flows,
+            catch_up,
+            classes: of_classes.as_chunks().0.iter().copied().take(classes as usize).collect(),
+            profiles: of_profiles.as_chunks().0.iter().copied().take(profiles as usize).collect(),
+        }
     }
     /// The number of classes.
     pub fn count(&self) -> u64 {
@@ -96,7 +113,7 @@ impl Classes {
             catch_up: Span::from_nanos(self.catch_up),
             ..FbcParams::new(Rate::from_bps(self.rate))
         };
-        let class = |&[rate, burst, flow_burst, priority, borrows, limit, flow_limit]: &[u64; CLASS]| ClassParams {
+        let class = |&[_, rate, burst, flow_burst, priority, borrows, limit, flow_limit]: &[u64; CLASS]| ClassParams {
             burst: Bytes::new(burst),
             flow_burst: Bytes::new(flow_burst),
             priority: u32::try_from(priority).unwrap_or(u32::MAX),

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 
-use super::classes::Classes;
+use super::classes::{Classes, NUMBERS};
 use super::options::{ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
 use super::packets;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE};
@@ -219,6 +219,7 @@ fn options(random: &mut Stream, kind: u64) -> Options {
         elephant_limit: if random.below(2) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
         floor: if random.below(4) == 0 { spread(random, 0, one - 1) } else { one / (2 + random.below(8)) },
         floor_credit: random.below(2) * spread(random, 1, 1 << 18),
+        account: 0,
         changes: 0,
     }
 }
@@ -390,12 +391,15 @@ pub fn equal(root: &Path, operations: u64, seed: u64) -> io::Result<Vec<String>>
 /// operation and the decision.
 pub fn calls(path: &Path) -> io::Result<Vec<String>> {
     let bytes = fs::read(path)?;
-    let (begin, each) = (Options::NUMBERS * 8, CALL * 8);
-    let (Some(head), true) = (bytes.get(..begin), bytes.len() % each == begin % each) else {
+    let mut numbers = bytes.chunks_exact(8).map(number);
+    let options = Options::of_numbers(std::array::from_fn(|_| numbers.next().unwrap_or_default()));
+    let is_fbq = options.kind == FBQ;
+    let classes = is_fbq.then(|| Classes::of_record(&std::array::from_fn(|_| numbers.next().unwrap_or_default())));
+    let (begin, each) = ((Options::NUMBERS + if is_fbq { NUMBERS } else { 0 }) * 8, CALL * 8);
+    if bytes.len() < begin || bytes.len() % each != begin % each {
         return Err(io::Error::other("the file is not a record of calls: twin/lab makes one"));
-    };
-    let options = Options::of_numbers(std::array::from_fn(|at| number(&head[at * 8..at * 8 + 8])));
-    let mut reference = Reference::new(&options, None).map_err(io::Error::other)?;
+    }
+    let mut reference = Reference::new(&options, classes.as_ref()).map_err(io::Error::other)?;
     let (mut counts, mut dropped) = ([0_u64; 4], 0);
     for (at, call) in bytes[begin..].chunks_exact(each).enumerate() {
         let operation: Operation = std::array::from_fn(|at| number(&call[at * 8..at * 8 + 8]));

@@ -7,7 +7,13 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 3] = [("queues.h", "SLOTS"), ("queues.h", "QUEUES"), ("records.h", "RECORDS")];
+const SIZES: [(&str, &str); 5] = [
+    ("queues.h", "SLOTS"),
+    ("queues.h", "QUEUES"),
+    ("records.h", "RECORDS"),
+    ("fbq.h", "FBQ_CLASSES"),
+    ("fbq.h", "FBQ_PROFILES"),
+];
 
 const HEAD: &str = "\
 // SPDX-License-Identifier: MIT OR Apache-2.0
