@@ -1,6 +1,6 @@
 //! [`Engine::set_totals`]: the counts of a data path in the kernel, whose packets never reach the engine.
 //!
-//! The engine then has the configuration and the counts of its one class, so that everything that reads them is the same for
+//! The engine then has the configuration and the counts of its classes, so that everything that reads them is the same for
 //! each data path.
 
 use tidegate_core::{ClassId, DropReason, Instant};
@@ -10,22 +10,24 @@ use crate::engine::Engine;
 use crate::stats::Totals;
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Sets the counts of class `class` to `totals`, which were read at `now`.
-    pub fn set_totals(&mut self, now: Instant, class: ClassId, totals: &Totals) {
+    /// Sets the counts of `classes`, which were read at `now`, and those of all packets.
+    pub fn set_totals(&mut self, now: Instant, classes: &[(ClassId, Totals)], all: &Totals) {
         let account = &mut self.account;
-        let counts = account.classes.of(class);
-        let new = totals.sent.bytes.saturating_sub(counts.through.bytes);
-        counts.accounts.enqueued = totals.arrived;
-        counts.accounts.dequeued = totals.sent;
-        counts.accounts.dropped[DropReason::QueueLimit as usize] = totals.full;
-        counts.accounts.dropped[DropReason::Early as usize] = totals.early;
-        counts.through = totals.sent;
-        counts.backlog = totals.backlog;
-        counts.waited_elsewhere(now, new, totals);
-        account.arrivals = totals.arrived.packets;
-        account.sent = totals.sent;
-        account.dropped = totals.full.packets + totals.early.packets;
-        account.line = LineUse { packets: totals.sent.bytes.saturating_sub(totals.overhead), line: totals.sent.bytes };
+        for (class, totals) in classes {
+            let counts = account.classes.of(*class);
+            let new = totals.sent.bytes.saturating_sub(counts.through.bytes);
+            counts.accounts.enqueued = totals.arrived;
+            counts.accounts.dequeued = totals.sent;
+            counts.accounts.dropped[DropReason::QueueLimit as usize] = totals.full;
+            counts.accounts.dropped[DropReason::Early as usize] = totals.early;
+            counts.through = totals.sent;
+            counts.backlog = totals.backlog;
+            counts.waited_elsewhere(now, new, totals);
+        }
+        account.arrivals = all.arrived.packets;
+        account.sent = all.sent;
+        account.dropped = all.full.packets + all.early.packets;
+        account.line = LineUse { packets: all.sent.bytes.saturating_sub(all.overhead), line: all.sent.bytes };
     }
 }
 
@@ -56,9 +58,10 @@ mod tests {
             waits: vec![(Span::from_millis(1), 8), (Span::from_millis(6), 1)],
             ..Totals::default()
         };
-        engine.set_totals(at(1), ClassId(0), &totals);
+        engine.set_totals(at(1), &[(ClassId(0), totals.clone())], &totals);
         // Nothing new in the second before.
-        engine.set_totals(at(1_001), ClassId(0), &Totals { waits: Vec::new(), ..totals });
+        let later = Totals { waits: Vec::new(), ..totals };
+        engine.set_totals(at(1_001), &[(ClassId(0), later.clone())], &later);
         let status = engine.status();
         let counts = &status[0].counts;
         assert_eq!((counts.accounts.enqueued.packets, counts.through.packets, counts.backlog.packets), (12, 9, 1));

@@ -1,11 +1,11 @@
-//! [`Mapped`]: the value of a map, in the memory of this process.
+//! [`Mapped`]: the values of a map, in the memory of this process.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The value of a map as numbers of 64 bits, which the kernel reads and writes too. Each is read and written as a whole.
+/// The values of a map as numbers of 64 bits, which the kernel reads and writes too. Each is read and written as a whole.
 #[derive(Debug)]
 pub struct Mapped {
     first: NonNull<AtomicU64>,
@@ -18,7 +18,7 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps the value, of `size` bytes, of a map of one entry that was made to be mapped.
+    /// Maps the values, of `size` bytes together, of a map that was made to be mapped.
     ///
     /// # Errors
     /// The kernel's.

@@ -75,7 +75,7 @@ fn refused(operation: impl Into<String>) -> impl FnOnce(io::Error) -> LoadError 
 #[derive(Debug)]
 struct Map {
     descriptor: OwnedFd,
-    /// The size of its value in bytes.
+    /// The size of its values together in bytes.
     size: usize,
 }
 
@@ -207,11 +207,12 @@ fn create_maps(object: &Object<'_>, types: &OwnedFd) -> Result<HashMap<String, M
         let number = |member: &str| refers(member).and_then(|number| object.types.length(number));
         let (key, value) = (refers("key").ok_or_else(unreadable)?, refers("value").ok_or_else(unreadable)?);
         let size = object.types.size(value).ok_or_else(unreadable)?;
+        let entries = number("max_entries").ok_or_else(unreadable)?;
         let descriptor = Attributes::new()
             .set(0, number("type").filter(|kind| *kind == ARRAY_MAP).ok_or_else(unreadable)?)
             .set(4, 4)
             .set(8, size)
-            .set(12, number("max_entries").ok_or_else(unreadable)?)
+            .set(12, entries)
             .set(16, number("map_flags").unwrap_or(0))
             .set_name(28, name)
             .set(48, types.as_raw_fd() as u32)
@@ -219,7 +220,7 @@ fn create_maps(object: &Object<'_>, types: &OwnedFd) -> Result<HashMap<String, M
             .set(56, value)
             .open(Command::CreateMap)
             .map_err(refused(format!("make the map {name}")))?;
-        maps.insert(name.to_owned(), Map { descriptor, size: size as usize });
+        maps.insert(name.to_owned(), Map { descriptor, size: size as usize * entries as usize });
     }
     let size = object.size(ZERO_SECTION) as u32;
     if size > 0 {

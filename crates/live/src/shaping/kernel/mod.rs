@@ -7,6 +7,7 @@
 //! discipline lasts as long as it is attached, whatever becomes of the process; [`Unattended::Pass`] has it pass packets
 //! unless that is renewed every few seconds.
 
+mod classes;
 #[allow(dead_code)] // The checks use another part of it.
 #[rustfmt::skip]
 #[path = "../../../../../twin/generated/options.rs"]
@@ -22,6 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Config, Unattended};
+use tidegate_engine::guard::lock;
 
 use super::error::StartError;
 use crate::netlink::Error;
@@ -105,9 +107,7 @@ impl KernelPath {
             _ => {}
         }
         // What waits in an earlier queue of this program is gone, and nothing is counted while it is attached nowhere.
-        for at in 0..worker::COUNTERS {
-            self.discipline.counters.set(at, 0);
-        }
+        lock(&self.discipline.accounts).clear();
         self.configure(&plan, config.interface.unattended);
         rtnl.set_plain(self.index, &self.discipline.name)?;
         match rtnl.root_qdisc(self.index)? {
@@ -122,14 +122,21 @@ impl KernelPath {
 
     /// Puts another plan in force. What waits stays: no packet is lost, and those of a flow stay in order.
     fn configure(&self, plan: &Plan, unattended: Unattended) {
-        let Discipline { options, link, .. } = &*self.discipline;
+        let Discipline { options, classes, link, .. } = &*self.discipline;
+        let accounts = self.discipline.accounts_of(&plan.names);
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
         // The last number is odd until all are there, since packets pass meanwhile.
         let changes = options.get(Options::NUMBERS - 1);
         options.set(Options::NUMBERS - 1, changes + 1);
         fence(Ordering::SeqCst);
-        let whole = Options { changes: changes + 2, ..plan.options };
+        if let Some(plan) = &plan.classes {
+            for (at, value) in plan.numbers(&accounts, |at| classes.get(at)).into_iter().enumerate() {
+                classes.set(at, value);
+            }
+        }
+        let account = accounts.first().map_or(0, |&account| account as u64);
+        let whole = Options { account, changes: changes + 2, ..plan.options };
         for (at, value) in whole.numbers().into_iter().enumerate() {
             options.set(at, value);
         }
@@ -182,7 +189,7 @@ impl KernelPath {
     pub fn detach(&self) -> Result<(), Error> {
         self.discipline.link.set(UNTIL, 1);
         let began = Instant::now();
-        while self.discipline.counters.get(worker::QUEUED) > 0 && began.elapsed() < EMPTYING {
+        while worker::queued(&self.discipline) > 0 && began.elapsed() < EMPTYING {
             thread::sleep(Duration::from_millis(1));
         }
         let mut rtnl = Rtnl::open()?;

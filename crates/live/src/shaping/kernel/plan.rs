@@ -1,13 +1,14 @@
 //! [`Plan`]: what the program in the kernel is asked to do, from a configuration.
 
 use tidegate_config::discipline::Discipline;
-use tidegate_config::shaper::{Borrow, Config, Direction, Root};
+use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Bytes, Span, codel, red};
 
-use super::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
+use super::classes::{Classes, in_order};
+use super::options::{ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
 use crate::shaping::error::StartError;
 
 /// The packets that wait at most: a packet more is held before another is dropped for it.
@@ -21,6 +22,10 @@ const STREAM: &str = "root";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Plan {
     pub options: Options,
+    /// The classes, where there are several or their flows have queues of their own.
+    pub classes: Option<Classes>,
+    /// The names of the classes in the order of the program, one for all where there are none.
+    pub names: Vec<String>,
     /// What the link adds to each packet, in bytes.
     pub overhead: u64,
     /// How it differs from the configuration.
@@ -45,14 +50,22 @@ impl Plan {
         if !config.rules.is_empty() {
             lack("rules".into());
         }
-        let options = options(config, seed, &mut lack);
-        if !lacks.is_empty() {
-            return Err(StartError::NotInKernel { what: lacks.join("; ") });
-        }
-        let (mut options, mut notes) = (options.unwrap_or_default(), Vec::new());
         let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
         // With the headers of its segments.
         let burst = largest + largest / 4;
+        let mut notes = Vec::new();
+        let (options, classes) = match &config.root {
+            Root::Shaper(shaper) if !has_one_queue(shaper) => {
+                let classes = Classes::new(config, shaper, burst, &mut lack, &mut |text| notes.push(text));
+                let all = Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, ..Options::default() };
+                (Some(all), Some(classes))
+            }
+            _ => (options(config, seed, &mut lack), None),
+        };
+        if !lacks.is_empty() {
+            return Err(StartError::NotInKernel { what: lacks.join("; ") });
+        }
+        let mut options = options.unwrap_or_default();
         if options.kind == TBF && options.burst < burst {
             let (asked, now) = (Bytes::new(options.burst), Bytes::new(burst));
             notes.push(format!(
@@ -66,8 +79,17 @@ impl Plan {
             }
             options.limit_packets = PACKETS;
         }
-        Ok(Self { options, overhead: config.interface.overhead.as_u64(), notes })
+        let names = match &config.root {
+            Root::Shaper(shaper) => in_order(config, shaper).map(|class| class.name.clone()).collect(),
+            Root::Discipline(_) => vec!["all".into()],
+        };
+        Ok(Self { options, classes, names, overhead: config.interface.overhead.as_u64(), notes })
     }
+}
+
+/// Whether it is a token bucket: one class with one queue for all its flows.
+fn has_one_queue(shaper: &Shaper) -> bool {
+    matches!(&shaper.classes[..], [class] if class.queue.is_some())
 }
 
 /// The queue of a configuration; `None`, and what is lacking, where the program has no such queue.
@@ -76,18 +98,11 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
         Root::Discipline(discipline) => return queue(discipline, "[discipline]", seed, lack),
         Root::Shaper(shaper) => shaper,
     };
-    let [class] = &shaper.classes[..] else {
-        lack(format!("{} classes", shaper.classes.len()));
-        return None;
-    };
-    let name = &class.name;
+    let class = shaper.classes.first()?;
+    let (name, discipline) = (&class.name, class.queue.as_ref()?);
     if class.dscp.is_some() {
         lack(format!("`dscp` of class `{name}`"));
     }
-    let Some(discipline) = &class.queue else {
-        lack(format!("a queue for each flow in class `{name}` (one for all is: queue = {{ kind = \"fifo\" }})"));
-        return None;
-    };
     let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
     if queue.kind != FIFO {
         lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
@@ -216,11 +231,11 @@ fn mean(sizing: Sizing) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use tidegate_config::{Diagnostics, Source, shaper};
 
-    fn plan(text: &str) -> Result<Plan, String> {
+    pub fn plan(text: &str) -> Result<Plan, String> {
         let source = Source::new("kernel.toml", format!("version = 1\n{text}"));
         let mut diagnostics = Diagnostics::new();
         let config = shaper::load(&source, &mut diagnostics);
@@ -288,10 +303,16 @@ mod tests {
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             ("[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"fifo\"\n".to_owned(), "what arrives"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
-            (class.to_owned(), "a queue for each flow in class `all`"),
             (format!("{class}dscp = \"ef\"\n{FIFO_QUEUE}"), "`dscp` of class `all`"),
             (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),
-            (format!("{class}{FIFO_QUEUE}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"), "2 classes"),
+            (
+                format!("{class}{FIFO_QUEUE}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),
+                "kind = \"fifo\" in class `all`",
+            ),
+            (format!("{class}share = \"strict\"\n"), "share = \"strict\" of class `all`"),
+            (format!("{class}[class.feedback]\necn = true\n"), "`feedback` by code point of class `all`"),
+            (format!("[shaper]\nfair-by = \"source\"\n{class}"), "`fair-by` in [shaper]"),
+            (format!("[shaper]\nflow-by = \"source\"\n{class}"), "`flow-by` in [shaper]"),
             (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules"),
         ] {
             let error = plan(&text).expect_err(&text);

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use tidegate_engine::guard::lock;
 use tidegate_units::Span;
 
+use super::options::FBQ_CLASSES;
+use super::worker::COUNTERS;
 use crate::bpf::{self, Attached, LoadError, Mapped, Program};
 use crate::timing;
 
@@ -36,10 +38,14 @@ pub(in crate::shaping) struct Discipline {
     pub name: String,
     /// `struct twin_options` of twin/disciplines.h.
     pub options: Mapped,
+    /// `struct twin_fbq_options` of twin/fbq.h.
+    pub classes: Mapped,
     /// `struct twin_link` of twin/chassis.bpf.c.
     pub link: Mapped,
-    /// `struct twin_counters` of the same.
+    /// `struct twin_counters` of the same: for each account.
     pub counters: Mapped,
+    /// The classes that have accounts. One that there is no more keeps its account until another class needs it.
+    pub accounts: Mutex<Vec<String>>,
     /// Whether packets pass unless the time until which they are shaped is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
@@ -50,7 +56,7 @@ impl Discipline {
     fn load() -> Result<Self, LoadError> {
         let program = Program::load(OBJECT)?;
         let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
-        let counters = program.map("twin_counters")?;
+        let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
         let mut number = 1;
         let (name, attached) = loop {
             let name = if number == 1 { PREFIX.to_owned() } else { format!("{PREFIX}_{number}") };
@@ -60,7 +66,33 @@ impl Discipline {
             }
         };
         let leased = AtomicBool::new(false);
-        Ok(Self { name, options, link, counters, leased, _attached: attached, _program: program })
+        let accounts = Mutex::default();
+        Ok(Self { name, options, classes, link, counters, accounts, leased, _attached: attached, _program: program })
+    }
+
+    /// The accounts of classes, in the order of their names. New ones begin at zero.
+    pub fn accounts_of(&self, names: &[String]) -> Vec<usize> {
+        let mut accounts = lock(&self.accounts);
+        let mut account_of = |name: &String| {
+            if let Some(known) = accounts.iter().position(|other| other == name) {
+                return known;
+            }
+            let unused = accounts.iter().position(|other| !names.contains(other));
+            let new = match unused {
+                Some(unused) if accounts.len() >= FBQ_CLASSES as usize => unused,
+                _ => accounts.len(),
+            };
+            for at in 0..COUNTERS {
+                self.counters.set(new * COUNTERS + at, 0);
+            }
+            if new < accounts.len() {
+                accounts[new].clone_from(name);
+            } else {
+                accounts.push(name.clone());
+            }
+            new
+        };
+        names.iter().map(&mut account_of).collect()
     }
 
     /// Has packets shaped for another while.

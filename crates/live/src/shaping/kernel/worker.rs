@@ -10,8 +10,10 @@ use tidegate_core::accounts::Account;
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId};
 use tidegate_engine::Totals;
+use tidegate_engine::guard::lock;
 use tidegate_units::{Instant, Span};
 
+use super::options::FBQ_CLASSES;
 use super::programs::Discipline;
 use crate::guardian::LONGEST_WAIT;
 use crate::marks::MarkLayout;
@@ -26,7 +28,7 @@ const ARRIVED: usize = 0;
 const SENT: usize = 2;
 const FULL: usize = 4;
 const EARLY: usize = 6;
-pub(super) const QUEUED: usize = 8;
+const QUEUED: usize = 8;
 const OVERHEAD_BYTES: usize = 10;
 const V4: usize = 11;
 const V6: usize = 12;
@@ -54,7 +56,8 @@ impl KernelWorker {
         // The kernel shapes; this thread only counts.
         let _ = ready.send(timing::prepare_thread(Priority::Normal));
         let mut sink = VerdictSink::new(self.marks, Arc::clone(&self.counters), timing::now());
-        let (waiter, mut waits, mut turns) = (Waiter::new(Span::ZERO), [0; BUCKETS], 0);
+        let (waiter, mut turns) = (Waiter::new(Span::ZERO), 0);
+        let mut waits = vec![[0; BUCKETS]; FBQ_CLASSES as usize];
         loop {
             let until = Some(timing::now() + LONGEST_WAIT);
             waiter
@@ -89,36 +92,57 @@ impl KernelWorker {
     }
 
     /// Reads what the program has counted.
-    fn read(&mut self, now: Instant, before: &mut [u64; BUCKETS]) {
-        let counter = |at: usize| self.discipline.counters.get(at);
-        let account = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
+    fn read(&mut self, now: Instant, before: &mut [[u64; BUCKETS]]) {
+        let names = self.engine.class_names().to_vec();
+        let accounts = lock(&self.discipline.accounts).clone();
+        // Of all accounts, also those of classes that there are no more.
+        let mut all = Totals::default();
+        let mut classes = Vec::new();
+        for ((account, name), known) in accounts.iter().enumerate().zip(before) {
+            let totals = self.totals(account, known);
+            all.arrived.add(totals.arrived);
+            all.sent.add(totals.sent);
+            all.overhead += totals.overhead;
+            all.full.add(totals.full);
+            all.early.add(totals.early);
+            if let Some(class) = names.iter().position(|other| other == name) {
+                classes.push((ClassId(class as u32), totals));
+            }
+        }
+        let bytes = all.sent.bytes.saturating_sub(all.overhead).as_u64();
+        self.counters.set(0, all.sent.packets, bytes, all.full.packets + all.early.packets);
+        self.engine.set_totals(now, &classes, &all);
+    }
+
+    /// Reads what the program has counted in an account, of whose waits the `known` were read before.
+    fn totals(&self, account: usize, known: &mut [u64; BUCKETS]) -> Totals {
+        let counter = |at: usize| self.discipline.counters.get(account * COUNTERS + at);
+        let pair = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
         let mut waits = Vec::new();
-        for (bucket, known) in before.iter_mut().enumerate() {
+        for (bucket, known) in known.iter_mut().enumerate() {
             let count = counter(WAITS + bucket);
-            let new = count.saturating_sub(*known);
+            // An account that began anew counts from zero.
+            let new = count.checked_sub(*known).unwrap_or(count);
             if new > 0 {
                 waits.push((middle(bucket), new));
             }
             *known = count;
         }
-        let totals = Totals {
-            arrived: account(ARRIVED),
-            sent: account(SENT),
-            overhead: Bytes::new(counter(OVERHEAD_BYTES)),
-            full: account(FULL),
-            early: account(EARLY),
-            backlog: Backlog { packets: counter(QUEUED), bytes: Bytes::new(counter(QUEUED + 1)) },
-            longest: Span::from_nanos(counter(LONGEST)),
-            waits,
-        };
         for (version, ethertype) in [(V4, libc::ETH_P_IP), (V6, libc::ETH_P_IPV6)] {
             if counter(version) > 0 {
                 self.counters.note(0, ethertype as u16);
             }
         }
-        let bytes = totals.sent.bytes.saturating_sub(totals.overhead).as_u64();
-        self.counters.set(0, totals.sent.packets, bytes, totals.full.packets + totals.early.packets);
-        self.engine.set_totals(now, ClassId(0), &totals);
+        Totals {
+            arrived: pair(ARRIVED),
+            sent: pair(SENT),
+            overhead: Bytes::new(counter(OVERHEAD_BYTES)),
+            full: pair(FULL),
+            early: pair(EARLY),
+            backlog: Backlog { packets: counter(QUEUED), bytes: Bytes::new(counter(QUEUED + 1)) },
+            longest: Span::from_nanos(counter(LONGEST)),
+            waits,
+        }
     }
 
     fn counts(&self, turns: u64) -> WorkerCounts {
@@ -130,6 +154,11 @@ impl KernelWorker {
             ..WorkerCounts::default()
         }
     }
+}
+
+/// The packets that wait.
+pub(super) fn queued(discipline: &Discipline) -> u64 {
+    (0..FBQ_CLASSES as usize).map(|account| discipline.counters.get(account * COUNTERS + QUEUED)).sum()
 }
 
 /// The middle of a bucket of waits.

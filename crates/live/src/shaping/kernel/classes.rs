@@ -1,0 +1,197 @@
+//! [`Classes`]: the classes of a configuration as the program in the kernel has them.
+
+use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, FlowBy, Shaper, Sharing};
+use tidegate_core::fbq::Borrow;
+use tidegate_core::{Bytes, Span};
+
+use super::options::{FBQ_CLASSES, FBQ_PROFILES, QUEUES};
+
+/// The numbers of `struct twin_fbq_options` of twin/fbq.h before those of the classes, of a class and of a profile.
+const HEAD: usize = 8;
+const CLASS: usize = 8;
+const PROFILE: usize = 2;
+const CLASSES: usize = FBQ_CLASSES as usize;
+const PROFILES: usize = FBQ_PROFILES as usize;
+/// The lateness that the program makes up for, as the data path in user space.
+const CATCH_UP: Span = Span::from_millis(5);
+/// Places among them.
+const STRUCTURE: usize = 7;
+const ACCOUNT: usize = 0;
+const RATE: usize = 1;
+
+/// `struct twin_fbq_options`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Classes {
+    numbers: Vec<u64>,
+}
+
+impl Classes {
+    /// Those of `shaper`, whose packets have up to `largest` bytes. What the program does not do is reported to `lack`, and how
+    /// it differs to `note`.
+    pub fn new(
+        config: &Config,
+        shaper: &Shaper,
+        largest: u64,
+        lack: &mut dyn FnMut(String),
+        note: &mut dyn FnMut(String),
+    ) -> Self {
+        if shaper.classes.len() > CLASSES {
+            lack(format!("{} classes (up to {CLASSES} are possible)", shaper.classes.len()));
+        }
+        if shaper.fair_by != FairBy::Flow {
+            lack("`fair-by` in [shaper] (\"flow\" is possible)".into());
+        }
+        if shaper.flow_by != FlowBy::FiveTuple {
+            lack("`flow-by` in [shaper] (\"5-tuple\" is possible)".into());
+        }
+        for class in &shaper.classes {
+            examine(class, lack);
+        }
+        let profiles = config.profiles();
+        if profiles.len() > PROFILES {
+            lack(format!("{} rules (up to {} are possible)", config.rules.len(), PROFILES - 1));
+        }
+        for (rule, number) in config.rules.iter().zip(1..) {
+            let name = rule.name.as_ref().map_or(format!("rule {number}"), |name| format!("rule `{name}`"));
+            if rule.displace.is_some() {
+                lack(format!("`displace` of {name}"));
+            }
+        }
+        if u64::from(shaper.flows) > QUEUES {
+            note(format!("up to {QUEUES} flows are told apart instead of {}", shaper.flows));
+        }
+        let smallest = shaper.classes.iter().map(|class| class.params().burst).min().unwrap_or(Bytes::ZERO);
+        if smallest.min(shaper.burst).as_u64() < largest {
+            note(format!(
+                "up to {} may leave at once of a class, although less is asked for: the kernel does not segment superpackets \
+                 here",
+                Bytes::new(largest)
+            ));
+        }
+        let params = shaper.params(CATCH_UP);
+        let mut numbers = vec![
+            params.rate.as_bps(),
+            params.burst.as_u64().max(largest),
+            params.idle_timeout.as_nanos(),
+            (params.max_flows as u64).min(QUEUES),
+            params.catch_up.as_nanos(),
+            shaper.classes.len() as u64,
+            profiles.len() as u64,
+            0,
+        ];
+        for class in in_order(config, shaper).take(CLASSES) {
+            let params = class.params();
+            numbers.extend([
+                0,
+                params.rate.as_bps(),
+                params.burst.as_u64().max(largest),
+                params.flow_burst.as_u64().max(largest),
+                params.priority.into(),
+                u64::from(params.borrow == Borrow::FromOthers),
+                params.limit.as_u64(),
+                params.flow_limit.as_u64(),
+            ]);
+        }
+        numbers.resize(HEAD + CLASSES * CLASS, 0);
+        numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| [profile.weight, profile.minimum.as_bps()]));
+        numbers.resize(HEAD + CLASSES * CLASS + PROFILES * PROFILE, 0);
+        Self { numbers }
+    }
+
+    /// The numbers, with the accounts of the classes in their order. `before` has those that were written last: where anything
+    /// but rates is another, so is the number of the structure.
+    pub fn numbers(&self, accounts: &[usize], before: impl Fn(usize) -> u64) -> Vec<u64> {
+        let mut numbers = self.numbers.clone();
+        for (class, account) in accounts.iter().enumerate().take(CLASSES) {
+            numbers[HEAD + class * CLASS + ACCOUNT] = *account as u64;
+        }
+        let is_rate =
+            |at: usize| at == 0 || (HEAD..HEAD + CLASSES * CLASS).contains(&at) && (at - HEAD) % CLASS == RATE;
+        let continues = (0..numbers.len()).all(|at| is_rate(at) || at == STRUCTURE || numbers[at] == before(at));
+        numbers[STRUCTURE] = before(STRUCTURE) + u64::from(!continues);
+        numbers
+    }
+}
+
+/// The classes in the order that the program has: first the default class, which also gets what waits in classes that end.
+pub(super) fn in_order<'a>(config: &Config, shaper: &'a Shaper) -> impl Iterator<Item = &'a Class> {
+    let default = config.default_class.0 as usize;
+    let others = shaper.classes.iter().enumerate().filter(move |(number, _)| *number != default);
+    shaper.classes.get(default).into_iter().chain(others.map(|(_, class)| class))
+}
+
+/// What the program does not do of a class.
+fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
+    let name = &class.name;
+    if class.dscp.is_some() {
+        lack(format!("`dscp` of class `{name}`"));
+    }
+    if let Some(queue) = &class.queue {
+        lack(format!("kind = \"{}\" in class `{name}` (a queue for each flow is possible)", queue.kind()));
+    }
+    if class.share == Sharing::Strict {
+        lack(format!("share = \"strict\" of class `{name}` (\"work-conserving\" is possible)"));
+    }
+    if let Some(feedback) = &class.feedback {
+        let ecn = if feedback.ecn == EcnFeedback::Mark { " by code point" } else { "" };
+        lack(format!("`feedback`{ecn} of class `{name}`"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Plan;
+    use super::super::plan::tests::plan;
+    use super::*;
+
+    const FILE: &str = "[shaper]\nrate = \"20mbit\"\nburst = \"200kB\"\nflows = 5000\n\
+                        [[class]]\nname = \"calls\"\nrate = \"2mbit\"\npriority = 0\nborrow = false\n\
+                        [[class]]\nname = \"rest\"\nrate = \"10mbit\"\ndefault = true\nlimit = \"90kB\"\n";
+
+    fn numbers(plan: &Plan, before: &[u64]) -> Vec<u64> {
+        let accounts = if plan.names[0] == "rest" { vec![4, 3] } else { vec![3, 4] };
+        plan.classes.as_ref().unwrap().numbers(&accounts, |at| before.get(at).copied().unwrap_or(0))
+    }
+
+    #[test]
+    fn classes_are_those_of_the_file_the_default_first() {
+        let found = plan(FILE).unwrap();
+        assert_eq!(found.names, ["rest", "calls"]);
+        let numbers = numbers(&found, &[]);
+        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1]);
+        let (rest, calls) = (&numbers[HEAD..HEAD + CLASS], &numbers[HEAD + CLASS..HEAD + 2 * CLASS]);
+        assert_eq!([rest[0], rest[1], rest[5], rest[6]], [4, 10_000_000, 1, 90_000]);
+        assert_eq!([calls[0], calls[1], calls[4], calls[5]], [3, 2_000_000, 0, 0]);
+        // A superpacket fits into every bucket.
+        assert_eq!([rest[2], rest[3], calls[2], calls[3]], [81_920; 4]);
+        assert!(found.notes.iter().any(|note| note.contains("superpackets")), "{:?}", found.notes);
+        assert!(found.notes.iter().any(|note| note.contains("4096 flows")), "{:?}", found.notes);
+        let profiles = HEAD + CLASSES * CLASS;
+        assert_eq!(
+            (&numbers[profiles..profiles + 2], numbers.len()),
+            (&[65_536, 0][..], profiles + PROFILES * PROFILE)
+        );
+    }
+
+    /// Rates change in place; anything else is another structure.
+    #[test]
+    fn another_structure_has_another_number() {
+        let first = numbers(&plan(FILE).unwrap(), &[]);
+        for (from, to, continues) in [
+            ("10mbit", "12mbit", true),
+            ("20mbit", "30mbit", true),
+            ("90kB", "91kB", false),
+            ("calls", "voice", false),
+            ("priority = 0", "priority = 1", false),
+        ] {
+            let next = plan(&FILE.replace(from, to)).unwrap();
+            let next = if from == "calls" {
+                next.classes.unwrap().numbers(&[4, 5], |at| first[at])
+            } else {
+                numbers(&next, &first)
+            };
+            assert_eq!(next[STRUCTURE] == first[STRUCTURE], continues, "{from} to {to}");
+            assert_ne!(next, first, "{from} to {to}");
+        }
+    }
+}
