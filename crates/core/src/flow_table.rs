@@ -9,7 +9,7 @@
 //! prototypes (Braithwaite).
 //! *Units*: `idle` in nanoseconds since the last touch.
 //! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment freed. The index is
-//! allocated at once, 16 to 32 B for each of `capacity`, and the records, each of whole cache lines, up to 65,536 of them;
+//! allocated at once, 16 to 64 B for each of `capacity`, and the records, each of whole cache lines, up to 65,536 of them;
 //! there is no allocation after the table's most records.
 //! *Notes*: records are distinguished by their whole 64-bit key, which is a keyed hash made where the packet enters
 //! ([`FlowKey`](crate::FlowKey)): two flows share a record with a chance of 2⁻⁶⁴ a pair, and no sender can

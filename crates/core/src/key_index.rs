@@ -3,13 +3,15 @@
 //! *Law*: a map from keys to numbers; the owner compares the keys, which are stored with what the numbers denote.
 //! *Source*: open addressing with linear probing and backward-shift deletion (Knuth, volume 3, section 6.4,
 //! algorithm R).
-//! *Cost*: O(1) expected, at most half of the slots being taken; eight bytes a slot. Growth moves everything and
-//! happens only when there are more entries than ever before. A map with tombstones would have to be cleaned up every
+//! *Cost*: O(1) expected: at most half of the slots are taken, a quarter as long as they fit into a cache, where a search
+//! that ends at its first slot is worth more than memory; eight bytes a slot. Growth moves everything and happens only
+//! when there are more entries than ever before. A map with tombstones would have to be cleaned up every
 //! so often, in one long pause, when entries come and go as flows do.
 //! *Notes*: keys are keyed hashes already, so no sender can make long runs; they are mixed once more because
 //! tests and simulations number their flows.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use crate::queues::NIL;
 
@@ -25,6 +27,11 @@ const EMPTY: Slot = Slot { tag: 0, number: NIL };
 pub(crate) const fn mix(key: u64) -> u64 {
     let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+/// The most entries in so many slots.
+const fn room(slots: usize) -> usize {
+    if slots <= 1 << 15 { slots / 4 } else { slots / 2 }
 }
 
 /// An index of numbers by keys. See the [module](self).
@@ -44,7 +51,11 @@ impl Default for KeyIndex {
 impl KeyIndex {
     /// An index that takes `capacity` entries without growing.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { slots: alloc::vec![EMPTY; (capacity * 2).next_power_of_two().max(16)], len: 0 }
+        let mut slots = (capacity * 2).next_power_of_two().max(16);
+        while room(slots) < capacity {
+            slots *= 2;
+        }
+        Self { slots: alloc::vec![EMPTY; slots], len: 0 }
     }
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
@@ -79,7 +90,7 @@ impl KeyIndex {
     }
     /// Adds `number` under `key`, which must not be there.
     pub fn insert(&mut self, key: u64, number: u32) {
-        if (self.len + 1) * 2 > self.slots.len() {
+        if self.len >= room(self.slots.len()) {
             let larger = alloc::vec![EMPTY; self.slots.len() * 2];
             for slot in core::mem::replace(&mut self.slots, larger) {
                 if slot.number != NIL {
@@ -118,10 +129,9 @@ impl KeyIndex {
             }
             // It may fill the hole when that does not lie before its home.
             let from_home = at.wrapping_sub(slot.tag as usize) & mask;
-            if from_home >= at.wrapping_sub(hole) & mask {
-                self.slots[hole] = slot;
-                hole = at;
-            }
+            let fills = from_home >= at.wrapping_sub(hole) & mask;
+            self.slots[hole] = select_unpredictable(fills, slot, self.slots[hole]);
+            hole = select_unpredictable(fills, at, hole);
         }
         self.slots[hole] = EMPTY;
     }
@@ -158,7 +168,7 @@ mod tests {
             }
             assert_eq!(index.len(), model.len());
         }
-        assert!(index.slots.len() <= 4_096);
+        assert!(index.slots.len() <= 8_192);
         for (key, number) in model {
             assert_eq!(index.find(key, |number| keys[number as usize] == key), Some(number));
         }

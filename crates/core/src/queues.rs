@@ -9,6 +9,7 @@
 //! longest holds; a heap would be exact and cost O(log n) on every packet.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use crate::fifo::Limit;
 use crate::packet::Packet;
@@ -36,6 +37,7 @@ pub struct Store<P> {
 #[derive(Clone, Debug)]
 pub struct Queue {
     head: u32,
+    /// The last packet, unless the queue is empty.
     tail: u32,
     backlog: Backlog,
 }
@@ -77,11 +79,11 @@ impl<P: Packet> Store<P> {
             self.slots[index as usize] = slot;
             index
         };
-        if queue.tail == NIL {
-            queue.head = index;
-        } else {
-            self.slots[queue.tail as usize].next = index;
-        }
+        // Whether a queue is empty is as random as its flows: a branch would often be predicted wrongly.
+        let is_first = queue.is_empty();
+        self.slots[select_unpredictable(is_first, index, queue.tail) as usize].next = index;
+        self.slots[index as usize].next = NIL;
+        queue.head = select_unpredictable(is_first, index, queue.head);
         queue.tail = index;
     }
 
@@ -93,9 +95,6 @@ impl<P: Packet> Store<P> {
         let next = core::mem::replace(&mut slot.next, self.free);
         self.free = queue.head;
         queue.head = next;
-        if next == NIL {
-            queue.tail = NIL;
-        }
         queue.backlog.remove(packet.size());
         Some((packet, at))
     }
@@ -222,14 +221,14 @@ const CLASSES: usize = 64 * 8;
 /// Which of many queues, named by number, holds about the most bytes: more than 8/9 of the longest.
 #[derive(Clone, Debug)]
 pub struct Longest {
-    heads: Vec<u32>,
+    /// A ring for each class, in which its end is the link that has its number; the links of the queues follow them.
     links: Vec<Link>,
     bits: [u64; CLASSES / 64],
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    class: u16,
+    class: u32,
     before: u32,
     next: u32,
 }
@@ -245,54 +244,54 @@ fn class(bytes: u64) -> u16 {
 
 impl Default for Longest {
     fn default() -> Self {
-        Self { heads: alloc::vec![NIL; CLASSES], links: Vec::new(), bits: [0; CLASSES / 64] }
+        let end = |class| Link { class: 0, before: class, next: class };
+        Self { links: (0..CLASSES as u32).map(end).collect(), bits: [0; CLASSES / 64] }
     }
 }
 
 impl Longest {
     /// Queue number `number` holds what `queue` does. A packet counts for a byte at least.
     pub fn update(&mut self, number: u32, queue: &Queue) {
-        let bytes = queue.backlog.bytes.as_u64();
-        self.set(number, Bytes::new(if queue.is_empty() { 0 } else { bytes.max(1) }));
+        let filled = class(queue.backlog.bytes.as_u64().max(1));
+        self.set(number, select_unpredictable(queue.is_empty(), 0, filled));
     }
 
-    fn set(&mut self, queue: u32, bytes: Bytes) {
-        if self.links.len() <= queue as usize {
-            self.links.resize(queue as usize + 1, Link { class: 0, before: NIL, next: NIL });
-        }
-        let class = class(bytes.as_u64());
-        let link = self.links[queue as usize];
-        if link.class == class {
+    /// Takes the queue out of its ring and puts it first into that of `class`. An empty queue is a ring of its own, so that
+    /// no branch depends on which queues are empty, which is as random as their flows.
+    #[inline]
+    fn set(&mut self, queue: u32, class: u16) {
+        let (at, class) = (CLASSES as u32 + queue, u32::from(class));
+        let Some(&Link { class: old, before, next }) = self.links.get(at as usize) else {
+            return self.extend(queue, class);
+        };
+        if old == class {
             return;
         }
-        if link.class != 0 {
-            if link.before == NIL {
-                self.heads[usize::from(link.class)] = link.next;
-                if link.next == NIL {
-                    self.bits[usize::from(link.class) / 64] &= !(1 << (link.class % 64));
-                }
-            } else {
-                self.links[link.before as usize].next = link.next;
-            }
-            if link.next != NIL {
-                self.links[link.next as usize].before = link.before;
-            }
-        }
-        let mut next = NIL;
-        if class != 0 {
-            next = core::mem::replace(&mut self.heads[usize::from(class)], queue);
-            self.bits[usize::from(class) / 64] |= 1 << (class % 64);
-            if next != NIL {
-                self.links[next as usize].before = queue;
-            }
-        }
-        self.links[queue as usize] = Link { class, before: NIL, next };
+        self.links[before as usize].next = next;
+        self.links[next as usize].before = before;
+        let is_last = self.links[old as usize].next == old;
+        self.bits[old as usize / 64] &= !(u64::from(is_last) << (old % 64));
+        let end = select_unpredictable(class == 0, at, class);
+        self.links[at as usize] = Link { class, before: end, next: at };
+        let next = core::mem::replace(&mut self.links[end as usize].next, at);
+        self.links[at as usize].next = next;
+        self.links[next as usize].before = at;
+        self.bits[class as usize / 64] |= 1 << (class % 64);
+    }
+
+    /// [`set`](Self::set) for a queue without a link.
+    #[cold]
+    fn extend(&mut self, queue: u32, class: u32) {
+        let numbers = self.links.len() as u32..=CLASSES as u32 + queue;
+        self.links.extend(numbers.map(|at| Link { class: 0, before: at, next: at }));
+        self.set(queue, class as u16);
     }
 
     /// A queue that holds more than 8/9 of what the longest holds; `None` when all are empty.
     pub fn get(&self) -> Option<u32> {
         let (word, bits) = self.bits.iter().enumerate().rev().find(|(_, bits)| **bits != 0)?;
-        Some(self.heads[word * 64 + 63 - bits.leading_zeros() as usize])
+        let class = word * 64 + 63 - bits.leading_zeros() as usize;
+        (class != 0).then(|| self.links[class].next - CLASSES as u32)
     }
 }
 
@@ -424,7 +423,7 @@ mod tests {
             let queue = random.below(50) as usize;
             let octave = random.below(40);
             sizes[queue] = random.below(1 << octave) * random.below(2);
-            longest.set(queue as u32, Bytes::new(sizes[queue]));
+            longest.set(queue as u32, class(sizes[queue]));
             let most = *sizes.iter().max().unwrap();
             match longest.get() {
                 None => assert_eq!(most, 0),
