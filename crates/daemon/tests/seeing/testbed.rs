@@ -15,6 +15,8 @@ use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
 use tidegate_experiments::lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
+use super::support::note_report;
+
 const SHAPER: &str = r#"
 version = 1
 [interface]
@@ -101,7 +103,11 @@ impl Testbed {
             .spawn("daemon", {
                 let stop = Arc::clone(&stop);
                 move || {
-                    let daemon = Daemon::start(vec![file], settings, |line| eprintln!("{line}")).expect("a daemon");
+                    let report = |line: &str| {
+                        note_report(line);
+                        eprintln!("{line}");
+                    };
+                    let daemon = Daemon::start(vec![file], settings, report).expect("a daemon");
                     told.send(daemon.web_address().expect("a page")).expect("heard");
                     daemon.run(&stop).expect("an orderly end");
                 }

@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tidegate_live::netns::{self, Namespace};
@@ -229,8 +230,31 @@ impl Case {
             Ok(Ended::Passed) => 0,
             Ok(Ended::Unsteady(_)) if !alone => UNSTEADY,
             Ok(Ended::Skipped(reason) | Ended::Unsteady(reason)) => skip(&reason),
+            // With privileges the data path runs before all else, and a stall is its own.
+            Err(_)
+                if self.drop_root
+                    && let Some(reason) = STALL.get() =>
+            {
+                if alone {
+                    skip(reason)
+                } else {
+                    UNSTEADY
+                }
+            }
             Err(_) => 101,
         }
+    }
+}
+
+/// The first stall of a data path in this process.
+static STALL: OnceLock<String> = OnceLock::new();
+
+/// Notes what a daemon reports: a test that fails after a data path without privileges has stalled runs again alone, and is
+/// skipped when that stalls as well.
+pub fn note_report(line: &str) {
+    if line.contains("the data path is stalled") {
+        // The first one is enough.
+        let _ = STALL.set(line.into());
     }
 }
 
