@@ -109,6 +109,15 @@ impl Account {
         }
     }
 
+    /// Where a flow is that was at `slots` before other packets were enqueued.
+    #[inline]
+    pub(crate) fn find_again(&self, flow: u64, slots: FlowSlots) -> FlowSlots {
+        match &self.flows {
+            Some(flows) if !flows.has(slots.record, flow) => flows.slots(flow, |_| ()),
+            _ => slots,
+        }
+    }
+
     /// A packet arrives; returns the index of the record of its flow.
     #[inline]
     pub(crate) fn arrived(

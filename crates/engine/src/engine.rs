@@ -16,6 +16,7 @@ use tidegate_core::{ClassId, Deadline, Instant, Outlet, Qdisc, Rate, Span};
 
 use crate::account::Account;
 use crate::admit::{Admit, Entry};
+use crate::batch::{Batch, Foreseen};
 use crate::classify::Classify;
 use crate::flows::UNTRACKED;
 use crate::hold_queue::Step;
@@ -41,6 +42,7 @@ pub struct Engine<H: Send> {
     pub(crate) recorder: Option<Box<dyn Recorder>>,
     /// A packet that leaves soon: its places in the packet table and among the records of flows.
     ahead: Option<(u32, u32)>,
+    pub(crate) batch: Batch,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
@@ -58,6 +60,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             leases,
             recorder: None,
             ahead: None,
+            batch: Batch::default(),
             config: config.clone(),
             setup: setup.clone(),
         })
@@ -65,13 +68,25 @@ impl<H: Copy + Send + 'static> Engine<H> {
 
     /// Enqueues a packet that the data path holds.
     pub fn enqueue(&mut self, now: Instant, handle: H, meta: &PacketMeta, out: &mut impl Sink<H>) -> Admission<H> {
+        self.enqueue_foreseen(now, handle, meta, None, out)
+    }
+
+    /// [`enqueue`](Self::enqueue) of a packet of which is known what [`foresee`](Self::foresee) returned for it.
+    pub(crate) fn enqueue_foreseen(
+        &mut self,
+        now: Instant,
+        handle: H,
+        meta: &PacketMeta,
+        foreseen: Option<Foreseen>,
+        out: &mut impl Sink<H>,
+    ) -> Admission<H> {
         let number = self.account.arrivals;
         self.account.arrivals += 1;
         if let Some(recorder) = &mut self.recorder {
             recorder.arrival(now, number, meta);
         }
         if meta.fields.fragment.is_none() {
-            return self.take(now, handle, number, meta, &meta.fields, out);
+            return self.take(now, handle, number, (meta, &meta.fields), foreseen, out);
         }
         self.classify.fragment(now, handle, number, meta);
         self.take_released(now, out);
@@ -81,7 +96,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
     fn take_released(&mut self, now: Instant, out: &mut impl Sink<H>) {
         let mut released = self.classify.take_released();
         for ((handle, number, meta), fields) in released.drain(..) {
-            self.take(now, handle, number, &PacketMeta { shape: Shape::Single, ..meta }, &fields, out);
+            let meta = PacketMeta { shape: Shape::Single, ..meta };
+            self.take(now, handle, number, (&meta, &fields), None, out);
         }
         self.classify.recycle(released);
     }
@@ -92,14 +108,17 @@ impl<H: Copy + Send + 'static> Engine<H> {
         now: Instant,
         handle: H,
         number: u64,
-        meta: &PacketMeta,
-        fields: &Fields,
+        (meta, fields): (&PacketMeta, &Fields),
+        foreseen: Option<Foreseen>,
         out: &mut impl Sink<H>,
     ) -> Admission<H> {
-        let classification = self.classify.classify(fields);
+        let classification = foreseen.map_or_else(|| self.classify.classify(fields), |packet| packet.classification);
         let Classification { class, flow, .. } = classification;
         let wire = self.classify.on_wire(meta);
-        let mut slots = self.account.find(flow.flow, |slot| self.tree.read_ahead(slot));
+        let mut slots = match foreseen {
+            Some(packet) => self.account.find_again(flow.flow, packet.slots),
+            None => self.account.find(flow.flow, |slot| self.tree.read_ahead(slot)),
+        };
         if meta.shape == Shape::Super
             && wire.packets > 1
             // Where delays are promised, the largest packet is the configured one.
@@ -196,12 +215,18 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.send_next(now, out)
     }
 
-    fn send_next(&mut self, now: Instant, out: &mut impl Sink<H>) -> bool {
+    /// What precedes a departure at `now`: fragments and reservations whose time is over.
+    #[inline]
+    pub(crate) fn expire(&mut self, now: Instant, out: &mut impl Sink<H>) {
         if self.classify.deadline().is_some_and(|deadline| deadline <= now) {
             self.classify.expire(now);
             self.take_released(now, out);
         }
         self.expire_reservations(now, out);
+    }
+
+    fn send_next(&mut self, now: Instant, out: &mut impl Sink<H>) -> bool {
+        self.expire(now, out);
         if !self.admit.hold.is_empty() {
             self.admit.hold.retry(now);
             self.schedule_held(now, out);
@@ -230,7 +255,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     /// Counts a packet out and sends it.
-    fn send(&mut self, now: Instant, packet: &QueuedPacket, out: &mut impl Sink<H>) {
+    pub(crate) fn send(&mut self, now: Instant, packet: &QueuedPacket, out: &mut impl Sink<H>) {
         let handle = self.admit.packets.remove(packet.slot);
         let dscp = (packet.dscp != packet.arrived_as).then_some(packet.dscp);
         let change = Change { dscp, congestion: packet.marked };

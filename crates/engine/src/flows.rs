@@ -71,6 +71,12 @@ impl Flows {
         FlowSlots { record, scheduler: record.map_or(NO_SLOT, slot) }
     }
 
+    /// Whether `record` is that of the flow.
+    #[inline]
+    pub(crate) fn has(&self, record: Option<u32>, flow: u64) -> bool {
+        record.and_then(|place| self.table.at(place)).is_some_and(|(key, _)| key == flow)
+    }
+
     /// Reads the record at `place`, of which a packet leaves soon, so that it is in the cache by then.
     #[inline]
     pub(crate) fn read_ahead(&self, place: u32) {

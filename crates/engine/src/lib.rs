@@ -6,6 +6,7 @@
 
 mod account;
 mod admit;
+mod batch;
 mod class_names;
 mod classes;
 mod classify;

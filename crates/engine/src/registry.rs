@@ -142,6 +142,12 @@ impl FlowRegistry {
         self.places[place as usize].as_mut()
     }
 
+    /// Whether anything is promised.
+    #[inline]
+    pub fn has_promises(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
     /// Before the scheduler takes `packet`: a new flow under a promise gets its record with the terms. Returns whether
     /// events are pending.
     #[inline]

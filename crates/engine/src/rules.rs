@@ -83,6 +83,9 @@ pub struct Classification {
     pub flow: FlowKey,
 }
 
+/// So many packets are classified together.
+const TOGETHER: usize = 64;
+
 /// The rules and what they lead to.
 pub(crate) struct Rules {
     /// Those of reservations, which go first. Apart from the others, so that one more does not cost a new classifier of
@@ -160,7 +163,29 @@ impl Rules {
     }
 
     pub(crate) fn classify(&self, fields: &Fields) -> Classification {
-        let (rule, class) = self.lookup(fields);
+        self.in_class(self.lookup(fields), fields)
+    }
+
+    /// [`classify`](Self::classify) of each.
+    pub(crate) fn classify_all(&self, fields: &[Fields], into: &mut Vec<Classification>) {
+        into.clear();
+        if self.reserved.is_some() {
+            into.extend(fields.iter().map(|fields| self.classify(fields)));
+            return;
+        }
+        let mut first = [None; TOGETHER];
+        for fields in fields.chunks(TOGETHER) {
+            self.classifier.classify_all(fields, &mut first[..fields.len()]);
+            into.extend(fields.iter().zip(&first).map(|(fields, first)| {
+                let target = first.map(|index| self.classifier.rules()[index as usize].target);
+                self.in_class(self.class_of(target), fields)
+            }));
+        }
+    }
+
+    /// A packet of this rule and class.
+    #[inline]
+    fn in_class(&self, (rule, class): (Option<u32>, ClassId), fields: &Fields) -> Classification {
         let mut flow = self.hash.key(fields);
         // Both are keyed hashes, so that no sender can make two flows meet.
         flow.flow ^= match self.salts.get(class.0 as usize) {
@@ -180,7 +205,11 @@ impl Rules {
             let rule = Some(self.classes.len() as u32 + at);
             return (rule, self.reserved_classes[at as usize]);
         }
-        let rule = first_match(&self.classifier, fields);
+        self.class_of(first_match(&self.classifier, fields))
+    }
+
+    #[inline]
+    fn class_of(&self, rule: Option<u32>) -> (Option<u32>, ClassId) {
         (rule, rule.map_or(self.default, |rule| self.classes[rule as usize]))
     }
 }

@@ -190,6 +190,19 @@ impl Qdisc<QueuedPacket> for Tree {
             Self::Any { discipline, .. } => discipline.dequeue(now, out),
         }
     }
+    fn dequeue_batch(
+        &mut self,
+        now: Instant,
+        most: usize,
+        packets: &mut Vec<QueuedPacket>,
+        out: &mut dyn Outlet<QueuedPacket>,
+    ) -> usize {
+        match self {
+            Self::Shaper(shaper) => shaper.dequeue_batch(now, most, packets, out),
+            Self::Cbq(cbq) => cbq.dequeue_batch(now, most, packets, out),
+            Self::Any { discipline, .. } => discipline.dequeue_batch(now, most, packets, out),
+        }
+    }
     fn deadline(&self, now: Instant) -> Deadline {
         match self {
             Self::Shaper(shaper) => shaper.deadline(now),

@@ -124,6 +124,11 @@ pub const ROWS: &[Row] = &[
     engine("engine, 10,000 flows, no statistics", "off/10000", 150.0),
     engine("engine, 10,000 flows, statistics of flows", "flows/10000", 200.0),
     Row {
+        against: Against::Case("apart/10000"),
+        aim: Aim::None,
+        ..engine("32 packets together, 10,000 flows, statistics of flows, to one by one", "together/10000", 0.0)
+    },
+    Row {
         against: Against::Case("flows/10000"),
         aim: Aim::None,
         ..engine("one of two shards, 10,000 flows, statistics of flows", "shard/10000", 0.0)
