@@ -171,7 +171,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
         for (chunk, arrivals) in arrivals.chunks(TOGETHER).enumerate() {
             self.engine.foresee(arrivals.iter().map(|arrival| arrival.meta));
             for (at, arrival) in arrivals.iter().enumerate() {
-                let result = self.offer_foreseen(now, *arrival, Some(self.engine.foreseen(at)), sink);
+                let result = self.offer_foreseen(now, *arrival, Some(&self.engine.foreseen(at)), sink);
                 offered(chunk * TOGETHER + at, result, sink);
             }
         }
@@ -181,7 +181,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
         &mut self,
         now: Instant,
         arrival: Arrival<'_, H>,
-        foreseen: Option<Foreseen>,
+        foreseen: Option<&Foreseen>,
         sink: &mut impl Sink<H>,
     ) -> Offered<H> {
         let Arrival { handle, meta, bytes, segmented } = arrival;

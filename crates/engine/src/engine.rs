@@ -77,7 +77,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         now: Instant,
         handle: H,
         meta: &PacketMeta,
-        foreseen: Option<Foreseen>,
+        foreseen: Option<&Foreseen>,
         out: &mut impl Sink<H>,
     ) -> Admission<H> {
         let number = self.account.arrivals;
@@ -109,7 +109,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         handle: H,
         number: u64,
         (meta, fields): (&PacketMeta, &Fields),
-        foreseen: Option<Foreseen>,
+        foreseen: Option<&Foreseen>,
         out: &mut impl Sink<H>,
     ) -> Admission<H> {
         let classification = foreseen.map_or_else(|| self.classify.classify(fields), |packet| packet.classification);
