@@ -43,6 +43,15 @@ struct twin_slot {
 	struct sk_buff __kptr *skb;
 };
 
+/* Left out where it is not asked for: see crates/live/src/bpf/program.rs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct twin_tables);
+} twin_tables SEC(".maps");
+const volatile bool has_twin_tables = true;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, TWIN_SLOTS);
@@ -97,9 +106,10 @@ struct {
 struct twin_counters {
 	u64 arrived_packets, arrived_bytes;
 	u64 sent_packets, sent_bytes;
-	/* Dropped at a full queue, and by an AQM. */
+	/* Dropped at a full queue, by an AQM, and because the interface went down or away while they waited. */
 	u64 full_packets, full_bytes;
 	u64 early_packets, early_bytes;
+	u64 flushed_packets, flushed_bytes;
 	u64 queued_packets, queued_bytes;
 	/* What the bytes that were sent have beyond those from the network header on. */
 	u64 overhead_bytes;
@@ -206,6 +216,14 @@ static __always_inline struct twin_counters *counters_of(u32 class)
 	return counters_at(twin_index(account, TWIN_FBQ_CLASSES));
 }
 
+/* The records of mered; NULL for other kinds. */
+static __always_inline struct twin_tables *tables_of(const struct twin_options *options)
+{
+	u32 key = 0;
+
+	return has_twin_tables && options->kind == TWIN_MERED ? bpf_map_lookup_elem(&twin_tables, &key) : NULL;
+}
+
 /* The packets that a superpacket becomes. Kernels before 6.19 do not keep their number: it counts as one. */
 static __always_inline u64 segments_of(const struct sk_buff *skb)
 {
@@ -276,7 +294,7 @@ __noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 ke
 {
 	bool mark;
 
-	return options ? twin_accept(options, &state, now, size, key, 0, false, always != 0, &mark) : TWIN_NONE;
+	return options ? twin_accept(options, &state, tables_of(options), now, size, key, 0, false, always != 0, &mark) : TWIN_NONE;
 }
 
 /* The same of a packet that has a class, in the lower half, and a profile in the upper one. */
@@ -307,13 +325,13 @@ __noinline u64 twin_decide(struct twin_options *options, u64 now, u64 always)
 		return (u64)TWIN_EMPTY << 32;
 	if (now)
 		twin_prepare(options, &state, now);
-	if (always && !twin_is_fair(options)) {
+	if (always && !twin_has_flows(options)) {
 		if (state.held.backlog.packets != 0) {
 			step.action = TWIN_SEND;
 			step.slot = twin_pop(&state.held, 0);
 		}
 	} else {
-		step = twin_next(options, &state);
+		step = twin_next(options, &state, tables_of(options));
 	}
 	return (u64)step.action << 32 | step.slot;
 }
@@ -414,12 +432,29 @@ static __always_inline bool take_options(struct twin_options *written)
 	}
 	/* Pairs of hosts are not told apart here. */
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) && fresh.marks == 0 &&
-	       fresh.by_pair == 0 && fresh.pair_threshold == 0;
+	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
+	       (fresh.kind != TWIN_MERED || (has_twin_tables && fresh.records >= TWIN_SLOTS));
 }
 
 __noinline u32 twin_gather(void)
 {
 	return twin_take_all(&state.held);
+}
+
+/* Finds the key of the flow of a packet, which another discipline may not have needed. */
+__noinline int twin_find_flow(u32 number)
+{
+	struct twin_packet *packet = twin_packet_of(&state.held, number);
+	struct twin_slot *slot = slot_of(number);
+	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
+
+	if (skb) {
+		packet->key = bpf_skb_get_hash(skb);
+		skb = bpf_kptr_xchg(&slot->skb, skb);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	return 0;
 }
 
 /* Queues a packet anew, in the class of the same account. Returns the slot next to it. */
@@ -429,6 +464,8 @@ __noinline u32 twin_queue_moved(u32 slot)
 	u32 next = packet->next, class = moved[twin_index(packet->class, TWIN_FBQ_CLASSES)];
 	struct twin_counters *before, *counters;
 
+	if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
+		twin_find_flow(slot);
 	before = counters_at(twin_index(accounts[twin_index(packet->class, TWIN_FBQ_CLASSES)], TWIN_FBQ_CLASSES));
 	packet->class = class == TWIN_NONE ? 0 : class;
 	counters = counters_of(packet->class);
@@ -443,13 +480,13 @@ __noinline u32 twin_queue_moved(u32 slot)
 	if (in_force.kind == TWIN_FBQ)
 		twin_fbq_requeue(&classes, &fbq, &state.held, slot);
 	else
-		twin_put(&in_force, &state, slot);
+		twin_put_again(&in_force, &state, tables_of(&in_force), slot);
 	return next;
 }
 
 __noinline int twin_restart_aqm(void)
 {
-	twin_begin_aqm(&state, &in_force);
+	twin_begin_aqm(&state, tables_of(&in_force), &in_force);
 	return 0;
 }
 
@@ -542,9 +579,6 @@ __noinline int twin_follow(u64 now)
 
 	if (!written || !take_options(written))
 		return 0;
-	/* What waits has no records of flows for it, and leaves none. */
-	if (fresh.kind == TWIN_MERED || in_force.kind == TWIN_MERED)
-		return 0;
 	twin_now(&state, now);
 	continues = fresh.kind == TWIN_FBQ
 			    ? in_force.kind == TWIN_FBQ && fresh_classes.structure == classes.structure
@@ -567,8 +601,6 @@ __noinline int twin_follow(u64 now)
 				break;
 			first = twin_queue_moved(first);
 		}
-		if (state.held.backlog.packets != 0)
-			red_red_on_busy(&state.ared.red);
 		return 0;
 	}
 	if (in_force.kind != TWIN_TBF)
@@ -604,7 +636,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	follow(now);
 	if (options->kind == TWIN_FBQ)
 		classify(skb, &of);
-	else if (twin_is_fair(options))
+	else if (twin_has_flows(options))
 		of.flow = bpf_skb_get_hash(skb);
 	counters = counters_of(of.class);
 	if (!counters || !link) {
@@ -760,6 +792,14 @@ SEC("struct_ops/twin_reset")
 void BPF_PROG(twin_reset, struct Qdisc *sch)
 {
 	RECORD(recording = false;)
+	TWIN_FOR(u32, account, 0, TWIN_FBQ_CLASSES) {
+		struct twin_counters *counters = counters_at(account);
+
+		if (counters) {
+			counters->flushed_packets += counters->queued_packets;
+			counters->flushed_bytes += counters->queued_bytes;
+		}
+	}
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		struct twin_slot *slot = slot_of(i);
 		struct sk_buff *skb;

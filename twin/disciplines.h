@@ -120,8 +120,6 @@ struct twin_state {
 	/* Queues that take turns; fq_codel: those that just became busy, and the others. */
 	struct twin_list active, fresh;
 	struct twin_held held;
-	/* mered: records of flows, and of pairs of hosts. */
-	struct twin_table flows, pairs;
 };
 
 /*
@@ -205,7 +203,7 @@ TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 }
 
 /* A beginning has three parts, since the stack of the kernel is small. First what red, ared, mered and pie need. */
-TWIN_INLINE void twin_begin_aqm(struct twin_state *state, const struct twin_options *options)
+TWIN_INLINE void twin_begin_aqm(struct twin_state *state, struct twin_tables *tables, const struct twin_options *options)
 {
 	random_stream random = random_stream_from_parts(options->random[0], options->random[1], options->random[2],
 							options->random[3]);
@@ -215,8 +213,11 @@ TWIN_INLINE void twin_begin_aqm(struct twin_state *state, const struct twin_opti
 		state->ared.red = red_red_drawing(twin_red(options), random);
 	if (options->kind == TWIN_MERED) {
 		state->floor = meredt_floor_new(options->floor, options->floor_credit);
-		twin_table_begin(&state->flows);
-		twin_table_begin(&state->pairs);
+		if (tables)
+			twin_table_begin(&tables->flows);
+#ifdef TWIN_PAIRS
+		twin_table_begin(&tables->pairs);
+#endif
 	}
 	if (options->kind == TWIN_PIE) {
 		pie_params params = twin_pie(options);
@@ -268,6 +269,12 @@ TWIN_INLINE u64 twin_now(struct twin_state *state, u64 now)
 TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 {
 	return options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL;
+}
+
+/* Whether the keys of flows matter. */
+TWIN_INLINE bool twin_has_flows(const struct twin_options *options)
+{
+	return twin_is_fair(options) || options->kind == TWIN_MERED;
 }
 
 #include "mered.h"
@@ -365,10 +372,10 @@ TWIN_INLINE void twin_put(const struct twin_options *options, struct twin_state 
 
 /*
  * A packet arrives, of the flow `key`, between the hosts `pair`. Returns its slot, or TWIN_NONE where it is dropped. always:
- * as far as there are slots it is not. *mark: it is to be marked.
+ * as far as there are slots it is not. *mark: it is to be marked. tables: NULL for all kinds but mered, here and below.
  */
-TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_state *state, u64 now, u64 size, u64 key,
-			    u64 pair, bool capable, bool always, bool *mark)
+TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_state *state, struct twin_tables *tables,
+			    u64 now, u64 size, u64 key, u64 pair, bool capable, bool always, bool *mark)
 {
 	u64 arrived = state->arrived;
 	struct twin_packet *packet;
@@ -378,7 +385,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	twin_now(state, now);
 	state->arrived = arrived + 1;
 	state->early = false;
-	if (options->kind == TWIN_MERED && !twin_measure(options, state, size, key, pair))
+	if (tables && !twin_measure(options, state, tables, size, key, pair))
 		return TWIN_NONE;
 	if (!twin_admits(options, state, size, capable, mark) && !always)
 		return TWIN_NONE;
@@ -390,17 +397,32 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	packet->at = state->latest;
 	packet->number = arrived;
 	packet->capable = capable;
-	packet->record = state->record;
 	packet->key = key;
 	packet->class = packet->profile = 0;
 	twin_put(options, state, slot);
-	if (options->kind == TWIN_MERED) {
-		twin_pin(&state->flows, packet->record);
-		twin_record_of(&state->flows, packet->record)->flow.queued_mice += state->is_mouse;
-		if (!state->is_mouse)
-			ared_ared_on_busy(&state->ared);
-	}
+	if (tables)
+		twin_measured(state, tables, packet);
 	return slot;
+}
+
+/*
+ * Queues a packet again that twin_take_all has taken. With a beginning between, the discipline begins anew with what waits:
+ * nothing is dropped, and packets of a flow stay in order, since they were in one queue, or in that of mice before that of
+ * elephants.
+ */
+TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_state *state, struct twin_tables *tables,
+				u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(&state->held, slot);
+
+	/* There are as many records as slots, so that one is free. */
+	if (tables)
+		twin_measure(options, state, tables, packet->size, packet->key, 0);
+	twin_put(options, state, slot);
+	if (tables)
+		twin_measured(state, tables, packet);
+	else
+		red_red_on_busy(&state->ared.red);
 }
 
 /* Takes the first packet of a queue that takes turns. */
@@ -551,7 +573,8 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options, const struct twi
 }
 
 /* A step of dequeue. */
-TWIN_INLINE struct twin_step twin_next(const struct twin_options *options, struct twin_state *state)
+TWIN_INLINE struct twin_step twin_next(const struct twin_options *options, struct twin_state *state,
+				       struct twin_tables *tables)
 {
 	struct twin_step step = { .action = TWIN_EMPTY, .slot = TWIN_NONE };
 	struct twin_packet *packet;
@@ -564,9 +587,11 @@ TWIN_INLINE struct twin_step twin_next(const struct twin_options *options, struc
 		return twin_step_fq(options, state);
 	if (options->kind == TWIN_CODEL)
 		return twin_step_codel(options, state, 0);
-	if (options->kind == TWIN_MERED && state->held.backlog.packets != 0) {
-		step.slot = twin_pop_measured(state);
-		step.action = TWIN_SEND;
+	if (tables) {
+		if (state->held.backlog.packets != 0) {
+			step.slot = twin_pop_measured(state, tables);
+			step.action = TWIN_SEND;
+		}
 		return step;
 	}
 	if (first->backlog.packets == 0)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TWIN_PAIRS
 #include "disciplines.h"
 #include "fbc.h"
 
@@ -35,6 +36,7 @@ struct decision {
 
 static struct twin_options options;
 static struct twin_state state;
+static struct twin_tables tables_of_mered;
 /* Of the kind TWIN_FBQ, whose packets are in the state too. */
 static struct twin_fbq_options fbq_options;
 static struct twin_fbq fbq;
@@ -81,6 +83,11 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	return true;
 }
 
+static struct twin_tables *tables(void)
+{
+	return options.kind == TWIN_MERED ? &tables_of_mered : NULL;
+}
+
 static void dropped(struct decision *decision, u64 number)
 {
 	decision->drops += 2;
@@ -99,7 +106,7 @@ static void enqueue(const u64 *record, struct decision *decision)
 		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
 					record[4], record[3], record[5], false);
 	} else {
-		slot = twin_accept(&options, &state, record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
+		slot = twin_accept(&options, &state, tables(), record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
 	}
 
 	if (slot == TWIN_NONE) {
@@ -127,7 +134,7 @@ static void dequeue(u64 now, struct decision *decision)
 	}
 	twin_prepare(&options, &state, now);
 	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
-		struct twin_step step = twin_next(&options, &state);
+		struct twin_step step = twin_next(&options, &state, tables());
 		u64 number = twin_packet_of(&state.held, step.slot)->number;
 
 		switch (step.action) {
@@ -179,7 +186,7 @@ int main(void)
 				return 1;
 			}
 			twin_forget_all(&state);
-			twin_begin_aqm(&state, &options);
+			twin_begin_aqm(&state, tables(), &options);
 			twin_begin_adapting(&state, &options);
 			twin_begin_queues(&state, &options);
 			continue;

@@ -15,30 +15,43 @@ TWIN_INLINE elephants_border twin_border(const struct twin_options *options)
 }
 
 /* Finds out whether an arriving packet is one of a mouse. Returns false when there is no record for its flow. */
-TWIN_INLINE bool twin_measure(const struct twin_options *options, struct twin_state *state, u64 size, u64 key, u64 pair)
+TWIN_INLINE bool twin_measure(const struct twin_options *options, struct twin_state *state, struct twin_tables *tables,
+			      u64 size, u64 key, u64 pair)
 {
 	elephants_border border = twin_border(options);
-	elephants_pair_rule rule = { .threshold = options->pair_threshold, .rate = options->pair_rate };
-	u32 number = twin_touch(&state->flows, state->latest, options->by_pair == 1 ? pair : key, options->records,
+	u32 number = twin_touch(&tables->flows, state->latest, options->by_pair == 1 ? pair : key, options->records,
 				options->idle);
-	elephants_flow *flow = &twin_record_of(&state->flows, number)->flow;
+	elephants_flow *flow = &twin_record_of(&tables->flows, number)->flow;
 
 	state->record = number;
 	if (number == TWIN_NONE)
 		return false;
 	state->is_mouse = elephants_flow_arrive(flow, &border, size);
-	if (state->is_mouse && rule.threshold != 0) {
-		u32 other = twin_touch(&state->pairs, state->latest, pair, options->records, options->idle);
+#ifdef TWIN_PAIRS
+	if (state->is_mouse && options->pair_threshold != 0) {
+		elephants_pair_rule rule = { .threshold = options->pair_threshold, .rate = options->pair_rate };
+		u32 other = twin_touch(&tables->pairs, state->latest, pair, options->records, options->idle);
 
 		if (other != TWIN_NONE &&
-		    !elephants_pair_take(&twin_record_of(&state->pairs, other)->pair, &rule, state->latest, size)) {
+		    !elephants_pair_take(&twin_record_of(&tables->pairs, other)->pair, &rule, state->latest, size)) {
 			elephants_flow_exceed(flow, &rule);
 			state->is_mouse = false;
 		}
 	}
+#endif
 	if (!state->is_mouse)
-		twin_protect(&state->flows, number, options->records);
+		twin_protect(&tables->flows, number, options->records);
 	return true;
+}
+
+/* Keeps the record of the flow of a packet that has been queued. */
+TWIN_INLINE void twin_measured(struct twin_state *state, struct twin_tables *tables, struct twin_packet *packet)
+{
+	packet->record = state->record;
+	twin_pin(&tables->flows, packet->record);
+	twin_record_of(&tables->flows, packet->record)->flow.queued_mice += state->is_mouse;
+	if (!state->is_mouse)
+		ared_ared_on_busy(&state->ared);
 }
 
 /* Whether an arriving packet of a measured flow is queued; *mark: with a mark. */
@@ -65,7 +78,7 @@ TWIN_INLINE bool twin_admits_measured(const struct twin_options *options, struct
 }
 
 /* Whether an elephant leaves next. Something is queued. */
-TWIN_INLINE bool twin_elephant_next(struct twin_state *state)
+TWIN_INLINE bool twin_elephant_next(struct twin_state *state, struct twin_tables *tables)
 {
 	struct twin_queue *mice = &state->held.queues[TWIN_MICE], *elephants = &state->held.queues[TWIN_ELEPHANTS];
 	struct twin_packet *first = twin_packet_of(&state->held, elephants->head);
@@ -73,13 +86,13 @@ TWIN_INLINE bool twin_elephant_next(struct twin_state *state)
 	if (mice->backlog.packets == 0 || elephants->backlog.packets == 0)
 		return mice->backlog.packets == 0;
 	return meredt_floor_due(&state->floor, first->size) &&
-	       twin_record_of(&state->flows, first->record)->flow.queued_mice == 0;
+	       twin_record_of(&tables->flows, first->record)->flow.queued_mice == 0;
 }
 
 /* Takes the packet that leaves next. */
-TWIN_INLINE u32 twin_pop_measured(struct twin_state *state)
+TWIN_INLINE u32 twin_pop_measured(struct twin_state *state, struct twin_tables *tables)
 {
-	bool is_elephant = twin_elephant_next(state);
+	bool is_elephant = twin_elephant_next(state, tables);
 	u32 slot = twin_pop(&state->held, is_elephant ? TWIN_ELEPHANTS : TWIN_MICE);
 	struct twin_packet *packet = twin_packet_of(&state->held, slot);
 	bool has_elephants = state->held.queues[TWIN_ELEPHANTS].backlog.packets != 0;
@@ -88,8 +101,8 @@ TWIN_INLINE u32 twin_pop_measured(struct twin_state *state)
 		meredt_floor_elephant(&state->floor, packet->size);
 	else if (has_elephants)
 		meredt_floor_mouse(&state->floor, packet->size);
-	twin_record_of(&state->flows, packet->record)->flow.queued_mice -= !is_elephant;
-	twin_unpin(&state->flows, state->latest, packet->record);
+	twin_record_of(&tables->flows, packet->record)->flow.queued_mice -= !is_elephant;
+	twin_unpin(&tables->flows, state->latest, packet->record);
 	if (!has_elephants) {
 		meredt_floor_none_queued(&state->floor);
 		if (is_elephant)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Records of flows in bounded memory, as crates/core/src/flow_table.rs has them: what ends first, and what is kept. The
- * record of a flow and that of a pair of hosts are one struct.
+ * Records of flows in bounded memory, as crates/core/src/flow_table.rs has them: what ends first, and what is kept. With
+ * TWIN_PAIRS there are records of pairs of hosts as well, and that of a flow and that of a pair are one struct.
  */
 #ifndef TWIN_RECORDS_H
 #define TWIN_RECORDS_H
@@ -25,7 +25,9 @@ struct twin_record {
 	u32 pins;
 	u32 segment;
 	elephants_flow flow;
+#ifdef TWIN_PAIRS
 	elephants_pair pair;
+#endif
 };
 
 struct twin_table {
@@ -33,6 +35,14 @@ struct twin_table {
 	struct twin_list segments[4];
 	u32 chains[TWIN_RECORDS];
 	struct twin_record records[TWIN_RECORDS];
+};
+
+/* What mered keeps of flows. Other disciplines have no such memory. */
+struct twin_tables {
+	struct twin_table flows;
+#ifdef TWIN_PAIRS
+	struct twin_table pairs;
+#endif
 };
 
 TWIN_INLINE struct twin_record *twin_record_of(struct twin_table *table, u32 number)

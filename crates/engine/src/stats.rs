@@ -149,12 +149,21 @@ pub struct Totals {
     pub full: Account,
     /// Packets dropped by the discipline before that.
     pub early: Account,
+    /// Packets that waited when the interface went down or away, and were dropped.
+    pub flushed: Account,
     /// What waits.
     pub backlog: Backlog,
     /// The longest wait of a packet that was sent.
     pub longest: Span,
     /// About how long packets waited that were sent since the last call, and how many waited that long.
     pub waits: Vec<(Span, u64)>,
+}
+
+impl Totals {
+    /// Packets that were dropped.
+    pub fn dropped_packets(&self) -> u64 {
+        self.full.packets + self.early.packets + self.flushed.packets
+    }
 }
 
 impl ClassStatus {

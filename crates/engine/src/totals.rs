@@ -20,13 +20,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
             counts.accounts.dequeued = totals.sent;
             counts.accounts.dropped[DropReason::QueueLimit as usize] = totals.full;
             counts.accounts.dropped[DropReason::Early as usize] = totals.early;
+            counts.accounts.dropped[DropReason::Flushed as usize] = totals.flushed;
             counts.through = totals.sent;
             counts.backlog = totals.backlog;
             counts.waited_elsewhere(now, new, totals);
         }
         account.arrivals = all.arrived.packets;
         account.sent = all.sent;
-        account.dropped = all.full.packets + all.early.packets;
+        account.dropped = all.dropped_packets();
         account.line = LineUse { packets: all.sent.bytes.saturating_sub(all.overhead), line: all.sent.bytes };
     }
 }
@@ -49,10 +50,11 @@ mod tests {
         let account = |packets, bytes| Counter { packets, bytes: Bytes::new(bytes) };
         let at = |millis| Instant::ZERO + Span::from_millis(millis);
         let totals = Totals {
-            arrived: account(12, 12_000),
+            arrived: account(15, 15_000),
             sent: account(9, 9_000),
             overhead: Bytes::new(342),
             full: account(2, 2_000),
+            flushed: account(3, 3_000),
             backlog: Backlog { packets: 1, bytes: Bytes::new(1_000) },
             longest: Span::from_millis(7),
             waits: vec![(Span::from_millis(1), 8), (Span::from_millis(6), 1)],
@@ -64,13 +66,14 @@ mod tests {
         engine.set_totals(at(1_001), &[(ClassId(0), later.clone())], &later);
         let status = engine.status();
         let counts = &status[0].counts;
-        assert_eq!((counts.accounts.enqueued.packets, counts.through.packets, counts.backlog.packets), (12, 9, 1));
+        assert_eq!((counts.accounts.enqueued.packets, counts.through.packets, counts.backlog.packets), (15, 9, 1));
+        assert_eq!(counts.accounts.dropped[DropReason::Flushed as usize].packets, 3);
         assert_eq!(counts.accounts.dropped[DropReason::QueueLimit as usize].bytes, Bytes::new(2_000));
         assert_eq!((counts.waited.count(), counts.waited.longest()), (9, Span::from_millis(7)));
         let median = counts.waited_at(0.5);
         assert!(median > Span::from_micros(960) && median < Span::from_micros(1_040), "{median}");
         assert!(counts.rate(at(1_001)) < Rate::from_kbit(100), "{}", counts.rate(at(1_001)));
         assert_eq!(engine.line(), LineUse { packets: Bytes::new(8_658), line: Bytes::new(9_000) });
-        assert_eq!((engine.sent().packets, engine.dropped()), (9, 2));
+        assert_eq!((engine.sent().packets, engine.dropped()), (9, 5));
     }
 }

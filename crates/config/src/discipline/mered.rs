@@ -4,7 +4,7 @@ use tidegate_core::elephants::PairRule;
 use tidegate_core::fifo::Limit;
 use tidegate_core::meredt::Meredt;
 use tidegate_core::red::Signal;
-use tidegate_core::{Bytes, Packet, Probability, Qdisc, Rate, Span, ared, mered, meredt};
+use tidegate_core::{Bytes, Packet, Probability, Qdisc, Rate, Span, ared, mered};
 
 use super::early::Length;
 use super::elephants::{self as common, Memory};
@@ -36,7 +36,8 @@ crate::record! {
 }
 
 impl MeredQueue {
-    fn params(&self) -> meredt::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> mered::Params {
         let base = mered::Params::for_link(self.link.value);
         let length = self.threshold.map_or(Length::Bytes(base.threshold), |threshold| threshold.value);
         let (measure, threshold, burst) = common::threshold(length);
@@ -52,9 +53,9 @@ impl MeredQueue {
             floor_credit: self.floor_credit,
             ..base
         };
-        let mut params = params.table_driven();
-        common::remember(self.memory.as_ref(), &mut params.elephants);
-        params
+        let mut elephants = params.table_driven().elephants;
+        common::remember(self.memory.as_ref(), &mut elephants);
+        mered::Params { flow_by: elephants.flow_by, table: elephants.table, pair: elephants.pair, ..params }
     }
 }
 
@@ -73,6 +74,6 @@ impl Section for MeredQueue {
         Some(self.link.value)
     }
     fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
-        Box::new(Meredt::new(self.params(), site.seed, &site.name).expect("checked"))
+        Box::new(Meredt::new(self.params().table_driven(), site.seed, &site.name).expect("checked"))
     }
 }

@@ -10,6 +10,9 @@ const RELOCATIONS: u32 = 9;
 /// Types of relocations: a number of 64 bits that is loaded, and a call.
 const LOADS: u32 = 1;
 const CALLS: u32 = 10;
+/// The sections of variables, which begin as zero, and of constants.
+pub(super) const VARIABLES: &str = ".bss";
+pub(super) const CONSTANTS: &str = ".rodata";
 /// Bytes of an instruction.
 pub(super) const INSTRUCTION: usize = 8;
 
@@ -52,8 +55,8 @@ struct Symbol<'a> {
 pub(super) enum Reference {
     /// The map of this name.
     Map(String),
-    /// A variable at this place among those that begin as zero.
-    Variable(u32),
+    /// A variable or constant at this place of a section.
+    Variable(&'static str, u32),
     /// A function of the kernel.
     Kernel(String),
 }
@@ -137,6 +140,10 @@ impl<'a> Object<'a> {
     pub fn size(&self, name: &str) -> u64 {
         self.sections.iter().find(|section| section.name == name).map_or(0, |section| section.size)
     }
+    /// The place in its section of a function, a variable or a constant.
+    pub fn place(&self, name: &str) -> Option<u64> {
+        self.symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.value)
+    }
     /// The places in a section that refer to a symbol, with its name.
     pub fn references(&self, name: &str) -> Vec<(u64, &'a str)> {
         let Some(of) = self.sections.iter().position(|section| section.name == name) else { return Vec::new() };
@@ -196,9 +203,10 @@ impl<'a> Object<'a> {
                 let of = self.sections.get(symbol.section).map_or("", |section| section.name);
                 match (kind, of) {
                     (LOADS, ".maps") => linked.references.push((place, Reference::Map(symbol.name.into()))),
-                    (LOADS, ".bss") => {
+                    (LOADS, VARIABLES | CONSTANTS) => {
+                        let of = if of == VARIABLES { VARIABLES } else { CONSTANTS };
                         let at = symbol.value as u32 + immediate as u32;
-                        linked.references.push((place, Reference::Variable(at)));
+                        linked.references.push((place, Reference::Variable(of, at)));
                     }
                     (CALLS, "") => linked.references.push((place, Reference::Kernel(symbol.name.into()))),
                     (CALLS, _) => {
@@ -330,7 +338,9 @@ mod tests {
         let functions: Vec<&str> = object.references(".struct_ops.link").iter().map(|(_, name)| *name).collect();
         assert_eq!(functions, OPERATIONS);
         assert_eq!(object.contents("license"), b"Dual MIT/GPL\0");
-        assert!(object.size(".bss") > 0 && object.contents(".bss").is_empty());
+        assert!(object.size(VARIABLES) > 0 && object.contents(VARIABLES).is_empty());
+        let place = object.place("has_twin_tables").expect("it is there") as usize;
+        assert_eq!(object.contents(CONSTANTS)[place], 1);
     }
 
     #[test]

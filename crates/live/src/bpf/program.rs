@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::btf::{Btf, FUNCTION, STRUCT};
 use super::memory::Mapped;
-use super::object::{INSTRUCTION, Object, Reference};
+use super::object::{CONSTANTS, INSTRUCTION, Object, Reference, VARIABLES};
 use super::system::{Attributes, Command};
 use super::{kernel_types, wrapper};
 
@@ -15,6 +15,7 @@ const ARRAY_MAP: u32 = 2;
 const OPERATIONS_MAP: u32 = 26;
 const OPERATIONS: u32 = 27;
 const LINKED: u32 = 1 << 13;
+const CONSTANT: u32 = 1 << 7;
 const OPERATIONS_LINK: u32 = 44;
 /// What a loaded number refers to, in its source register.
 const MAP: u8 = 1;
@@ -23,8 +24,6 @@ const MAP_VALUE: u8 = 2;
 const KERNEL_FUNCTION: u8 = 2;
 /// The section with the operations.
 const OPERATIONS_SECTION: &str = ".struct_ops.link";
-/// The variables that begin as zero.
-const ZERO_SECTION: &str = ".bss";
 /// Of what the kernel writes about a program that it refuses, the last lines are kept.
 const LOG: usize = 1 << 20;
 const LOG_LINES: usize = 12;
@@ -100,11 +99,12 @@ pub struct Attached {
 }
 
 impl Program {
-    /// Loads an object. The kernel verifies it.
+    /// Loads an object without some of its maps, which then take no memory. For each such map the object has a constant
+    /// `has_MAP`, which is set to zero: the kernel leaves out what depends on it. The kernel verifies the rest.
     ///
     /// # Errors
     /// See [`LoadError`].
-    pub fn load(object: &[u8]) -> Result<Self, LoadError> {
+    pub fn load(object: &[u8], without: &[&str]) -> Result<Self, LoadError> {
         let object = Object::parse(object).map_err(|error| LoadError::Object(error.into()))?;
         let kernel = kernel_types()?;
         let (name, of) = operations(&object)?;
@@ -115,7 +115,7 @@ impl Program {
         let types =
             Attributes::new().set_memory(0, &described).set(16, described.len() as u32).open(Command::LoadTypes);
         let types = types.map_err(refused("load the types of a program in BPF"))?;
-        let maps = create_maps(&object, &types)?;
+        let maps = create_maps(&object, &types, without)?;
         let data = kernel.member(kind, "data").ok_or_else(|| missing("data in it"))?.offset;
         let member = |wanted: &str| {
             kernel.member(target, wanted).ok_or_else(|| missing(&format!("operation {wanted} in {name}")))
@@ -195,8 +195,8 @@ fn operations(object: &Object<'_>) -> Result<(String, u32), LoadError> {
     }
 }
 
-/// Creates the maps that the object declares, and one for its variables.
-fn create_maps(object: &Object<'_>, types: &OwnedFd) -> Result<HashMap<String, Map>, LoadError> {
+/// Creates the maps that the object declares, and those of its variables and constants.
+fn create_maps(object: &Object<'_>, types: &OwnedFd, without: &[&str]) -> Result<HashMap<String, Map>, LoadError> {
     let mut maps = HashMap::new();
     for variable in object.types.variables(".maps") {
         let (name, of) = (object.types.name(variable), object.types.size_or_type(variable));
@@ -208,31 +208,54 @@ fn create_maps(object: &Object<'_>, types: &OwnedFd) -> Result<HashMap<String, M
         let (key, value) = (refers("key").ok_or_else(unreadable)?, refers("value").ok_or_else(unreadable)?);
         let size = object.types.size(value).ok_or_else(unreadable)?;
         let entries = number("max_entries").ok_or_else(unreadable)?;
-        let descriptor = Attributes::new()
+        // A map that no program uses has to be there all the same.
+        let (size, described) = if without.contains(&name) { (8, false) } else { (size, true) };
+        let mut attributes = Attributes::new();
+        attributes
             .set(0, number("type").filter(|kind| *kind == ARRAY_MAP).ok_or_else(unreadable)?)
             .set(4, 4)
             .set(8, size)
             .set(12, entries)
             .set(16, number("map_flags").unwrap_or(0))
-            .set_name(28, name)
-            .set(48, types.as_raw_fd() as u32)
-            .set(52, key)
-            .set(56, value)
-            .open(Command::CreateMap)
-            .map_err(refused(format!("make the map {name}")))?;
+            .set_name(28, name);
+        if described {
+            attributes.set(48, types.as_raw_fd() as u32).set(52, key).set(56, value);
+        }
+        let descriptor = attributes.open(Command::CreateMap).map_err(refused(format!("make the map {name}")))?;
         maps.insert(name.to_owned(), Map { descriptor, size: size as usize * entries as usize });
     }
-    let size = object.size(ZERO_SECTION) as u32;
-    if size > 0 {
-        let variables = Attributes::new()
+    for (section, flags) in [(VARIABLES, 0), (CONSTANTS, CONSTANT)] {
+        let size = object.size(section) as u32;
+        if size == 0 {
+            continue;
+        }
+        let operation = format!("make the map of {section}");
+        let descriptor = Attributes::new()
             .set(0, ARRAY_MAP)
             .set(4, 4)
             .set(8, size)
             .set(12, 1)
-            .set_name(28, "variables")
+            .set(16, flags)
+            .set_name(28, section)
             .open(Command::CreateMap)
-            .map_err(refused("make the map of variables"))?;
-        maps.insert(ZERO_SECTION.to_owned(), Map { descriptor: variables, size: size as usize });
+            .map_err(refused(operation.clone()))?;
+        if section == CONSTANTS {
+            let mut values = object.contents(section).to_vec();
+            for name in without {
+                let constant = object.place(&format!("has_{name}")).and_then(|at| values.get_mut(at as usize));
+                *constant.ok_or_else(|| LoadError::Object(format!("it cannot be without its map {name}")))? = 0;
+            }
+            let (map, key) = (descriptor.as_raw_fd() as u32, [0; 4]);
+            Attributes::new()
+                .set(0, map)
+                .set_memory(8, &key)
+                .set_memory(16, &values)
+                .execute(Command::UpdateMap)
+                .map_err(refused(operation.clone()))?;
+            // The kernel relies on the values from here on.
+            Attributes::new().set(0, map).execute(Command::FreezeMap).map_err(refused(operation))?;
+        }
+        maps.insert(section.to_owned(), Map { descriptor, size: size as usize });
     }
     Ok(maps)
 }
@@ -259,7 +282,7 @@ fn load_operation(
         };
         let (source, immediate, next) = match &reference {
             Reference::Map(name) => (MAP, map(name)?, Some(0)),
-            Reference::Variable(at) => (MAP_VALUE, map(ZERO_SECTION)?, Some(*at)),
+            Reference::Variable(section, at) => (MAP_VALUE, map(section)?, Some(*at)),
             Reference::Kernel(name) => {
                 let number = parts.kernel.find(FUNCTION, name);
                 let number = number

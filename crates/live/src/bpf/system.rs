@@ -10,6 +10,7 @@ pub(super) enum Command {
     UpdateMap = 2,
     LoadProgram = 5,
     LoadTypes = 18,
+    FreezeMap = 22,
     CreateLink = 28,
 }
 

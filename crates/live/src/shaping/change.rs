@@ -8,7 +8,7 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::Instant;
 
-use super::{Command, Division, LiveEngine, Shaping, Spec, StartError, VerdictSink, kernel, permission, resolve};
+use super::{Command, Division, LiveEngine, Shaping, Spec, StartError, VerdictSink, permission, resolve};
 use crate::timing;
 
 impl Shaping {
@@ -45,8 +45,8 @@ impl Shaping {
             let text = "a running shaper cannot change where packets are queued; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        if self.kernel.is_some() {
-            kernel::check(config)?;
+        if let Some(path) = &self.kernel {
+            path.check(config)?;
         }
         if Division::of(config) != Division::of(&self.config) {
             let text = "flows would have to move between threads, with another number of them or other addresses to divide \

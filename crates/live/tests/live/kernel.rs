@@ -32,8 +32,9 @@ fn at_rate(rate: &str) -> shaper::Config {
 }
 
 /// Kinds in a file, with the keys that they need.
-const DISCIPLINES: [&str; 8] = [
+const DISCIPLINES: [&str; 9] = [
     "fq-codel\"\nsignal = \"drop",
+    MERED,
     "drr",
     "red\"\nmin-th = \"100kB\"\nmax-th = \"300kB\"\nearly = { signal = \"drop\" }\nlimit = \"1MB",
     "sfq",
@@ -43,14 +44,18 @@ const DISCIPLINES: [&str; 8] = [
     "fifo",
 ];
 
+const MERED: &str =
+    "mered\"\nlink = \"1gbit\"\nsignal = \"drop\"\nmemory = { pair-rule = \"off\" }\nthreshold = \"20kB";
+
 /// No rate: what waits leaves.
 fn discipline(kind: &str) -> shaper::Config {
     config(&format!("[interface]\nname = \"{DEVICE}\"\ndata-path = \"kernel\"\n[discipline]\nkind = \"{kind}\"\n"))
 }
 
-fn options() -> Result<Options, Ended> {
+/// With a program that can have `config`.
+fn options(config: &shaper::Config) -> Result<Options, Ended> {
     let options = Options::default();
-    match options.kernel.load() {
+    match options.kernel.load(config) {
         Ok(()) => Ok(options),
         Err(error) => Err(Ended::Skipped(error.to_string())),
     }
@@ -109,7 +114,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// 120 packets, of which 57 fit into the bucket, under changes of the rate, then 90 under each change of the discipline: all
 /// arrive, in order, and are counted. Then the interface is as before.
 pub fn changes_lose_and_reorder_nothing_and_all_is_counted() -> Ended {
-    let options = match options() {
+    let options = match options(&discipline(MERED)) {
         Ok(options) => options,
         Err(ended) => return ended,
     };
@@ -166,19 +171,21 @@ pub fn changes_lose_and_reorder_nothing_and_all_is_counted() -> Ended {
 
 /// What another program changes is noticed; a second instance and what the program cannot do are refused.
 pub fn what_is_not_in_force_is_noticed() -> Ended {
-    let options = match options() {
+    let options = match options(&at_rate("4mbit")) {
         Ok(options) => options,
         Err(ended) => return ended,
     };
     let pair = Pair::new();
     let mut shaping = start(&pair, &at_rate("4mbit"), &options);
     let second = Options::default();
-    second.kernel.load().unwrap();
+    second.kernel.load(&at_rate("4mbit")).unwrap();
     let refused = pair.left.run(|| Shaping::start(&at_rate("4mbit"), &second)).unwrap();
     assert!(matches!(refused, Err(StartError::Rules(_))), "{:?}", refused.err());
     let marks = config("[interface]\ndata-path = \"kernel\"\n[discipline]\nkind = \"codel\"\n");
     let refused = pair.left.run(|| shaping.reconfigure(&marks, None)).unwrap().unwrap_err().to_string();
     assert!(refused.contains("ECN"), "{refused}");
+    let refused = pair.left.run(|| shaping.reconfigure(&discipline(MERED), None)).unwrap().unwrap_err().to_string();
+    assert!(refused.contains("memory"), "{refused}");
     pair.left
         .run(|| {
             assert!(shaping.inspect().unwrap().is_sound());
@@ -211,12 +218,12 @@ pub fn what_is_not_in_force_is_noticed() -> Ended {
 
 /// The kernel goes on shaping when the process is killed, and the next one takes over.
 pub fn a_killed_one_leaves_the_kernel_shaping() -> Ended {
-    if let Err(ended) = options() {
+    if let Err(ended) = options(&at_rate("4mbit")) {
         return ended;
     }
     let pair = Pair::new();
     let killed = Child::fork(|| {
-        let Ok(options) = options() else { return 1 };
+        let Ok(options) = options(&at_rate("4mbit")) else { return 1 };
         let _shaping = start(&pair, &at_rate("4mbit"), &options);
         loop {
             std::thread::sleep(Duration::from_secs(1));
@@ -232,7 +239,9 @@ pub fn a_killed_one_leaves_the_kernel_shaping() -> Ended {
     (1..=150).for_each(|number| assert!(from.send(&numbered(number)).is_ok()));
     (1..=150).for_each(|number| assert_eq!(receive(&to), number));
     assert!(began.elapsed() > Duration::from_millis(150), "{:?}", began.elapsed());
-    let Ok(options) = options() else { return Ended::Skipped("the program is not loaded again".into()) };
+    let Ok(options) = options(&at_rate("4mbit")) else {
+        return Ended::Skipped("the program is not loaded again".into());
+    };
     let shaping = start(&pair, &at_rate("4mbit"), &options);
     assert!(shaping.warnings().iter().any(|text| text.contains("has taken over")), "{:?}", shaping.warnings());
     pair.left.run(|| drop(shaping)).unwrap();

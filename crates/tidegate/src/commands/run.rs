@@ -280,7 +280,7 @@ fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<KernelPrograms, Fa
             continue;
         }
         let loaded = kernel::check(config)
-            .and_then(|()| programs.load().map_err(|error| StartError::NoKernelProgram(error.to_string())));
+            .and_then(|()| programs.load(config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
         // With `auto` the data path reports it.
         if let Err(error) = loaded
             && wanted == DataPath::Kernel

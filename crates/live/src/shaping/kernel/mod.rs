@@ -76,6 +76,8 @@ impl KernelPath {
         config: &Config,
         seed: u64,
     ) -> Result<(Self, Vec<String>), StartError> {
+        // What an earlier data path counted.
+        lock(&discipline.accounts).clear();
         let lock = InterfaceLock::acquire(name, config.interface.direction)?;
         let mut path = Self { discipline, index, seed, locks: vec![lock] };
         let notes = path.put(name, config)?;
@@ -106,8 +108,6 @@ impl KernelPath {
             }
             _ => {}
         }
-        // What waits in an earlier queue of this program is gone, and nothing is counted while it is attached nowhere.
-        lock(&self.discipline.accounts).clear();
         self.configure(&plan, config.interface.unattended);
         rtnl.set_plain(self.index, &self.discipline.name)?;
         match rtnl.root_qdisc(self.index)? {
@@ -142,6 +142,18 @@ impl KernelPath {
         }
         self.discipline.leased.store(unattended == Unattended::Pass, Ordering::Relaxed);
         self.discipline.renew();
+    }
+
+    /// Whether this program can do what another configuration asks for.
+    ///
+    /// # Errors
+    /// [`StartError::NotInKernel`] or [`StartError::Change`].
+    pub fn check(&self, config: &Config) -> Result<(), StartError> {
+        if plan::is_mered(config) && !self.discipline.has_mered {
+            let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
+            return Err(StartError::Change(text.into()));
+        }
+        check(config)
     }
 
     /// Puts another configuration in force.

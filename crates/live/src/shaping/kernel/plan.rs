@@ -2,13 +2,16 @@
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
+use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Bytes, Span, codel, red};
 
 use super::classes::{Classes, in_order};
-use super::options::{ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
+use super::options::{
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
+};
 use crate::shaping::error::StartError;
 
 /// The packets that wait at most: a packet more is held before another is dropped for it.
@@ -115,6 +118,11 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
     Some(Options { kind: TBF, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
 }
 
+/// Whether a configuration needs what only MERED does.
+pub(super) fn is_mered(config: &Config) -> bool {
+    matches!(&config.root, Root::Discipline(discipline) if matches!(**discipline, Discipline::Mered(_)))
+}
+
 fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
     let none = Options::default();
     let (options, signal) = match discipline {
@@ -133,6 +141,34 @@ fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(S
             let options = Options { random: Stream::named(seed, STREAM).parts(), ..early(&params.red().ok()?) };
             let options = Options { kind: ARED, interval: params.interval.as_nanos(), ..options };
             (options.within(Limit::bytes(section.limit)), params.signal)
+        }
+        Discipline::Mered(section) => {
+            let params = section.params();
+            let mut missing = |what: &str, remedy: &str| lack(format!("{what} of `mered` in {place} (write {remedy})"));
+            if params.pair.is_some() {
+                missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
+            }
+            if params.flow_by == FlowBy::HostPair {
+                missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
+            }
+            let records = u64::from(params.table.capacity);
+            if !(SLOTS..=RECORDS).contains(&records) {
+                missing(&format!("{records} records"), &format!("{SLOTS} to {RECORDS}"));
+            }
+            let options = Options {
+                kind: MERED,
+                interval: params.ared.interval.as_nanos(),
+                random: Stream::named(seed, STREAM).parts(),
+                longest_mouse: params.threshold.as_u64(),
+                counts_packets: u64::from(params.measure == Measure::Packets),
+                records,
+                idle: params.table.idle.as_nanos(),
+                elephant_limit: params.elephant_limit.as_u64(),
+                floor: params.floor.bits(),
+                floor_credit: params.floor_credit.as_u64(),
+                ..early(&params.ared.red().ok()?)
+            };
+            (options.within(params.limit), params.ared.signal)
         }
         Discipline::Pie(section) => {
             let params = section.params();
@@ -275,6 +311,13 @@ pub(super) mod tests {
         );
         let found = plan("[discipline]\nkind = \"fq-codel\"\nqueues = 64\nsignal = \"drop\"\n").unwrap().options;
         assert_eq!((found.kind, found.queues, found.quantum, found.target), (FQ_CODEL, 64, 1_514, 5_000_000));
+        let found = plan(
+            "[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\nsignal = \"drop\"\nthreshold = \"30kB\"\n\
+             memory = { pair-rule = \"off\" }\n",
+        );
+        let found = found.unwrap().options;
+        assert_eq!((found.kind, found.longest_mouse, found.records), (MERED, 30_000, 65_536));
+        assert_eq!((found.limit_packets, found.elephant_limit, found.counts_packets), (1_000, 750_000, 0));
         let found = plan("[discipline]\nkind = \"sfq\"\nqueues = 16\nlimit = \"9kB\"\n").unwrap().options;
         let expected =
             Options { kind: SFQ, queues: 16, quantum: 1_514, perturb: 10_000_000_000, seed: 7, ..Options::default() };
@@ -314,6 +357,7 @@ pub(super) mod tests {
             (format!("[shaper]\nfair-by = \"source\"\n{class}"), "`fair-by` in [shaper]"),
             (format!("[shaper]\nflow-by = \"source\"\n{class}"), "`flow-by` in [shaper]"),
             (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules"),
+            ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {
             let error = plan(&text).expect_err(&text);
             assert!(error.contains(named), "{text}: {error}");

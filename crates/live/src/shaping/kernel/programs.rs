@@ -3,25 +3,30 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
 use tidegate_units::Span;
 
 use super::options::FBQ_CLASSES;
+use super::plan;
 use super::worker::COUNTERS;
-use crate::bpf::{self, Attached, LoadError, Mapped, Program};
+use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 use crate::timing;
 
 /// Compiled from twin/chassis.bpf.c by twin/build, under the licence of that file.
 const OBJECT: &[u8] = include_bytes!("../../../../../twin/generated/chassis.o");
-/// The operations that it implements, and the functions of the kernel that came with them.
-const OPERATIONS: &str = "Qdisc_ops";
-const FUNCTIONS: [&str; 5] = [
-    "bpf_qdisc_skb_drop",
-    "bpf_kfree_skb",
-    "bpf_qdisc_watchdog_schedule",
-    "bpf_qdisc_bstats_update",
-    "bpf_skb_get_hash",
-];
+const NEEDS: Needs = Needs {
+    operations: "Qdisc_ops",
+    functions: &[
+        "bpf_qdisc_skb_drop",
+        "bpf_kfree_skb",
+        "bpf_qdisc_watchdog_schedule",
+        "bpf_qdisc_bstats_update",
+        "bpf_skb_get_hash",
+    ],
+    since: (6, 16),
+    option: "CONFIG_NET_SCH_BPF",
+};
 /// The names of disciplines in BPF that are ours begin with this.
 pub(super) const PREFIX: &str = "tidegate";
 /// Names that are tried.
@@ -30,6 +35,9 @@ const NAMES: u32 = 1_000;
 pub(super) const UNTIL: usize = 2;
 /// How long packets are shaped after the last renewal.
 const LEASE: Span = Span::from_secs(5);
+
+/// The map that only MERED needs, of some megabytes.
+const OF_MERED: &str = "twin_tables";
 
 /// A program that is registered with the kernel as a discipline.
 #[derive(Debug)]
@@ -46,6 +54,8 @@ pub(in crate::shaping) struct Discipline {
     pub counters: Mapped,
     /// The classes that have accounts. One that there is no more keeps its account until another class needs it.
     pub accounts: Mutex<Vec<String>>,
+    /// Whether it has what MERED needs.
+    pub has_mered: bool,
     /// Whether packets pass unless the time until which they are shaped is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
@@ -53,8 +63,9 @@ pub(in crate::shaping) struct Discipline {
 }
 
 impl Discipline {
-    fn load() -> Result<Self, LoadError> {
-        let program = Program::load(OBJECT)?;
+    fn load(has_mered: bool) -> Result<Self, LoadError> {
+        bpf::check_kernel(&NEEDS)?;
+        let program = Program::load(OBJECT, if has_mered { &[] } else { &[OF_MERED] })?;
         let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
         let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
         let mut number = 1;
@@ -67,7 +78,18 @@ impl Discipline {
         };
         let leased = AtomicBool::new(false);
         let accounts = Mutex::default();
-        Ok(Self { name, options, classes, link, counters, accounts, leased, _attached: attached, _program: program })
+        Ok(Self {
+            name,
+            options,
+            classes,
+            link,
+            counters,
+            accounts,
+            has_mered,
+            leased,
+            _attached: attached,
+            _program: program,
+        })
     }
 
     /// The accounts of classes, in the order of their names. New ones begin at zero.
@@ -115,24 +137,26 @@ struct Loaded {
 }
 
 impl KernelPrograms {
-    /// Loads one more.
+    /// Loads one more, with what `config` needs of it.
     ///
     /// # Errors
     /// Why the kernel does not take it, which a data path that may be in the kernel reports as well.
-    pub fn load(&self) -> Result<(), LoadError> {
+    pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded = Discipline::load().inspect_err(|error| all.missing = Some(error.to_string()))?;
+        let loaded =
+            Discipline::load(plan::is_mered(config)).inspect_err(|error| all.missing = Some(error.to_string()))?;
         all.programs.push(Arc::new(loaded));
         Ok(())
     }
 
-    /// One that no data path uses.
+    /// One for `config` that no data path uses.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) fn take(&self) -> Result<Arc<Discipline>, String> {
+    pub(super) fn take(&self, config: &Config) -> Result<Arc<Discipline>, String> {
         let all = lock(&self.0);
-        let free = all.programs.iter().find(|program| Arc::strong_count(program) == 1);
+        let fits = |program: &&Arc<Discipline>| program.has_mered || !plan::is_mered(config);
+        let free = all.programs.iter().filter(fits).find(|program| Arc::strong_count(program) == 1);
         let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
         free.cloned().ok_or_else(why)
     }
@@ -143,6 +167,6 @@ impl KernelPrograms {
 /// # Errors
 /// Why not.
 pub fn examine() -> Result<(), LoadError> {
-    bpf::check_kernel(OPERATIONS, &FUNCTIONS)?;
-    Program::load(OBJECT).map(drop)
+    bpf::check_kernel(&NEEDS)?;
+    Program::load(OBJECT, &[OF_MERED]).map(drop)
 }

@@ -39,7 +39,7 @@ pub(in crate::shaping) fn choose(
     let refused = |what: &str| StartError::NotInKernel { what: what.into() };
     let found = super::check(config)
         .and_then(|()| if options.recorder.is_some() { Err(refused("recording")) } else { Ok(()) })
-        .and_then(|()| options.kernel.take().map_err(StartError::NoKernelProgram));
+        .and_then(|()| options.kernel.take(config).map_err(StartError::NoKernelProgram));
     match (found, wanted) {
         (Ok(discipline), _) => Ok((Some(discipline), None)),
         (Err(error), DataPath::Auto) => Ok((None, Some(error.reason()))),

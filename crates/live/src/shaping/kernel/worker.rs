@@ -28,12 +28,13 @@ const ARRIVED: usize = 0;
 const SENT: usize = 2;
 const FULL: usize = 4;
 const EARLY: usize = 6;
-const QUEUED: usize = 8;
-const OVERHEAD_BYTES: usize = 10;
-const V4: usize = 11;
-const V6: usize = 12;
-const LONGEST: usize = 13;
-const WAITS: usize = 14;
+const FLUSHED: usize = 8;
+const QUEUED: usize = 10;
+const OVERHEAD_BYTES: usize = 12;
+const V4: usize = 13;
+const V6: usize = 14;
+const LONGEST: usize = 15;
+const WAITS: usize = 16;
 const BUCKETS: usize = 108;
 pub(super) const COUNTERS: usize = WAITS + BUCKETS;
 /// The unit of waits in ns, as a power of two.
@@ -139,6 +140,7 @@ impl KernelWorker {
             overhead: Bytes::new(counter(OVERHEAD_BYTES)),
             full: pair(FULL),
             early: pair(EARLY),
+            flushed: pair(FLUSHED),
             backlog: Backlog { packets: counter(QUEUED), bytes: Bytes::new(counter(QUEUED + 1)) },
             longest: Span::from_nanos(counter(LONGEST)),
             waits,
