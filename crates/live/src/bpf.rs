@@ -33,15 +33,33 @@ fn kernel_types() -> Result<Btf, LoadError> {
     Btf::parse(bytes).map_err(|error| LoadError::Unavailable(format!("{KERNEL_TYPES}: {error}")))
 }
 
-/// Checks, without a privilege, that the kernel takes programs that implement `operations` and has the functions `functions`.
+/// What a program needs of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// The struct of the operations that it implements.
+    pub operations: &'static str,
+    /// The functions that came with them.
+    pub functions: &'static [&'static str],
+    /// The first release that has them.
+    pub since: (u32, u32),
+    /// The option with which the kernel has to be built.
+    pub option: &'static str,
+}
+
+/// Checks, without a privilege, that the kernel has what a program needs.
 ///
 /// # Errors
-/// What is missing.
-pub fn check_kernel(operations: &str, functions: &[&str]) -> Result<(), LoadError> {
-    let types = kernel_types()?;
+/// What is missing, and why.
+pub fn check_kernel(needs: &Needs) -> Result<(), LoadError> {
+    let Needs { operations, functions, since, option } = *needs;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let missing = |what: String| Err(LoadError::Unavailable(what));
+    if release_of(&release).is_some_and(|release| release < since) {
+        return missing(format!("{operations} in BPF came with Linux {}.{}", since.0, since.1));
+    }
+    let types = kernel_types()?;
     if types.find(STRUCT, &wrapper(operations)).is_none() {
-        return missing(format!("the kernel takes no {operations} in BPF"));
+        return missing(format!("the kernel was built without {option}: it takes no {operations} in BPF"));
     }
     match functions.iter().find(|function| types.find(FUNCTION, function).is_none()) {
         Some(function) => missing(format!("the kernel has no function {function} for programs")),
@@ -49,7 +67,28 @@ pub fn check_kernel(operations: &str, functions: &[&str]) -> Result<(), LoadErro
     }
 }
 
+/// The first two numbers of a release.
+fn release_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
 /// The type of the value of a map of operations.
 fn wrapper(operations: &str) -> String {
     format!("bpf_struct_ops_{operations}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_told_from_one_without_an_option() {
+        let releases = ["6.16.0-rc1", "7.3-amd64", "x"].map(release_of);
+        assert_eq!(releases, [Some((6, 16)), Some((7, 3)), None]);
+        let needs = Needs { operations: "none_ops", functions: &[], since: (99, 1), option: "CONFIG_NONE" };
+        assert_eq!(check_kernel(&needs).unwrap_err().to_string(), "none_ops in BPF came with Linux 99.1");
+        let why = check_kernel(&Needs { since: (2, 6), ..needs }).unwrap_err().to_string();
+        assert!(why.contains("CONFIG_NONE") || why.contains("CONFIG_DEBUG_INFO_BTF"), "{why}");
+    }
 }

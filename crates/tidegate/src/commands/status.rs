@@ -113,6 +113,7 @@ fn print(
         // No file: a preset or standard input.
         if status.file == "-" { String::new() } else { format!(" by {}", status.file) },
         match status.in_force {
+            true if is_gone(status) => "waits for the interface, which is gone",
             // Neither protocol of a direction.
             true if status.directions.iter().any(|way| way.unproven.len() > 1) => "is in place, and not proven yet",
             true => "is in force",
@@ -210,6 +211,12 @@ fn print(
         }
     }
     Ok(())
+}
+
+/// Whether none of the interfaces is there.
+fn is_gone(status: &Status) -> bool {
+    let mut all = status.directions.iter().flat_map(|direction| &direction.interfaces).peekable();
+    all.peek().is_some() && all.all(|interface| !interface.present)
 }
 
 /// The maximum number of hosts in the output.
