@@ -110,6 +110,23 @@ fn a_broken_file_is_exit_code_2_and_errors_on_stderr() {
     assert!(!err.contains('\u{1b}'), "colours without a terminal: {err}");
 }
 
+/// The file alone shows what the data path in the kernel does not do.
+#[test]
+fn what_the_kernel_cannot_do_is_named() {
+    for (data_path, expected) in [
+        ("kernel", "`tidegate run` refuses it: the data path in the kernel cannot do this yet: kind = \"fq-pie\""),
+        (
+            "auto",
+            "note: packets are queued in user space and not in the kernel: what the file asks for is not there yet",
+        ),
+    ] {
+        let file = format!("version = 1\n[interface]\ndata-path = \"{data_path}\"\n[discipline]\nkind = \"fq-pie\"\n");
+        let output = tidegate(&["check", "-"], &file);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn a_file_that_is_not_there_is_exit_code_2() {
     let output = tidegate(&["check", "no/such.toml"], "");

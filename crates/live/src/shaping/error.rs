@@ -135,7 +135,7 @@ pub enum Unproven {
 
 impl StartError {
     /// Why a data path is not in the kernel, for one that can be elsewhere.
-    pub(super) fn reason(&self) -> String {
+    pub fn reason(&self) -> String {
         let why = match self {
             Self::NotInKernel { what } => format!("what the file asks for is not there yet: {what}"),
             Self::NoKernelProgram(why) => why.clone(),

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Borrow, Config, Direction, DividedBy, FairBy, Root, Shaper};
+use tidegate_config::shaper::{Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
+use tidegate_live::shaping::kernel;
 use tidegate_report::Table;
 
 mod link_sharing;
@@ -58,6 +59,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         drop(out);
         output::print(&String::from_utf8_lossy(&text))?;
+        for config in configs.iter().flatten() {
+            match (config.interface.data_path, kernel::check(config)) {
+                (DataPath::Kernel, Err(error)) => message!("`tidegate run` refuses it: {error}"),
+                (DataPath::Auto, Err(error)) => message!("note: {}", error.reason()),
+                _ => {}
+            }
+        }
     }
     match configs {
         Some(configs) => {
