@@ -106,7 +106,7 @@ impl Host {
         let mut answer = vec![0; decisions * DECISION * 8];
         self.output.read_exact(&mut answer).map_err(|error| {
             let status = self.child.try_wait().ok().flatten();
-            io::Error::other(format!("the compiled program ended: {error}; {status:?}"))
+            io::Error::new(error.kind(), format!("the compiled program ended: {error}; {status:?}"))
         })?;
         Ok(answer.chunks_exact(DECISION * 8).map(decision).collect())
     }
