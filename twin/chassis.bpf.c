@@ -161,10 +161,17 @@ struct twin_options in_force, fresh;
 /* Of TWIN_FBQ: its state, and the same of its options. */
 struct twin_fbq fbq;
 struct twin_fbq_options classes, fresh_classes;
-/* The class that the packets of a class have after a change of structure; TWIN_NONE for the first, with another account. */
+/* The class that the packets of a class have after a change of structure; TWIN_NONE for another account. */
 u32 moved[TWIN_FBQ_CLASSES];
 /* The account that each had before. */
 u32 accounts[TWIN_FBQ_CLASSES];
+
+static __always_inline struct twin_options *written_options(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_options, &key);
+}
 
 /* Which class, profile and flow a packet belongs to. */
 struct twin_class_of {
@@ -173,18 +180,12 @@ struct twin_class_of {
 	u64 flow;
 };
 
-/* The first class. In the lab by the mark: the class in the lower 8 bits, the profile in the next 8. */
+/* The default class. In the lab by the mark: the class in the lower 8 bits, the profile in the next 8. */
 static __always_inline void classify(struct sk_buff *skb, struct twin_class_of *of)
 {
+	of->class = classes.default_class;
 	RECORD(of->class = skb->mark & 0xff; of->profile = skb->mark >> 8 & 0xff;)
 	of->flow = bpf_skb_get_hash(skb);
-}
-
-static __always_inline struct twin_options *written_options(void)
-{
-	u32 key = 0;
-
-	return bpf_map_lookup_elem(&twin_options, &key);
 }
 
 static __always_inline struct twin_slot *slot_of(u32 number)
@@ -467,7 +468,7 @@ __noinline u32 twin_queue_moved(u32 slot)
 	if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
 		twin_find_flow(slot);
 	before = counters_at(twin_index(accounts[twin_index(packet->class, TWIN_FBQ_CLASSES)], TWIN_FBQ_CLASSES));
-	packet->class = class == TWIN_NONE ? 0 : class;
+	packet->class = class != TWIN_NONE ? class : in_force.kind == TWIN_FBQ ? classes.default_class : 0;
 	counters = counters_of(packet->class);
 	if (counters)
 		count_queued(counters, packet->size);

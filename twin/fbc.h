@@ -18,9 +18,11 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	u64 kept = fbq_kept(params->limit, twin_fbq_unpromised(class), rate);
 	u64 promised = fbq_promised_part(params->limit, class->queued_minimum, rate);
 	u64 space = saturating_sub_u64(saturating_sub_u64(params->limit, promised), kept);
-	bool within = (bytes <= params->flow_limit &&
+	/* Not asked for a queue that begins, without a minimum. */
+	bool within = (!first || minimum != 0) &&
+		      ((bytes <= params->flow_limit &&
 		       fbq_is_within_part(bytes, space, max_u64(class->queued + first, 1))) ||
-		      (flow->granted && bytes <= fbq_promised_part(params->limit, minimum, rate));
+		       (flow->granted && bytes <= fbq_promised_part(params->limit, minimum, rate)));
 
 	if (within && minimum != 0)
 		kept = 0;
@@ -83,15 +85,13 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	return slot;
 }
 
-/* Queues the packet of a slot anew, after another beginning. One of a class that there is no more has the first. */
+/* Queues the packet of a slot anew, after another beginning. */
 TWIN_INLINE void twin_fbq_requeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				  u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
 	u32 number;
 
-	if (packet->class >= options->classes)
-		packet->class = 0;
 	number = twin_fbq_flow(options, fbq, held, packet->key, packet->class, packet->profile, TWIN_QUEUES);
 	twin_fbq_put(options, fbq, held, number, slot);
 	twin_fbq_choose(options, fbq, held, packet->class, fbq->now);
@@ -103,55 +103,64 @@ struct twin_opening {
 	u32 class;
 };
 
-struct twin_openings {
-	struct twin_opening own, borrower;
-};
-
 /* When the bucket of all classes pays for the candidate of a class. */
 TWIN_INLINE option_units_instant twin_fbq_root_time(struct twin_fbq *fbq, u32 q, u64 from)
 {
 	return bucket_token_bucket_time_for(&fbq->root, from, twin_fbq_class_of(fbq, q)->size);
 }
 
-TWIN_INLINE struct twin_openings twin_fbq_openings(struct twin_fbq *fbq, struct twin_held *held)
+/* The class that is due first, and when; TWIN_NONE for none. */
+TWIN_INLINE struct twin_opening twin_fbq_first(struct twin_fbq *fbq)
 {
-	struct twin_openings openings = { { .class = TWIN_NONE }, { .class = TWIN_NONE } };
+	struct twin_opening first = { .time = U64_MAX, .class = TWIN_NONE };
 	u32 upcoming = fbq->upcoming, entitled = fbq->entitled, q = TWIN_NONE;
-	option_units_instant time;
-	u64 due = U64_MAX;
 
-	if (upcoming != TWIN_NONE) {
+	if (upcoming != TWIN_NONE)
 		q = upcoming - TWIN_UPCOMING;
-		due = twin_fbq_class_of(fbq, q)->due;
-	}
 	if (entitled != TWIN_NONE) {
 		u32 other = entitled - TWIN_ENTITLED;
 		u128 key = twin_node_of(&fbq->orders, entitled)->key;
 
 		if (upcoming == TWIN_NONE || key < twin_node_of(&fbq->orders, upcoming)->key ||
-		    (key == twin_node_of(&fbq->orders, upcoming)->key && other < q)) {
+		    (key == twin_node_of(&fbq->orders, upcoming)->key && other < q))
 			q = other;
-			due = twin_fbq_class_of(fbq, q)->due;
-		}
 	}
-	if (due == U64_MAX)
-		q = TWIN_NONE;
-	if (q != TWIN_NONE) {
-		time = twin_fbq_root_time(fbq, q, due);
-		if (time.some)
-			openings.own = (struct twin_opening){ .time = time.value, .class = q };
-	}
-	if (fbq->borrowers != TWIN_NONE) {
-		u32 borrower = fbq->borrowers - TWIN_BORROWERS;
-		struct twin_fbq_class *class = twin_fbq_class_of(fbq, borrower);
-		struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, class->candidate)->head);
+	if (q != TWIN_NONE && twin_fbq_class_of(fbq, q)->due != U64_MAX)
+		first = (struct twin_opening){ .time = twin_fbq_class_of(fbq, q)->due, .class = q };
+	return first;
+}
 
-		time = twin_fbq_root_time(fbq, borrower, max_u64(class->since, head->at));
-		/* A class that is entitled by then precedes a borrower. */
-		if (time.some && (q == TWIN_NONE || time.value < due))
-			openings.borrower = (struct twin_opening){ .time = time.value, .class = borrower };
-	}
-	return openings;
+/* When it may send by its own rate. */
+TWIN_INLINE struct twin_opening twin_fbq_own(struct twin_fbq *fbq, struct twin_opening first)
+{
+	struct twin_opening own = { .class = TWIN_NONE };
+	option_units_instant time;
+
+	if (first.class == TWIN_NONE)
+		return own;
+	time = twin_fbq_root_time(fbq, first.class, first.time);
+	if (time.some)
+		own = (struct twin_opening){ .time = time.value, .class = first.class };
+	return own;
+}
+
+/* When a class may send by the rate of others, which precedes the class that is due first. */
+TWIN_INLINE struct twin_opening twin_fbq_borrower(struct twin_fbq *fbq, struct twin_held *held, struct twin_opening first)
+{
+	struct twin_opening borrower = { .class = TWIN_NONE };
+	u32 q = fbq->borrowers - TWIN_BORROWERS;
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	struct twin_packet *head;
+	option_units_instant time;
+
+	if (fbq->borrowers == TWIN_NONE)
+		return borrower;
+	head = twin_packet_of(held, twin_queue_of(held, class->candidate)->head);
+	time = twin_fbq_root_time(fbq, q, max_u64(class->since, head->at));
+	/* A class that is entitled by then precedes a borrower. */
+	if (time.some && (first.class == TWIN_NONE || time.value < first.time))
+		borrower = (struct twin_opening){ .time = time.value, .class = q };
+	return borrower;
 }
 
 /* Of the classes that are due at a time, the one of the best priority. */
@@ -175,8 +184,7 @@ TWIN_GLOBAL u32 twin_fbq_best(struct twin_fbq *fbq TWIN_GIVEN, u64 time)
 TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, bool always)
 {
-	struct twin_openings openings = twin_fbq_openings(fbq, held);
-	struct twin_opening chosen = openings.own;
+	struct twin_opening first = twin_fbq_first(fbq), chosen = twin_fbq_own(fbq, first);
 	bool borrowed = chosen.class == TWIN_NONE || chosen.time > now;
 	struct twin_fbq_class *class;
 	struct twin_fbq_flow *flow;
@@ -192,11 +200,14 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 		chosen.time = now;
 		chosen.class = fbq->entitled != TWIN_NONE ? fbq->entitled - TWIN_ENTITLED : fbq->upcoming - TWIN_UPCOMING;
 	} else if (borrowed) {
-		chosen = openings.borrower;
+		chosen = twin_fbq_borrower(fbq, held, first);
 		if (chosen.class == TWIN_NONE || chosen.time > now || chosen.time == U64_MAX)
 			return TWIN_NONE;
 	} else {
-		q = twin_fbq_best(fbq, chosen.time);
+		/* The first that is due sends, unless a class may have a better priority. */
+		q = chosen.class;
+		if (twin_fbq_params(options, q)->priority != fbq->best_priority)
+			q = twin_fbq_best(fbq, chosen.time);
 		if (q != chosen.class && q != TWIN_NONE) {
 			option_units_instant time = twin_fbq_root_time(fbq, q, twin_fbq_class_of(fbq, q)->due);
 
@@ -243,11 +254,12 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 /* When dequeue is to be called next: U64_MAX for never. */
 TWIN_INLINE u64 twin_fbq_deadline(struct twin_fbq *fbq, struct twin_held *held)
 {
-	struct twin_openings openings = twin_fbq_openings(fbq, held);
+	struct twin_opening first = twin_fbq_first(fbq), own, borrower = twin_fbq_borrower(fbq, held, first);
 
-	if (openings.borrower.class != TWIN_NONE)
-		return openings.borrower.time;
-	return openings.own.class != TWIN_NONE ? openings.own.time : U64_MAX;
+	if (borrower.class != TWIN_NONE)
+		return borrower.time;
+	own = twin_fbq_own(fbq, first);
+	return own.class != TWIN_NONE ? own.time : U64_MAX;
 }
 
 /* Changes the total, or the rate of a class, as far as the classes fit into the total. */

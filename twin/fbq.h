@@ -43,6 +43,8 @@ struct twin_fbq_options {
 	u64 profiles;
 	/* Another number wherever anything but rates has changed. */
 	u64 structure;
+	/* What waits in a class that there is no more goes to this one. */
+	u64 default_class;
 	struct twin_fbq_class_options class[TWIN_FBQ_CLASSES];
 	struct twin_fbq_profile profile[TWIN_FBQ_PROFILES];
 };
@@ -88,6 +90,8 @@ struct twin_fbq {
 	u128 borrow_now;
 	/* The time of the call. */
 	u64 now;
+	/* No class has a better priority. */
+	u64 best_priority;
 	bucket_token_bucket root;
 	u32 upcoming, entitled, preferred, borrowers;
 	u32 flow_count, cursor;
@@ -121,11 +125,14 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = TWIN_NONE;
 	fbq->flow_count = fbq->cursor = 0;
 	fbq->idle = none;
+	fbq->best_priority = U64_MAX;
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
 		struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 		const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
 
 		*class = (struct twin_fbq_class){ .share = TWIN_NONE, .guarantee = TWIN_NONE, .waiting = none };
+		if (q < options->classes)
+			fbq->best_priority = min_u64(fbq->best_priority, params->priority);
 		class->virtual_now = fbq_virtual_start();
 		class->bucket = bucket_token_bucket_full(params->rate, params->burst, 0);
 	}
@@ -372,14 +379,14 @@ TWIN_INLINE void twin_fbq_grant(struct twin_fbq *fbq, struct twin_held *held, u3
 		twin_fbq_key(fbq, held, number);
 }
 
-/* Grants the first minimum that waits in a class, if it fits. */
+/* Grants the first minimum that waits in an unsettled class, if it fits. */
 TWIN_GLOBAL u32 twin_fbq_visit(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 			       struct twin_held *held TWIN_GIVEN, u32 q)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	u32 first = class->waiting.head;
 
-	if (first != TWIN_NONE && class->unsettled) {
+	if (first != TWIN_NONE) {
 		if (twin_fbq_flow_of(fbq, first)->minimum > twin_fbq_unpromised(class)) {
 			class->unsettled = false;
 		} else {
@@ -405,21 +412,27 @@ TWIN_GLOBAL u32 twin_fbq_forget(const struct twin_fbq_options *options TWIN_GIVE
 	return 0;
 }
 
+/* Whether the flow that has been idle for the longest time ends. */
+TWIN_INLINE bool twin_fbq_is_over(const struct twin_fbq_options *options, struct twin_fbq *fbq)
+{
+	u32 oldest = fbq->idle.head;
+
+	return oldest != TWIN_NONE &&
+	       saturating_sub_u64(fbq->now, twin_fbq_flow_of(fbq, oldest)->idle_since) >= options->idle_timeout;
+}
+
 TWIN_GLOBAL u32 twin_fbq_housekeep(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				   struct twin_held *held TWIN_GIVEN, u32 touched)
 {
-	TWIN_FOR(u32, end, 0, 2) {
-		u32 oldest = fbq->idle.head;
-
-		if (oldest == TWIN_NONE ||
-		    saturating_sub_u64(fbq->now, twin_fbq_flow_of(fbq, oldest)->idle_since) < options->idle_timeout)
-			break;
-		twin_fbq_forget(options, fbq, held, oldest);
-	}
-	if (touched != TWIN_NONE)
+	if (twin_fbq_is_over(options, fbq))
+		twin_fbq_forget(options, fbq, held, fbq->idle.head);
+	if (twin_fbq_is_over(options, fbq))
+		twin_fbq_forget(options, fbq, held, fbq->idle.head);
+	if (touched != TWIN_NONE && twin_fbq_class_of(fbq, touched)->unsettled)
 		twin_fbq_visit(options, fbq, held, touched);
 	fbq->cursor = fbq->cursor + 1 < options->classes ? fbq->cursor + 1 : 0;
-	twin_fbq_visit(options, fbq, held, fbq->cursor);
+	if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)
+		twin_fbq_visit(options, fbq, held, fbq->cursor);
 	return 0;
 }
 

@@ -90,15 +90,15 @@ TWIN_GLOBAL u32 twin_meld(struct twin_orders *orders TWIN_GIVEN, u32 a, u32 b)
 	return root;
 }
 
-TWIN_GLOBAL u32 twin_order_remove(struct twin_orders *orders TWIN_GIVEN, u32 *root TWIN_GIVEN, u32 number)
+/* Takes a place out of an order in which there are others. */
+TWIN_GLOBAL u32 twin_order_take(struct twin_orders *orders TWIN_GIVEN, u32 *root TWIN_GIVEN, u32 number)
 {
 	struct twin_node *node = twin_node_of(orders, number);
 	u32 up = node->up, child;
 
-	if (node->rank == 0)
-		return 0;
 	node->rank = 0;
-	child = twin_meld(orders, node->left, node->right);
+	/* There is no right one without a left one. */
+	child = node->right == TWIN_NONE ? node->left : twin_meld(orders, node->left, node->right);
 	if (child != TWIN_NONE)
 		twin_node_of(orders, child)->up = up;
 	if (up == TWIN_NONE) {
@@ -122,6 +122,20 @@ TWIN_GLOBAL u32 twin_order_remove(struct twin_orders *orders TWIN_GIVEN, u32 *ro
 	return 0;
 }
 
+TWIN_INLINE void twin_order_remove(struct twin_orders *orders, u32 *root, u32 number)
+{
+	struct twin_node *node = twin_node_of(orders, number);
+
+	if (node->rank == 0)
+		return;
+	if (node->up == TWIN_NONE && node->left == TWIN_NONE) {
+		node->rank = 0;
+		*root = TWIN_NONE;
+		return;
+	}
+	twin_order_take(orders, root, number);
+}
+
 TWIN_INLINE void twin_order_set(struct twin_orders *orders, u32 *root, u32 number, u128 key)
 {
 	struct twin_node *node = twin_node_of(orders, number);
@@ -132,7 +146,7 @@ TWIN_INLINE void twin_order_set(struct twin_orders *orders, u32 *root, u32 numbe
 	node->key = key;
 	node->left = node->right = node->up = TWIN_NONE;
 	node->rank = 1;
-	*root = twin_meld(orders, *root, number);
+	*root = *root == TWIN_NONE ? number : twin_meld(orders, *root, number);
 }
 
 #endif

@@ -266,6 +266,9 @@ TWIN_INLINE u32 twin_find(struct twin_held *held, u64 key)
 {
 	u32 number = held->chains[twin_chain_of(key)];
 
+	/* Mostly the first: a loop costs more. */
+	if (number == TWIN_NONE || twin_queue_of(held, number)->key == key)
+		return number;
 	TWIN_FOR(u32, step, 0, TWIN_QUEUES) {
 		struct twin_queue *queue = twin_queue_of(held, number);
 

@@ -10,7 +10,7 @@ use super::equal::spread;
 const CLASSES: usize = 64;
 const PROFILES: usize = 256;
 /// The numbers before the classes, of a class and of a profile, and of all.
-const HEAD: usize = 8;
+const HEAD: usize = 9;
 const CLASS: usize = 8;
 const PROFILE: usize = 2;
 pub const NUMBERS: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
@@ -69,7 +69,7 @@ impl Classes {
         let counts = [self.classes.len() as u64, self.profiles.len() as u64];
         let mut record = vec![self.rate, self.burst, self.idle_timeout, self.flows, self.catch_up];
         record.extend(counts);
-        record.push(0);
+        record.extend([0, 0]);
         record.extend(self.classes.iter().flatten());
         record.resize(HEAD + CLASSES * CLASS, 0);
         record.extend(self.profiles.iter().flatten());

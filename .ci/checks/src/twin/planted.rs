@@ -149,10 +149,68 @@ pub const IN_CLASSIFICATION: &[Planted] = &[
     ("an unknown user is user zero", "kind << 56 | known,", "kind << 56 | 1,"),
 ];
 
+/// Of the classes, each with its file.
+pub const IN_CLASSES: &[(&str, Planted)] = &[
+    (
+        "twin/fbq.h",
+        (
+            "what is borrowed has no length",
+            "fbq_borrow_length(class->size, class->bucket.rate));",
+            "(u128)0 * class->size);",
+        ),
+    ),
+    ("twin/fbq.h", ("a minimum never leads", "->key <= base)", "->key < base && false)")),
+    (
+        "twin/fbq.h",
+        ("a minimum of all that is left waits", "minimum <= twin_fbq_unpromised", "minimum < twin_fbq_unpromised"),
+    ),
+    (
+        "twin/fbq.h",
+        ("a flow that has been idle for long stays", ">= options->idle_timeout;", "> options->idle_timeout * 2;"),
+    ),
+    (
+        "twin/fbq.h",
+        ("other classes are not visited", "if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)", "if (false)"),
+    ),
+    ("twin/fbq.h", ("a flow keeps its profile", "if (flow->profile != profile) {", "if (false) {")),
+    ("twin/fbc.h", ("what is kept for minimums is kept from them", "\t\tkept = 0;", "\t\tkept += 0;")),
+    (
+        "twin/fbc.h",
+        ("the first that is due always sends", "->priority != fbq->best_priority)", "->priority > U32_MAX)"),
+    ),
+    (
+        "twin/fbc.h",
+        (
+            "a class that was empty may borrow more",
+            "class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);",
+            "class->borrowed_until += 0;",
+        ),
+    ),
+    ("twin/fbc.h", ("lateness is not made up for", "saturating_sub_u64(now, options->catch_up)", "now")),
+    ("twin/fbc.h", ("the oldest minimums wait again first", "TWIN_QUEUES - 1 - older", "older")),
+    (
+        "twin/orders.h",
+        (
+            "equal keys are in the other order",
+            "second->key == first->key && b < a",
+            "second->key == first->key && b > a",
+        ),
+    ),
+    (
+        "twin/orders.h",
+        (
+            "an order forgets where it was joined",
+            "twin_node_of(orders, child)->up = up;",
+            "twin_node_of(orders, child)->up += 0 * up;",
+        ),
+    ),
+];
+
 /// Plants each difference and compares `operations` operations, several times if need be. A line for each that was not found.
 pub fn planted(root: &Path, operations: u64) -> io::Result<Vec<String>> {
     let mut missed = Vec::new();
-    for planted in DIFFERENCES.iter().chain(IN_CLASSIFICATION) {
+    let in_classes = IN_CLASSES.iter().map(|(_, planted)| planted);
+    for planted in DIFFERENCES.iter().chain(IN_CLASSIFICATION).chain(in_classes) {
         match find(root, planted, operations)? {
             Ok(place) => println!("{}: found, {place}", planted.0),
             Err(problem) => missed.push(format!("{}: {problem}", planted.0)),
@@ -168,8 +226,12 @@ const SEEDS: u64 = 4;
 pub fn find(root: &Path, planted: &Planted, operations: u64) -> io::Result<Result<String, String>> {
     let (_, from, to) = planted;
     let in_classification = IN_CLASSIFICATION.contains(planted);
-    let path = if in_classification { CLASSIFICATION } else { GENERATED };
-    let text = if in_classification { fs::read_to_string(root.join(path))? } else { generate(root)? };
+    let path = match IN_CLASSES.iter().find(|(_, other)| other == planted) {
+        Some((path, _)) => path,
+        None if in_classification => CLASSIFICATION,
+        None => GENERATED,
+    };
+    let text = if path == GENERATED { generate(root)? } else { fs::read_to_string(root.join(path))? };
     let places = text.matches(from).count();
     if places != 1 {
         return Ok(Err(format!("its text stands {places} times in {path}")));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::equal::{Scratch, compare, compile, compiler};
 use super::packets;
-use super::planted::{DIFFERENCES, IN_CLASSIFICATION, find};
+use super::planted::{DIFFERENCES, IN_CLASSES, IN_CLASSIFICATION, find};
 use super::source::Sources;
 use super::translate::Translator;
 
@@ -159,7 +159,10 @@ fn planted_differences_are_found() {
     if !can_compile("planted_differences_are_found") {
         return;
     }
-    for planted in DIFFERENCES.iter().step_by(12).chain(IN_CLASSIFICATION.iter().step_by(6)) {
+    let in_classes = IN_CLASSES.iter().map(|(_, planted)| planted);
+    for planted in
+        DIFFERENCES.iter().step_by(12).chain(IN_CLASSIFICATION.iter().step_by(6)).chain(in_classes.step_by(6))
+    {
         assert!(find(&root(), planted, 1_000_000).unwrap().is_ok(), "{}", planted.0);
     }
 }

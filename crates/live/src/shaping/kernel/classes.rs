@@ -7,7 +7,7 @@ use tidegate_core::{Bytes, Span};
 use super::options::{FBQ_CLASSES, FBQ_PROFILES, QUEUES};
 
 /// The numbers of `struct twin_fbq_options` of twin/fbq.h before those of the classes, of a class and of a profile.
-const HEAD: usize = 8;
+const HEAD: usize = 9;
 const CLASS: usize = 8;
 const PROFILE: usize = 2;
 const CLASSES: usize = FBQ_CLASSES as usize;
@@ -78,8 +78,9 @@ impl Classes {
             shaper.classes.len() as u64,
             profiles.len() as u64,
             0,
+            config.default_class.0.into(),
         ];
-        for class in in_order(config, shaper).take(CLASSES) {
+        for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
             numbers.extend([
                 0,
@@ -113,13 +114,6 @@ impl Classes {
     }
 }
 
-/// The classes in the order that the program has: first the default class, which also gets what waits in classes that end.
-pub(super) fn in_order<'a>(config: &Config, shaper: &'a Shaper) -> impl Iterator<Item = &'a Class> {
-    let default = config.default_class.0 as usize;
-    let others = shaper.classes.iter().enumerate().filter(move |(number, _)| *number != default);
-    shaper.classes.get(default).into_iter().chain(others.map(|(_, class)| class))
-}
-
 /// What the program does not do of a class.
 fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
@@ -149,17 +143,16 @@ mod tests {
                         [[class]]\nname = \"rest\"\nrate = \"10mbit\"\ndefault = true\nlimit = \"90kB\"\n";
 
     fn numbers(plan: &Plan, before: &[u64]) -> Vec<u64> {
-        let accounts = if plan.names[0] == "rest" { vec![4, 3] } else { vec![3, 4] };
-        plan.classes.as_ref().unwrap().numbers(&accounts, |at| before.get(at).copied().unwrap_or(0))
+        plan.classes.as_ref().unwrap().numbers(&[3, 4], |at| before.get(at).copied().unwrap_or(0))
     }
 
     #[test]
-    fn classes_are_those_of_the_file_the_default_first() {
+    fn classes_are_those_of_the_file() {
         let found = plan(FILE).unwrap();
-        assert_eq!(found.names, ["rest", "calls"]);
+        assert_eq!(found.names, ["calls", "rest"]);
         let numbers = numbers(&found, &[]);
-        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1]);
-        let (rest, calls) = (&numbers[HEAD..HEAD + CLASS], &numbers[HEAD + CLASS..HEAD + 2 * CLASS]);
+        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1]);
+        let (calls, rest) = (&numbers[HEAD..HEAD + CLASS], &numbers[HEAD + CLASS..HEAD + 2 * CLASS]);
         assert_eq!([rest[0], rest[1], rest[5], rest[6]], [4, 10_000_000, 1, 90_000]);
         assert_eq!([calls[0], calls[1], calls[4], calls[5]], [3, 2_000_000, 0, 0]);
         // A superpacket fits into every bucket.
@@ -185,11 +178,7 @@ mod tests {
             ("priority = 0", "priority = 1", false),
         ] {
             let next = plan(&FILE.replace(from, to)).unwrap();
-            let next = if from == "calls" {
-                next.classes.unwrap().numbers(&[4, 5], |at| first[at])
-            } else {
-                numbers(&next, &first)
-            };
+            let next = next.classes.unwrap().numbers(&[if from == "calls" { 5 } else { 3 }, 4], |at| first[at]);
             assert_eq!(next[STRUCTURE] == first[STRUCTURE], continues, "{from} to {to}");
             assert_ne!(next, first, "{from} to {to}");
         }

@@ -8,7 +8,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Bytes, Span, codel, red};
 
-use super::classes::{Classes, in_order};
+use super::classes::Classes;
 use super::options::{
     ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
 };
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub options: Options,
     /// The classes, where there are several or their flows have queues of their own.
     pub classes: Option<Classes>,
-    /// The names of the classes in the order of the program, one for all where there are none.
+    /// The names of the classes in their order, one for all where there are none.
     pub names: Vec<String>,
     /// What the link adds to each packet, in bytes.
     pub overhead: u64,
@@ -83,7 +83,7 @@ impl Plan {
             options.limit_packets = PACKETS;
         }
         let names = match &config.root {
-            Root::Shaper(shaper) => in_order(config, shaper).map(|class| class.name.clone()).collect(),
+            Root::Shaper(shaper) => shaper.classes.iter().map(|class| class.name.clone()).collect(),
             Root::Discipline(_) => vec!["all".into()],
         };
         Ok(Self { options, classes, names, overhead: config.interface.overhead.as_u64(), notes })
