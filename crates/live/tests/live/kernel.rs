@@ -169,6 +169,61 @@ pub fn changes_lose_and_reorder_nothing_and_all_is_counted() -> Ended {
     Ended::Passed
 }
 
+/// Classes of these names, of which the last is the default, at `rate`.
+fn classes(names: &[&str], rate: &str) -> shaper::Config {
+    let mut text = format!("[interface]\nname = \"{DEVICE}\"\ndata-path = \"kernel\"\n[shaper]\nrate = \"100mbit\"\n");
+    for (number, name) in names.iter().enumerate() {
+        let (rate, default) = if number + 1 == names.len() { (rate, "default = true\n") } else { ("1mbit", "") };
+        text +=
+            &format!("[[class]]\nname = \"{name}\"\nrate = \"{rate}\"\n{default}borrow = false\nlimit = \"10MB\"\n");
+    }
+    config(&text)
+}
+
+/// What waits in a class stays in it, in order, where rates change, where classes come, go and change their order, and where
+/// the class itself goes; each class keeps its counts.
+pub fn classes_keep_what_waits_and_their_counts() -> Ended {
+    let first = classes(&["calls", "rest"], "300kbit");
+    let options = match options(&first) {
+        Ok(options) => options,
+        Err(ended) => return ended,
+    };
+    let pair = Pair::new();
+    let mut shaping = start(&pair, &first, &options);
+    assert!(shaping.in_kernel().is_some());
+    let (from, to) = sockets(&pair);
+    from.send(&numbered(0)).unwrap();
+    assert_eq!(receive(&to), 0);
+    let change = |shaping: &mut Shaping, names: &[&str], rate: &str| {
+        pair.left.run(|| shaping.reconfigure(&classes(names, rate), None)).unwrap().unwrap();
+    };
+    let of = |shaping: &Shaping, at: usize| shaping.status().unwrap().remove(at).counts;
+    let mut sent = 0;
+    let mut before = 1;
+    for names in [&["calls", "rest"][..], &["calls", "web", "rest"], &["rest"], &["web", "rest"], &["web", "all"]] {
+        (sent + 1..=sent + 90).for_each(|number| assert!(from.send(&numbered(number)).is_ok()));
+        until("what waits is counted", || of(&shaping, before).backlog.packets > 20);
+        let known = of(&shaping, before).through.packets;
+        change(&mut shaping, names, "50mbit");
+        (sent + 1..=sent + 90).for_each(|number| assert_eq!(receive(&to), number, "{names:?}"));
+        sent += 90;
+        before = names.len() - 1;
+        if names[before] == "rest" {
+            until("the class keeps its counts", || of(&shaping, before).through.packets > known.max(u64::from(sent)));
+        } else {
+            until("the default class has what waited", || of(&shaping, before).through.packets > 20);
+            assert!(of(&shaping, before).through.packets < 100);
+        }
+        until("all has left", || of(&shaping, before).backlog.packets == 0);
+        let found = of(&shaping, before);
+        assert_eq!(found.accounts.enqueued.packets, found.through.packets, "{names:?}");
+        assert_eq!(found.accounts.dropped_total().packets, 0, "{names:?}");
+        change(&mut shaping, names, "300kbit");
+    }
+    pair.left.run(|| shaping.stop()).unwrap().unwrap();
+    Ended::Passed
+}
+
 /// What another program changes is noticed; a second instance and what the program cannot do are refused.
 pub fn what_is_not_in_force_is_noticed() -> Ended {
     let options = match options(&at_rate("4mbit")) {
