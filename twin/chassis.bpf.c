@@ -26,6 +26,7 @@
 
 #include "disciplines.h"
 #include "fbc.h"
+#include "skb.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
@@ -171,21 +172,6 @@ static __always_inline struct twin_options *written_options(void)
 	u32 key = 0;
 
 	return bpf_map_lookup_elem(&twin_options, &key);
-}
-
-/* Which class, profile and flow a packet belongs to. */
-struct twin_class_of {
-	u32 class;
-	u32 profile;
-	u64 flow;
-};
-
-/* The default class. In the lab by the mark: the class in the lower 8 bits, the profile in the next 8. */
-static __always_inline void classify(struct sk_buff *skb, struct twin_class_of *of)
-{
-	of->class = classes.default_class;
-	RECORD(of->class = skb->mark & 0xff; of->profile = skb->mark >> 8 & 0xff;)
-	of->flow = bpf_skb_get_hash(skb);
 }
 
 static __always_inline struct twin_slot *slot_of(u32 number)
@@ -450,7 +436,10 @@ __noinline int twin_find_flow(u32 number)
 	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
 
 	if (skb) {
-		packet->key = bpf_skb_get_hash(skb);
+		struct twin_class_of of = {0};
+
+		classify(skb, in_force.rules, &of);
+		packet->key = of.flow;
 		skb = bpf_kptr_xchg(&slot->skb, skb);
 		if (skb)
 			bpf_kfree_skb(skb);
@@ -635,10 +624,10 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	u32 number;
 
 	follow(now);
-	if (options->kind == TWIN_FBQ)
-		classify(skb, &of);
-	else if (twin_has_flows(options))
-		of.flow = bpf_skb_get_hash(skb);
+	if (options->kind == TWIN_FBQ || twin_has_flows(options))
+		classify(skb, options->rules, &of);
+	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8. */
+	RECORD(of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; of.profile = skb->mark >> 8 & 0xff;)
 	counters = counters_of(of.class);
 	if (!counters || !link) {
 		bpf_qdisc_skb_drop(skb, to_free);

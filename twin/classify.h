@@ -24,10 +24,8 @@
 #define TWIN_TAGS 8
 #define TWIN_EXTENSIONS 12
 
-/* Written by the user: those in force, and the others. */
+/* Written by the user: those in force, as the options say, and the others. */
 struct twin_rules {
-	/* Which of the two is in force. */
-	u64 which;
 	u64 numbers[2 * TWIN_RULES];
 };
 
@@ -314,9 +312,9 @@ TWIN_INLINE u64 twin_hash_end(struct twin_hash *hash, u64 words)
 }
 
 /* The rules in force, for the functions below. */
-TWIN_INLINE const u64 *twin_rules_in_force(const struct twin_rules *rules)
+TWIN_INLINE const u64 *twin_rules_in_force(const struct twin_rules *rules, u64 which)
 {
-	return rules->numbers + (rules->which & 1) * TWIN_RULES;
+	return rules->numbers + (which & 1) * TWIN_RULES;
 }
 
 TWIN_INLINE u64 twin_number(const u64 *rules, u32 at)

@@ -42,16 +42,18 @@ static struct twin_fbq_options fbq_options;
 static struct twin_fbq fbq;
 
 static struct twin_rules rules;
+/* Which are in force. */
+static u64 which;
 
 /* Takes other rules, of the number of numbers that the record has. */
 static bool take_rules(const u64 *record)
 {
 	/* Those in force are not written. */
-	u64 next = !rules.which;
+	u64 next = !which;
 
 	if (record[1] > TWIN_RULES || fread(rules.numbers + next * TWIN_RULES, 8, record[1], stdin) != record[1])
 		return false;
-	rules.which = next;
+	which = next;
 	return true;
 }
 
@@ -59,7 +61,7 @@ static bool take_rules(const u64 *record)
 static bool classify_frame(const u64 *record, struct decision *decision)
 {
 	static u8 frame[65536];
-	const u64 *numbers = twin_rules_in_force(&rules);
+	const u64 *numbers = twin_rules_in_force(&rules, which);
 	u32 first = U32_MAX;
 	twin_bytes bytes = { frame, record[1] };
 	struct twin_fields fields = { .known = 0 };

@@ -40,8 +40,49 @@ struct qdisc_skb_cb {
 	u16 pkt_segs;
 };
 
+typedef struct {
+	u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t fsuid;
+};
+
+struct file {
+	const struct cred *f_cred;
+};
+
+struct socket {
+	struct file *file;
+};
+
+struct kernfs_node {
+	struct kernfs_node *__parent;
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock_common {
+	volatile unsigned char skc_state;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct socket *sk_socket;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
 struct sk_buff {
 	char cb[48];
+	struct sock *sk;
+	u32 len;
 	u32 mark;
 	__be16 protocol;
 	u16 network_header;
@@ -69,6 +110,15 @@ struct bpf_iter_num {
 	u64 opaque;
 } __attribute__((aligned(8)));
 
+struct bpf_dynptr {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+
+/* What programs of other kinds have for a packet. */
+struct __sk_buff {
+	u32 len;
+};
+
 struct bpf_sk_buff_ptr {
 	struct sk_buff *skb;
 };
@@ -88,7 +138,7 @@ struct Qdisc_ops {
 extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __attribute__((section(".ksyms")));
 extern void bpf_kfree_skb(struct sk_buff *skb) __attribute__((section(".ksyms")));
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns) __attribute__((section(".ksyms")));
-extern u32 bpf_skb_get_hash(struct sk_buff *skb) __attribute__((section(".ksyms")));
+extern int bpf_dynptr_from_skb(struct __sk_buff *skb, u64 flags, struct bpf_dynptr *bytes) __attribute__((section(".ksyms")));
 extern int bpf_iter_num_new(struct bpf_iter_num *iterator, int start, int end) __attribute__((section(".ksyms")));
 extern int *bpf_iter_num_next(struct bpf_iter_num *iterator) __attribute__((section(".ksyms")));
 extern void bpf_iter_num_destroy(struct bpf_iter_num *iterator) __attribute__((section(".ksyms")));

@@ -11,6 +11,10 @@ pub const RECORDS: u64 = 65536;
 pub const FBQ_CLASSES: u64 = 64;
 /// `TWIN_FBQ_PROFILES` of twin/fbq.h.
 pub const FBQ_PROFILES: u64 = 256;
+/// `TWIN_RULES` of twin/classify.h.
+pub const RULES: u64 = 65536;
+/// `TWIN_RULE_STEPS` of twin/classify.h.
+pub const RULE_STEPS: u64 = 256;
 
 // `enum twin_kind` of twin/disciplines.h.
 pub const FIFO: u64 = 0;
@@ -69,12 +73,13 @@ pub struct Options {
     pub floor: u64,
     pub floor_credit: u64,
     pub account: u64,
+    pub rules: u64,
     pub changes: u64,
 }
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 44;
+    pub const NUMBERS: usize = 45;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -119,6 +124,7 @@ impl Options {
             floor,
             floor_credit,
             account,
+            rules,
             changes,
         } = *self;
         [
@@ -165,6 +171,7 @@ impl Options {
             floor,
             floor_credit,
             account,
+            rules,
             changes,
         ]
     }
@@ -214,6 +221,7 @@ impl Options {
             floor,
             floor_credit,
             account,
+            rules,
             changes,
         ] = numbers;
         Self {
@@ -257,6 +265,7 @@ impl Options {
             floor,
             floor_credit,
             account,
+            rules,
             changes,
         }
     }

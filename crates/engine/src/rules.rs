@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tidegate_config::shaper::{Config, FairBy, FlowBy, Match, Owners, Root, UnknownOwner};
-use tidegate_core::classify::{self, BuildError, Classifier, Fields};
+use tidegate_core::classify::{self, BuildError, Classifier, Fields, Target};
 use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::{ClassId, FlowKey, Span};
 
@@ -85,6 +85,24 @@ pub struct Classification {
 
 /// So many packets are classified together.
 const TOGETHER: usize = 64;
+
+/// The rules of a configuration and the keys of its flows as numbers, for a program that classifies by itself. `groups` are
+/// the control groups of its rules, in their order; `number` is the number that the program has for a class.
+///
+/// # Errors
+/// When the rules cannot be built, or name an owner that `setup` does not have.
+pub fn image(
+    config: &Config,
+    setup: &Setup,
+    groups: &[u64],
+    number: &dyn Fn(ClassId) -> u32,
+) -> Result<Vec<u64>, BuildFailure> {
+    let rules = Rules::new(config, setup)?;
+    let target = |class: ClassId, profile| Target { class: number(class), profile, salt: rules.salt(class) };
+    let targets: Vec<Target> = rules.classes.iter().zip(1..).map(|(class, profile)| target(*class, profile)).collect();
+    let image = classify::image(rules.classifier.rules(), &targets, target(rules.default, 0), &rules.hash, groups);
+    image.map_err(BuildFailure::Rules)
+}
 
 /// The rules and what they lead to.
 pub(crate) struct Rules {
@@ -188,16 +206,17 @@ impl Rules {
     fn in_class(&self, (rule, class): (Option<u32>, ClassId), fields: &Fields) -> Classification {
         let mut flow = self.hash.key(fields);
         // Both are keyed hashes, so that no sender can make two flows meet.
-        flow.flow ^= match self.salts.get(class.0 as usize) {
-            Some(salt) => *salt,
-            None => self.hash.class(&class.0.to_le_bytes()),
-        };
+        flow.flow ^= self.salt(class);
         Classification { rule, class, flow }
     }
 
     /// The key of the flow of a packet with these fields, without its class.
     pub(crate) fn flow_key(&self, fields: &Fields) -> FlowKey {
         self.hash.key(fields)
+    }
+
+    fn salt(&self, class: ClassId) -> u64 {
+        self.salts.get(class.0 as usize).copied().unwrap_or_else(|| self.hash.class(&class.0.to_le_bytes()))
     }
 
     fn lookup(&self, fields: &Fields) -> (Option<u32>, ClassId) {

@@ -220,6 +220,7 @@ fn options(random: &mut Stream, kind: u64) -> Options {
         floor: if random.below(4) == 0 { spread(random, 0, one - 1) } else { one / (2 + random.below(8)) },
         floor_credit: random.below(2) * spread(random, 1, 1 << 18),
         account: 0,
+        rules: 0,
         changes: 0,
     }
 }

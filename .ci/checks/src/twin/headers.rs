@@ -7,12 +7,14 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 5] = [
+const SIZES: [(&str, &str); 7] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("records.h", "RECORDS"),
     ("fbq.h", "FBQ_CLASSES"),
     ("fbq.h", "FBQ_PROFILES"),
+    ("classify.h", "RULES"),
+    ("classify.h", "RULE_STEPS"),
 ];
 
 const HEAD: &str = "\

@@ -12,13 +12,12 @@ use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::random::Stream;
 
 use super::equal::{Difference, Host};
+use super::options::RULES;
 use super::reference::Decision;
 
 /// What records are, as `twin/host.c` has them.
-const RULES: u64 = 5;
+const TAKE_RULES: u64 = 5;
 const CLASSIFY: u64 = 6;
-/// Numbers that rules may have: `TWIN_RULES` of `twin/classify.h`.
-const ROOM: usize = 65_536;
 /// Packets under the same rules, and those that are sent before their decisions are read.
 const UNDER_RULES: u64 = 4_000;
 const BLOCK: u64 = 250;
@@ -305,7 +304,8 @@ impl RuleSet {
                 groups.push(group);
             }
         }
-        let numbers = image(&rules, &targets, default, &hash, &groups).ok().filter(|numbers| numbers.len() <= ROOM)?;
+        let numbers =
+            image(&rules, &targets, default, &hash, &groups).ok().filter(|numbers| numbers.len() <= RULES as usize)?;
         let classifier = Classifier::new(rules).ok()?;
         Some((Self { classifier, targets, default, hash, groups }, numbers))
     }
@@ -336,7 +336,7 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
         };
         counts.rule_sets += 1;
         let mut bytes = Vec::new();
-        put(&mut bytes, &[RULES, numbers.len() as u64, 0, 0, 0, 0]);
+        put(&mut bytes, &[TAKE_RULES, numbers.len() as u64, 0, 0, 0, 0]);
         put(&mut bytes, &numbers);
         let end = (counts.packets + UNDER_RULES).min(packets);
         let mut draw = Draw { random: &mut random, spread: [3, 20, 300][(counts.rule_sets % 3) as usize] };

@@ -249,13 +249,12 @@ pub fn find(root: &Path, planted: &Planted, operations: u64) -> io::Result<Resul
         } else {
             compare(&program, operations, seed)
         };
-        let found = match found {
-            // It ends itself where a call does not end.
+        match found {
+            Ok(Some(difference)) => return Ok(Ok(difference.0.split(',').next().unwrap_or_default().to_owned())),
+            Ok(None) => {}
+            // A call that does not end is one, too.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Ok(error.to_string())),
-            found => found?,
-        };
-        if let Some(difference) = found {
-            return Ok(Ok(difference.0.split(',').next().unwrap_or_default().to_owned()));
+            Err(error) => return Err(error),
         }
     }
     Ok(Err(format!("not found in {SEEDS} times {operations} operations")))

@@ -1,8 +1,10 @@
 //! [`Classes`]: the classes of a configuration as the program in the kernel has them.
 
-use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, FlowBy, Shaper, Sharing};
+use std::cmp::Ordering;
+
+use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, Shaper, Sharing};
 use tidegate_core::fbq::Borrow;
-use tidegate_core::{Bytes, Span};
+use tidegate_core::{Bytes, ClassId, Span};
 
 use super::options::{FBQ_CLASSES, FBQ_PROFILES, QUEUES};
 
@@ -40,9 +42,6 @@ impl Classes {
         }
         if shaper.fair_by != FairBy::Flow {
             lack("`fair-by` in [shaper] (\"flow\" is possible)".into());
-        }
-        if shaper.flow_by != FlowBy::FiveTuple {
-            lack("`flow-by` in [shaper] (\"5-tuple\" is possible)".into());
         }
         for class in &shaper.classes {
             examine(class, lack);

@@ -24,12 +24,16 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Config, Unattended};
 use tidegate_engine::guard::lock;
+use tidegate_engine::{Names, Setup, rules};
+use tidegate_units::Span;
 
 use super::error::StartError;
+use super::owners::resolve;
 use crate::netlink::Error;
 use crate::rtnl::{RootQdisc, Rtnl};
 use crate::rules::{Difference, InterfaceLock};
-use options::Options;
+use classes::number_of;
+use options::{Options, RULE_STEPS, RULES};
 use plan::Plan;
 use programs::{Discipline, PREFIX, UNTIL};
 
@@ -50,7 +54,25 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     if config.interface.threads > 1 {
         return Err(StartError::NotInKernel { what: "several threads".into() });
     }
-    Plan::new(config, None, 0).map(drop)
+    Plan::new(config, None, 0)?;
+    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, names: Names::default() };
+    image(config, &setup).map(drop)
+}
+
+/// The rules as the program has them; the names of owners are looked up anew.
+fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, StartError> {
+    let (names, _, groups) = resolve(config, Vec::new())?;
+    let number = |class| number_of(config, class);
+    let image = rules::image(config, &Setup { names, ..setup.clone() }, &groups, &number)?;
+    let (size, steps) = (image.len() as u64, image[1]);
+    if size > RULES || steps > RULE_STEPS {
+        let what = format!(
+            "rules whose tables have {size} numbers and {steps} steps (up to {RULES} and {RULE_STEPS} are possible: leave out \
+             rules, or let them combine fewer fields)"
+        );
+        return Err(StartError::NotInKernel { what });
+    }
+    Ok(image)
 }
 
 /// A discipline at the root of an interface.
@@ -58,8 +80,8 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 pub(super) struct KernelPath {
     discipline: Arc<Discipline>,
     index: u32,
-    /// Random streams are derived from it.
-    seed: u64,
+    /// Its seed is that of random streams, its secret that of keys of flows.
+    setup: Setup,
     /// Other data paths are kept from this interface, by each name that it has had.
     locks: Vec<InterfaceLock>,
 }
@@ -74,12 +96,12 @@ impl KernelPath {
         name: &str,
         index: u32,
         config: &Config,
-        seed: u64,
+        setup: Setup,
     ) -> Result<(Self, Vec<String>), StartError> {
         // What an earlier data path counted.
         lock(&discipline.accounts).clear();
         let lock = InterfaceLock::acquire(name, config.interface.direction)?;
-        let mut path = Self { discipline, index, seed, locks: vec![lock] };
+        let mut path = Self { discipline, index, setup, locks: vec![lock] };
         let notes = path.put(name, config)?;
         Ok((path, notes))
     }
@@ -92,7 +114,8 @@ impl KernelPath {
     /// Puts the discipline at the root of the interface, in the place of one that an earlier run has left.
     fn put(&mut self, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
-        let plan = Plan::new(config, superpacket(&mut rtnl, self.index)?, self.seed)?;
+        let plan = Plan::new(config, superpacket(&mut rtnl, self.index)?, self.setup.seed)?;
+        let image = image(config, &self.setup)?;
         let mut notes = plan.notes.clone();
         match rtnl.root_qdisc(self.index)? {
             Some(root) if root.kind.starts_with(PREFIX) => {
@@ -108,7 +131,7 @@ impl KernelPath {
             }
             _ => {}
         }
-        self.configure(&plan, config.interface.unattended);
+        self.configure(&plan, &image, config.interface.unattended);
         rtnl.set_plain(self.index, &self.discipline.name)?;
         match rtnl.root_qdisc(self.index)? {
             Some(root) if root.kind == self.discipline.name => Ok(notes),
@@ -121,11 +144,12 @@ impl KernelPath {
     }
 
     /// Puts another plan in force. What waits stays: no packet is lost, and those of a flow stay in order.
-    fn configure(&self, plan: &Plan, unattended: Unattended) {
+    fn configure(&self, plan: &Plan, image: &[u64], unattended: Unattended) {
         let Discipline { options, classes, link, .. } = &*self.discipline;
         let accounts = self.discipline.accounts_of(&plan.names);
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
+        let rules = self.discipline.write_rules(image);
         // The last number is odd until all are there, since packets pass meanwhile.
         let changes = options.get(Options::NUMBERS - 1);
         options.set(Options::NUMBERS - 1, changes + 1);
@@ -136,7 +160,7 @@ impl KernelPath {
             }
         }
         let account = accounts.first().map_or(0, |&account| account as u64);
-        let whole = Options { account, changes: changes + 2, ..plan.options };
+        let whole = Options { account, rules, changes: changes + 2, ..plan.options };
         for (at, value) in whole.numbers().into_iter().enumerate() {
             options.set(at, value);
         }
@@ -161,8 +185,9 @@ impl KernelPath {
     /// # Errors
     /// [`StartError::NotInKernel`]; nothing has changed then.
     pub fn reconfigure(&mut self, config: &Config) -> Result<(), StartError> {
-        let plan = Plan::new(config, superpacket(&mut Rtnl::open()?, self.index)?, self.seed)?;
-        self.configure(&plan, config.interface.unattended);
+        let plan = Plan::new(config, superpacket(&mut Rtnl::open()?, self.index)?, self.setup.seed)?;
+        let image = image(config, &self.setup)?;
+        self.configure(&plan, &image, config.interface.unattended);
         Ok(())
     }
 

@@ -50,9 +50,6 @@ impl Plan {
         if config.interface.names.len() > 1 {
             lack("several interfaces under one total".into());
         }
-        if !config.rules.is_empty() {
-            lack("rules".into());
-        }
         let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
         // With the headers of its segments.
         let burst = largest + largest / 4;
@@ -65,6 +62,9 @@ impl Plan {
             }
             _ => (options(config, seed, &mut lack), None),
         };
+        if classes.is_none() && !config.rules.is_empty() {
+            lack("rules without classes that have a queue for each flow".into());
+        }
         if !lacks.is_empty() {
             return Err(StartError::NotInKernel { what: lacks.join("; ") });
         }
@@ -355,8 +355,7 @@ pub(super) mod tests {
             (format!("{class}share = \"strict\"\n"), "share = \"strict\" of class `all`"),
             (format!("{class}[class.feedback]\necn = true\n"), "`feedback` by code point of class `all`"),
             (format!("[shaper]\nfair-by = \"source\"\n{class}"), "`fair-by` in [shaper]"),
-            (format!("[shaper]\nflow-by = \"source\"\n{class}"), "`flow-by` in [shaper]"),
-            (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules"),
+            (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules without classes"),
             ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {
             let error = plan(&text).expect_err(&text);

@@ -7,7 +7,7 @@ use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
 use tidegate_units::Span;
 
-use super::options::FBQ_CLASSES;
+use super::options::{FBQ_CLASSES, Options, RULES};
 use super::plan;
 use super::worker::COUNTERS;
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
@@ -22,7 +22,7 @@ const NEEDS: Needs = Needs {
         "bpf_kfree_skb",
         "bpf_qdisc_watchdog_schedule",
         "bpf_qdisc_bstats_update",
-        "bpf_skb_get_hash",
+        "bpf_dynptr_from_skb",
     ],
     since: (6, 16),
     option: "CONFIG_NET_SCH_BPF",
@@ -56,6 +56,8 @@ pub(in crate::shaping) struct Discipline {
     pub accounts: Mutex<Vec<String>>,
     /// Whether it has what MERED needs.
     pub has_mered: bool,
+    /// `struct twin_rules` of twin/classify.h.
+    rules: Mapped,
     /// Whether packets pass unless the time until which they are shaped is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
@@ -68,6 +70,7 @@ impl Discipline {
         let program = Program::load(OBJECT, if has_mered { &[] } else { &[OF_MERED] })?;
         let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
         let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
+        let rules = program.map("twin_rules")?;
         let mut number = 1;
         let (name, attached) = loop {
             let name = if number == 1 { PREFIX.to_owned() } else { format!("{PREFIX}_{number}") };
@@ -86,6 +89,7 @@ impl Discipline {
             counters,
             accounts,
             has_mered,
+            rules,
             leased,
             _attached: attached,
             _program: program,
@@ -115,6 +119,16 @@ impl Discipline {
             new
         };
         names.iter().map(&mut account_of).collect()
+    }
+
+    /// Writes rules beside those in force; returns what puts them in force as [`Options::rules`].
+    pub fn write_rules(&self, image: &[u64]) -> u64 {
+        let in_force = Options::of_numbers(std::array::from_fn(|at| self.options.get(at)));
+        let next = 1 - in_force.rules % 2;
+        for (at, number) in (next as usize * RULES as usize..).zip(image) {
+            self.rules.set(at, *number);
+        }
+        next
     }
 
     /// Has packets shaped for another while.

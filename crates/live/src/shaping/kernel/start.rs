@@ -74,7 +74,7 @@ impl Shaping {
         let page = Page::create().map_err(system("share memory"))?;
         let state = Arc::new(WorkerState::new(Arc::new(page)));
         // From here on a failure drops `path`, which gives the interface its default discipline.
-        let (path, warnings) = KernelPath::attach(Arc::clone(&discipline), name, index, config, setup.seed)?;
+        let (path, warnings) = KernelPath::attach(Arc::clone(&discipline), name, index, config, setup.clone())?;
         let (counters, of_thread, marks) = (counters.remove(0), Arc::clone(&state), options.marks);
         let run = move |commands, waker, ready: &_| {
             KernelWorker { engine, discipline, commands, waker, state: of_thread, counters, marks }.run(ready)

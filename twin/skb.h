@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What a packet of the kernel is classified by: its headers, its mark, and who has the socket that sent it. */
+#ifndef TWIN_SKB_H
+#define TWIN_SKB_H
+
+typedef struct bpf_dynptr twin_bytes;
+
+static __always_inline bool twin_read(const twin_bytes *bytes, u32 at, u8 *to, u32 count)
+{
+	return bpf_dynptr_read(to, count, bytes, at, 0) == 0;
+}
+
+#include "classify.h"
+
+#define TCP_TIME_WAIT 6
+#define TCP_NEW_SYN_RECV 12
+
+/* Control groups, one in the other, that are asked for. */
+#define TWIN_NESTED_GROUPS 32
+
+/* Mapped by the user. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_rules);
+} twin_rules SEC(".maps");
+
+/* Of the packet that arrives. */
+struct twin_fields fields;
+struct twin_class_of class_of;
+
+/* Sockets of connections that begin or have ended are smaller, and have no owner. */
+static __always_inline bool is_full(const struct sock *sk)
+{
+	return sk->__sk_common.skc_state != TCP_TIME_WAIT && sk->__sk_common.skc_state != TCP_NEW_SYN_RECV;
+}
+
+/* As NFQUEUE has the user: of the process that opened the socket, while it is open. */
+static __noinline void know_owner(const u64 *rules, const struct sock *sk)
+{
+	struct socket *socket;
+	struct cgroup *group;
+	u32 first = U32_MAX;
+
+	if (!sk || !is_full(sk))
+		return;
+	socket = sk->sk_socket;
+	if (twin_uses(rules, TWIN_UID) && socket && socket->file && socket->file->f_cred)
+		twin_know(&fields, TWIN_UID, 0, socket->file->f_cred->fsuid.val);
+	group = sk->sk_cgrp_data.cgroup;
+	if (twin_uses(rules, TWIN_CGROUP) && group) {
+		struct kernfs_node *node = group->kn;
+
+		TWIN_FOR(u32, i, 0, TWIN_NESTED_GROUPS) {
+			if (!node)
+				break;
+			twin_know_group(rules, node->id, &first, &fields);
+			node = node->__parent;
+		}
+	}
+}
+
+/* These are verified once each, as those of the chassis. */
+__noinline int twin_read_headers(const struct bpf_dynptr *bytes, u32 at, u32 type, u32 length)
+{
+	twin_dissect(bytes, at, type, length, length, &fields);
+	return 0;
+}
+
+__noinline int twin_classify_fields(struct twin_rules *rules, u64 which)
+{
+	if (rules)
+		twin_find_class(twin_rules_in_force(rules, which), &fields, &class_of);
+	return 0;
+}
+
+/* The class, the profile and the flow of a packet that arrives, by the first or the second rules. */
+static __always_inline void classify(struct sk_buff *skb, u64 which, struct twin_class_of *of)
+{
+	struct twin_rules *written;
+	struct bpf_dynptr bytes;
+	const u64 *rules;
+	u32 key = 0;
+
+	written = bpf_map_lookup_elem(&twin_rules, &key);
+	if (!written)
+		return;
+	rules = twin_rules_in_force(written, which);
+	fields.known = fields.is_v6 = fields.is_fragment = 0;
+	twin_know(&fields, TWIN_PACKET_MARK, 0, skb->mark);
+	if (twin_uses(rules, TWIN_UID) || twin_uses(rules, TWIN_CGROUP))
+		know_owner(rules, skb->sk);
+	/* A packet that is to be sent begins with the header of its link. */
+	if (bpf_dynptr_from_skb((struct __sk_buff *)skb, 0, &bytes) == 0)
+		twin_read_headers(&bytes, (u16)(skb->network_header - skb->mac_header), bpf_ntohs(skb->protocol), skb->len);
+	twin_classify_fields(written, which);
+	*of = class_of;
+}
+
+#endif
