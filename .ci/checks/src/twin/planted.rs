@@ -118,7 +118,7 @@ pub const IN_CLASSIFICATION: &[Planted] = &[
     ("one extension header fewer is followed", "#define TWIN_EXTENSIONS 12", "#define TWIN_EXTENSIONS 11"),
     ("one tag more is followed", "#define TWIN_TAGS 8", "#define TWIN_TAGS 9"),
     ("an authentication header has words of eight bytes", "(header[1] + 2u) * 4", "(header[1] + 2u) * 8"),
-    ("a short authentication header is followed", "size < 12", "size < 11"),
+    ("a short authentication header is followed", "size < 12", "size < 8"),
     ("ports are read of a later fragment", "if ((place & 0x1fff) == 0)", "if ((place & 0x1fff) != 1)"),
     ("an atomic fragment is a fragment", "|| (place & 1))", "|| true)"),
     ("the inner of two fragments counts", "if (!fields->is_fragment && (", "if ((1 || fields->is_fragment) && ("),
