@@ -436,10 +436,8 @@ __noinline int twin_find_flow(u32 number)
 	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
 
 	if (skb) {
-		struct twin_class_of of = {0};
-
-		classify(skb, in_force.rules, &of);
-		packet->key = of.flow;
+		classify(skb, in_force.rules);
+		packet->key = class_of.flow;
 		skb = bpf_kptr_xchg(&slot->skb, skb);
 		if (skb)
 			bpf_kfree_skb(skb);
@@ -617,18 +615,18 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 {
 	u64 now = bpf_ktime_get_ns(), size, arrived = state.arrived;
 	struct twin_options *options = &in_force;
-	struct twin_class_of of = {0};
 	struct twin_counters *counters;
 	struct twin_link *link = link_of();
 	struct twin_slot *slot;
 	u32 number;
 
 	follow(now);
+	class_of = (struct twin_class_of){0};
 	if (options->kind == TWIN_FBQ || twin_has_flows(options))
-		classify(skb, options->rules, &of);
+		classify(skb, options->rules);
 	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8. */
-	RECORD(of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; of.profile = skb->mark >> 8 & 0xff;)
-	counters = counters_of(of.class);
+	RECORD(class_of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; class_of.profile = skb->mark >> 8 & 0xff;)
+	counters = counters_of(class_of.class);
 	if (!counters || !link) {
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_DROP;
@@ -638,11 +636,11 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	counters->arrived_bytes += size;
 	counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
 	counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
-	RECORD(call = (struct twin_call){ .first = size, .capable = of.class, .flow = of.flow, .pair = of.profile };)
+	RECORD(call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };)
 	if (options->kind == TWIN_FBQ)
-		number = twin_take_classified(now, size, of.flow, (u64)of.profile << 32 | of.class, is_over(link, now));
+		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
 	else
-		number = twin_take(options, now, size, of.flow, is_over(link, now));
+		number = twin_take(options, now, size, class_of.flow, is_over(link, now));
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
 		count_drop(counters, arrived, size, state.early);

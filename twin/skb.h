@@ -27,7 +27,7 @@ struct {
 	__type(value, struct twin_rules);
 } twin_rules SEC(".maps");
 
-/* Of the packet that arrives. */
+/* Of the packet that is classified; not on the stack, of which there are 512 bytes. */
 struct twin_fields fields;
 struct twin_class_of class_of;
 
@@ -76,18 +76,11 @@ __noinline int twin_classify_fields(struct twin_rules *rules, u64 which)
 	return 0;
 }
 
-/* The class, the profile and the flow of a packet that arrives, by the first or the second rules. */
-static __always_inline void classify(struct sk_buff *skb, u64 which, struct twin_class_of *of)
+/* Finds the fields of a packet. Not a part of classify, whose callers need little of the stack. */
+static __noinline int know_packet(struct sk_buff *skb, const u64 *rules)
 {
-	struct twin_rules *written;
 	struct bpf_dynptr bytes;
-	const u64 *rules;
-	u32 key = 0;
 
-	written = bpf_map_lookup_elem(&twin_rules, &key);
-	if (!written)
-		return;
-	rules = twin_rules_in_force(written, which);
 	fields.known = fields.is_v6 = fields.is_fragment = 0;
 	twin_know(&fields, TWIN_PACKET_MARK, 0, skb->mark);
 	if (twin_uses(rules, TWIN_UID) || twin_uses(rules, TWIN_CGROUP))
@@ -95,8 +88,20 @@ static __always_inline void classify(struct sk_buff *skb, u64 which, struct twin
 	/* A packet that is to be sent begins with the header of its link. */
 	if (bpf_dynptr_from_skb((struct __sk_buff *)skb, 0, &bytes) == 0)
 		twin_read_headers(&bytes, (u16)(skb->network_header - skb->mac_header), bpf_ntohs(skb->protocol), skb->len);
-	twin_classify_fields(written, which);
-	*of = class_of;
+	return 0;
+}
+
+/* Finds class, profile and flow of a packet, by the first or the second rules. */
+static __always_inline void classify(struct sk_buff *skb, u64 which)
+{
+	struct twin_rules *rules;
+	u32 key = 0;
+
+	rules = bpf_map_lookup_elem(&twin_rules, &key);
+	if (!rules)
+		return;
+	know_packet(skb, twin_rules_in_force(rules, which));
+	twin_classify_fields(rules, which);
 }
 
 #endif
