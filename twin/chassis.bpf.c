@@ -445,15 +445,13 @@ __noinline int twin_find_flow(u32 number)
 	return 0;
 }
 
-/* Queues a packet anew, in the class of the same account. Returns the slot next to it. */
-__noinline u32 twin_queue_moved(u32 slot)
+/* Gives a packet the class of the same account, or the default class, which counts it from then on. */
+__noinline int twin_move(u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(&state.held, slot);
-	u32 next = packet->next, class = moved[twin_index(packet->class, TWIN_FBQ_CLASSES)];
+	u32 class = moved[twin_index(packet->class, TWIN_FBQ_CLASSES)];
 	struct twin_counters *before, *counters;
 
-	if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
-		twin_find_flow(slot);
 	before = counters_at(twin_index(accounts[twin_index(packet->class, TWIN_FBQ_CLASSES)], TWIN_FBQ_CLASSES));
 	packet->class = class != TWIN_NONE ? class : in_force.kind == TWIN_FBQ ? classes.default_class : 0;
 	counters = counters_of(packet->class);
@@ -465,10 +463,25 @@ __noinline u32 twin_queue_moved(u32 slot)
 		counters->arrived_packets++;
 		counters->arrived_bytes += packet->size;
 	}
+	return 0;
+}
+
+__noinline int twin_requeue(u32 slot)
+{
+	twin_put_again(&in_force, &state, tables_of(&in_force), slot);
+	return 0;
+}
+
+/* Queues a packet anew. Returns the slot next to it. */
+__noinline u32 twin_queue_moved(u32 slot)
+{
+	u32 next = twin_packet_of(&state.held, slot)->next;
+
+	twin_move(slot);
 	if (in_force.kind == TWIN_FBQ)
 		twin_fbq_requeue(&classes, &fbq, &state.held, slot);
 	else
-		twin_put_again(&in_force, &state, tables_of(&in_force), slot);
+		twin_requeue(slot);
 	return next;
 }
 
@@ -587,6 +600,8 @@ __noinline int twin_follow(u64 now)
 		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 			if (first == TWIN_NONE)
 				break;
+			if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
+				twin_find_flow(first);
 			first = twin_queue_moved(first);
 		}
 		return 0;

@@ -87,18 +87,13 @@ pub struct Classification {
 const TOGETHER: usize = 64;
 
 /// The rules of a configuration and the keys of its flows as numbers, for a program that classifies by itself. `groups` are
-/// the control groups of its rules, in their order; `number` is the number that the program has for a class.
+/// the control groups of its rules, in their order.
 ///
 /// # Errors
 /// When the rules cannot be built, or name an owner that `setup` does not have.
-pub fn image(
-    config: &Config,
-    setup: &Setup,
-    groups: &[u64],
-    number: &dyn Fn(ClassId) -> u32,
-) -> Result<Vec<u64>, BuildFailure> {
+pub fn image(config: &Config, setup: &Setup, groups: &[u64]) -> Result<Vec<u64>, BuildFailure> {
     let rules = Rules::new(config, setup)?;
-    let target = |class: ClassId, profile| Target { class: number(class), profile, salt: rules.salt(class) };
+    let target = |class: ClassId, profile| Target { class: class.0, profile, salt: rules.salt(class) };
     let targets: Vec<Target> = rules.classes.iter().zip(1..).map(|(class, profile)| target(*class, profile)).collect();
     let image = classify::image(rules.classifier.rules(), &targets, target(rules.default, 0), &rules.hash, groups);
     image.map_err(BuildFailure::Rules)

@@ -99,11 +99,11 @@ fn order_is_kept_when_rules_send_a_flow_to_another_class() {
 #[test]
 fn an_image_has_the_classes_of_the_engine() {
     let config = config(&file(&["calls", "rest"], CALLS));
-    let image = tidegate_engine::rules::image(&config, &setup(), &[], &|class| class.0 + 5).expect("valid");
+    let image = tidegate_engine::rules::image(&config, &setup(), &[]).expect("valid");
     let engine: Engine<u32> = Engine::new(&config, &setup(), Instant::ZERO).expect("valid");
     let [rest, call] = [Dscp::BEST_EFFORT, Dscp::EF].map(|dscp| engine.classify(&meta(dscp).fields));
     let at = image[4] as usize;
-    assert_eq!([image[at], image[at + 2]], [u64::from(rest.class.0) + 5, 1 << 32 | (u64::from(call.class.0) + 5)]);
+    assert_eq!([image[at], image[at + 2]], [u64::from(rest.class.0), 1 << 32 | u64::from(call.class.0)]);
     // One host: the keys differ by their classes alone.
     assert_eq!(rest.flow.flow ^ image[at + 1], call.flow.flow ^ image[at + 3]);
 }

@@ -1,10 +1,8 @@
 //! [`Classes`]: the classes of a configuration as the program in the kernel has them.
 
-use std::cmp::Ordering;
-
 use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, Shaper, Sharing};
 use tidegate_core::fbq::Borrow;
-use tidegate_core::{Bytes, ClassId, Span};
+use tidegate_core::{Bytes, Span};
 
 use super::options::{FBQ_CLASSES, FBQ_PROFILES, QUEUES};
 

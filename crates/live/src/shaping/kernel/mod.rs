@@ -32,7 +32,6 @@ use super::owners::resolve;
 use crate::netlink::Error;
 use crate::rtnl::{RootQdisc, Rtnl};
 use crate::rules::{Difference, InterfaceLock};
-use classes::number_of;
 use options::{Options, RULE_STEPS, RULES};
 use plan::Plan;
 use programs::{Discipline, PREFIX, UNTIL};
@@ -62,8 +61,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 /// The rules as the program has them; the names of owners are looked up anew.
 fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, StartError> {
     let (names, _, groups) = resolve(config, Vec::new())?;
-    let number = |class| number_of(config, class);
-    let image = rules::image(config, &Setup { names, ..setup.clone() }, &groups, &number)?;
+    let image = rules::image(config, &Setup { names, ..setup.clone() }, &groups)?;
     let (size, steps) = (image.len() as u64, image[1]);
     if size > RULES || steps > RULE_STEPS {
         let what = format!(
