@@ -239,7 +239,12 @@ pub fn find(root: &Path, planted: &Planted, operations: u64) -> io::Result<Resul
     let scratch = Scratch::new("twin-planted")?;
     let folder = &scratch.0;
     // A file is looked for beside the one that includes it first.
-    fs::copy(root.join("twin/host.c"), folder.join("host.c"))?;
+    for file in fs::read_dir(root.join("twin"))? {
+        let file = file?;
+        if file.file_type()?.is_file() {
+            fs::copy(file.path(), folder.join(file.file_name()))?;
+        }
+    }
     fs::write(folder.join(Path::new(path).file_name().unwrap_or_default()), text.replace(from, to))?;
     let program = folder.join("host");
     compile(root, folder, &program)?;
