@@ -28,7 +28,13 @@ const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// Reads the types of the running kernel.
 fn kernel_types() -> Result<Btf, LoadError> {
     let bytes = std::fs::read(KERNEL_TYPES).map_err(|error| {
-        LoadError::Unavailable(format!("the kernel shows no types in {KERNEL_TYPES} (CONFIG_DEBUG_INFO_BTF): {error}"))
+        LoadError::Unavailable(match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("the kernel shows no types in {KERNEL_TYPES} (CONFIG_DEBUG_INFO_BTF)")
+            }
+            // With "Bad address", memory is missing.
+            _ => format!("cannot read the types of the kernel in {KERNEL_TYPES}: {error}"),
+        })
     })?;
     Btf::parse(bytes).map_err(|error| LoadError::Unavailable(format!("{KERNEL_TYPES}: {error}")))
 }
