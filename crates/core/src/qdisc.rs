@@ -153,7 +153,7 @@ pub enum DropReason {
     AckFiltered,
     /// No class accepts it.
     NoClass,
-    /// The discipline is being removed or replaced.
+    /// The discipline is being removed or replaced, or its interface went down.
     Flushed,
 }
 

@@ -222,7 +222,7 @@ pub(super) fn because(reason: DropReason) -> String {
         DropReason::Policed => "it exceeded its profile",
         DropReason::AckFiltered => "a later acknowledgement supersedes it",
         DropReason::NoClass => "no class accepts it",
-        DropReason::Flushed => "the discipline was replaced",
+        DropReason::Flushed => "the discipline was replaced, or the interface went down",
         _ => "",
     };
     format!("{words} ({})", reason.name())
