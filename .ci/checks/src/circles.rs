@@ -80,6 +80,17 @@ fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
+/// The file that `#[path = "FILE"]` names.
+fn path_of(attributes: &[Attribute]) -> Option<String> {
+    attributes.iter().find_map(|attribute| match &attribute.meta {
+        syn::Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. }) => Some(path.value()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
 impl Graph {
     /// Reads a file, the module `path`, and the files of its modules, which lie in `folder`.
     fn read(&mut self, file: &Path, folder: &Path, path: &mut Name) -> io::Result<()> {
@@ -124,8 +135,10 @@ impl Graph {
                         Some((_, items)) => self.module(items, file, &inner, path)?,
                         None => {
                             let flat = folder.join(format!("{name}.rs"));
-                            let own = inner.join("mod.rs");
-                            self.read(if flat.exists() { &flat } else { &own }, &inner, path)?;
+                            let usual = if flat.exists() { flat } else { inner.join("mod.rs") };
+                            let beside = self.files[file].parent().unwrap_or(folder);
+                            let named = path_of(&item.attrs).map(|path| beside.join(path));
+                            self.read(&named.unwrap_or(usual), &inner, path)?;
                         }
                     }
                     path.pop();
