@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             None => return usage(),
         },
         ["twin", "planted", ref numbers @ ..] if numbers.len() <= 1 => match parsed(numbers) {
-            Some(numbers) => twin::planted(Path::new("."), numbers[0].unwrap_or(1_000_000)),
+            Some(numbers) => twin::planted(Path::new("."), numbers[0].unwrap_or(8_000_000)),
             None => return usage(),
         },
         ["twin", "calls", file] => twin::calls(Path::new(file)),
