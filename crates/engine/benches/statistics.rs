@@ -65,7 +65,7 @@ fn meta(flow: u32) -> PacketMeta {
     }
 }
 
-/// One packet comes and one leaves, with `flows` packets waiting, flows in an order that no cache foresees.
+/// One packet comes and one leaves, with `flows` packets waiting, flows in an order that no cache prefetchs.
 struct Run {
     engine: Engine<u32>,
     packets: Vec<PacketMeta>,

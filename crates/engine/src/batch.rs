@@ -20,38 +20,38 @@ use crate::sink::{PacketMeta, Sink};
 
 /// What is known of a packet before it is enqueued.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Foreseen {
+pub(crate) struct Prefetched {
     pub(crate) classification: Classification,
     /// Where its flow is, until another packet is enqueued.
     pub(crate) slots: FlowSlots,
 }
 
-/// Memory for the packets of a batch; empty between calls but for what was foreseen.
+/// Memory for the packets of a batch; empty between calls but for what was prefetched.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     fields: Vec<Fields>,
     classifications: Vec<Classification>,
-    foreseen: Vec<Foreseen>,
+    prefetched: Vec<Prefetched>,
     leaving: Vec<QueuedPacket>,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
     /// Classifies packets that are about to be enqueued, and reads what belongs to their flows.
-    pub(crate) fn foresee<'a>(&mut self, packets: impl Iterator<Item = &'a PacketMeta>) {
+    pub(crate) fn prefetch<'a>(&mut self, packets: impl Iterator<Item = &'a PacketMeta>) {
         let Self { classify, account, tree, batch, .. } = self;
         batch.fields.clear();
         batch.fields.extend(packets.map(|meta| meta.fields));
         classify.classify_all(&batch.fields, &mut batch.classifications);
-        batch.foreseen.clear();
-        batch.foreseen.extend(batch.classifications.iter().map(|&classification| {
+        batch.prefetched.clear();
+        batch.prefetched.extend(batch.classifications.iter().map(|&classification| {
             let slots = account.find(classification.flow.flow, |slot| tree.read_ahead(slot));
-            Foreseen { classification, slots }
+            Prefetched { classification, slots }
         }));
     }
-    /// The packet that was in this place when packets were last foreseen.
+    /// The packet that was in this place when packets were last prefetched.
     #[inline]
-    pub(crate) fn foreseen(&self, at: usize) -> Foreseen {
-        self.batch.foreseen[at]
+    pub(crate) fn prefetched(&self, at: usize) -> Prefetched {
+        self.batch.prefetched[at]
     }
 
     /// Sends packets that may leave at `now`, `most` at most, and returns how many there were. See the

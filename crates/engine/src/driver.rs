@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
-use crate::batch::Foreseen;
+use crate::batch::Prefetched;
 use crate::engine::Engine;
 use crate::guard::guarded;
 use crate::sink::{Admission, PacketMeta, Sink};
@@ -156,7 +156,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
 
     /// Offers a packet to the engine.
     pub fn offer(&mut self, now: Instant, arrival: Arrival<'_, H>, sink: &mut impl Sink<H>) -> Offered<H> {
-        self.offer_foreseen(now, arrival, None, sink)
+        self.offer_prefetched(now, arrival, None, sink)
     }
 
     /// Offers packets that have arrived together to the engine, in their order: [`offer`](Self::offer) for one after the other,
@@ -169,25 +169,25 @@ impl<H: Copy + Send + 'static> Driver<H> {
         mut offered: impl FnMut(usize, Offered<H>, &mut S),
     ) {
         for (chunk, arrivals) in arrivals.chunks(TOGETHER).enumerate() {
-            self.engine.foresee(arrivals.iter().map(|arrival| arrival.meta));
+            self.engine.prefetch(arrivals.iter().map(|arrival| arrival.meta));
             for (at, arrival) in arrivals.iter().enumerate() {
-                let result = self.offer_foreseen(now, *arrival, Some(&self.engine.foreseen(at)), sink);
+                let result = self.offer_prefetched(now, *arrival, Some(&self.engine.prefetched(at)), sink);
                 offered(chunk * TOGETHER + at, result, sink);
             }
         }
     }
 
-    fn offer_foreseen(
+    fn offer_prefetched(
         &mut self,
         now: Instant,
         arrival: Arrival<'_, H>,
-        foreseen: Option<&Foreseen>,
+        prefetched: Option<&Prefetched>,
         sink: &mut impl Sink<H>,
     ) -> Offered<H> {
         let Arrival { handle, meta, bytes, segmented } = arrival;
         self.advance(now, sink);
         let classification =
-            || foreseen.map_or_else(|| self.engine.classify(&meta.fields), |packet| packet.classification);
+            || prefetched.map_or_else(|| self.engine.classify(&meta.fields), |packet| packet.classification);
         let diverted = !self.diverted.is_empty() && !segmented && self.diverted.contains(&classification().flow.flow);
         if diverted {
             self.counters.segmented += 1;
@@ -199,7 +199,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
             recorder.packet_bytes(bytes);
         }
         self.dirty = true;
-        match self.engine.enqueue_foreseen(now, handle, meta, foreseen, sink) {
+        match self.engine.enqueue_prefetched(now, handle, meta, prefetched, sink) {
             Admission::Consumed => Offered::Consumed,
             Admission::TooLong { handle, flow } => {
                 self.counters.segmented += 1;

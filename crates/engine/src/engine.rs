@@ -16,7 +16,7 @@ use tidegate_core::{ClassId, Deadline, Instant, Outlet, Qdisc, Rate, Span};
 
 use crate::account::Account;
 use crate::admit::{Admit, Entry};
-use crate::batch::{Batch, Foreseen};
+use crate::batch::{Batch, Prefetched};
 use crate::classify::Classify;
 use crate::flows::UNTRACKED;
 use crate::hold_queue::Step;
@@ -68,16 +68,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
 
     /// Enqueues a packet that the data path holds.
     pub fn enqueue(&mut self, now: Instant, handle: H, meta: &PacketMeta, out: &mut impl Sink<H>) -> Admission<H> {
-        self.enqueue_foreseen(now, handle, meta, None, out)
+        self.enqueue_prefetched(now, handle, meta, None, out)
     }
 
-    /// [`enqueue`](Self::enqueue) of a packet of which is known what [`foresee`](Self::foresee) returned for it.
-    pub(crate) fn enqueue_foreseen(
+    /// [`enqueue`](Self::enqueue) of a packet of which is known what [`prefetch`](Self::prefetch) returned for it.
+    pub(crate) fn enqueue_prefetched(
         &mut self,
         now: Instant,
         handle: H,
         meta: &PacketMeta,
-        foreseen: Option<&Foreseen>,
+        prefetched: Option<&Prefetched>,
         out: &mut impl Sink<H>,
     ) -> Admission<H> {
         let number = self.account.arrivals;
@@ -86,7 +86,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             recorder.arrival(now, number, meta);
         }
         if meta.fields.fragment.is_none() {
-            return self.take(now, handle, number, (meta, &meta.fields), foreseen, out);
+            return self.take(now, handle, number, (meta, &meta.fields), prefetched, out);
         }
         self.classify.fragment(now, handle, number, meta);
         self.take_released(now, out);
@@ -109,13 +109,13 @@ impl<H: Copy + Send + 'static> Engine<H> {
         handle: H,
         number: u64,
         (meta, fields): (&PacketMeta, &Fields),
-        foreseen: Option<&Foreseen>,
+        prefetched: Option<&Prefetched>,
         out: &mut impl Sink<H>,
     ) -> Admission<H> {
-        let classification = foreseen.map_or_else(|| self.classify.classify(fields), |packet| packet.classification);
+        let classification = prefetched.map_or_else(|| self.classify.classify(fields), |packet| packet.classification);
         let Classification { class, flow, .. } = classification;
         let wire = self.classify.on_wire(meta);
-        let mut slots = match foreseen {
+        let mut slots = match prefetched {
             Some(packet) => self.account.find_again(flow.flow, packet.slots),
             None => self.account.find(flow.flow, |slot| self.tree.read_ahead(slot)),
         };

@@ -93,7 +93,7 @@ impl Workload {
         (0..2 * new.packets.len()).for_each(|_| new.one());
         new
     }
-    /// One packet arrives and one leaves; flows take turns in an order that caches do not foresee.
+    /// One packet arrives and one leaves; flows take turns in an order that caches do not prefetch.
     pub fn one(&mut self) {
         self.next = (self.next + 7_919) % self.packets.len();
         self.engine.enqueue(self.now, 0, &self.packets[self.next], &mut Nowhere);
