@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What the user has changed, options, classes and rules, is put in force here; packets that wait are queued anew where the
+ * structure is another. A part of chassis.bpf.c, whose variables it uses. */
+#ifndef TWIN_CHANGE_H
+#define TWIN_CHANGE_H
+
+/* Copies options of classes, by words. */
+static __always_inline void copy_classes(struct twin_fbq_options *to, const struct twin_fbq_options *from)
+{
+	TWIN_FOR(u32, word, 0, sizeof(*to) / 8) {
+		if (word >= sizeof(*to) / 8)
+			break;
+		((u64 *)to)[word] = ((const u64 *)from)[word];
+	}
+}
+
+/* Takes over what the user has written. Returns whether it is whole: otherwise the next call tries again. */
+static __always_inline bool take_options(struct twin_options *written)
+{
+	/* Also a barrier, as that below. */
+	u64 changes = __sync_fetch_and_add(&written->changes, 0);
+
+	if (changes % 2 != 0)
+		return false;
+	fresh = *written;
+	if (fresh.kind == TWIN_FBQ) {
+		u32 key = 0;
+		struct twin_fbq_options *from = bpf_map_lookup_elem(&twin_classes, &key);
+
+		if (!from)
+			return false;
+		copy_classes(&fresh_classes, from);
+		return __sync_fetch_and_add(&written->changes, 0) == changes && twin_fbq_supports(&fresh_classes);
+	}
+	/* Pairs of hosts are not told apart here. */
+	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) && fresh.marks == 0 &&
+	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
+	       (fresh.kind != TWIN_MERED || (has_twin_tables && fresh.records >= TWIN_SLOTS));
+}
+
+__noinline u32 twin_gather(void)
+{
+	return twin_take_all(&state.held);
+}
+
+/* Finds the key of the flow of a packet, which another discipline may not have needed. */
+__noinline int twin_find_flow(u32 number)
+{
+	struct twin_packet *packet = twin_packet_of(&state.held, number);
+	struct twin_slot *slot = slot_of(number);
+	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
+
+	if (skb) {
+		classify(skb, in_force.rules);
+		packet->key = class_of.flow;
+		skb = bpf_kptr_xchg(&slot->skb, skb);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	return 0;
+}
+
+/* Gives a packet the class of the same account, or the default class, which counts it from then on. */
+__noinline int twin_move(u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(&state.held, slot);
+	u32 class = moved[twin_index(packet->class, TWIN_FBQ_CLASSES)];
+	struct twin_counters *before, *counters;
+
+	before = counters_at(twin_index(accounts[twin_index(packet->class, TWIN_FBQ_CLASSES)], TWIN_FBQ_CLASSES));
+	packet->class = class != TWIN_NONE ? class : in_force.kind == TWIN_FBQ ? classes.default_class : 0;
+	counters = counters_of(packet->class);
+	if (counters)
+		count_queued(counters, packet->size);
+	if (before && counters && class == TWIN_NONE) {
+		before->arrived_packets--;
+		before->arrived_bytes -= packet->size;
+		counters->arrived_packets++;
+		counters->arrived_bytes += packet->size;
+	}
+	return 0;
+}
+
+__noinline int twin_requeue(u32 slot)
+{
+	twin_put_again(&in_force, &state, tables_of(&in_force), slot);
+	return 0;
+}
+
+/* Queues a packet anew. Returns the slot next to it. */
+__noinline u32 twin_queue_moved(u32 slot)
+{
+	u32 next = twin_packet_of(&state.held, slot)->next;
+
+	twin_move(slot);
+	if (in_force.kind == TWIN_FBQ)
+		twin_fbq_requeue(&classes, &fbq, &state.held, slot);
+	else
+		twin_requeue(slot);
+	return next;
+}
+
+__noinline int twin_restart_aqm(void)
+{
+	twin_begin_aqm(&state, tables_of(&in_force), &in_force);
+	return 0;
+}
+
+__noinline int twin_restart_adapting(void)
+{
+	twin_begin_adapting(&state, &in_force);
+	return 0;
+}
+
+__noinline int twin_restart_queues(void)
+{
+	twin_begin_queues(&state, &in_force);
+	return 0;
+}
+
+__noinline int twin_restart_classes(void)
+{
+	twin_fbq_begin(&classes, &fbq);
+	fbq.now = state.latest;
+	return 0;
+}
+
+static __always_inline void restart(void)
+{
+	twin_restart_aqm();
+	twin_restart_adapting();
+	twin_restart_queues();
+	if (in_force.kind == TWIN_FBQ)
+		twin_restart_classes();
+	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
+		struct twin_counters *counters = counters_at(q);
+
+		if (counters)
+			counters->queued_packets = counters->queued_bytes = 0;
+	}
+}
+
+/* Finds the class that each has in the options that were read last. */
+__noinline int twin_find_moved(void)
+{
+	TWIN_FOR(u32, pair, 0, TWIN_FBQ_CLASSES * TWIN_FBQ_CLASSES) {
+		u32 from = pair / TWIN_FBQ_CLASSES, to = pair % TWIN_FBQ_CLASSES;
+		u64 before = in_force.kind == TWIN_FBQ ? twin_fbq_params(&classes, from)->account : in_force.account;
+		u64 after = fresh.kind == TWIN_FBQ ? twin_fbq_params(&fresh_classes, to)->account : fresh.account;
+		bool is_known = to < (fresh.kind == TWIN_FBQ ? fresh_classes.classes : 1);
+
+		if (to == 0) {
+			moved[twin_index(from, TWIN_FBQ_CLASSES)] = TWIN_NONE;
+			accounts[twin_index(from, TWIN_FBQ_CLASSES)] = before;
+		}
+		if (is_known && before == after)
+			moved[twin_index(from, TWIN_FBQ_CLASSES)] = to;
+	}
+	return 0;
+}
+
+/* Puts the rate of a class in force, or with TWIN_NONE the total. */
+__noinline int twin_follow_rate(u64 now, u32 q)
+{
+	u64 rate = q == TWIN_NONE ? fresh_classes.rate : twin_fbq_params(&fresh_classes, q)->rate;
+
+	twin_fbq_set_rate(&classes, &fbq, &state.held, now, q, rate);
+	RECORD(call = (struct twin_call){ .first = rate, .capable = q == TWIN_NONE ? 0 : q + 1 };
+	       twin_record(&in_force, SET_RATE, now);)
+	return 0;
+}
+
+/* Puts rates in force, those that fall first, so that the classes always fit into the total. */
+__noinline int twin_follow_rates(u64 now)
+{
+	if (fresh_classes.rate > fbq.root.rate)
+		twin_follow_rate(now, TWIN_NONE);
+	TWIN_FOR(u32, step, 0, 2 * TWIN_FBQ_CLASSES) {
+		u32 q = twin_index(step, TWIN_FBQ_CLASSES);
+		u64 rate = twin_fbq_params(&fresh_classes, q)->rate, before = twin_fbq_class_of(&fbq, q)->bucket.rate;
+
+		if (q < classes.classes && (step < TWIN_FBQ_CLASSES ? rate < before : rate > before))
+			twin_follow_rate(now, q);
+	}
+	if (fresh_classes.rate < fbq.root.rate)
+		twin_follow_rate(now, TWIN_NONE);
+	return 0;
+}
+
+/* Puts in force what the user has changed. */
+__noinline int twin_follow(u64 now)
+{
+	struct twin_options *written = written_options();
+	bool continues;
+
+	if (!written || !take_options(written))
+		return 0;
+	twin_now(&state, now);
+	continues = fresh.kind == TWIN_FBQ
+			    ? in_force.kind == TWIN_FBQ && fresh_classes.structure == classes.structure
+			    : twin_continues(&fresh, &in_force);
+	if (!continues)
+		twin_find_moved();
+	in_force = fresh;
+	copy_classes(&classes, &fresh_classes);
+	if (continues && in_force.kind == TWIN_FBQ)
+		return twin_follow_rates(now);
+	if (!continues) {
+		u32 first = twin_gather();
+
+
+		/* The core has no such call. */
+		RECORD(recording = false;)
+		restart();
+		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+			if (first == TWIN_NONE)
+				break;
+			if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
+				twin_find_flow(first);
+			first = twin_queue_moved(first);
+		}
+		return 0;
+	}
+	if (in_force.kind != TWIN_TBF)
+		return 0;
+	if (in_force.burst != bucket_token_bucket_depth(&state.bucket))
+		bucket_token_bucket_set_depth(&state.bucket, state.latest, in_force.burst);
+	if (in_force.rate != state.bucket.rate) {
+		twin_set_rate(&in_force, &state, now, in_force.rate);
+		RECORD(call = (struct twin_call){ .first = in_force.rate }; twin_record(&in_force, SET_RATE, now);)
+	}
+	return 0;
+}
+
+static __always_inline void follow(u64 now)
+{
+	struct twin_options *written = written_options();
+
+	if (written && written->changes != in_force.changes)
+		twin_follow(now);
+}
+
+#endif
