@@ -85,10 +85,11 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     };
     run(&[], &["no interface is called `nosuch0` here"]);
     refused(&["run", &file, "--interface", "muchtoolongforaname"], 2, &["`muchtoolongforaname`", "there are: "]);
+    let strict = folder.with("strict.toml", [SHAPER, b"share = \"strict\"\n"].concat());
     refused(
-        &["run", &file, "--interface", "lo", "--in-kernel"],
+        &["run", &strict, "--interface", "lo", "--in-kernel"],
         2,
-        &["a queue for each flow in class `all`", "--in-kernel"],
+        &["share = \"strict\" of class `all`", "--in-kernel"],
     );
     run(&["--quantum", "6ms"], &["--quantum", "rates could not be kept", "at most"]);
     run(&["--quantum", "5ms"], &["nosuch0"]);
