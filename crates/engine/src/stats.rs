@@ -160,6 +160,15 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Adds what was counted for other packets; what waits and waited is of a class alone.
+    pub fn add(&mut self, other: &Self) {
+        self.arrived.add(other.arrived);
+        self.sent.add(other.sent);
+        self.overhead += other.overhead;
+        self.full.add(other.full);
+        self.early.add(other.early);
+        self.flushed.add(other.flushed);
+    }
     /// Packets that were dropped.
     pub fn dropped_packets(&self) -> u64 {
         self.full.packets + self.early.packets + self.flushed.packets

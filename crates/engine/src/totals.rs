@@ -60,10 +60,12 @@ mod tests {
             waits: vec![(Span::from_millis(1), 8), (Span::from_millis(6), 1)],
             ..Totals::default()
         };
-        engine.set_totals(at(1), &[(ClassId(0), totals.clone())], &totals);
+        let mut all = Totals::default();
+        all.add(&totals);
+        engine.set_totals(at(1), &[(ClassId(0), totals.clone())], &all);
         // Nothing new in the second before.
         let later = Totals { waits: Vec::new(), ..totals };
-        engine.set_totals(at(1_001), &[(ClassId(0), later.clone())], &later);
+        engine.set_totals(at(1_001), &[(ClassId(0), later)], &all);
         let status = engine.status();
         let counts = &status[0].counts;
         assert_eq!((counts.accounts.enqueued.packets, counts.through.packets, counts.backlog.packets), (15, 9, 1));

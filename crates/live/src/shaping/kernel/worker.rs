@@ -101,17 +101,13 @@ impl KernelWorker {
         let mut classes = Vec::new();
         for ((account, name), known) in accounts.iter().enumerate().zip(before) {
             let totals = self.totals(account, known);
-            all.arrived.add(totals.arrived);
-            all.sent.add(totals.sent);
-            all.overhead += totals.overhead;
-            all.full.add(totals.full);
-            all.early.add(totals.early);
+            all.add(&totals);
             if let Some(class) = names.iter().position(|other| other == name) {
                 classes.push((ClassId(class as u32), totals));
             }
         }
         let bytes = all.sent.bytes.saturating_sub(all.overhead).as_u64();
-        self.counters.set(0, all.sent.packets, bytes, all.full.packets + all.early.packets);
+        self.counters.set(0, all.sent.packets, bytes, all.dropped_packets());
         self.engine.set_totals(now, &classes, &all);
     }
 
