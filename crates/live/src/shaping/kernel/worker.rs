@@ -94,8 +94,8 @@ impl KernelWorker {
 
     /// Reads what the program has counted.
     fn read(&mut self, now: Instant, before: &mut [[u64; BUCKETS]]) {
-        let names = self.engine.class_names().to_vec();
-        let accounts = lock(&self.discipline.accounts).clone();
+        let names = self.engine.class_names();
+        let accounts = lock(&self.discipline.accounts);
         // Of all accounts, also those of classes that there are no more.
         let mut all = Totals::default();
         let mut classes = Vec::new();
@@ -106,6 +106,7 @@ impl KernelWorker {
                 classes.push((ClassId(class as u32), totals));
             }
         }
+        drop(accounts);
         let bytes = all.sent.bytes.saturating_sub(all.overhead).as_u64();
         self.counters.set(0, all.sent.packets, bytes, all.dropped_packets());
         self.engine.set_totals(now, &classes, &all);
