@@ -28,10 +28,9 @@ use tidegate_core::{Bytes, Instant, Rate, Span};
 use crate::batch::Prefetched;
 use crate::engine::Engine;
 use crate::guard::guarded;
+use crate::rules::TOGETHER;
 use crate::sink::{Admission, PacketMeta, Sink};
 
-/// So many packets are offered, or depart, together.
-const TOGETHER: usize = 64;
 /// How many batches are received before packets that are due may leave.
 const BATCHES: u32 = 4;
 /// After this many turns in a row that each began within a quantum of the one before, arrivals are received in groups.

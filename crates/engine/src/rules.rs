@@ -83,8 +83,8 @@ pub struct Classification {
     pub flow: FlowKey,
 }
 
-/// So many packets are classified together.
-const TOGETHER: usize = 64;
+/// So many packets are classified, offered, or depart, together.
+pub(crate) const TOGETHER: usize = 64;
 
 /// The rules of a configuration and the keys of its flows as numbers, for a program that classifies by itself. `groups` are
 /// the control groups of its rules, in their order.
