@@ -14,7 +14,7 @@ type Planted = (&'static str, &'static str, &'static str);
 const CLASSIFICATION: &str = "twin/classify.h";
 
 /// Of the generated file.
-pub const DIFFERENCES: &[Planted] = &[
+const IN_DECIDERS: &[Planted] = &[
     ("the limit admits one packet more", "backlog.packets < self->packets", "backlog.packets <= self->packets"),
     ("a byte costs a unit more", "return 8000000000ull;", "return 8000000001ull;"),
     ("the bucket overflows by an eighth of a byte", "(earned >= room)", "(earned >= room + 1000000000ull)"),
@@ -113,7 +113,7 @@ pub const DIFFERENCES: &[Planted] = &[
     ("a size class has twice the lengths", "((u32)(octave - 2u)) * 8u)", "((u32)(octave - 2u)) * 4u)"),
 ];
 
-pub const IN_CLASSIFICATION: &[Planted] = &[
+const IN_CLASSIFICATION: &[Planted] = &[
     ("a port of zero is none", "? 1 << 16 | fields->low[field]", "? fields->low[field]"),
     ("one extension header fewer is followed", "#define TWIN_EXTENSIONS 12", "#define TWIN_EXTENSIONS 11"),
     ("one tag more is followed", "#define TWIN_TAGS 8", "#define TWIN_TAGS 9"),
@@ -149,71 +149,61 @@ pub const IN_CLASSIFICATION: &[Planted] = &[
     ("an unknown user is user zero", "kind << 56 | known,", "kind << 56 | 1,"),
 ];
 
-/// Of the classes, each with its file.
-pub const IN_CLASSES: &[(&str, Planted)] = &[
+/// Of the flows of classes.
+const IN_FLOWS: &[Planted] = &[
     (
-        "twin/fbq.h",
-        (
-            "what is borrowed has no length",
-            "fbq_borrow_length(class->size, class->bucket.rate));",
-            "(u128)0 * class->size);",
-        ),
+        "what is borrowed has no length",
+        "fbq_borrow_length(class->size, class->bucket.rate));",
+        "(u128)0 * class->size);",
     ),
-    ("twin/fbq.h", ("a minimum never leads", "->key <= base)", "->key < base && false)")),
+    ("a minimum never leads", "->key <= base)", "->key < base && false)"),
+    ("a minimum of all that is left waits", "minimum <= twin_fbq_unpromised", "minimum < twin_fbq_unpromised"),
+    ("a flow that has been idle for long stays", ">= options->idle_timeout;", "> options->idle_timeout * 2;"),
+    ("other classes are not visited", "if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)", "if (false)"),
+    ("a flow keeps its profile", "if (flow->profile != profile) {", "if (false) {"),
+];
+
+/// Of the order in which classes are served.
+const IN_SERVICE: &[Planted] = &[
+    ("what is kept for minimums is kept from them", "\t\tkept = 0;", "\t\tkept += 0;"),
+    ("the first that is due always sends", "->priority != fbq->best_priority)", "->priority > U32_MAX)"),
     (
-        "twin/fbq.h",
-        ("a minimum of all that is left waits", "minimum <= twin_fbq_unpromised", "minimum < twin_fbq_unpromised"),
+        "a class that was empty may borrow more",
+        "class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);",
+        "class->borrowed_until += 0;",
     ),
+    ("lateness is not made up for", "saturating_sub_u64(now, options->catch_up)", "now"),
+    ("the oldest minimums wait again first", "TWIN_QUEUES - 1 - older", "older"),
+];
+
+/// Of orders by keys.
+const IN_ORDERS: &[Planted] = &[
+    ("equal keys are in the other order", "second->key == first->key && b < a", "second->key == first->key && b > a"),
     (
-        "twin/fbq.h",
-        ("a flow that has been idle for long stays", ">= options->idle_timeout;", "> options->idle_timeout * 2;"),
+        "an order forgets where it was joined",
+        "twin_node_of(orders, child)->up = up;",
+        "twin_node_of(orders, child)->up += 0 * up;",
     ),
-    (
-        "twin/fbq.h",
-        ("other classes are not visited", "if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)", "if (false)"),
-    ),
-    ("twin/fbq.h", ("a flow keeps its profile", "if (flow->profile != profile) {", "if (false) {")),
-    ("twin/fbc.h", ("what is kept for minimums is kept from them", "\t\tkept = 0;", "\t\tkept += 0;")),
-    (
-        "twin/fbc.h",
-        ("the first that is due always sends", "->priority != fbq->best_priority)", "->priority > U32_MAX)"),
-    ),
-    (
-        "twin/fbc.h",
-        (
-            "a class that was empty may borrow more",
-            "class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);",
-            "class->borrowed_until += 0;",
-        ),
-    ),
-    ("twin/fbc.h", ("lateness is not made up for", "saturating_sub_u64(now, options->catch_up)", "now")),
-    ("twin/fbc.h", ("the oldest minimums wait again first", "TWIN_QUEUES - 1 - older", "older")),
-    (
-        "twin/orders.h",
-        (
-            "equal keys are in the other order",
-            "second->key == first->key && b < a",
-            "second->key == first->key && b > a",
-        ),
-    ),
-    (
-        "twin/orders.h",
-        (
-            "an order forgets where it was joined",
-            "twin_node_of(orders, child)->up = up;",
-            "twin_node_of(orders, child)->up += 0 * up;",
-        ),
-    ),
+];
+
+/// All, by the file whose text is replaced.
+pub const DIFFERENCES: &[(&str, &[Planted])] = &[
+    (GENERATED, IN_DECIDERS),
+    (CLASSIFICATION, IN_CLASSIFICATION),
+    ("twin/fbq.h", IN_FLOWS),
+    ("twin/fbc.h", IN_SERVICE),
+    ("twin/orders.h", IN_ORDERS),
 ];
 
 /// Plants each difference and compares `operations` operations, several times if need be. A line for each that was not found.
 pub fn planted(root: &Path, operations: u64) -> io::Result<Vec<String>> {
     let mut missed = Vec::new();
-    let in_classes = IN_CLASSES.iter().map(|(_, planted)| planted);
-    for planted in DIFFERENCES.iter().chain(IN_CLASSIFICATION).chain(in_classes) {
-        match find(root, planted, operations)? {
-            Ok(place) => println!("{}: found, {place}", planted.0),
-            Err(problem) => missed.push(format!("{}: {problem}", planted.0)),
+    for (file, differences) in DIFFERENCES {
+        for planted in *differences {
+            match find(root, file, planted, operations)? {
+                Ok(place) => println!("{}: found, {place}", planted.0),
+                Err(problem) => missed.push(format!("{}: {problem}", planted.0)),
+            }
         }
     }
     Ok(missed)
@@ -222,15 +212,8 @@ pub fn planted(root: &Path, operations: u64) -> io::Result<Vec<String>> {
 /// Scripts that are tried, one after the other: some differences show with few options.
 const SEEDS: u64 = 4;
 
-/// Plants one difference. Returns where it was found, or why not.
-pub fn find(root: &Path, planted: &Planted, operations: u64) -> io::Result<Result<String, String>> {
-    let (_, from, to) = planted;
-    let in_classification = IN_CLASSIFICATION.contains(planted);
-    let path = match IN_CLASSES.iter().find(|(_, other)| other == planted) {
-        Some((path, _)) => path,
-        None if in_classification => CLASSIFICATION,
-        None => GENERATED,
-    };
+/// Plants one difference in the file `path`. Returns where it was found, or why not.
+pub fn find(root: &Path, path: &str, (_, from, to): &Planted, operations: u64) -> io::Result<Result<String, String>> {
     let text = if path == GENERATED { generate(root)? } else { fs::read_to_string(root.join(path))? };
     let places = text.matches(from).count();
     if places != 1 {
@@ -249,7 +232,7 @@ pub fn find(root: &Path, planted: &Planted, operations: u64) -> io::Result<Resul
     let program = folder.join("host");
     compile(root, folder, &program)?;
     for seed in 1..=SEEDS {
-        let found = if in_classification {
+        let found = if path == CLASSIFICATION {
             packets::compare(&program, operations, seed).map(|compared| compared.0)
         } else {
             compare(&program, operations, seed)
