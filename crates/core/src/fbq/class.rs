@@ -268,8 +268,10 @@ impl Class {
     #[inline(never)]
     fn requeue(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) {
         self.take_out(flows, at);
-        if !self.wheel.has_room(length) {
-            for (tag, at) in self.wheel.grow(flows, length) {
+        // Flows with saved tokens are as far behind the present.
+        let ahead = length + Self::virtual_length(self.params.flow_burst, flows[at].weight);
+        if !self.wheel.has_room(ahead) {
+            for (tag, at) in self.wheel.grow(flows, ahead) {
                 self.put_in(flows, tag, at);
             }
         }
@@ -369,7 +371,10 @@ impl Class {
     }
 
     fn next_of_all(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
-        let (tag, first) = self.wheel.peek(flows).into_iter().chain(self.share.peek()).min()?;
+        let (tag, first) = match (self.wheel.peek(flows), self.share.peek()) {
+            (Some(near), Some(far)) => near.min(far),
+            (near, far) => near.or(far)?,
+        };
         let sharer = match &self.hosts {
             Some(hosts) => hosts[first].share.peek()?.1,
             None => first,

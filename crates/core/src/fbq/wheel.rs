@@ -23,10 +23,10 @@ const LEVELS: usize = 3;
 /// The numbers of buckets, as powers of two.
 const FEWEST: u32 = 6;
 const MOST: u32 = 20;
-/// What the wheel spans, as powers of two of virtual time: at weight 1.0 from 4.5 kB, for packets of an Ethernet, to 72
-/// kB, for superpackets. What is longer than half of it goes into the heap.
+/// What the wheel spans, as powers of two of virtual time: at weight 1.0 from 4.5 kB, for packets of an Ethernet, to 576
+/// kB, for superpackets and flows with saved tokens. What is longer than half of it goes into the heap.
 const SHORTEST: u32 = 53;
-const LONGEST: u32 = 57;
+const LONGEST: u32 = 60;
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
