@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Config, FairBy, FlowBy, Match, Owners, Root, UnknownOwner};
 use tidegate_core::classify::{self, BuildError, Classifier, Fields, Target};
 use tidegate_core::flow::{self, FlowHash};
@@ -149,10 +150,11 @@ impl Rules {
         let (by, hosts) = match &config.root {
             Root::Shaper(shaper) => {
                 // Disciplines of classes may distinguish hosts; of the shaper itself only its fairness does.
-                let hosts = shaper.fair_by != FairBy::Flow || shaper.classes.iter().any(|class| class.queue.is_some());
-                (shaper.flow_by, hosts)
+                let inside =
+                    shaper.classes.iter().any(|class| class.queue.as_ref().is_some_and(Discipline::reads_hosts));
+                (shaper.flow_by, shaper.fair_by != FairBy::Flow || inside)
             }
-            Root::Discipline(_) => (FlowBy::FiveTuple, true),
+            Root::Discipline(discipline) => (FlowBy::FiveTuple, discipline.reads_hosts()),
         };
         let hash = FlowHash::new(setup.secret, flow_by(by));
         let hash = if hosts { hash } else { hash.without_hosts() };

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use tidegate_config::Source;
 use tidegate_config::discipline::{Discipline, Site};
-use tidegate_core::{Accounted, Instant};
+use tidegate_core::qdisc::Discard;
+use tidegate_core::random::Stream;
+use tidegate_core::{Accounted, FlowKey, Instant, Qdisc, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 use tidegate_script::{Limits, Script, Subject, no_files};
 
@@ -37,13 +39,19 @@ fn every_kind_has_a_script_and_every_script_holds() {
     }
 }
 
+/// The discipline of the script of a kind.
+fn discipline_of(kind: &str) -> Discipline {
+    let source = Source::open(&folder().join(format!("{kind}.tgs"))).expect("each kind has a script");
+    let script = Script::parse(source, &Limits::default(), &mut no_files).expect("it is valid");
+    let Some(Subject::Discipline(discipline)) = script.subject else { panic!("{kind}: not on a discipline") };
+    *discipline
+}
+
 /// The laws of a kind as a file builds it, whatever its own tests check: a new kind needs no more than its script.
 #[test]
 fn every_kind_obeys_the_laws_as_a_file_builds_it() {
     for kind in Discipline::KINDS {
-        let source = Source::open(&folder().join(format!("{kind}.tgs"))).expect("each kind has a script");
-        let script = Script::parse(source, &Limits::default(), &mut no_files).expect("it is valid");
-        let Some(Subject::Discipline(discipline)) = script.subject else { panic!("{kind}: not on a discipline") };
+        let discipline = discipline_of(kind);
         let site = Site { seed: 1, name: (*kind).to_owned(), now: Instant::ZERO };
         let fresh = || Accounted::new(discipline.build::<TestPacket>(&site));
         for shape in [Shape::default(), Shape { flows: 200, enqueues: 140, ..Shape::default() }] {
@@ -51,4 +59,38 @@ fn every_kind_obeys_the_laws_as_a_file_builds_it() {
             assert!(report.enqueued > 1_000 && report.dequeued + report.dropped > 1_000, "{kind}: {report:?}");
         }
     }
+}
+
+/// A kind that reads no hosts decides the same without their hashes; the others are those that a table of kinds must not
+/// lose.
+#[test]
+fn hosts_matter_only_where_they_are_read() {
+    let sent = |discipline: &Discipline, hosts: bool| {
+        let site = Site { seed: 1, name: "hosts".to_owned(), now: Instant::ZERO };
+        let mut queue = discipline.build::<TestPacket>(&site);
+        let (mut random, mut now, mut sent) = (Stream::named(1, "hosts"), Instant::ZERO, Vec::new());
+        for id in 0..4_000 {
+            now += Span::from_micros(random.below(400));
+            let (flow, source, destination) = (random.below(40), random.below(5), random.below(5));
+            let flow =
+                if hosts { FlowKey { flow, source, destination } } else { FlowKey { flow, ..FlowKey::default() } };
+            let (class, size) = (random.below(4) as u32, 64 + random.below(1_400));
+            queue.enqueue(now, TestPacket { flow, ..TestPacket::new(id, 0, size).in_class(class) }, &mut Discard);
+            while random.below(3) > 0
+                && let Some(packet) = queue.dequeue(now, &mut Discard)
+            {
+                sent.push((now, packet.id));
+            }
+        }
+        sent
+    };
+    for kind in Discipline::KINDS {
+        let discipline = discipline_of(kind);
+        if !discipline.reads_hosts() {
+            let with = sent(&discipline, true);
+            assert!(with.len() > 100 && with == sent(&discipline, false), "{kind}");
+        }
+    }
+    assert!(discipline_of("cake").reads_hosts() && discipline_of("mered").reads_hosts());
+    assert_ne!(sent(&discipline_of("cake"), true), sent(&discipline_of("cake"), false), "hosts are told apart");
 }

@@ -221,6 +221,25 @@ impl Discipline {
         }
     }
 
+    /// Whether it may read which hosts a packet is from and to, itself or in a class. The others need no hash of them.
+    pub fn reads_hosts(&self) -> bool {
+        match self {
+            Self::Ared(_)
+            | Self::CoDel(_)
+            | Self::Fifo(_)
+            | Self::Pie(_)
+            | Self::Red(_)
+            | Self::Rio(_)
+            | Self::Wred(_) => false,
+            Self::Drr(_) | Self::FqCodel(_) | Self::FqPie(_) | Self::Sfq(_) => false,
+            Self::Cbq(cbq) => cbq
+                .class
+                .iter()
+                .any(|class| class.value.queue.as_ref().is_some_and(|queue| queue.value.0.reads_hosts())),
+            _ => true,
+        }
+    }
+
     /// Whether both have the same values, at whatever place and however the values are written.
     pub fn is_same(&self, other: &Self) -> bool {
         format!("{self:?}") == format!("{other:?}")
