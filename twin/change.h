@@ -122,6 +122,7 @@ __noinline int twin_restart_classes(void)
 {
 	twin_fbq_begin(&classes, &fbq);
 	fbq.now = state.latest;
+	twin_fbq_hold_promises(&classes, &fbq);
 	return 0;
 }
 
@@ -187,6 +188,13 @@ __noinline int twin_follow_rates(u64 now)
 	return 0;
 }
 
+/* Ends the promises that are not among those that were read last. */
+__noinline int twin_follow_promises(u64 now)
+{
+	twin_fbq_follow_promises(&classes, &fresh_classes, &fbq, &state.held, now);
+	return 0;
+}
+
 /* Puts in force what the user has changed. */
 __noinline int twin_follow(u64 now)
 {
@@ -201,10 +209,14 @@ __noinline int twin_follow(u64 now)
 			    : twin_continues(&fresh, &in_force);
 	if (!continues)
 		twin_find_moved();
+	else if (fresh.kind == TWIN_FBQ)
+		twin_follow_promises(now);
 	in_force = fresh;
 	copy_classes(&classes, &fresh_classes);
-	if (continues && in_force.kind == TWIN_FBQ)
-		return twin_follow_rates(now);
+	if (continues && in_force.kind == TWIN_FBQ) {
+		twin_follow_rates(now);
+		return twin_fbq_hold_promises(&classes, &fbq);
+	}
 	if (!continues) {
 		u32 first = twin_gather();
 

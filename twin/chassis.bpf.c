@@ -167,6 +167,15 @@ u32 moved[TWIN_FBQ_CLASSES];
 /* The account that each had before. */
 u32 accounts[TWIN_FBQ_CLASSES];
 
+/* See promises.h. */
+__noinline u32 twin_know_flow(u32 number)
+{
+	u32 key = 0;
+
+	note_fields(&flow_fields[twin_index(number, TWIN_QUEUES)]);
+	return twin_promise_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules);
+}
+
 static __always_inline struct twin_options *written_options(void)
 {
 	u32 key = 0;

@@ -24,14 +24,15 @@
 #define TWIN_TAGS 8
 #define TWIN_EXTENSIONS 12
 
-/* Written by the user: those in force, as the options say, and the others. */
+/* Written by the user: those in force, as the options say, and the others. No number beyond both is written: those of promises,
+ * which are behind the rules of a half, are taken modulo the same room. */
 struct twin_rules {
-	u64 numbers[2 * TWIN_RULES];
+	u64 numbers[3 * TWIN_RULES];
 };
 
 /* The head of rules, as image.rs writes it. */
 enum { TWIN_AXIS_COUNT, TWIN_STEP_COUNT, TWIN_AXES_AT, TWIN_STEPS_AT, TWIN_RESULTS_AT, TWIN_CATCH_ALL, TWIN_FLOW_BY, TWIN_KEY,
-       TWIN_USED = TWIN_KEY + 4, TWIN_GROUPS };
+       TWIN_USED = TWIN_KEY + 4, TWIN_GROUPS, TWIN_SECOND };
 
 enum twin_flow_by {
 	TWIN_FIVE_TUPLE,
@@ -544,16 +545,30 @@ TWIN_INLINE void twin_know_group(const u64 *rules, u64 group, u32 *first, struct
 	twin_know(fields, TWIN_CGROUP, 0, group);
 }
 
-/* The class, the profile and the flow of a packet with these fields. */
-TWIN_INLINE void twin_find_class(const u64 *rules, struct twin_fields *fields, struct twin_class_of *of)
+/* Where the result is of the first rule that matches these fields. */
+TWIN_INLINE u32 twin_find_result(const u64 *rules, struct twin_fields *fields)
 {
 	u32 best = twin_combine(rules, fields, twin_look_up(rules, fields)), at = (u32)twin_number(rules, TWIN_RESULTS_AT);
 
-	if (best < TWIN_NO_RULE)
-		at += (best + 1) * 2;
+	return best < TWIN_NO_RULE ? at + (best + 1) * 2 : at;
+}
+
+/* The class, the profile and the flow of a packet with these fields. */
+TWIN_INLINE void twin_find_class(const u64 *rules, struct twin_fields *fields, struct twin_class_of *of)
+{
+	u32 at = twin_find_result(rules, fields);
+
 	of->class = twin_number(rules, at);
 	of->profile = twin_number(rules, at) >> 32;
 	of->flow = twin_flow_key(rules, fields) ^ twin_number(rules, at + 1);
+}
+
+/* The place, plus 1, of the promise whose conditions these fields meet; 0 for none. Its rules are behind those of classes. */
+TWIN_INLINE u32 twin_find_promise(const u64 *rules, struct twin_fields *fields)
+{
+	u64 second = twin_number(rules, TWIN_SECOND) & (TWIN_RULES - 1);
+
+	return second == 0 ? 0 : twin_number(rules + second, twin_find_result(rules + second, fields));
 }
 
 #endif

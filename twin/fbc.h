@@ -3,7 +3,7 @@
 #ifndef TWIN_FBC_H
 #define TWIN_FBC_H
 
-#include "fbq.h"
+#include "promises.h"
 
 /* Whether the flow may not queue size more. */
 TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
@@ -69,7 +69,9 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 		return TWIN_NONE;
 	if (always || !twin_fbq_refuses(options, fbq, held, number, size))
 		slot = twin_take_slot(held);
-	if (slot != TWIN_NONE) {
+	if (slot == TWIN_NONE) {
+		qdisc_backlog_add(&twin_fbq_flow_of(fbq, number)->dropped, size);
+	} else {
 		struct twin_packet *packet = twin_packet_of(held, slot);
 
 		packet->size = size;
@@ -82,6 +84,7 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	}
 	twin_fbq_choose(options, fbq, held, q, now);
 	twin_fbq_housekeep(options, fbq, held, q);
+	twin_fbq_settle(options, fbq);
 	return slot;
 }
 
@@ -236,6 +239,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 		class->virtual_now = max_u128(class->virtual_now, flow->start);
 	if (flow->granted)
 		fbq_charge_minimum(&flow->guarantee, then, packet->size);
+	qdisc_backlog_add(&flow->sent, packet->size);
 	twin_pop(held, number);
 	qdisc_backlog_remove(&class->backlog, packet->size);
 	if (twin_queue_of(held, number)->backlog.packets == 0) {
@@ -248,6 +252,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	}
 	twin_fbq_rechoose(options, fbq, held, q, then);
 	twin_fbq_housekeep(options, fbq, held, TWIN_NONE);
+	twin_fbq_settle(options, fbq);
 	return slot;
 }
 
@@ -286,16 +291,25 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 		u32 number = TWIN_QUEUES - 1 - older;
 		struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
-		if (class->minimum <= rate)
+		if (class->bucket.rate - twin_fbq_unpromised(class) <= rate)
 			break;
 		if (flow->class != q || !flow->granted)
 			continue;
-		twin_fbq_grant(fbq, held, number, false);
+		twin_fbq_grant(fbq, held, number, TWIN_WAITS);
 		twin_fbq_wait(fbq, class, number);
 	}
 	bucket_token_bucket_set_rate(&class->bucket, now, rate);
 	class->unsettled = true;
 	twin_fbq_rechoose(options, fbq, held, q, now);
+}
+
+/* Puts other promises in force, and their conditions; nothing else has changed. */
+TWIN_INLINE void twin_fbq_follow_promises(const struct twin_fbq_options *options, const struct twin_fbq_options *next,
+					  struct twin_fbq *fbq, struct twin_held *held, u64 now)
+{
+	fbq->now = now;
+	if (twin_fbq_end_promises(options, next, fbq) != 0)
+		twin_fbq_end_promises_of_flows(options, next, fbq, held);
 }
 
 /* Whether the twin has room for them. */

@@ -8,9 +8,12 @@
 
 #include "orders.h"
 
-/* Classes and profiles at most, powers of two. */
+/* Classes, profiles and promises at most, powers of two. */
 #define TWIN_FBQ_CLASSES 64
 #define TWIN_FBQ_PROFILES 256
+#define TWIN_FBQ_PROMISES 256
+/* Flows that end in one call, at most. */
+#define TWIN_FBQ_ENDED 4
 
 /* Sizes in bytes, times in nanoseconds, rates in bit/s. */
 struct twin_fbq_class_options {
@@ -32,6 +35,16 @@ struct twin_fbq_profile {
 	u64 minimum;
 };
 
+/* See promises.h. */
+struct twin_fbq_promise {
+	/* Another number is another promise; 0 is none. */
+	u64 number;
+	u64 class;
+	u64 minimum;
+	/* For how many flows rate is held. */
+	u64 flows;
+};
+
 struct twin_fbq_options {
 	/* The total. */
 	u64 rate;
@@ -41,12 +54,15 @@ struct twin_fbq_options {
 	u64 catch_up;
 	u64 classes;
 	u64 profiles;
-	/* Another number wherever anything but rates has changed. */
+	/* Another number wherever anything but rates and promises has changed. */
 	u64 structure;
 	/* What waits in a class that there is no more goes to this one. */
 	u64 default_class;
+	/* Another number wherever the conditions of promises have changed. */
+	u64 conditions;
 	struct twin_fbq_class_options class[TWIN_FBQ_CLASSES];
 	struct twin_fbq_profile profile[TWIN_FBQ_PROFILES];
+	struct twin_fbq_promise promise[TWIN_FBQ_PROMISES];
 };
 
 /* Where the places are: of flows in the orders of shares and of minimums, of classes in four orders. */
@@ -63,11 +79,17 @@ struct twin_fbq_flow {
 	u64 weight;
 	u64 minimum;
 	u64 idle_since;
+	/* What was sent of it and what was dropped. */
+	qdisc_backlog sent, dropped;
+	/* Those for which its promise was found. */
+	u64 conditions;
 	u32 class;
 	u32 profile;
+	/* The place of its promise, plus 1. */
+	u32 promise;
 	/* The neighbours among those whose minimum waits. */
 	u32 wait_before, wait_next;
-	bool granted, waits;
+	bool present, granted, waits;
 };
 
 struct twin_fbq_class {
@@ -78,6 +100,8 @@ struct twin_fbq_class {
 	qdisc_backlog backlog;
 	/* Flows with a queue, and the sum of their granted minimums; that of all flows. */
 	u64 queued, queued_minimum, minimum;
+	/* What is held for flows that come under promises. */
+	u64 held;
 	/* The flow whose first packet leaves next, if has_candidate: since when it is selected, and when its bucket pays. */
 	u64 since, due, size;
 	u32 candidate, by;
@@ -95,9 +119,12 @@ struct twin_fbq {
 	bucket_token_bucket root;
 	u32 upcoming, entitled, preferred, borrowers;
 	u32 flow_count, cursor;
+	/* Of the promises of flows that ended in this call, their places, plus 1. */
+	u32 ended_count, ended[TWIN_FBQ_ENDED];
 	struct twin_list idle;
 	struct twin_fbq_class classes[TWIN_FBQ_CLASSES];
 	struct twin_fbq_flow flows[TWIN_QUEUES];
+	fbq_slots slots[TWIN_FBQ_PROMISES];
 	struct twin_orders orders;
 };
 
@@ -123,7 +150,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->borrow_now = 0;
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = TWIN_NONE;
-	fbq->flow_count = fbq->cursor = 0;
+	fbq->flow_count = fbq->cursor = fbq->ended_count = 0;
 	fbq->idle = none;
 	fbq->best_priority = U64_MAX;
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
@@ -138,6 +165,11 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	}
 	TWIN_FOR(u32, flow, 0, TWIN_QUEUES) {
 		twin_fbq_flow_of(fbq, flow)->granted = false;
+		twin_fbq_flow_of(fbq, flow)->promise = 0;
+		twin_fbq_flow_of(fbq, flow)->present = false;
+	}
+	TWIN_FOR(u32, place, 0, TWIN_FBQ_PROMISES) {
+		fbq->slots[twin_index(place, TWIN_FBQ_PROMISES)] = (fbq_slots){0};
 	}
 	TWIN_FOR(u32, number, 0, TWIN_NODES) {
 		twin_node_of(&fbq->orders, number)->rank = 0;
@@ -255,7 +287,14 @@ TWIN_INLINE void twin_fbq_queues_no_more(struct twin_fbq_class *class, const str
 
 TWIN_INLINE u64 twin_fbq_unpromised(const struct twin_fbq_class *class)
 {
-	return saturating_sub_u64(class->bucket.rate, class->minimum);
+	return saturating_sub_u64(saturating_sub_u64(class->bucket.rate, class->minimum), class->held);
+}
+
+/* Rate that was held is free. */
+TWIN_INLINE void twin_fbq_release(struct twin_fbq_class *class, u64 rate)
+{
+	class->held = saturating_sub_u64(class->held, rate);
+	class->unsettled = true;
 }
 
 TWIN_INLINE void twin_fbq_wait(struct twin_fbq *fbq, struct twin_fbq_class *class, u32 number)
@@ -352,8 +391,11 @@ TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN,
 	return 0;
 }
 
-/* Grants the minimum of a flow, or takes it back, without the place of its queue in the orders. */
-TWIN_GLOBAL u32 twin_fbq_regrant(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number, u32 granted)
+enum { TWIN_WAITS, TWIN_GRANTED, TWIN_IF_FREE };
+
+/* Sets the minimum of a flow and whether it is granted, without the place of its queue in the orders. */
+TWIN_GLOBAL u32 twin_fbq_regrant(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number, u64 minimum,
+				 u32 granted)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
@@ -362,7 +404,8 @@ TWIN_GLOBAL u32 twin_fbq_regrant(struct twin_fbq *fbq TWIN_GIVEN, struct twin_he
 	class->minimum -= twin_fbq_minimum(flow);
 	if (queues)
 		twin_fbq_queues_no_more(class, flow);
-	flow->granted = granted == 1;
+	flow->minimum = minimum;
+	flow->granted = granted == TWIN_IF_FREE ? minimum != 0 && minimum <= twin_fbq_unpromised(class) : granted == TWIN_GRANTED;
 	bucket_token_bucket_set_rate(&flow->guarantee, fbq->now, twin_fbq_minimum(flow));
 	class->minimum += twin_fbq_minimum(flow);
 	if (queues)
@@ -371,10 +414,10 @@ TWIN_GLOBAL u32 twin_fbq_regrant(struct twin_fbq *fbq TWIN_GIVEN, struct twin_he
 	return 0;
 }
 
-/* The same with that. */
+/* Grants the minimum of a flow, or takes it back. */
 TWIN_INLINE void twin_fbq_grant(struct twin_fbq *fbq, struct twin_held *held, u32 number, u32 granted)
 {
-	twin_fbq_regrant(fbq, held, number, granted);
+	twin_fbq_regrant(fbq, held, number, twin_fbq_flow_of(fbq, number)->minimum, granted);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
 		twin_fbq_key(fbq, held, number);
 }
@@ -391,7 +434,7 @@ TWIN_GLOBAL u32 twin_fbq_visit(const struct twin_fbq_options *options TWIN_GIVEN
 			class->unsettled = false;
 		} else {
 			twin_fbq_wait_no_more(fbq, class, first);
-			twin_fbq_grant(fbq, held, first, 1);
+			twin_fbq_grant(fbq, held, first, TWIN_GRANTED);
 			twin_fbq_choose(options, fbq, held, q, fbq->now);
 		}
 	}
@@ -404,8 +447,14 @@ TWIN_GLOBAL u32 twin_fbq_visit(const struct twin_fbq_options *options TWIN_GIVEN
 TWIN_GLOBAL u32 twin_fbq_forget(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				struct twin_held *held TWIN_GIVEN, u32 number)
 {
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+
 	twin_fbq_part(options, fbq, held, number);
-	twin_fbq_flow_of(fbq, number)->granted = false;
+	flow->granted = false;
+	if (flow->promise != 0)
+		fbq->ended[twin_index(fbq->ended_count++, TWIN_FBQ_ENDED)] = flow->promise;
+	flow->promise = 0;
+	flow->present = false;
 	twin_list_remove(held, &fbq->idle, number);
 	twin_forget(held, number);
 	fbq->flow_count--;
@@ -434,52 +483,6 @@ TWIN_GLOBAL u32 twin_fbq_housekeep(const struct twin_fbq_options *options TWIN_G
 	if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)
 		twin_fbq_visit(options, fbq, held, fbq->cursor);
 	return 0;
-}
-
-TWIN_INLINE void twin_fbq_set_profile(const struct twin_fbq_options *options, struct twin_fbq_flow *flow, u32 profile)
-{
-	const struct twin_fbq_profile *wanted = &options->profile[twin_index(profile, TWIN_FBQ_PROFILES)];
-	bool is_known = profile < options->profiles;
-
-	flow->profile = profile;
-	flow->weight = fbq_weight_of(is_known ? wanted->weight : shares_weight_one());
-	flow->minimum = is_known ? wanted->minimum : 0;
-}
-
-/* The flow of a packet that arrives, begun if it is new; TWIN_NONE when there are too many, of up to `most`. */
-TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-			      u64 key, u32 q, u32 profile, u64 most)
-{
-	u32 number = twin_find(held, key);
-	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-
-	if (number != TWIN_NONE) {
-		if (flow->class != q) {
-			twin_fbq_part(options, fbq, held, number);
-			twin_fbq_join(options, fbq, held, number, q);
-		}
-		if (flow->profile != profile) {
-			twin_fbq_part(options, fbq, held, number);
-			twin_fbq_set_profile(options, flow, profile);
-			twin_fbq_join(options, fbq, held, number, q);
-		}
-		return number;
-	}
-	if (fbq->flow_count >= most) {
-		if (fbq->idle.head == TWIN_NONE)
-			return TWIN_NONE;
-		twin_fbq_forget(options, fbq, held, fbq->idle.head);
-	}
-	number = twin_flow(held, key);
-	if (number == TWIN_NONE)
-		return TWIN_NONE;
-	flow = twin_fbq_flow_of(fbq, number);
-	*flow = (struct twin_fbq_flow){ .idle_since = fbq->now };
-	fbq->flow_count++;
-	twin_list_append(held, &fbq->idle, number);
-	twin_fbq_set_profile(options, flow, profile);
-	twin_fbq_join(options, fbq, held, number, q);
-	return number;
 }
 
 #endif

@@ -27,7 +27,7 @@ static bool twin_read(const twin_bytes *bytes, u32 at, u8 *to, u32 count)
 
 #include "classify.h"
 
-enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY };
+enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE };
 
 /* Result, drops and marks, which were dropped, deadline, packets, bytes. */
 struct decision {
@@ -40,6 +40,14 @@ static struct twin_tables tables_of_mered;
 /* Of the kind TWIN_FBQ, whose packets are in the state too. */
 static struct twin_fbq_options fbq_options;
 static struct twin_fbq fbq;
+/* Of the packet that arrives: the place of its promise, plus 1. */
+static u32 promise;
+
+TWIN_GLOBAL u32 twin_know_flow(u32 number)
+{
+	(void)number;
+	return promise;
+}
 
 static struct twin_rules rules;
 /* Which are in force. */
@@ -79,7 +87,7 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	if (twin_read(&bytes, 12, type, 2))
 		twin_dissect(&bytes, 14, twin_be16(type), record[2], record[1], &fields);
 	twin_find_class(numbers, &fields, &of);
-	*decision = (struct decision){ of.class, of.profile, of.flow, twin_host_key(numbers, &fields, TWIN_SOURCE),
+	*decision = (struct decision){ of.class, of.profile | (u64)twin_find_promise(numbers, &fields) << 32, of.flow, twin_host_key(numbers, &fields, TWIN_SOURCE),
 				       twin_host_key(numbers, &fields, TWIN_DESTINATION),
 				       fields.is_fragment << 49 | fields.more << 48 | fields.fragment_at << 32 | fields.fragment_id };
 	return true;
@@ -105,8 +113,9 @@ static void enqueue(const u64 *record, struct decision *decision)
 	if (options.kind == TWIN_FBQ) {
 		state.arrived++;
 		mark = false;
+		promise = record[5] >> 32;
 		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
-					record[4], record[3], record[5], false);
+					record[4], record[3], (u32)record[5], false);
 	} else {
 		slot = twin_accept(&options, &state, tables(), record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
 	}
@@ -154,6 +163,20 @@ static void dequeue(u64 now, struct decision *decision)
 	}
 	fprintf(stderr, "a call does not end\n");
 	exit(1);
+}
+
+/* Another promise in the place of one: place and class, minimum, flows, number. Packets may be of other promises from then on. */
+static void set_promise(const u64 *record)
+{
+	static struct twin_fbq_options next;
+
+	next = fbq_options;
+	next.conditions++;
+	next.promise[record[2] % TWIN_FBQ_PROMISES] =
+		(struct twin_fbq_promise){ record[5], record[2] >> 32, record[3], record[4] };
+	twin_fbq_follow_promises(&fbq_options, &next, &fbq, &state.held, max_u64(state.latest, record[1]));
+	fbq_options = next;
+	twin_fbq_hold_promises(&fbq_options, &fbq);
 }
 
 static u64 deadline(u64 now)
@@ -213,6 +236,9 @@ int main(void)
 						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);
 			else
 				twin_set_rate(&options, &state, record[1], record[2]);
+			break;
+		case PROMISE:
+			set_promise(record);
 			break;
 		default:
 			return 1;

@@ -76,6 +76,33 @@ __noinline int twin_classify_fields(struct twin_rules *rules, u64 which)
 	return 0;
 }
 
+/* Whose packets a flow has: the fields of one of them, as the user reads them. */
+struct twin_flow_fields {
+	u64 source_high, source_low, destination_high, destination_low;
+	u32 source_port, destination_port, kind, dscp;
+	u32 uid, mark;
+	/* A bit for each that is known, by enum twin_field. */
+	u32 known, is_v6;
+};
+
+struct twin_flow_fields flow_fields[TWIN_QUEUES];
+
+static __always_inline void note_fields(struct twin_flow_fields *to)
+{
+	to->source_high = fields.high[TWIN_SOURCE];
+	to->source_low = fields.low[TWIN_SOURCE];
+	to->destination_high = fields.high[TWIN_DESTINATION];
+	to->destination_low = fields.low[TWIN_DESTINATION];
+	to->source_port = fields.low[TWIN_SOURCE_PORT];
+	to->destination_port = fields.low[TWIN_DESTINATION_PORT];
+	to->kind = fields.low[TWIN_IP_KIND];
+	to->dscp = fields.low[TWIN_DSCP];
+	to->uid = fields.low[TWIN_UID];
+	to->mark = fields.low[TWIN_PACKET_MARK];
+	to->is_v6 = fields.is_v6;
+	to->known = fields.known;
+}
+
 /* Finds the fields of a packet. Not a part of classify, whose callers need little of the stack. */
 static __noinline int know_packet(struct sk_buff *skb, const u64 *rules)
 {
@@ -102,6 +129,12 @@ static __always_inline void classify(struct sk_buff *skb, u64 which)
 		return;
 	know_packet(skb, twin_rules_in_force(rules, which));
 	twin_classify_fields(rules, which);
+}
+
+/* The promise of a flow whose packet has been classified by these rules. */
+__noinline u32 twin_promise_by(struct twin_rules *rules, u64 which)
+{
+	return rules ? twin_find_promise(twin_rules_in_force(rules, which), &fields) : 0;
 }
 
 #endif

@@ -307,6 +307,12 @@ typedef struct {
 	s64 least;
 } meredt_floor;
 
+typedef struct {
+	u32 held;
+	u32 wanted;
+	u32 here;
+} fbq_slots;
+
 typedef enum {
 	FBQ_BY_GUARANTEE,
 	FBQ_BY_SHARE,
@@ -1802,6 +1808,24 @@ TWIN_INLINE option_units_instant bucket_token_bucket_time_for(const bucket_token
 TWIN_INLINE u64 shares_weight_one(void)
 {
 	return ((u64)(1ull << 16u));
+}
+
+/* Slots::begin of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE bool fbq_slots_begin(fbq_slots *self)
+{
+	self->here = ((u32)(self->here + 1u));
+	if (self->held == 0u) {
+		return false;
+	}
+	self->held = ((u32)(self->held - 1u));
+	return true;
+}
+
+/* Slots::end of crates/core/src/fbq/deciders.rs */
+TWIN_INLINE bool fbq_slots_end(fbq_slots *self)
+{
+	self->here = ((u32)(self->here - 1u));
+	return (((u32)(self->held + self->here)) < self->wanted);
 }
 
 /* VIRTUAL_START of crates/core/src/fbq/deciders.rs */

@@ -11,6 +11,8 @@ pub const RECORDS: u64 = 65536;
 pub const FBQ_CLASSES: u64 = 64;
 /// `TWIN_FBQ_PROFILES` of twin/fbq.h.
 pub const FBQ_PROFILES: u64 = 256;
+/// `TWIN_FBQ_PROMISES` of twin/fbq.h.
+pub const FBQ_PROMISES: u64 = 256;
 /// `TWIN_RULES` of twin/classify.h.
 pub const RULES: u64 = 65536;
 /// `TWIN_RULE_STEPS` of twin/classify.h.

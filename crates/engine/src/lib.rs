@@ -45,7 +45,7 @@ pub use handover::HeldPacket;
 pub use notification::{FlowState, Notification, NotificationKind};
 pub use packet::QueuedPacket;
 pub use recorder::{Adjustment, ControlCall, Operation, Recorder};
-pub use registry::{PromiseControl, PromiseError, PromiseSlots, PromiseTable, PromiseView};
+pub use registry::{FlowElsewhere, PromiseControl, PromiseError, PromiseSlots, PromiseTable, PromiseView, Promised};
 pub use reserve::{Lease, ReserveError};
 pub use rules::{BuildFailure, Classification, Names, Setup};
 pub use schedule::LONGEST_WHOLE;

@@ -11,8 +11,9 @@
 
 use std::collections::HashMap;
 
-use tidegate_core::classify::{BuildError, Classifier, Fields, Match, Rule};
-use tidegate_core::fbq::Fbc;
+use tidegate_core::classify::{self, BuildError, Classifier, Fields, Match, Rule, Target};
+use tidegate_core::fbq::{Fbc, FlowView};
+use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::key_index::KeyIndex;
 use tidegate_core::nested::Staged;
 use tidegate_core::{Event, Instant, Outlet, Packet, Rate, Span};
@@ -21,9 +22,11 @@ use crate::notification::{FlowState, Notification, NotificationKind};
 use crate::packet::QueuedPacket;
 use crate::tree::Tree;
 
+mod elsewhere;
 mod promise;
 
-pub use promise::{PromiseControl, PromiseError, PromiseSlots, PromiseView};
+pub use elsewhere::FlowElsewhere;
+pub use promise::{PromiseControl, PromiseError, PromiseSlots, PromiseView, Promised};
 
 use promise::Entry;
 
@@ -75,6 +78,24 @@ impl PromiseTable {
         watches.sort_by_key(|(delay, _)| *delay);
         table.watches = classifier(watches, &mut table.delays)?;
         Ok(table)
+    }
+    /// The conditions of the promises as numbers, for a program that looks them up by itself: what a rule leads to has in place
+    /// of its class that of the promise, which `place_of` has by its number, counted from 1 on. `None` without promises.
+    ///
+    /// # Errors
+    /// When they cannot be built, which a table that was made has shown they can.
+    pub fn image(&self, place_of: impl Fn(u64) -> Option<u32>) -> Result<Option<Vec<u64>>, BuildError> {
+        let Some(promises) = &self.promises else { return Ok(None) };
+        let target =
+            |number: &u64| Target { class: place_of(*number).map_or(0, |place| place + 1), ..Target::default() };
+        let targets: Vec<Target> = self.numbers.iter().map(target).collect();
+        // Flows are told apart by the rules of classes.
+        let hash = FlowHash::new([0; 2], FlowBy::FiveTuple);
+        classify::image(promises.rules(), &targets, Target::default(), &hash, &[]).map(Some)
+    }
+    /// Whether flows are watched by their users.
+    pub fn watches_users(&self) -> bool {
+        self.watches.iter().flat_map(Classifier::rules).any(|rule| rule.matching.uid.is_some())
     }
     fn promise(&self, fields: &Fields) -> Option<u64> {
         let classifier = self.promises.as_ref()?;
@@ -128,6 +149,10 @@ pub(crate) struct FlowRegistry {
     /// When watched flows are looked at next, and where to begin.
     next_look: Instant,
     cursor: usize,
+    /// The flows by their keys, where the data path is in the kernel and has their packets.
+    elsewhere: Option<HashMap<u64, FlowElsewhere>>,
+    /// How many tables there were.
+    tables: u64,
 }
 
 impl FlowRegistry {
@@ -140,6 +165,13 @@ impl FlowRegistry {
     fn known_mut(&mut self, flow: u64) -> Option<&mut Known> {
         let place = self.place(flow)?;
         self.places[place as usize].as_mut()
+    }
+
+    /// The state of a flow, wherever its packets are.
+    fn view<P: Packet>(&self, fbc: &Fbc<P>, flow: u64) -> Option<FlowView> {
+        let view = fbc.flow(flow)?;
+        let elsewhere = self.elsewhere.as_ref().and_then(|flows| flows.get(&flow));
+        Some(elsewhere.map_or(view, |elsewhere| elsewhere.over(view)))
     }
 
     /// Whether anything is promised.
@@ -166,7 +198,8 @@ impl FlowRegistry {
     fn expect<P: Packet>(&mut self, now: Instant, packet: &P, fields: &Fields, fbc: &mut Fbc<Staged<P>>) {
         let flow = packet.flow().flow;
         let Some(number) = self.table.promise(fields) else { return };
-        let Some(entry) = self.entries.get_mut(&number) else { return };
+        // Without room for its record no rate changes hands.
+        let Some(entry) = self.entries.get_mut(&number).filter(|_| fbc.takes_flows()) else { return };
         entry.begin(flow, fbc);
         if fbc.expect(now, packet.flow(), packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.pending))
         {
@@ -318,7 +351,7 @@ impl FlowRegistry {
         for n in 0..looks {
             let at = (self.cursor + n) % all;
             let flow = self.watched[at].flow;
-            let Some(view) = fbc.flow(flow) else { continue };
+            let Some(view) = self.view(fbc, flow) else { continue };
             let facts = FlowState::of(&view, now);
             waits |= !view.backlog.is_empty();
             let place = self.place(flow);

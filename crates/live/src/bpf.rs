@@ -14,10 +14,12 @@
 mod btf;
 mod memory;
 mod object;
+mod place;
 mod program;
 mod system;
 
 pub use memory::Mapped;
+pub use place::{Place, Variables};
 pub use program::{Attached, LoadError, Program};
 
 use btf::{Btf, FUNCTION, STRUCT};

@@ -5,15 +5,17 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 
 use super::equal::spread;
+use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 
-/// Classes and profiles at most.
-const CLASSES: usize = 64;
-const PROFILES: usize = 256;
-/// The numbers before the classes, of a class and of a profile, and of all.
-const HEAD: usize = 9;
+const CLASSES: usize = FBQ_CLASSES as usize;
+const PROFILES: usize = FBQ_PROFILES as usize;
+const PROMISES: usize = FBQ_PROMISES as usize;
+/// The numbers before the classes, of a class, of a profile and of a promise, and of all.
+const HEAD: usize = 10;
 const CLASS: usize = 8;
 const PROFILE: usize = 2;
-pub const NUMBERS: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
+const PROMISE: usize = 4;
+pub const NUMBERS: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE + PROMISES * PROMISE;
 
 /// The parameters: in numbers, as the C has them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,12 +66,12 @@ impl Classes {
             profiles: (0..profiles).map(|_| profile(random)).collect(),
         }
     }
-    /// As the C reads them.
+    /// As the C reads them, without promises.
     pub fn record(&self) -> Vec<u64> {
         let counts = [self.classes.len() as u64, self.profiles.len() as u64];
         let mut record = vec![self.rate, self.burst, self.idle_timeout, self.flows, self.catch_up];
         record.extend(counts);
-        record.extend([0, 0]);
+        record.extend([0, 0, 0]);
         record.extend(self.classes.iter().flatten());
         record.resize(HEAD + CLASSES * CLASS, 0);
         record.extend(self.profiles.iter().flatten());

@@ -10,6 +10,7 @@ use tidegate_core::random::Stream;
 use super::classes::{Classes, NUMBERS};
 use super::options::{ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
 use super::packets;
+use super::promises::Draw;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE};
 
 /// Operations of one script.
@@ -253,6 +254,7 @@ struct Script<'a> {
     /// Pairs of hosts.
     pairs: u64,
     classes: Option<&'a Classes>,
+    promises: Draw,
     /// The largest rate that a class gets.
     most: u64,
 }
@@ -288,6 +290,7 @@ impl<'a> Script<'a> {
             pairs: spread(random, 1, 60),
             most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
             classes,
+            promises: Draw::default(),
             random,
         }
     }
@@ -310,13 +313,16 @@ impl<'a> Script<'a> {
             9..=120 => self.now,
             _ => self.now + self.time(self.step.saturating_mul(2)),
         };
-        match self.random.below(100) {
-            0 if self.classes.is_some() || self.random.below(20) == 0 => {
+        match (self.random.below(100), self.classes) {
+            (1, Some(classes)) if self.random.below(2) == 0 => {
+                self.promises.change(self.random, self.now, classes.count(), self.most)
+            }
+            (0, _) if self.classes.is_some() || self.random.below(20) == 0 => {
                 let class = self.classes.map_or(0, |classes| self.random.below(classes.count() + 1));
                 let most = if class == 0 { self.most.saturating_mul(40) } else { self.most };
                 [SET_RATE, self.now, spread(self.random, 1, most.min(1 << 40)), class, 0, 0]
             }
-            draw if draw < self.arrivals => {
+            (draw, _) if draw < self.arrivals => {
                 let size = if self.alike {
                     self.sizes
                 } else if self.random.below(1_000) == 0 {
@@ -327,7 +333,10 @@ impl<'a> Script<'a> {
                 let few = self.random.below(100) < self.few;
                 let flow = self.random.below(if few { self.flows.min(4) } else { self.flows });
                 let (second, fourth) = match self.classes {
-                    Some(classes) => classes.of_flow(self.random, flow),
+                    Some(classes) => {
+                        let (class, profile) = classes.of_flow(self.random, flow);
+                        (class, profile | self.promises.of_flow(flow) << 32)
+                    }
                     None => (self.random.below(2), flow % self.pairs),
                 };
                 [ENQUEUE, self.now, size.clamp(1, self.largest), second, flow, fourth]

@@ -7,12 +7,13 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 7] = [
+const SIZES: [(&str, &str); 8] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("records.h", "RECORDS"),
     ("fbq.h", "FBQ_CLASSES"),
     ("fbq.h", "FBQ_PROFILES"),
+    ("fbq.h", "FBQ_PROMISES"),
     ("classify.h", "RULES"),
     ("classify.h", "RULE_STEPS"),
 ];

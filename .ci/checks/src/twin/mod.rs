@@ -12,6 +12,7 @@ mod headers;
 mod options;
 mod packets;
 mod planted;
+mod promises;
 mod reference;
 mod source;
 #[cfg(test)]
@@ -103,6 +104,8 @@ const ROOTS: &[(&str, &str, &str)] = &[
     ("bucket", "TokenBucket", "charge"),
     ("bucket", "TokenBucket", "time_for"),
     ("shares", "", "WEIGHT_ONE"),
+    ("fbq", "Slots", "begin"),
+    ("fbq", "Slots", "end"),
     ("fbq", "", "VIRTUAL_START"),
     ("fbq", "", "weight_of"),
     ("fbq", "", "virtual_length"),

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use tidegate_capture::link::{LinkType, frame};
 use tidegate_core::Dscp;
-use tidegate_core::classify::{Classifier, Fields, Hosts, MarkMatch, Match, Prefix, Rule, Target, Version, image};
+use tidegate_core::classify::{
+    Classifier, Fields, Hosts, MarkMatch, Match, Prefix, Rule, Target, Version, beside, image,
+};
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::random::Stream;
 
@@ -275,6 +277,8 @@ struct RuleSet {
     hash: FlowHash,
     /// The control groups that are named, in the order of the rules.
     groups: Vec<u64>,
+    /// Conditions of promises, which are looked up as well. The target of each is the place of the promise.
+    promises: Option<Classifier>,
 }
 
 impl RuleSet {
@@ -307,7 +311,21 @@ impl RuleSet {
         let numbers =
             image(&rules, &targets, default, &hash, &groups).ok().filter(|numbers| numbers.len() <= RULES as usize)?;
         let classifier = Classifier::new(rules).ok()?;
-        Some((Self { classifier, targets, default, hash, groups }, numbers))
+        let mut draw = Draw { random, spread };
+        if draw.one_in(3) {
+            return Some((Self { classifier, targets, default, hash, groups, promises: None }, numbers));
+        }
+        // Control groups are those of the rules.
+        let condition = |draw: &mut Draw<'_>| Match { cgroup: None, ..draw.matching(sparsity) };
+        let promised: Vec<Rule> = (0..1 + draw.below(30))
+            .map(|place| Rule { matching: condition(&mut draw), target: place as u32 })
+            .collect();
+        let place = |place: u32| Target { class: place + 1, ..Target::default() };
+        let places: Vec<Target> = (0..promised.len() as u32).map(place).collect();
+        let second = image(&promised, &places, Target::default(), &hash, &[]).ok()?;
+        let numbers = Some(beside(numbers, &second, false)).filter(|numbers| numbers.len() <= RULES as usize)?;
+        let promises = Some(Classifier::new(promised).ok()?);
+        Some((Self { classifier, targets, default, hash, groups, promises }, numbers))
     }
 
     /// What the core decides, and whether a rule matched.
@@ -319,7 +337,9 @@ impl RuleSet {
         let fragment = fields.fragment.map_or(0, |fragment| {
             1 << 49 | u64::from(fragment.more) << 48 | u64::from(fragment.offset) << 32 | u64::from(fragment.id)
         });
-        let (class, profile) = (target.class.into(), target.profile.into());
+        let promise =
+            self.promises.as_ref().and_then(|promises| promises.classify(fields)).map_or(0, |place| place + 1);
+        let (class, profile) = (target.class.into(), u64::from(target.profile) | u64::from(promise) << 32);
         ([class, profile, key.flow ^ target.salt, key.source, key.destination, fragment], rule.is_some())
     }
 }
@@ -359,7 +379,7 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
             for ((captured, fields), theirs) in all.iter().zip(host.send(std::mem::take(&mut bytes), all.len())?) {
                 let (ours, matched) = rules.decide(fields);
                 if ours != theirs {
-                    let what = "class, profile, flow, source, destination, fragment";
+                    let what = "class, profile and promise, flow, source, destination, fragment";
                     let text = format!(
                         "packet {}, {captured:02x?}, {fields:?}, of {} rules by {:?}: {what}\n    the C:    {theirs:x?}\n    \
                          the core: {ours:x?}",

@@ -147,6 +147,11 @@ const IN_CLASSIFICATION: &[Planted] = &[
     ),
     ("the outermost control group counts", "if (place >= *first)", "if (place == U32_MAX)"),
     ("an unknown user is user zero", "kind << 56 | known,", "kind << 56 | 1,"),
+    (
+        "promises are looked up in the rules",
+        "twin_find_result(rules + second, fields)",
+        "twin_find_result(rules, fields)",
+    ),
 ];
 
 /// Of the flows of classes.
@@ -160,7 +165,24 @@ const IN_FLOWS: &[Planted] = &[
     ("a minimum of all that is left waits", "minimum <= twin_fbq_unpromised", "minimum < twin_fbq_unpromised"),
     ("a flow that has been idle for long stays", ">= options->idle_timeout;", "> options->idle_timeout * 2;"),
     ("other classes are not visited", "if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)", "if (false)"),
+];
+
+/// Of promises.
+const IN_PROMISES: &[Planted] = &[
     ("a flow keeps its profile", "if (flow->profile != profile) {", "if (false) {"),
+    ("a flow keeps its promise", "if (flow->conditions != options->conditions)", "if (false)"),
+    (
+        "a promise that ended keeps its flows",
+        "twin_fbq_ask_again(options, fbq, held, number);\n\t}",
+        "(void)held;\n\t}",
+    ),
+    (
+        "a minimum of the profile is forgotten",
+        "minimum = max_u64(minimum, twin_fbq_promise_of",
+        "minimum = max_u64(0, twin_fbq_promise_of",
+    ),
+    ("what is held is not released", "if (slots->held != 0)", "if (slots->held > 4)"),
+    ("nothing is held again", "if (fbq_slots_end(slots) && minimum", "if (fbq_slots_end(slots) && 1 + minimum"),
 ];
 
 /// Of the order in which classes are served.
@@ -191,6 +213,7 @@ pub const DIFFERENCES: &[(&str, &[Planted])] = &[
     (GENERATED, IN_DECIDERS),
     (CLASSIFICATION, IN_CLASSIFICATION),
     ("twin/fbq.h", IN_FLOWS),
+    ("twin/promises.h", IN_PROMISES),
     ("twin/fbc.h", IN_SERVICE),
     ("twin/orders.h", IN_ORDERS),
 ];

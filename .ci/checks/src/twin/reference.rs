@@ -23,10 +23,13 @@ use tidegate_core::{
 
 use super::classes::{Classes, set_rate};
 use super::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, TBF};
+use super::promises::{Promises, note_ended};
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
 /// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
-/// of the second and the fourth, and a change the number of a class, plus 1, in place of the second.
+/// of the second and the fourth, in the upper half of which is the number of its promise, and a change the number of a class,
+/// plus 1, in place of the second. Of another promise there are its place, with its class in the upper half, minimum, flows and
+/// number.
 pub type Operation = [u64; 6];
 /// What it did: the number of the packet that left plus 1, or whether one was queued; packets dropped, times 2, and whether
 /// one was marked; the sum of the numbers of those dropped, each plus 1; the deadline; packets and bytes that wait. Arrivals
@@ -41,6 +44,7 @@ pub const DEQUEUE: u64 = 2;
 pub const SET_RATE: u64 = 3;
 /// Begins a script: the options are next.
 pub const BEGIN: u64 = 4;
+pub const PROMISE: u64 = 7;
 
 /// The deadline of a queue that waits for nothing.
 pub const IDLE: u64 = u64::MAX;
@@ -164,7 +168,7 @@ impl Packet for Numbered {
 
 enum Queue {
     Tbf(Tbf<Numbered>),
-    Fbq(Box<Fbc<Numbered>>),
+    Fbq(Box<Fbc<Numbered>>, Promises),
     Other(Box<dyn Qdisc<Numbered>>),
 }
 
@@ -177,6 +181,8 @@ struct Outcome {
     /// Whether a packet was dropped before it was queued.
     refused: bool,
     refuses_at_limits: bool,
+    /// Flows that ended.
+    ended: Vec<u64>,
 }
 
 impl Outlet<Numbered> for Outcome {
@@ -188,6 +194,7 @@ impl Outlet<Numbered> for Outcome {
     }
     fn event(&mut self, event: Event) {
         self.marks += u64::from(matches!(event, Event::Marked { .. }));
+        note_ended(event, &mut self.ended);
     }
 }
 
@@ -204,7 +211,7 @@ impl Reference {
     /// As the constructor of the discipline, or for a kind that the twin has not.
     pub fn new(options: &Options, classes: Option<&Classes>) -> Result<Self, String> {
         if let Some(classes) = classes {
-            return Ok(Self { queue: Queue::Fbq(Box::new(classes.discipline()?)), next: 0 });
+            return Ok(Self { queue: Queue::Fbq(Box::new(classes.discipline()?), Promises::default()), next: 0 });
         }
         let queue = options.discipline().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
@@ -214,15 +221,16 @@ impl Reference {
     fn queue(&mut self) -> &mut dyn Qdisc<Numbered> {
         match &mut self.queue {
             Queue::Tbf(queue) => queue,
-            Queue::Fbq(queue) => &mut **queue,
+            Queue::Fbq(queue, _) => &mut **queue,
             Queue::Other(queue) => &mut **queue,
         }
     }
 
     /// Makes an operation.
-    pub fn apply(&mut self, [what, now, first, capable, flow, pair]: Operation) -> Decision {
+    pub fn apply(&mut self, operation: Operation) -> Decision {
+        let [what, now, first, capable, flow, pair] = operation;
         let now = Instant::from_nanos(now);
-        let is_fbq = matches!(self.queue, Queue::Fbq(_));
+        let is_fbq = matches!(self.queue, Queue::Fbq(..));
         let mut outcome = Outcome { refuses_at_limits: is_fbq, ..Outcome::default() };
         let mut result = 0;
         match what {
@@ -230,10 +238,14 @@ impl Reference {
                 let ecn = if capable == 0 { Ecn::NotEct } else { Ecn::Ect0 };
                 let flow = FlowKey { flow, source: pair, destination: 0 };
                 let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-                let (class, profile) = if is_fbq { (number(capable), number(pair)) } else { (0, 0) };
+                let (class, profile) = if is_fbq { (number(capable), pair as u32) } else { (0, 0) };
                 let class = ClassId(class);
+                let promise = pair >> 32;
                 let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
                 self.next += 1;
+                if let Queue::Fbq(queue, promises) = &mut self.queue {
+                    promises.arrives(queue, now, &packet, promise, &mut outcome);
+                }
                 self.queue().enqueue(now, packet, &mut outcome);
                 result = u64::from(!outcome.refused);
             }
@@ -242,11 +254,19 @@ impl Reference {
                     result = packet.id + 1;
                 }
             }
+            PROMISE => {
+                if let Queue::Fbq(queue, promises) = &mut self.queue {
+                    promises.change(queue, operation);
+                }
+            }
             _ => match &mut self.queue {
                 Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
-                Queue::Fbq(queue) => set_rate(queue, now, capable, first),
+                Queue::Fbq(queue, _) => set_rate(queue, now, capable, first),
                 Queue::Other(_) => {}
             },
+        }
+        if let Queue::Fbq(queue, promises) = &mut self.queue {
+            promises.ended(queue, &outcome.ended);
         }
         let queue = self.queue();
         let deadline = match queue.deadline(now) {

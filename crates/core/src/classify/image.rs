@@ -23,8 +23,11 @@ pub struct Target {
 }
 
 /// The head: numbers of axes and of steps, positions of axes, steps and results, the first rule without conditions, how
-/// flows are told apart, the fields that are used, and the position and the number of control groups.
-const HEAD: usize = 13;
+/// flows are told apart, the fields that are used, the position and the number of control groups, and the position of a second
+/// image for [`beside`].
+const HEAD: usize = 14;
+const USED: usize = 11;
+const SECOND: usize = 13;
 /// Numbers of an axis, and of two of the fields.
 const AXIS: usize = 4;
 const UID: u64 = 4;
@@ -78,9 +81,20 @@ pub fn image(
         FlowBy::Cgroup => 1 << CGROUP,
         _ => 0,
     };
-    image[11] = image[axes..].chunks(AXIS).take(fields.len()).fold(of_flow, |used, axis| used | 1 << (axis[0] & 15));
+    image[USED] = image[axes..].chunks(AXIS).take(fields.len()).fold(of_flow, |used, axis| used | 1 << (axis[0] & 15));
     image[12] = list_groups(&mut image, groups);
     Ok(image)
+}
+
+/// Appends a second image, whose rules are looked up besides those of the first; none if it is empty. With `users` those of
+/// packets are to be known even if no rule asks for them.
+pub fn beside(mut image: Vec<u64>, second: &[u64], users: bool) -> Vec<u64> {
+    image[USED] |= second.get(USED).copied().unwrap_or(0) | u64::from(users) << UID;
+    if !second.is_empty() {
+        image[SECOND] = image.len() as u64;
+        image.extend(second);
+    }
+    image
 }
 
 /// Appends the intervals of control groups: one for each, with its place, and those between. Returns their position and number.

@@ -59,7 +59,7 @@ use axes::{Axis, FIXED_SELECTORS, Lookup, Selector};
 pub use cover::{Cause, Shadowed};
 pub use fields::{DscpSet, Fields, Fragment, Hosts, MarkMatch, Match, Prefix, PrefixError, Rule, Version};
 use groups::{NONE, Stage};
-pub use image::{Target, image};
+pub use image::{Target, beside, image};
 use sparse::Tables;
 
 /// The most axes: the fixed ones, and one for each mark mask.

@@ -27,6 +27,34 @@ pub(super) enum By {
     Share,
 }
 
+/// For how many flows a promise holds rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Slots {
+    /// For how many flows to come rate is held.
+    pub held: u32,
+    /// For how many flows there should be rate, those that are here included.
+    pub wanted: u32,
+    /// The flows that are here.
+    pub here: u32,
+}
+
+impl Slots {
+    /// A flow begins. Returns whether rate that was held is to be released, for this flow to be promised.
+    pub fn begin(&mut self) -> bool {
+        self.here += 1;
+        if self.held == 0 {
+            return false;
+        }
+        self.held -= 1;
+        true
+    }
+    /// A flow ends. Returns whether rate is to be held for another one, if it is free; the caller then counts it in `held`.
+    pub fn end(&mut self) -> bool {
+        self.here -= 1;
+        self.held + self.here < self.wanted
+    }
+}
+
 /// The weight for scheduling of a flow without preference whose profile has `weight`.
 #[inline]
 pub(super) fn weight_of(weight: u64) -> u64 {

@@ -57,6 +57,7 @@ mod ties;
 mod wheel;
 
 pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};
+pub use deciders::Slots;
 pub use fbc::{Fbc, FbcParams, ParamError};
 pub use flow::FlowCounts;
 pub use hosts::FairBy;

@@ -71,6 +71,18 @@ impl<P: Packet> Fbc<P> {
                 && self.begin(now, key, class.0, profile, Some(terms), out).is_some())
     }
 
+    /// Ends the flow `key`, which has no queue here: a data path elsewhere, whose flows have records here, has ended it.
+    pub fn end(&mut self, now: Instant, key: u64, out: &mut dyn Outlet<P>) {
+        if let Some(at) = self.flows.find(key).filter(|&at| self.flows[at].backlog.is_empty()) {
+            self.forget(now.max(self.now), at, out);
+        }
+    }
+
+    /// Whether there is room for the record of another flow.
+    pub fn takes_flows(&self) -> bool {
+        self.flows.len() < self.params.max_flows || self.flows.oldest_idle().is_some()
+    }
+
     /// Creates the record of a new flow. `None` when there are too many flows.
     pub(super) fn begin(
         &mut self,

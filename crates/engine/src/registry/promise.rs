@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::classify::Fields;
-use tidegate_core::fbq::{Fbc, Terms};
+use tidegate_core::fbq::{Fbc, Slots, Terms};
 use tidegate_core::{ClassId, Instant, Packet, Rate};
 
 use super::{FlowRegistry, PromiseTable};
@@ -97,7 +97,23 @@ impl PromiseControl<'_> {
         if table.promises.is_some() || self.registry.table.promises.is_some() {
             self.record(ControlCall::PromiseTable(&table));
         }
+        self.registry.tables += 1;
         std::mem::replace(&mut self.registry.table, table)
+    }
+
+    /// How many tables there were: with another one a data path in the kernel has to put it in force.
+    pub fn tables(&self) -> u64 {
+        self.registry.tables
+    }
+    /// The promises in force with their conditions, for a data path in the kernel.
+    pub fn in_force(&self) -> (Vec<Promised>, &PromiseTable) {
+        let promised = |(&number, entry): (&u64, &Entry)| Promised {
+            number,
+            class: entry.class,
+            minimum: entry.terms.minimum,
+            flows: lock(&entry.slots.0).wanted,
+        };
+        (self.registry.entries.iter().map(promised).collect(), &self.registry.table)
     }
 
     /// Applies the table to flows that are present: up to `most` places of the table from the `from`-th on. Returns the
@@ -113,7 +129,8 @@ impl PromiseControl<'_> {
             let new =
                 self.registry.table.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
             // A promise that ended has no entry any more, and its flows lose their terms.
-            if new != old {
+            // A data path in the kernel looks at a flow with its next packet.
+            if new != old && self.registry.elsewhere.is_none() {
                 let terms = new.and_then(|number| self.registry.entries.get_mut(&number)).map(|entry| {
                     entry.begin(flow, fbc);
                     entry.terms
@@ -137,7 +154,7 @@ impl PromiseControl<'_> {
     pub fn view(&self, number: u64) -> Option<PromiseView> {
         let entry = self.registry.entries.get(&number)?;
         let mut view = PromiseView { held: lock(&entry.slots.0).held, ..PromiseView::default() };
-        for flow in entry.flows.iter().filter_map(|flow| self.tree.shaper()?.flow(*flow)) {
+        for flow in entry.flows.iter().filter_map(|flow| self.registry.view(self.tree.shaper()?, *flow)) {
             view.flows += 1;
             view.waiting += u64::from(!flow.granted && !flow.minimum.is_zero());
             view.rate += flow.rate;
@@ -158,7 +175,7 @@ impl PromiseControl<'_> {
         let end = from.saturating_add(most).min(all);
         for known in self.registry.places[from.min(end) as usize..end as usize].iter().flatten() {
             if wanted(&known.fields)
-                && let Some(view) = fbc.flow(known.flow)
+                && let Some(view) = self.registry.view(fbc, known.flow)
             {
                 found.push((known.flow, known.fields, FlowState::of(&view, self.now)));
             }
@@ -183,23 +200,26 @@ pub(super) struct Entry {
     /// The class in which rate is held for its flows.
     class: ClassId,
     slots: PromiseSlots,
-    flows: HashSet<u64>,
+    pub(super) flows: HashSet<u64>,
+}
+
+/// A promise in force, for a data path in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Promised {
+    /// Its number.
+    pub number: u64,
+    /// The class in which rate is held.
+    pub class: ClassId,
+    /// The minimum of each flow.
+    pub minimum: Rate,
+    /// For how many flows rate is held.
+    pub flows: u32,
 }
 
 /// The rate that a promise holds for flows to come. Shards that make the same promise have it in common: its flows come in any
 /// of them.
 #[derive(Clone, Debug)]
 pub struct PromiseSlots(Arc<Mutex<Slots>>);
-
-#[derive(Debug)]
-struct Slots {
-    /// For how many flows rate is still held.
-    held: u32,
-    /// For how many flows there should be rate, those that are here included.
-    wanted: u32,
-    /// The flows that are here.
-    here: u32,
-}
 
 /// The state of a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -224,20 +244,25 @@ impl PromiseView {
 }
 
 impl Entry {
+    /// Holds rate for so many flows to come, as a data path in the kernel does.
+    pub(super) fn set_held<P: Packet>(&mut self, held: u32, fbc: &mut Fbc<P>) {
+        let mut slots = lock(&self.slots.0);
+        (held..slots.held).for_each(|_| fbc.release(self.class, self.terms.minimum));
+        slots.held = slots.held.min(held);
+        while slots.held < held && fbc.hold(self.class, self.terms.minimum).is_ok() {
+            slots.held += 1;
+        }
+    }
     /// A flow comes: what was held for it is free for it to be promised.
     pub(super) fn begin<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
-        let mut slots = lock(&self.slots.0);
-        slots.here += u32::from(self.flows.insert(flow));
-        if slots.held > 0 {
-            slots.held -= 1;
+        if self.flows.insert(flow) && lock(&self.slots.0).begin() {
             fbc.release(self.class, self.terms.minimum);
         }
     }
     /// A flow has ended: rate is held for the next, if it is still free.
     pub(super) fn end<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
         let mut slots = lock(&self.slots.0);
-        slots.here -= u32::from(self.flows.remove(&flow));
-        if slots.held + slots.here < slots.wanted && fbc.hold(self.class, self.terms.minimum).is_ok() {
+        if self.flows.remove(&flow) && slots.end() && fbc.hold(self.class, self.terms.minimum).is_ok() {
             slots.held += 1;
         }
     }

@@ -122,6 +122,17 @@ impl Btf {
     pub fn member(&self, number: u32, name: &str) -> Option<Member> {
         self.members(number).into_iter().find(|(known, _)| *known == name).map(|(_, member)| member)
     }
+    /// The type of the elements of an array.
+    pub fn element(&self, number: u32) -> Option<u32> {
+        self.words(number).next().filter(|_| self.kind(number) == ARRAY)
+    }
+    /// A type without what only its name or its use adds: typedef, volatile, const, restrict, and tags.
+    pub fn plain(&self, number: u32) -> u32 {
+        match self.kind(number) {
+            8..=11 | 18 => self.plain(self.size_or_type(number)),
+            _ => number,
+        }
+    }
     /// The length of an array.
     pub fn length(&self, number: u32) -> Option<u32> {
         self.words(number).nth(2).filter(|_| self.kind(number) == ARRAY)
@@ -134,15 +145,11 @@ impl Btf {
 
     /// The size of a type in bytes, as far as keys and values of maps need it.
     pub fn size(&self, number: u32) -> Option<u32> {
-        // Typedef, volatile, const, restrict, and tags of types.
+        let number = self.plain(number);
         match self.kind(number) {
             INTEGER | STRUCT | 5 => Some(self.size_or_type(number)),
             POINTER => Some(8),
-            8..=11 | 18 => self.size(self.size_or_type(number)),
-            ARRAY => {
-                let of = self.words(number).next()?;
-                self.size(of)?.checked_mul(self.length(number)?)
-            }
+            ARRAY => self.size(self.element(number)?)?.checked_mul(self.length(number)?),
             _ => None,
         }
     }

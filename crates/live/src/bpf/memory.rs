@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Place;
+
 /// The values of a map as numbers of 64 bits, which the kernel reads and writes too. Each is read and written as a whole.
 #[derive(Debug)]
 pub struct Mapped {
@@ -42,6 +44,12 @@ impl Mapped {
     /// Number `at`; zero beyond the end.
     pub fn get(&self, at: usize) -> u64 {
         self.numbers().get(at).map_or(0, |number| number.load(Ordering::Relaxed))
+    }
+    /// The number at a place, of one of several elements in a row; zero beyond the end.
+    pub fn read(&self, place: &Place, element: usize) -> u64 {
+        let at = place.at + element * place.apart;
+        let whole = self.get(at / 8) >> (at % 8 * 8);
+        if place.size >= 8 { whole } else { whole & ((1 << (place.size * 8)) - 1) }
     }
     /// Sets number `at`, after everything that was set before; nothing beyond the end.
     pub fn set(&self, at: usize, value: u64) {

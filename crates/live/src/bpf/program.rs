@@ -16,6 +16,7 @@ const OPERATIONS_MAP: u32 = 26;
 const OPERATIONS: u32 = 27;
 const LINKED: u32 = 1 << 13;
 const CONSTANT: u32 = 1 << 7;
+const MAPPABLE: u32 = 1 << 10;
 const OPERATIONS_LINK: u32 = 44;
 /// What a loaded number refers to, in its source register.
 const MAP: u8 = 1;
@@ -139,7 +140,7 @@ impl Program {
         Ok(Self { types, maps, _operations: operations, value, kind, name_at })
     }
 
-    /// The value of the map of this name.
+    /// The value of the map of this name; `.bss` has the variables of the program.
     ///
     /// # Errors
     /// When there is none, or it was not made to be mapped.
@@ -224,7 +225,7 @@ fn create_maps(object: &Object<'_>, types: &OwnedFd, without: &[&str]) -> Result
         let descriptor = attributes.open(Command::CreateMap).map_err(refused(format!("make the map {name}")))?;
         maps.insert(name.to_owned(), Map { descriptor, size: size as usize * entries as usize });
     }
-    for (section, flags) in [(VARIABLES, 0), (CONSTANTS, CONSTANT)] {
+    for (section, flags) in [(VARIABLES, MAPPABLE), (CONSTANTS, CONSTANT)] {
         let size = object.size(section) as u32;
         if size == 0 {
             continue;

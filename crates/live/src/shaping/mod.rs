@@ -48,7 +48,7 @@ use tidegate_config::shaper::Config;
 use tidegate_core::Event;
 use tidegate_engine::guard::lock;
 use tidegate_engine::shards::merged;
-use tidegate_engine::{ClassStatus, NotificationKind, Setup};
+use tidegate_engine::{ClassStatus, NotificationKind, PromiseTable, Setup};
 use tidegate_units::Instant;
 
 use crate::guardian::Page;
@@ -317,6 +317,20 @@ impl Shaping {
     /// A handle for the watchdog's thread, which lets traffic pass when the data path has stopped.
     pub fn watchdog_handle(&self) -> WatchdogHandle {
         WatchdogHandle { states: self.threads.iter().map(|thread| Arc::clone(&thread.state)).collect() }
+    }
+
+    /// Whether flows are told apart, so that they can be promised something and watched: in the kernel only those of classes that
+    /// have a queue for each flow.
+    pub fn has_flows(&self) -> bool {
+        self.kernel.as_ref().is_none_or(kernel::KernelPath::has_flows)
+    }
+
+    /// Whether a data path in the kernel has room for these conditions of promises and watches.
+    ///
+    /// # Errors
+    /// The numbers that there are and may be.
+    pub fn check_promises(&self, table: &PromiseTable) -> Result<(), String> {
+        self.kernel.as_ref().map_or(Ok(()), |path| path.check_promises(table))
     }
 
     /// How many threads share the work: shards, each with a part of the flows.

@@ -4,18 +4,21 @@ use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, Shaper, Sharin
 use tidegate_core::fbq::Borrow;
 use tidegate_core::{Bytes, Span};
 
-use super::options::{FBQ_CLASSES, FBQ_PROFILES, QUEUES};
+use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, QUEUES};
 
-/// The numbers of `struct twin_fbq_options` of twin/fbq.h before those of the classes, of a class and of a profile.
-const HEAD: usize = 9;
+/// The numbers of `struct twin_fbq_options` of twin/fbq.h before those of the classes, of a class, of a profile and of a promise.
+const HEAD: usize = 10;
 const CLASS: usize = 8;
 const PROFILE: usize = 2;
+pub(super) const PROMISE: usize = 4;
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
 /// The lateness that the program makes up for, as the data path in user space.
 const CATCH_UP: Span = Span::from_millis(5);
 /// Places among them.
-const STRUCTURE: usize = 7;
+pub(super) const STRUCTURE: usize = 7;
+pub(super) const CONDITIONS: usize = 9;
+pub(super) const PROMISES: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
 const ACCOUNT: usize = 0;
 const RATE: usize = 1;
 
@@ -76,6 +79,7 @@ impl Classes {
             profiles.len() as u64,
             0,
             config.default_class.0.into(),
+            0,
         ];
         for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
@@ -92,20 +96,22 @@ impl Classes {
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
         numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| [profile.weight, profile.minimum.as_bps()]));
-        numbers.resize(HEAD + CLASSES * CLASS + PROFILES * PROFILE, 0);
+        numbers.resize(PROMISES + FBQ_PROMISES as usize * PROMISE, 0);
         Self { numbers }
     }
 
-    /// The numbers, with the accounts of the classes in their order. `before` has those that were written last: where anything
-    /// but rates is another, so is the number of the structure.
+    /// The numbers without promises, with the accounts of the classes in their order. `before` has those that were written last:
+    /// where anything but rates and promises is another, so is the number of the structure.
     pub fn numbers(&self, accounts: &[usize], before: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut numbers = self.numbers.clone();
         for (class, account) in accounts.iter().enumerate().take(CLASSES) {
             numbers[HEAD + class * CLASS + ACCOUNT] = *account as u64;
         }
-        let is_rate =
-            |at: usize| at == 0 || (HEAD..HEAD + CLASSES * CLASS).contains(&at) && (at - HEAD) % CLASS == RATE;
-        let continues = (0..numbers.len()).all(|at| is_rate(at) || at == STRUCTURE || numbers[at] == before(at));
+        let changes_in_place = |at: usize| {
+            [0, STRUCTURE, CONDITIONS].contains(&at)
+                || (HEAD..HEAD + CLASSES * CLASS).contains(&at) && (at - HEAD) % CLASS == RATE
+        };
+        let continues = (0..PROMISES).all(|at| changes_in_place(at) || numbers[at] == before(at));
         numbers[STRUCTURE] = before(STRUCTURE) + u64::from(!continues);
         numbers
     }
@@ -148,7 +154,7 @@ mod tests {
         let found = plan(FILE).unwrap();
         assert_eq!(found.names, ["calls", "rest"]);
         let numbers = numbers(&found, &[]);
-        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1]);
+        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1, 0]);
         let (calls, rest) = (&numbers[HEAD..HEAD + CLASS], &numbers[HEAD + CLASS..HEAD + 2 * CLASS]);
         assert_eq!([rest[0], rest[1], rest[5], rest[6]], [4, 10_000_000, 1, 90_000]);
         assert_eq!([calls[0], calls[1], calls[4], calls[5]], [3, 2_000_000, 0, 0]);
@@ -159,7 +165,7 @@ mod tests {
         let profiles = HEAD + CLASSES * CLASS;
         assert_eq!(
             (&numbers[profiles..profiles + 2], numbers.len()),
-            (&[65_536, 0][..], profiles + PROFILES * PROFILE)
+            (&[65_536, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
         );
     }
 

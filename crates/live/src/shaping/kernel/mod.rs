@@ -8,23 +8,25 @@
 //! unless that is renewed every few seconds.
 
 mod classes;
+mod flows;
 #[allow(dead_code)] // The checks use another part of it.
 #[rustfmt::skip]
 #[path = "../../../../../twin/generated/options.rs"]
 mod options;
 mod plan;
 mod programs;
+mod promises;
 mod start;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Config, Unattended};
 use tidegate_engine::guard::lock;
-use tidegate_engine::{Names, Setup, rules};
+use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_units::Span;
 
 use super::error::StartError;
@@ -32,9 +34,11 @@ use super::owners::resolve;
 use crate::netlink::Error;
 use crate::rtnl::{RootQdisc, Rtnl};
 use crate::rules::{Difference, InterfaceLock};
-use options::{Options, RULE_STEPS, RULES};
+use classes::STRUCTURE;
+use options::{FBQ_PROMISES, Options};
 use plan::Plan;
 use programs::{Discipline, PREFIX, UNTIL};
+use promises::{Promises, room_for};
 
 pub use programs::{KernelPrograms, examine};
 pub(super) use start::choose;
@@ -62,15 +66,15 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, StartError> {
     let (names, _, groups) = resolve(config, Vec::new())?;
     let image = rules::image(config, &Setup { names, ..setup.clone() }, &groups)?;
-    let (size, steps) = (image.len() as u64, image[1]);
-    if size > RULES || steps > RULE_STEPS {
-        let what = format!(
-            "rules whose tables have {size} numbers and {steps} steps (up to {RULES} and {RULE_STEPS} are possible: leave out \
-             rules, or let them combine fewer fields)"
-        );
-        return Err(StartError::NotInKernel { what });
-    }
+    room_for(&image, &Promises::default()).map_err(too_large)?;
     Ok(image)
+}
+
+/// The refusal of rules for which there is no room.
+fn too_large(numbers: String) -> StartError {
+    let what =
+        format!("rules and promises whose tables have {numbers}; leave out some, or let them combine fewer fields");
+    StartError::NotInKernel { what }
 }
 
 /// A discipline at the root of an interface.
@@ -98,6 +102,7 @@ impl KernelPath {
     ) -> Result<(Self, Vec<String>), StartError> {
         // What an earlier data path counted.
         lock(&discipline.accounts).clear();
+        discipline.write(|written| written.promises = written.promises.ended());
         let lock = InterfaceLock::acquire(name, config.interface.direction)?;
         let mut path = Self { discipline, index, setup, locks: vec![lock] };
         let notes = path.put(name, config)?;
@@ -143,25 +148,23 @@ impl KernelPath {
 
     /// Puts another plan in force. What waits stays: no packet is lost, and those of a flow stay in order.
     fn configure(&self, plan: &Plan, image: &[u64], unattended: Unattended) {
-        let Discipline { options, classes, link, .. } = &*self.discipline;
+        let Discipline { classes, link, .. } = &*self.discipline;
         let accounts = self.discipline.accounts_of(&plan.names);
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
-        let rules = self.discipline.write_rules(image);
-        // The last number is odd until all are there, since packets pass meanwhile.
-        let changes = options.get(Options::NUMBERS - 1);
-        options.set(Options::NUMBERS - 1, changes + 1);
-        fence(Ordering::SeqCst);
-        if let Some(plan) = &plan.classes {
-            for (at, value) in plan.numbers(&accounts, |at| classes.get(at)).into_iter().enumerate() {
-                classes.set(at, value);
-            }
-        }
         let account = accounts.first().map_or(0, |&account| account as u64);
-        let whole = Options { account, rules, changes: changes + 2, ..plan.options };
-        for (at, value) in whole.numbers().into_iter().enumerate() {
-            options.set(at, value);
-        }
+        let before = |at| classes.get(at);
+        let numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, before));
+        // Classes may have other numbers then; the control plane makes the promises again.
+        let is_other = numbers.as_ref().is_none_or(|numbers| numbers[STRUCTURE] != before(STRUCTURE));
+        self.discipline.write(|written| {
+            written.options = Options { account, ..plan.options };
+            written.classes = numbers;
+            written.rules = image.to_vec();
+            if is_other {
+                written.promises = written.promises.ended();
+            }
+        });
         self.discipline.leased.store(unattended == Unattended::Pass, Ordering::Relaxed);
         self.discipline.renew();
     }
@@ -175,7 +178,25 @@ impl KernelPath {
             let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        check(config)
+        check(config)?;
+        self.discipline.has_room(Some(&image(config, &self.setup)?), None).map_err(too_large)
+    }
+
+    /// Whether flows are told apart: in classes that have a queue for each.
+    pub fn has_flows(&self) -> bool {
+        self.discipline.has_classes()
+    }
+
+    /// Whether the program has room for these conditions beside its rules.
+    ///
+    /// # Errors
+    /// The numbers that there are and may be.
+    pub fn check_promises(&self, table: &PromiseTable) -> Result<(), String> {
+        let none = Promises::default().replaced(&[], table)?;
+        if table.numbers.len() > FBQ_PROMISES as usize {
+            return Err(format!("{} promises, of which {FBQ_PROMISES} are possible", table.numbers.len()));
+        }
+        self.discipline.has_room(None, Some(&none))
     }
 
     /// Puts another configuration in force.

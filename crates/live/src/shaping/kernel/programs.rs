@@ -1,14 +1,16 @@
 //! [`KernelPrograms`]: the programs in BPF of this process, loaded before it gives up the privilege to load any.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
 use tidegate_units::Span;
 
+use super::flows::Flows;
 use super::options::{FBQ_CLASSES, Options, RULES};
 use super::plan;
+use super::promises::{Promises, room_for};
 use super::worker::COUNTERS;
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 use crate::timing;
@@ -39,6 +41,19 @@ const LEASE: Span = Span::from_secs(5);
 /// The map that only MERED needs, of some megabytes.
 const OF_MERED: &str = "twin_tables";
 
+/// What is written for a program.
+#[derive(Debug, Default)]
+pub(in crate::shaping) struct Written {
+    /// Its options, but for what is counted there.
+    pub options: Options,
+    /// `struct twin_fbq_options` without promises, where there are classes.
+    pub classes: Option<Vec<u64>>,
+    /// The rules of classes.
+    pub rules: Vec<u64>,
+    /// The promises in force.
+    pub promises: Promises,
+}
+
 /// A program that is registered with the kernel as a discipline.
 #[derive(Debug)]
 pub(in crate::shaping) struct Discipline {
@@ -58,6 +73,10 @@ pub(in crate::shaping) struct Discipline {
     pub has_mered: bool,
     /// `struct twin_rules` of twin/classify.h.
     rules: Mapped,
+    /// The variables of the program, which are only read.
+    pub flows: Flows,
+    /// What was written last.
+    written: Mutex<Written>,
     /// Whether packets pass unless the time until which they are shaped is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
@@ -71,6 +90,7 @@ impl Discipline {
         let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
         let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
         let rules = program.map("twin_rules")?;
+        let flows = Flows::new(program.map(".bss")?, OBJECT)?;
         let mut number = 1;
         let (name, attached) = loop {
             let name = if number == 1 { PREFIX.to_owned() } else { format!("{PREFIX}_{number}") };
@@ -90,6 +110,8 @@ impl Discipline {
             accounts,
             has_mered,
             rules,
+            flows,
+            written: Mutex::default(),
             leased,
             _attached: attached,
             _program: program,
@@ -121,14 +143,42 @@ impl Discipline {
         names.iter().map(&mut account_of).collect()
     }
 
-    /// Writes rules beside those in force; returns what puts them in force as [`Options::rules`].
-    pub fn write_rules(&self, image: &[u64]) -> u64 {
-        let in_force = Options::of_numbers(std::array::from_fn(|at| self.options.get(at)));
-        let next = 1 - in_force.rules % 2;
-        for (at, number) in (next as usize * RULES as usize..).zip(image) {
-            self.rules.set(at, *number);
+    /// Puts in force what `change` makes of what was written last.
+    pub fn write(&self, change: impl FnOnce(&mut Written)) {
+        let mut written = lock(&self.written);
+        change(&mut written);
+        let Written { options, classes, rules, promises } = &*written;
+        // The last number is odd until all are there, since packets pass meanwhile: the half of the rules that is in force
+        // stays so.
+        let changes = self.options.get(Options::NUMBERS - 1);
+        self.options.set(Options::NUMBERS - 1, changes + 1);
+        fence(Ordering::SeqCst);
+        let half = 1 - self.flows.in_force().1;
+        let image = promises.beside(rules.clone());
+        for (at, number) in (half as usize * RULES as usize..).zip(image) {
+            self.rules.set(at, number);
         }
-        next
+        for (at, number) in classes.iter().flat_map(|classes| promises.among(classes.clone())).enumerate() {
+            self.classes.set(at, number);
+        }
+        let whole = Options { rules: half, changes: changes + 2, ..*options };
+        for (at, number) in whole.numbers().into_iter().enumerate() {
+            self.options.set(at, number);
+        }
+    }
+
+    /// Whether there are classes, whose flows are told apart.
+    pub fn has_classes(&self) -> bool {
+        lock(&self.written).classes.is_some()
+    }
+
+    /// Whether rules of `rules` numbers have room beside promises, and promises beside the rules that were written.
+    ///
+    /// # Errors
+    /// See [`room_for`].
+    pub fn has_room(&self, rules: Option<&[u64]>, promises: Option<&Promises>) -> Result<(), String> {
+        let written = lock(&self.written);
+        room_for(rules.unwrap_or(&written.rules), promises.unwrap_or(&written.promises))
     }
 
     /// Has packets shaped for another while.

@@ -39,6 +39,8 @@ const BUCKETS: usize = 108;
 pub(super) const COUNTERS: usize = WAITS + BUCKETS;
 /// The unit of waits in ns, as a power of two.
 const UNIT_BITS: u32 = 10;
+/// How often flows are read while some are watched.
+const LOOK: Span = Span::from_millis(10);
 
 /// What the thread needs.
 pub(super) struct KernelWorker {
@@ -59,8 +61,11 @@ impl KernelWorker {
         let mut sink = VerdictSink::new(self.marks, Arc::clone(&self.counters), timing::now());
         let (waiter, mut turns) = (Waiter::new(Span::ZERO), 0);
         let mut waits = vec![[0; BUCKETS]; FBQ_CLASSES as usize];
+        let mut tables = 0;
         loop {
-            let until = Some(timing::now() + LONGEST_WAIT);
+            // Who watches flows waits for what happens to them.
+            let wait = if self.engine.next_poll().is_some() { LOOK } else { LONGEST_WAIT };
+            let until = Some(timing::now() + wait);
             waiter
                 .wait(&[&self.waker.as_fd()], until)
                 .map_err(|source| Error::System { operation: "wait for a command".into(), source })?;
@@ -74,9 +79,17 @@ impl KernelWorker {
             self.discipline.renew();
             let now = timing::now();
             self.read(now, &mut waits);
+            self.read_flows(now, &mut sink);
             loop {
                 match self.commands.try_recv() {
-                    Ok(Command::Do(work)) => work(&mut self.engine, now, &mut sink),
+                    Ok(Command::Do(work)) => {
+                        work(&mut self.engine, now, &mut sink);
+                        let now_are = self.engine.promises(now).tables();
+                        if std::mem::replace(&mut tables, now_are) != now_are {
+                            self.put_promises(now);
+                            self.read_flows(now, &mut sink);
+                        }
+                    }
                     Ok(Command::Listen(listener)) => sink.listen(listener),
                     Ok(Command::Count(to)) => drop(to.send(self.counts(turns))),
                     Ok(Command::Pass(done)) => drop(done.send(())),
@@ -90,6 +103,23 @@ impl KernelWorker {
                 }
             }
         }
+    }
+
+    /// Puts in force what the engine has promised.
+    fn put_promises(&mut self, now: Instant) {
+        let control = self.engine.promises(now);
+        let (promised, table) = control.in_force();
+        self.discipline.write(|written| match written.promises.replaced(&promised, table) {
+            Ok(promises) => written.promises = promises,
+            // It was checked before it was handed in.
+            Err(why) => self.state.note(format!("the promises are not in force in the kernel: {why}")),
+        });
+    }
+
+    /// Reads the flows and what is held for others.
+    fn read_flows(&mut self, now: Instant, sink: &mut VerdictSink) {
+        let (flows, held) = self.discipline.flows.all();
+        self.engine.set_flows(now, &flows, &held, sink);
     }
 
     /// Reads what the program has counted.

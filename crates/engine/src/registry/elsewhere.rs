@@ -1,0 +1,160 @@
+//! Flows of a data path in the kernel, whose packets never reach the engine: [`Engine::set_flows`].
+//!
+//! The scheduler here has a record without packets for each flow there, with the minimum that is granted there, so that shares,
+//! what is free to be promised and all that reads them is computed by the same code for each data path. What only the kernel
+//! counts is kept beside it.
+
+use std::collections::{HashMap, HashSet};
+
+use tidegate_core::classify::Fields;
+use tidegate_core::fbq::{Fbc, FlowCounts, FlowView, Terms};
+use tidegate_core::nested::Staged;
+use tidegate_core::qdisc::Backlog;
+use tidegate_core::{ClassId, Event, FlowKey, Instant, Rate};
+
+use super::{Events, FlowRegistry};
+use crate::engine::Engine;
+use crate::notification::Notification;
+use crate::packet::QueuedPacket;
+use crate::sink::Sink;
+
+/// A flow as a data path in the kernel has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowElsewhere {
+    /// Its key.
+    pub key: u64,
+    /// Its class.
+    pub class: ClassId,
+    /// The index of its profile.
+    pub profile: u32,
+    /// The fields of one of its packets.
+    pub fields: Fields,
+    /// The promise that it is under.
+    pub promise: Option<u64>,
+    /// The minimum that it asks for.
+    pub minimum: Rate,
+    /// Whether that is granted.
+    pub granted: bool,
+    /// What is queued.
+    pub backlog: Backlog,
+    /// The arrival of its oldest packet, while it has a queue.
+    pub head_arrived: Option<Instant>,
+    /// Counts of the flow since its start.
+    pub counts: FlowCounts,
+}
+
+impl FlowElsewhere {
+    fn granted_minimum(&self) -> Rate {
+        if self.granted { self.minimum } else { Rate::ZERO }
+    }
+    /// The view of the record here, with what is counted there.
+    pub(super) fn over(&self, view: FlowView) -> FlowView {
+        let Self { minimum, granted, backlog, head_arrived, counts, .. } = *self;
+        FlowView { minimum, granted, backlog, head_arrived, counts, ..view }
+    }
+}
+
+type Shaper = Fbc<Staged<QueuedPacket>>;
+
+impl FlowRegistry {
+    /// Ends the flows that are there no more, or in another class.
+    fn end_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere], fbc: &mut Shaper) {
+        let Some(known) = &mut self.elsewhere else { return };
+        let present: HashSet<(u64, ClassId)> = flows.iter().map(|flow| (flow.key, flow.class)).collect();
+        known.retain(|key, flow| {
+            let stays = present.contains(&(*key, flow.class));
+            if !stays {
+                fbc.end(now, *key, &mut Events(&mut self.pending));
+            }
+            stays
+        });
+    }
+
+    /// A flow as it is there now; returns whether it is new here.
+    fn take_elsewhere(&mut self, now: Instant, flow: FlowElsewhere, fbc: &mut Shaper) -> bool {
+        let (key, minimum) = (flow.key, flow.granted_minimum());
+        let before = self.elsewhere.get_or_insert_default().insert(key, flow);
+        let here = fbc.flow(key);
+        if here.is_none_or(|here| (here.profile, here.class) != (flow.profile, flow.class)) {
+            let mut events = Vec::new();
+            fbc.end(now, key, &mut Events(&mut events));
+            let (terms, whole) =
+                (Terms { minimum, ..Terms::default() }, FlowKey { flow: key, source: 0, destination: 0 });
+            fbc.expect(now, whole, flow.class, flow.profile, terms, &mut Events(&mut events));
+            // One that was here has not begun.
+            self.pending.extend(events.into_iter().filter(|_| here.is_none()));
+        }
+        // The kernel decides what is granted.
+        if fbc.flow(key).is_some_and(|view| view.minimum != minimum || view.granted == minimum.is_zero()) {
+            let _ = fbc.set_minimum(now, key, minimum);
+        }
+        if before.map(|before| before.promise) != Some(flow.promise) {
+            for (number, entry) in &mut self.entries {
+                if flow.promise == Some(*number) {
+                    entry.flows.insert(key);
+                } else {
+                    entry.flows.remove(&key);
+                }
+            }
+        }
+        if let Some(known) = self.known_mut(key) {
+            (known.promise, known.fields) = (flow.promise, flow.fields);
+        }
+        before.is_none()
+    }
+}
+
+impl<H: Copy + Send + 'static> Engine<H> {
+    /// Sets the flows of a data path in the kernel, as they were read at `now`, and for how many flows each promise of which
+    /// the kernel knows holds rate there. Notifies of flows that began or ended, and of what has changed for those that are
+    /// watched. Cost: linear in the flows.
+    pub fn set_flows(&mut self, now: Instant, flows: &[FlowElsewhere], held: &[(u64, u32)], out: &mut impl Sink<H>) {
+        let Some(fbc) = self.tree.shaper_mut() else { return };
+        let registry = &mut self.admit.registry;
+        for (number, _) in held {
+            if let Some(entry) = registry.entries.get_mut(number) {
+                entry.set_held(0, fbc);
+            }
+        }
+        registry.end_elsewhere(now, flows, fbc);
+        let mut began = HashMap::new();
+        for flow in flows {
+            // One that has ended is none, although the kernel ends it with the next packet only.
+            let ended = flow.promise.is_some_and(|number| !registry.entries.contains_key(&number));
+            let flow = if ended {
+                FlowElsewhere { promise: None, minimum: Rate::ZERO, granted: false, ..*flow }
+            } else {
+                *flow
+            };
+            if registry.take_elsewhere(now, flow, fbc) {
+                began.insert(flow.key, (flow.fields, flow.promise));
+            }
+        }
+        for (number, held) in held {
+            if let Some(entry) = registry.entries.get_mut(number) {
+                entry.set_held(*held, fbc);
+            }
+        }
+        let mut notify = |notification: &Notification<'_>| {
+            if out.wants_notifications() {
+                out.notify(notification);
+            }
+        };
+        while let Some(event) = registry.next_pending() {
+            if let Event::FlowStarted { flow, .. } = event
+                && let Some((fields, promise)) = began.get(&flow)
+            {
+                registry.started(flow, fields, *promise, now);
+            }
+            registry.event(now, event, None, &mut notify);
+        }
+        registry.watch_now.drain(..).for_each(|flow| fbc.watch(flow, true));
+        for (number, flow) in registry.ended.drain(..) {
+            let is_here = registry.elsewhere.as_ref().is_some_and(|flows| flows.contains_key(&flow));
+            if let Some(entry) = registry.entries.get_mut(&number).filter(|_| !is_here) {
+                entry.flows.remove(&flow);
+            }
+        }
+        registry.poll(now, &self.tree, &mut notify);
+    }
+}

@@ -1,0 +1,174 @@
+//! [`Flows`]: the flows of classes as the program in the kernel has them, read from its variables.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use tidegate_core::accounts::Account;
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::fbq::FlowCounts;
+use tidegate_core::qdisc::Backlog;
+use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate};
+use tidegate_engine::FlowElsewhere;
+
+use super::options::{FBQ, FBQ_PROMISES};
+use crate::bpf::{LoadError, Mapped, Place, Variables};
+
+/// Bits of `known` of `struct twin_flow_fields`, by `enum twin_field` of twin/classify.h.
+const SOURCE: u64 = 0;
+const SOURCE_PORT: u64 = 2;
+const DESTINATION_PORT: u64 = 3;
+const UID: u64 = 4;
+const KIND: u64 = 6;
+const DSCP: u64 = 7;
+/// The kind of IPv6 without its protocol, and of a packet whose protocol is not known.
+const V6_KINDS: u64 = 257;
+const UNKNOWN_PROTOCOL: u64 = 256;
+
+macro_rules! places {
+    ($($name:ident: $path:literal),* $(,)?) => {
+        /// Where the program has what is read of it.
+        #[derive(Debug)]
+        struct Places { $($name: Place),* }
+
+        impl Places {
+            fn of(variables: &Variables<'_>) -> Result<Self, LoadError> {
+                Ok(Self { $($name: variables.place($path)?),* })
+            }
+        }
+    };
+}
+
+places! {
+    kind: "in_force.kind",
+    changes: "in_force.changes",
+    rules: "in_force.rules",
+    used: "state.held.used_queues",
+    key: "state.held.queues.key",
+    packets: "state.held.queues.backlog.packets",
+    bytes: "state.held.queues.backlog.bytes",
+    head: "state.held.queues.head",
+    arrived: "state.held.packets.at",
+    present: "fbq.flows.present",
+    class: "fbq.flows.class",
+    profile: "fbq.flows.profile",
+    promise: "fbq.flows.promise",
+    minimum: "fbq.flows.minimum",
+    granted: "fbq.flows.granted",
+    sent_packets: "fbq.flows.sent.packets",
+    sent_bytes: "fbq.flows.sent.bytes",
+    dropped_packets: "fbq.flows.dropped.packets",
+    dropped_bytes: "fbq.flows.dropped.bytes",
+    promised: "classes.promise.number",
+    held: "fbq.slots.held",
+    known: "flow_fields.known",
+    is_v6: "flow_fields.is_v6",
+    source_high: "flow_fields.source_high",
+    source_low: "flow_fields.source_low",
+    destination_high: "flow_fields.destination_high",
+    destination_low: "flow_fields.destination_low",
+    source_port: "flow_fields.source_port",
+    destination_port: "flow_fields.destination_port",
+    ip_kind: "flow_fields.kind",
+    dscp: "flow_fields.dscp",
+    uid: "flow_fields.uid",
+    mark: "flow_fields.mark",
+}
+
+/// The variables of a program.
+#[derive(Debug)]
+pub(in crate::shaping) struct Flows {
+    variables: Mapped,
+    places: Places,
+}
+
+impl Flows {
+    /// Of the program of `object`, whose variables are mapped.
+    ///
+    /// # Errors
+    /// When it does not have what is read.
+    pub fn new(variables: Mapped, object: &[u8]) -> Result<Self, LoadError> {
+        Ok(Self { variables, places: Places::of(&Variables::of(object)?)? })
+    }
+
+    /// The number of the change that is in force, and the half of the rules.
+    pub fn in_force(&self) -> (u64, u64) {
+        (self.read(&self.places.changes, 0), self.read(&self.places.rules, 0) % 2)
+    }
+
+    /// The flows, and for how many flows each promise in force holds rate; nothing while another discipline is in force.
+    pub fn all(&self) -> (Vec<FlowElsewhere>, Vec<(u64, u32)>) {
+        let at = &self.places;
+        if self.read(&at.kind, 0) != FBQ {
+            return (Vec::new(), Vec::new());
+        }
+        let number = |place| self.read(&at.promised, place);
+        let held = (0..FBQ_PROMISES as usize).filter(|place| number(*place) != 0);
+        let held = held.map(|place| (number(place), self.read(&at.held, place) as u32)).collect();
+        let used = self.read(&at.used, 0) as usize;
+        // Its place may be that of another flow meanwhile.
+        let flow = |place| Some(self.flow(place)).filter(|flow| flow.key == self.read(&at.key, place));
+        let present = (0..used).filter(|place| self.read(&at.present, *place) != 0);
+        (present.filter_map(flow).collect(), held)
+    }
+
+    fn read(&self, place: &Place, element: usize) -> u64 {
+        self.variables.read(place, element)
+    }
+
+    fn flow(&self, of: usize) -> FlowElsewhere {
+        let at = &self.places;
+        let read = |place: &Place| self.read(place, of);
+        let account = |packets, bytes| Account { packets: read(packets), bytes: Bytes::new(read(bytes)) };
+        let counts = FlowCounts {
+            sent: account(&at.sent_packets, &at.sent_bytes),
+            dropped: account(&at.dropped_packets, &at.dropped_bytes),
+            ..FlowCounts::default()
+        };
+        let key = read(&at.key);
+        let backlog = Backlog { packets: read(&at.packets), bytes: Bytes::new(read(&at.bytes)) };
+        let head = read(&at.head) as usize;
+        let arrived = || Instant::from_nanos(self.read(&at.arrived, head));
+        let promise = read(&at.promise).checked_sub(1).map(|place| self.read(&at.promised, place as usize));
+        FlowElsewhere {
+            key,
+            class: ClassId(read(&at.class) as u32),
+            profile: read(&at.profile) as u32,
+            fields: self.fields(of),
+            promise: promise.filter(|number| *number != 0),
+            minimum: Rate::from_bps(read(&at.minimum)),
+            granted: read(&at.granted) != 0,
+            backlog,
+            head_arrived: (!backlog.is_empty()).then(arrived),
+            counts,
+        }
+    }
+
+    fn fields(&self, of: usize) -> Fields {
+        let at = &self.places;
+        let read = |place: &Place| self.read(place, of);
+        let (bits, is_v6) = (read(&at.known), read(&at.is_v6) != 0);
+        let known = |field: u64, place: &Place| (bits >> field & 1 == 1).then(|| read(place));
+        let v6 = |high, low| Ipv6Addr::from_bits(u128::from(read(high)) << 64 | u128::from(read(low)));
+        let hosts = match known(SOURCE, &at.source_low) {
+            None => Hosts::Unknown,
+            Some(_) if is_v6 => Hosts::V6 {
+                source: v6(&at.source_high, &at.source_low),
+                destination: v6(&at.destination_high, &at.destination_low),
+            },
+            Some(source) => Hosts::V4 {
+                source: Ipv4Addr::from_bits(source as u32),
+                destination: Ipv4Addr::from_bits(read(&at.destination_low) as u32),
+            },
+        };
+        let protocol = known(KIND, &at.ip_kind).map(|kind| if is_v6 { kind.saturating_sub(V6_KINDS) } else { kind });
+        Fields {
+            hosts,
+            protocol: protocol.filter(|kind| *kind != UNKNOWN_PROTOCOL).map(|kind| kind as u8),
+            source_port: known(SOURCE_PORT, &at.source_port).map(|port| port as u16),
+            destination_port: known(DESTINATION_PORT, &at.destination_port).map(|port| port as u16),
+            dscp: known(DSCP, &at.dscp).and_then(|dscp| Dscp::new(dscp as u8)).unwrap_or_default(),
+            mark: read(&at.mark) as u32,
+            uid: known(UID, &at.uid).map(|uid| uid as u32),
+            ..Fields::default()
+        }
+    }
+}
