@@ -310,6 +310,7 @@ impl<P, V: Copy> Fragments<P, V> {
 
     /// When [`Fragments::expire`] next releases a packet: held packets leave then, or earlier with their first
     /// fragment.
+    #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         let head = self.waiting.head;
         (head != NIL).then(|| self.records[head as usize].since + self.params.hold)

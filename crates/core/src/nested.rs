@@ -212,8 +212,8 @@ impl<P: Packet> Qdisc<P> for Nested<P> {
 
     fn deadline(&self, now: Instant) -> Deadline {
         let now = self.now.max(now);
-        let waiting = self.waiting.peek().map_or(Deadline::Idle, |(time, _)| Deadline::at(time, now));
-        self.fbc.deadline(now).min(waiting)
+        let shaper = self.fbc.deadline(now);
+        self.waiting.peek().map_or(shaper, |(time, _)| shaper.min(Deadline::at(time, now)))
     }
 
     fn backlog(&self) -> Backlog {

@@ -329,6 +329,7 @@ impl Reservations {
     }
 
     /// Returns when the next reservation expires without a refresh.
+    #[inline]
     pub fn next_expiry(&self) -> Option<Instant> {
         self.expiries.first().map(|&(at, _)| at)
     }

@@ -218,6 +218,19 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// What precedes a departure at `now`: fragments and reservations whose time is over.
     #[inline]
     pub(crate) fn expire(&mut self, now: Instant, out: &mut impl Sink<H>) {
+        if self.has_expiries() {
+            self.expire_due(now, out);
+        }
+    }
+
+    /// Whether fragments or reservations wait for the end of their time.
+    #[inline]
+    fn has_expiries(&self) -> bool {
+        self.classify.deadline().is_some() || self.leases.next_expiry().is_some()
+    }
+
+    #[inline(never)]
+    fn expire_due(&mut self, now: Instant, out: &mut impl Sink<H>) {
         if self.classify.deadline().is_some_and(|deadline| deadline <= now) {
             self.classify.expire(now);
             self.take_released(now, out);
@@ -270,8 +283,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// When to call [`Engine::dequeue`] next. It may then send nothing, but release a fragment, try a held packet
     /// again, or end a reservation.
     pub fn deadline(&self, now: Instant) -> Deadline {
+        let tree = self.tree.deadline(now);
+        if self.admit.hold.is_empty() && !self.has_expiries() {
+            return tree;
+        }
         let at = |time: Option<Instant>| time.map_or(Deadline::Idle, |time| Deadline::at(time, now));
-        let tree = self.tree.deadline(now).min(self.admit.hold.deadline(now));
+        let tree = tree.min(self.admit.hold.deadline(now));
         tree.min(at(self.classify.deadline())).min(at(self.leases.next_expiry()))
     }
 

@@ -114,6 +114,7 @@ impl Leases {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Lease> {
         self.list.iter()
     }
+    #[inline]
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.reservations.as_ref().and_then(Reservations::next_expiry)
     }

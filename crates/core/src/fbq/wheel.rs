@@ -271,20 +271,34 @@ impl Wheel {
     }
     #[inline(never)]
     fn first_of_ties(&self, flows: &Flows) -> Option<u32> {
-        self.peek(flows).map(|(_, flow)| flow)
+        let (tag, ties) = self.first_ties()?;
+        if self.len == 0 {
+            return Some(ties.first());
+        }
+        let (number, head) = (tag >> (self.width % 64), self.buckets[self.first_index()].head);
+        if self.first != number {
+            return Some(if self.first < number { head } else { ties.first() });
+        }
+        // In one bucket the low bits of the tags decide, and where they are equal the slots.
+        let near = flows[head].tag;
+        let tie = (tag as u64, ties.first());
+        Some(if (near, head) < tie { head } else { tie.1 })
+    }
+
+    /// The ties that come first, with their tag.
+    #[inline]
+    fn first_ties(&self) -> Option<(u128, &Ties)> {
+        let [one, other] = &self.ties;
+        match (one.tag(), other.tag()) {
+            (Some(tag), later) if later.is_none_or(|later| tag < later) => Some((tag, one)),
+            (_, tag) => Some((tag?, other)),
+        }
     }
 
     /// The first flow and its tag.
     pub fn peek(&self, flows: &Flows) -> Option<(u128, u32)> {
         let near = self.peek_buckets(flows);
-        if self.tied == 0 {
-            return near;
-        }
-        let [one, other] = &self.ties;
-        let (tag, ties) = match (one.tag(), other.tag()) {
-            (Some(tag), later) if later.is_none_or(|later| tag < later) => (tag, one),
-            (_, tag) => (tag?, other),
-        };
+        let Some((tag, ties)) = self.first_ties() else { return near };
         // Where the tags are equal the slots decide.
         if let Some(near) = near.filter(|near| near.0 < tag) {
             return Some(near);
@@ -416,6 +430,7 @@ mod tests {
             }
             let first = [wheel.peek(&flows), far.first().copied()].into_iter().flatten().min();
             assert_eq!(first, model.first().copied());
+            assert_eq!(wheel.first(&flows), wheel.peek(&flows).map(|(_, at)| at));
             assert_eq!(wheel.ties.iter().map(Ties::len).sum::<usize>(), wheel.tied);
             assert_eq!(wheel.len + wheel.tied + far.len(), model.len());
         }
