@@ -212,6 +212,7 @@ __noinline int twin_follow(u64 now)
 	else if (fresh.kind == TWIN_FBQ)
 		twin_follow_promises(now);
 	in_force = fresh;
+	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
 	if (continues && in_force.kind == TWIN_FBQ) {
 		twin_follow_rates(now);

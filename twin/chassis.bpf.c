@@ -559,6 +559,7 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 		return -EINVAL;
 	}
 	in_force = fresh;
+	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
 	sch->limit = in_force.limit_packets;
 	clear();

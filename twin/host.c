@@ -25,7 +25,19 @@ static bool twin_read(const twin_bytes *bytes, u32 at, u8 *to, u32 count)
 	return true;
 }
 
-#include "classify.h"
+/* From a network header on; beyond the end are zeros. */
+typedef twin_bytes twin_start;
+
+static u64 twin_word(twin_start start, u32 i)
+{
+	u64 word = 0;
+
+	for (u32 at = 8 * i; at < 8 * i + 8; at++)
+		word = word << 8 | (at < start.count ? start.first[at] : 0);
+	return word;
+}
+
+#include "plain.h"
 
 enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE };
 
@@ -52,6 +64,7 @@ TWIN_GLOBAL u32 twin_know_flow(u32 number)
 static struct twin_rules rules;
 /* Which are in force. */
 static u64 which;
+static struct twin_memory memory;
 
 /* Takes other rules, of the number of numbers that the record has. */
 static bool take_rules(const u64 *record)
@@ -62,6 +75,7 @@ static bool take_rules(const u64 *record)
 	if (record[1] > TWIN_RULES || fread(rules.numbers + next * TWIN_RULES, 8, record[1], stdin) != record[1])
 		return false;
 	which = next;
+	memory.rules++;
 	return true;
 }
 
@@ -74,7 +88,10 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	twin_bytes bytes = { frame, record[1] };
 	struct twin_fields fields = { .known = 0 };
 	struct twin_class_of of;
+	struct twin_plain plain;
+	struct twin_kept *kept;
 	u8 type[2];
+	bool is_plain;
 
 	if (record[1] > sizeof(frame) || fread(frame, 1, record[1], stdin) != record[1])
 		return false;
@@ -84,9 +101,24 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	/* Then those that have it: each has half of its number. */
 	for (u64 group = record[5]; record[5] != U64_MAX && group != 0; group /= 2)
 		twin_know_group(numbers, group, &first, &fields);
-	if (twin_read(&bytes, 12, type, 2))
+	is_plain = record[1] >= 14 && twin_read(&bytes, 12, type, 2) &&
+		   twin_read_plain((twin_start){ frame + 14, record[1] - 14 }, twin_be16(type), min_u64(record[1], record[2]) - 14, &plain);
+	kept = is_plain ? twin_kept_at(&memory, twin_place_of(&plain)) : NULL;
+	if (is_plain)
+		twin_know_plain(&plain, &fields);
+	else if (twin_read(&bytes, 12, type, 2))
 		twin_dissect(&bytes, 14, twin_be16(type), record[2], record[1], &fields);
-	twin_find_class(numbers, &fields, &of);
+	if (kept && twin_is_kept(kept, &plain, twin_under(&memory, record[3]))) {
+		of = kept->of;
+		/* The same from what is kept, but for the owner, which no rule is about. */
+		fields.known &= 1 << TWIN_UID | 1 << TWIN_CGROUP;
+		twin_know_plain(&kept->plain, &fields);
+		twin_know(&fields, TWIN_PACKET_MARK, 0, (u32)kept->under);
+	} else {
+		twin_find_class(numbers, &fields, &of);
+		if (kept)
+			twin_keep(numbers, &memory, &plain, record[3], &of);
+	}
 	*decision = (struct decision){ of.class, of.profile | (u64)twin_find_promise(numbers, &fields) << 32, of.flow, twin_host_key(numbers, &fields, TWIN_SOURCE),
 				       twin_host_key(numbers, &fields, TWIN_DESTINATION),
 				       fields.is_fragment << 49 | fields.more << 48 | fields.fragment_at << 32 | fields.fragment_id };

@@ -82,7 +82,9 @@ struct sock {
 struct sk_buff {
 	char cb[48];
 	struct sock *sk;
+	unsigned char *data;
 	u32 len;
+	u32 data_len;
 	u32 mark;
 	__be16 protocol;
 	u16 network_header;
@@ -139,6 +141,7 @@ extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 extern void bpf_kfree_skb(struct sk_buff *skb) __attribute__((section(".ksyms")));
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns) __attribute__((section(".ksyms")));
 extern int bpf_dynptr_from_skb(struct __sk_buff *skb, u64 flags, struct bpf_dynptr *bytes) __attribute__((section(".ksyms")));
+extern void *bpf_rdonly_cast(const void *from, u32 type) __attribute__((section(".ksyms")));
 extern int bpf_iter_num_new(struct bpf_iter_num *iterator, int start, int end) __attribute__((section(".ksyms")));
 extern int *bpf_iter_num_next(struct bpf_iter_num *iterator) __attribute__((section(".ksyms")));
 extern void bpf_iter_num_destroy(struct bpf_iter_num *iterator) __attribute__((section(".ksyms")));

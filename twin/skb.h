@@ -10,7 +10,21 @@ static __always_inline bool twin_read(const twin_bytes *bytes, u32 at, u8 *to, u
 	return bpf_dynptr_read(to, count, bytes, at, 0) == 0;
 }
 
-#include "classify.h"
+/*
+ * A place in the linear part of a packet. What is read beyond its end is memory of the packet all the same. The type is one of two
+ * words that every kernel has which has these programs.
+ */
+typedef u64 twin_start;
+
+static __always_inline u64 twin_word(twin_start start, u32 i)
+{
+	const struct bpf_dynptr *words = bpf_rdonly_cast((void *)(start + i / 2 * sizeof(*words)),
+							 bpf_core_type_id_kernel(struct bpf_dynptr));
+
+	return bpf_be64_to_cpu(words->opaque[i % 2]);
+}
+
+#include "plain.h"
 
 #define TCP_TIME_WAIT 6
 #define TCP_NEW_SYN_RECV 12
@@ -30,6 +44,9 @@ struct {
 /* Of the packet that is classified; not on the stack, of which there are 512 bytes. */
 struct twin_fields fields;
 struct twin_class_of class_of;
+struct twin_memory memory;
+/* Where it was kept what the packet is, plus 1; 0 where it was not, and the fields are its own. */
+static u32 recalled;
 
 /* Sockets of connections that begin or have ended are smaller, and have no owner. */
 static __always_inline bool is_full(const struct sock *sk)
@@ -89,6 +106,8 @@ struct twin_flow_fields flow_fields[TWIN_QUEUES];
 
 static __always_inline void note_fields(struct twin_flow_fields *to)
 {
+	if (recalled)
+		twin_know_kept(twin_kept_at(&memory, recalled - 1), &fields);
 	to->source_high = fields.high[TWIN_SOURCE];
 	to->source_low = fields.low[TWIN_SOURCE];
 	to->destination_high = fields.high[TWIN_DESTINATION];
@@ -103,32 +122,79 @@ static __always_inline void note_fields(struct twin_flow_fields *to)
 	to->known = fields.known;
 }
 
-/* Finds the fields of a packet. Not a part of classify, whose callers need little of the stack. */
+/* Where the network header is: a packet that is to be sent begins with the header of its link. */
+static __always_inline u32 header_at(const struct sk_buff *skb)
+{
+	return (u16)(skb->network_header - skb->mac_header);
+}
+
+static __always_inline bool read_plain(const struct sk_buff *skb, struct twin_plain *plain)
+{
+	u32 at = header_at(skb), linear = skb->len - skb->data_len;
+
+	if (linear < at)
+		return false;
+	return twin_read_plain((u64)skb->data + at, bpf_ntohs(skb->protocol), linear - at, plain);
+}
+
+/* Finds the fields of a packet. Not a part of classify_anew, whose callers need little of the stack. */
 static __noinline int know_packet(struct sk_buff *skb, const u64 *rules)
 {
 	struct bpf_dynptr bytes;
+	struct twin_plain plain;
 
 	fields.known = fields.is_v6 = fields.is_fragment = 0;
 	twin_know(&fields, TWIN_PACKET_MARK, 0, skb->mark);
 	if (twin_uses(rules, TWIN_UID) || twin_uses(rules, TWIN_CGROUP))
 		know_owner(rules, skb->sk);
-	/* A packet that is to be sent begins with the header of its link. */
-	if (bpf_dynptr_from_skb((struct __sk_buff *)skb, 0, &bytes) == 0)
-		twin_read_headers(&bytes, (u16)(skb->network_header - skb->mac_header), bpf_ntohs(skb->protocol), skb->len);
+	if (read_plain(skb, &plain))
+		twin_know_plain(&plain, &fields);
+	else if (bpf_dynptr_from_skb((struct __sk_buff *)skb, 0, &bytes) == 0)
+		twin_read_headers(&bytes, header_at(skb), bpf_ntohs(skb->protocol), skb->len);
 	return 0;
 }
 
-/* Finds class, profile and flow of a packet, by the first or the second rules. */
-static __always_inline void classify(struct sk_buff *skb, u64 which)
+/* Keeps what the packet was classified as, if it is plain. */
+static __noinline int keep(const struct sk_buff *skb, const u64 *rules)
+{
+	struct twin_plain plain;
+
+	if (read_plain(skb, &plain))
+		twin_keep(rules, &memory, &plain, skb->mark, &class_of);
+	return 0;
+}
+
+static __noinline int classify_anew(struct sk_buff *skb, u64 which)
 {
 	struct twin_rules *rules;
 	u32 key = 0;
 
 	rules = bpf_map_lookup_elem(&twin_rules, &key);
 	if (!rules)
-		return;
+		return 0;
 	know_packet(skb, twin_rules_in_force(rules, which));
 	twin_classify_fields(rules, which);
+	keep(skb, twin_rules_in_force(rules, which));
+	return 0;
+}
+
+/* Finds class, profile and flow of a packet, by the first or the second rules. */
+static __always_inline void classify(struct sk_buff *skb, u64 which)
+{
+	struct twin_plain plain;
+
+	if (read_plain(skb, &plain)) {
+		u32 place = twin_place_of(&plain);
+		struct twin_kept *kept = twin_kept_at(&memory, place);
+
+		if (twin_is_kept(kept, &plain, twin_under(&memory, skb->mark))) {
+			class_of = kept->of;
+			recalled = place + 1;
+			return;
+		}
+	}
+	recalled = 0;
+	classify_anew(skb, which);
 }
 
 /* The promise of a flow whose packet has been classified by these rules. */

@@ -23,6 +23,8 @@ const CLASSIFY: u64 = 6;
 /// Packets under the same rules, and those that are sent before their decisions are read.
 const UNDER_RULES: u64 = 4_000;
 const BLOCK: u64 = 250;
+/// Packets that may come again.
+const BEFORE: u64 = 64;
 
 const EVERY_FLOW: [FlowBy; 9] = [
     FlowBy::FiveTuple,
@@ -349,6 +351,7 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
     let mut host = Host::start(program)?;
     let mut random = Stream::named(seed, "packets");
     let mut counts = Counts::default();
+    let mut before: Vec<(Vec<u8>, usize, u32)> = Vec::new();
     while counts.packets < packets {
         let Some((rules, numbers)) = RuleSet::random(&mut random) else {
             counts.refused += 1;
@@ -364,9 +367,32 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
             let count = (end - counts.packets).min(BLOCK);
             let mut all = Vec::new();
             for _ in 0..count {
-                let (captured, length) = draw.frame();
+                // Some are as one before, also under other rules, and some of these but for a bit or the mark.
+                let (captured, length, mark) = match draw.below(4) {
+                    0 if !before.is_empty() => {
+                        let place = draw.below(before.len() as u64) as usize;
+                        let (mut captured, length, mut mark) = before[place].clone();
+                        let bit = draw.below(16 * captured.len().max(1) as u64) as usize;
+                        if let Some(byte) = captured.get_mut(bit / 8) {
+                            *byte ^= 1 << (bit % 8);
+                        }
+                        if draw.one_in(4) {
+                            mark = draw.mark();
+                        }
+                        (captured, length, mark)
+                    }
+                    _ => {
+                        let (captured, length) = draw.frame();
+                        (captured, length, draw.mark())
+                    }
+                };
+                let place = draw.below(BEFORE) as usize;
+                match before.get_mut(place) {
+                    Some(one) => *one = (captured.clone(), length, mark),
+                    None => before.push((captured.clone(), length, mark)),
+                }
                 let mut fields = frame(LinkType::Ethernet, &captured, length).fields;
-                fields.mark = draw.mark();
+                fields.mark = mark;
                 fields.uid = (!draw.one_in(3)).then(|| draw.below(4_500) as u32 / 250 * 250);
                 let own = (!draw.one_in(3)).then(|| draw.cgroup());
                 let all_groups = || std::iter::successors(own, |group| Some(group / 2).filter(|group| *group != 0));

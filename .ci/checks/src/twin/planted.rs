@@ -10,8 +10,9 @@ use super::{GENERATED, generate, packets};
 /// A name, the text that is replaced, and by what.
 type Planted = (&'static str, &'static str, &'static str);
 
-/// The file of the differences in [`IN_CLASSIFICATION`].
+/// The files of the differences in [`IN_CLASSIFICATION`] and [`IN_PLAIN`].
 const CLASSIFICATION: &str = "twin/classify.h";
+const PLAIN: &str = "twin/plain.h";
 
 /// Of the generated file.
 const IN_DECIDERS: &[Planted] = &[
@@ -154,6 +155,25 @@ const IN_CLASSIFICATION: &[Planted] = &[
     ),
 ];
 
+/// Of packets as most are, and what is kept of them.
+const IN_PLAIN: &[Planted] = &[
+    ("a first fragment is whole", "(first & 0x3fff) == 0", "(first & 0x1fff) == 0"),
+    ("options are none", "first >> 56 == 0x45", "first >> 60 == 4"),
+    ("a packet without ports has some", "(stated == 0 || stated >= 24)", "(stated == 0 || stated >= 20)"),
+    ("classes outlive their rules", "return memory->rules << 32 | mark;", "return (0 & memory->rules) | mark;"),
+    (
+        "a mark is that of a packet before",
+        "return memory->rules << 32 | mark;",
+        "return memory->rules << 32 | (0 & mark);",
+    ),
+    ("an owner is that of a packet before", "if (!twin_uses(rules, TWIN_UID) && ", "if ("),
+    (
+        "a destination is that of a packet before",
+        "kept->plain.destination[0] == plain->destination[0]",
+        "(kept->plain.destination[0] | plain->destination[0] | 1)",
+    ),
+];
+
 /// Of the flows of classes.
 const IN_FLOWS: &[Planted] = &[
     (
@@ -212,6 +232,7 @@ const IN_ORDERS: &[Planted] = &[
 pub const DIFFERENCES: &[(&str, &[Planted])] = &[
     (GENERATED, IN_DECIDERS),
     (CLASSIFICATION, IN_CLASSIFICATION),
+    (PLAIN, IN_PLAIN),
     ("twin/fbq.h", IN_FLOWS),
     ("twin/promises.h", IN_PROMISES),
     ("twin/fbc.h", IN_SERVICE),
@@ -255,7 +276,7 @@ pub fn find(root: &Path, path: &str, (_, from, to): &Planted, operations: u64) -
     let program = folder.join("host");
     compile(root, folder, &program)?;
     for seed in 1..=SEEDS {
-        let found = if path == CLASSIFICATION {
+        let found = if path == CLASSIFICATION || path == PLAIN {
             packets::compare(&program, operations, seed).map(|compared| compared.0)
         } else {
             compare(&program, operations, seed)
