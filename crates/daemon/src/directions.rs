@@ -14,6 +14,8 @@ use tidegate_live::shaping::{
 };
 use tidegate_units::Span;
 
+const IN_USER_SPACE: &str = "start it with data-path = \"user-space\"";
+
 /// One shaped direction of the traffic.
 pub struct ShapedDirection {
     /// `up` for egress, `down` for ingress; with the interface before it, as in `wan0.up`, where there are several files.
@@ -137,16 +139,27 @@ impl ShapedDirection {
         self.shaping.as_ref().ok_or_else(not_in_force)
     }
 
-    /// Refuses what is about flows where the data path knows none.
+    /// Refuses what is about flows where the data path does not tell them apart.
     ///
     /// # Errors
     /// [`Code::Unsupported`].
     pub(crate) fn has_flows(&self) -> Result<(), Refusal> {
+        if self.shaping().is_none_or(Shaping::has_flows) {
+            return Ok(());
+        }
+        let text = "the data path in the kernel tells flows apart only in classes that have a queue for each";
+        Err(Refusal::new(Code::Unsupported, text).help(IN_USER_SPACE))
+    }
+    /// Refuses `what`, which only the data path in user space does.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`].
+    pub(crate) fn in_user_space(&self, what: &str) -> Result<(), Refusal> {
         match self.shaping().and_then(Shaping::in_kernel) {
             None => Ok(()),
             Some(_) => {
-                Err(Refusal::new(Code::Unsupported, "the data path in the kernel does not tell flows apart yet")
-                    .help("start it with data-path = \"user-space\""))
+                Err(Refusal::new(Code::Unsupported, format!("the data path in the kernel does not know {what}"))
+                    .help(IN_USER_SPACE))
             }
         }
     }

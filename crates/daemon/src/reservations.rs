@@ -64,7 +64,7 @@ impl Reservations {
     ) -> Result<Reserved, Refusal> {
         let at = direction_named(directions, call.direction.as_deref())?;
         let direction = &directions[at];
-        direction.has_flows()?;
+        direction.in_user_space("reservations")?;
         let (link, mtu) = link(direction).ok_or_else(|| refusal(&ReserveError::Nowhere))?;
         let mut matches = edit::matching(&call.matches).map_err(|text| Refusal::new(Code::Invalid, text))?;
         if matches.is_everything() {

@@ -40,6 +40,7 @@ impl Promises {
         let Root::Shaper(_) = &direction.config.root else {
             return Err(refusal(PromiseError::NoShaper, "", Rate::ZERO, 1));
         };
+        direction.has_flows()?;
         let selection = Selection::of(caller, request.target, false)?;
         self.may_watch(caller, &selection)?;
         let subscription = notifier.next_number();

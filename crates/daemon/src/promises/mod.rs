@@ -188,6 +188,7 @@ impl Promises {
     pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
         let direction = &directions[at];
         let mut ended = Vec::new();
+        let has_flows = direction.has_flows().is_ok();
         let _ = direction.ask_each(|| |engine: &mut LiveEngine, now| engine.promises(now).clear());
         for promise in self.promises.iter().filter(|promise| promise.direction == at) {
             let displace = promise.displace.as_ref();
@@ -199,7 +200,7 @@ impl Promises {
                 .class_named(&promise.class)
                 .ok()
                 .and_then(|class| requests::make(direction, number, terms, class, flows, true).ok());
-            if !matches!(again, Some(Ok(()))) {
+            if !has_flows || !matches!(again, Some(Ok(()))) {
                 ended.push(promise.number);
             }
         }
@@ -220,7 +221,7 @@ impl Promises {
     /// Installs the conditions of all promises and watches of a direction in its engine, and has its flows reviewed.
     fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) -> Result<(), Refusal> {
         let direction = &directions[at];
-        direction.running()?;
+        let shaping = direction.running()?;
         for shard in direction.shards() {
             let promises = self.promises.iter().filter(|promise| promise.direction == at);
             let promises = promises.map(|promise| (promise.number, promise.selection.matches.as_slice()));
@@ -228,6 +229,10 @@ impl Promises {
             let watches = watches.map(|watch| (watch.delay, watch.selection.matches.as_slice()));
             let table = PromiseTable::new(promises, watches).map_err(|error| {
                 let text = format!("these conditions cannot be looked up with those of the others: {error}");
+                Refusal::new(Code::NoRoom, text)
+            })?;
+            shaping.check_promises(&table).map_err(|numbers| {
+                let text = format!("the kernel has no room for these conditions beside those of the others: {numbers}");
                 Refusal::new(Code::NoRoom, text)
             })?;
             // The previous table is returned, and freed on this thread.

@@ -158,3 +158,100 @@ impl<H: Copy + Send + 'static> Engine<H> {
         registry.poll(now, &self.tree, &mut notify);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notification::NotificationKind;
+    use crate::registry::{PromiseError, PromiseTable};
+    use crate::rules::{Names, Setup};
+    use crate::sink::Change;
+    use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::accounts::Account;
+    use tidegate_core::classify::Match;
+    use tidegate_core::{Bytes, DropReason, Span};
+
+    #[derive(Default)]
+    struct Noted(Vec<(u64, NotificationKind)>);
+
+    impl Sink<u32> for Noted {
+        fn transmit(&mut self, _: u32, _: Change) {}
+        fn drop_packet(&mut self, _: u32, _: DropReason) {}
+        fn wants_notifications(&self) -> bool {
+            true
+        }
+        fn notify(&mut self, notification: &Notification<'_>) {
+            self.0.push((notification.flow, notification.kind));
+        }
+    }
+
+    fn flow(key: u64, promise: Option<u64>) -> FlowElsewhere {
+        let minimum = if promise.is_some() { Rate::from_mbit(3) } else { Rate::ZERO };
+        FlowElsewhere {
+            key,
+            class: ClassId(0),
+            profile: 0,
+            fields: Fields { destination_port: Some(7_000), ..Fields::default() },
+            promise,
+            minimum,
+            granted: promise.is_some(),
+            backlog: Backlog::default(),
+            head_arrived: None,
+            counts: FlowCounts::default(),
+        }
+    }
+
+    #[test]
+    fn flows_of_the_kernel_are_promised_and_watched_by_the_same_code() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+        let config = shaper::load(&Source::new("elsewhere.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
+        let terms = Terms { minimum: Rate::from_mbit(3), ..Terms::default() };
+        let promise = |engine: &mut Engine<u32>, number, flows| {
+            engine.promises(at(1)).promise(number, terms, ClassId(0), flows, false).map(drop)
+        };
+        engine.set_flows(at(0), &[], &[], &mut noted);
+        assert_eq!(promise(&mut engine, 1, 2), Ok(()));
+        // It has not come into force there: what is held counts all the same.
+        engine.set_flows(at(1), &[flow(6, None)], &[], &mut noted);
+        assert_eq!(promise(&mut engine, 2, 1), Err(PromiseError::NoRoom(Rate::from_mbit(2))));
+        let matching = Match { destination_ports: vec![7_000..=7_000], ..Match::default() };
+        let table = PromiseTable::new([(1, std::slice::from_ref(&matching))], []).expect("few conditions");
+        let tables = engine.promises(at(1)).tables();
+        engine.promises(at(1)).set_table(table);
+        assert_ne!(engine.promises(at(1)).tables(), tables);
+        noted.0.clear();
+        engine.set_flows(at(2), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], &mut noted);
+        let view = engine.promises(at(2)).view(1).expect("made");
+        assert_eq!((view.flows, view.waiting, view.held), (1, 0, 1));
+        // An equal part of what is left, and at least the minimum.
+        assert_eq!(view.rate, Rate::from_mbit(4));
+        let began = Event::FlowStarted { flow: 7, class: ClassId(0) };
+        assert_eq!(
+            noted.0,
+            [(7, NotificationKind::Event(began)), (7, NotificationKind::Rate), (7, NotificationKind::Promised)]
+        );
+        assert_eq!(promise(&mut engine, 2, 1), Err(PromiseError::NoRoom(Rate::from_mbit(2))));
+        noted.0.clear();
+        let dropped = Account { packets: 5, bytes: Bytes::new(5_000) };
+        let counts = FlowCounts { dropped, ..FlowCounts::default() };
+        let head_arrived = Some(at(3));
+        let backlog = Backlog { packets: 1, bytes: Bytes::new(100) };
+        let late = FlowElsewhere { counts, head_arrived, backlog, granted: false, ..flow(7, Some(1)) };
+        engine.set_flows(at(200), &[flow(6, None), late], &[(1, 1)], &mut noted);
+        let kinds: Vec<_> = noted.0.iter().map(|(_, kind)| *kind).collect();
+        assert_eq!(kinds, [NotificationKind::Waiting, NotificationKind::Dropped(5), NotificationKind::DelayAbove]);
+        assert_eq!(engine.promises(at(200)).view(1).map(|view| view.waiting), Some(1));
+        // The kernel has not ended it yet, and what it had is free.
+        engine.promises(at(201)).end(1);
+        engine.promises(at(201)).set_table(PromiseTable::default());
+        engine.set_flows(at(201), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], &mut noted);
+        assert_eq!(promise(&mut engine, 3, 2), Ok(()));
+        noted.0.clear();
+        engine.set_flows(at(202), &[], &[(3, 2)], &mut noted);
+        assert_eq!(noted.0.len(), 2, "both ended: {:?}", noted.0);
+        assert_eq!(engine.status()[0].flows, Some(0));
+    }
+}

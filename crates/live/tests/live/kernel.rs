@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::DataPath;
 use tidegate_config::{Diagnostics, Source, shaper};
-use tidegate_engine::ClassCounts;
+use tidegate_core::classify::Match;
+use tidegate_core::fbq::Terms;
+use tidegate_core::{ClassId, Rate, Span};
+use tidegate_engine::{ClassCounts, PromiseError, PromiseTable};
 use tidegate_live::probe::Version;
 use tidegate_live::rtnl::{RootQdisc, Rtnl};
 use tidegate_live::rules::Difference;
@@ -268,6 +271,72 @@ pub fn what_is_not_in_force_is_noticed() -> Ended {
             assert!(elsewhere.inspect().unwrap().is_sound());
         })
         .unwrap();
+    Ended::Passed
+}
+
+/// A promise is in force with the next packet of its flow, others get what it leaves, and where it ends what it had is free at
+/// once; packets that wait meanwhile arrive in order. Whoever listens is notified.
+pub fn promises_come_into_force_and_end() -> Ended {
+    let of = classes(&["calls", "rest"], "2mbit");
+    let options = match options(&of) {
+        Ok(options) => options,
+        Err(ended) => return ended,
+    };
+    let pair = Pair::new();
+    let shaping = start(&pair, &of, &options);
+    let class = ClassId(1);
+    let (from, to) = sockets(&pair);
+    from.send(&numbered(0)).unwrap();
+    assert_eq!(receive(&to), 0);
+    let promise = |number: u64, minimum: u64| {
+        let terms = Terms { minimum: Rate::from_kbit(minimum), ..Terms::default() };
+        shaping.with(move |engine, now| engine.promises(now).promise(number, terms, class, 1, false).map(drop)).unwrap()
+    };
+    let matching = Match { destination_ports: vec![PORT..=PORT], ..Match::default() };
+    let table = |numbers: &[u64]| {
+        let watch = (Span::from_millis(20), std::slice::from_ref(&matching));
+        let promises = numbers.iter().map(|number| (*number, std::slice::from_ref(&matching)));
+        let table = PromiseTable::new(promises, [watch]).unwrap();
+        shaping.check_promises(&table).unwrap();
+        shaping.with(move |engine, now| drop(engine.promises(now).set_table(table))).unwrap();
+        shaping.with(|engine, now| engine.promises(now).review(0, 4_096)).unwrap();
+    };
+    let view = |number: u64| shaping.with(move |engine, now| engine.promises(now).view(number)).unwrap();
+    assert_eq!(promise(1, 1_500), Ok(()));
+    table(&[1]);
+    assert_eq!(promise(2, 600), Err(PromiseError::NoRoom(Rate::from_kbit(500))));
+    // Of the flow that is there: with its next packet.
+    assert_eq!(view(1).map(|view| (view.flows, view.held)), Some((0, 1)));
+    let mut sent = 0;
+    let mut send = |count: u32| {
+        (sent + 1..=sent + count).for_each(|number| assert!(from.send(&numbered(number)).is_ok()));
+        sent += count;
+        sent
+    };
+    send(1);
+    until("the flow is under the promise", || view(1).is_some_and(|view| (view.flows, view.held) == (1, 0)));
+    assert_eq!(view(1).map(|view| (view.waiting, view.rate >= Rate::from_kbit(1_500))), Some((0, true)));
+    assert_eq!(promise(2, 600), Err(PromiseError::NoRoom(Rate::from_kbit(500))));
+    // It ends, and the next one is made, while packets wait; then none passes in which that could come into force.
+    send(90);
+    shaping.with(|engine, now| engine.promises(now).end(1)).unwrap();
+    table(&[]);
+    assert_eq!(promise(3, 2_000), Ok(()));
+    table(&[3]);
+    send(60);
+    until("it is under the other one", || view(3).is_some_and(|view| (view.flows, view.waiting) == (1, 0)));
+    let last = send(1);
+    (1..=last).for_each(|number| assert_eq!(receive(&to), number));
+    shaping.with(|engine, now| engine.promises(now).end(3)).unwrap();
+    table(&[]);
+    assert_eq!(promise(4, 2_000), Ok(()), "nothing has passed since");
+    let granted = shaping.with(|engine, now| {
+        let mut found = Vec::new();
+        engine.promises(now).find(0, 4_096, |fields| fields.destination_port == Some(PORT), &mut found);
+        found.iter().map(|(_, _, state)| (state.granted, state.dropped)).collect::<Vec<_>>()
+    });
+    assert_eq!(granted.unwrap(), [(false, 0)]);
+    pair.left.run(|| shaping.stop()).unwrap().unwrap();
     Ended::Passed
 }
 

@@ -67,6 +67,7 @@ fn main() {
         threads::a_change_in_two_threads_loses_and_reorders_nothing,
         kernel::changes_lose_and_reorder_nothing_and_all_is_counted,
         kernel::classes_keep_what_waits_and_their_counts,
+        kernel::promises_come_into_force_and_end,
         kernel::what_is_not_in_force_is_noticed,
         kernel::a_killed_one_leaves_the_kernel_shaping,
         proof::tampering_is_found,

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use tidegate_core::accounts::Account;
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId};
-use tidegate_engine::Totals;
 use tidegate_engine::guard::lock;
+use tidegate_engine::{Sink, Totals};
 use tidegate_units::{Instant, Span};
 
 use super::options::FBQ_CLASSES;
@@ -78,6 +78,7 @@ impl KernelWorker {
             }
             self.discipline.renew();
             let now = timing::now();
+            sink.set_time(now);
             self.read(now, &mut waits);
             self.read_flows(now, &mut sink);
             loop {
