@@ -235,6 +235,9 @@ proptest! {
             written(&mut draw, 20).0
         };
         for _ in 0..1 + draw.below(6) {
+            if bytes.is_empty() {
+                break;
+            }
             let at = draw.below(bytes.len() as u64) as usize;
             match draw.below(5) {
                 0 => drop(bytes.remove(at)),
