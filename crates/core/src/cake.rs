@@ -307,23 +307,17 @@ impl<P: Packet> Cake<P> {
     fn join_host(&mut self, index: u32) {
         let flow = &self.flows[index as usize];
         let key = (flow.host_key, flow.tin);
-        let found = self.host_index.find(host_hash(key), |host| self.hosts[host as usize].key == key);
-        let host = found.unwrap_or_else(|| {
+        let new = self.free_hosts.last().copied().unwrap_or(self.hosts.len() as u32);
+        let is_its = |host| self.hosts[host as usize].key == key;
+        let host = self.host_index.find_or_insert(host_hash(key), new, is_its);
+        if host == new {
             let fresh = Host { key, deficit: Deficit::default(), flows: List::default() };
-            let host = match self.free_hosts.pop() {
-                Some(host) => {
-                    self.hosts[host as usize] = fresh;
-                    host
-                }
-                None => {
-                    self.hosts.push(fresh);
-                    (self.hosts.len() - 1) as u32
-                }
-            };
-            self.host_index.insert(host_hash(key), host);
+            match self.free_hosts.pop() {
+                Some(_) => self.hosts[host as usize] = fresh,
+                None => self.hosts.push(fresh),
+            }
             self.host_links.push_back(&mut self.tins[key.1].hosts, host);
-            host
-        });
+        }
         self.flow_links.push_back(&mut self.hosts[host as usize].flows, index);
         let flow = &mut self.flows[index as usize];
         flow.host = host;

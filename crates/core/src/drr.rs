@@ -125,22 +125,17 @@ impl<P: Packet> Drr<P> {
 
     fn flow_of(&mut self, packet: &P) -> u32 {
         let key = packet.flow().flow;
-        if let Some(index) = self.index.find(key, |index| self.flows[index as usize].key == key) {
+        let new = self.free.last().copied().unwrap_or(self.flows.len() as u32);
+        let index = self.index.find_or_insert(key, new, |index| self.flows[index as usize].key == key);
+        if index != new {
             return index;
         }
         let weight = self.weights.get(packet.profile() as usize).copied().unwrap_or(1);
         let flow = Flow { key, share: Share::new(weight) };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.flows[index as usize] = flow;
-                index
-            }
-            None => {
-                self.flows.push(flow);
-                (self.flows.len() - 1) as u32
-            }
-        };
-        self.index.insert(key, index);
+        match self.free.pop() {
+            Some(_) => self.flows[index as usize] = flow,
+            None => self.flows.push(flow),
+        }
         self.stats.started += 1;
         self.stats.most_flows = self.stats.most_flows.max(self.index.len() as u64);
         index

@@ -74,16 +74,35 @@ impl KeyIndex {
     }
 
     /// The number of `key`; `is_its` returns whether a number with a matching digest has exactly this key.
-    pub fn find(&self, key: u64, mut is_its: impl FnMut(u32) -> bool) -> Option<u32> {
+    #[inline]
+    pub fn find(&self, key: u64, is_its: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.search(Self::tag(key), is_its).ok()
+    }
+    /// The number of `key`, which becomes `number`, that of no other, if it has none. `is_its` as in [`find`](Self::find).
+    #[inline]
+    pub fn find_or_insert(&mut self, key: u64, number: u32, is_its: impl FnMut(u32) -> bool) -> u32 {
         let tag = Self::tag(key);
+        match self.search(tag, is_its) {
+            Ok(found) => return found,
+            Err(at) if self.len < room(self.slots.len()) => {
+                self.slots[at] = Slot { tag, number };
+                self.len += 1;
+            }
+            Err(_) => self.insert(key, number),
+        }
+        number
+    }
+    /// The number with this tag that is the one, or the free slot at which the search ended.
+    #[inline]
+    fn search(&self, tag: u32, mut is_its: impl FnMut(u32) -> bool) -> Result<u32, usize> {
         let mut at = tag as usize & self.mask();
         loop {
             let slot = self.slots[at];
             if slot.number == NIL {
-                return None;
+                return Err(at);
             }
             if slot.tag == tag && is_its(slot.number) {
-                return Some(slot.number);
+                return Ok(slot.number);
             }
             at = (at + 1) & self.mask();
         }
@@ -156,10 +175,17 @@ mod tests {
             let key = random.below(1_500) * 0x1000;
             let found = index.find(key, |number| keys[number as usize] == key);
             assert_eq!(found, model.get(&key).copied());
+            if found.is_some() {
+                assert_eq!(Some(index.find_or_insert(key, NIL - 1, |number| keys[number as usize] == key)), found);
+            }
             if found.is_none() && (growing || random.below(4) == 0) {
                 let number = free.pop().unwrap();
                 keys[number as usize] = key;
-                index.insert(key, number);
+                if n % 2 == 0 {
+                    index.insert(key, number);
+                } else {
+                    assert_eq!(index.find_or_insert(key, number, |number| keys[number as usize] == key), number);
+                }
                 model.insert(key, number);
             } else if let Some(number) = found.filter(|_| !growing || random.below(4) == 0) {
                 index.remove(key, number);

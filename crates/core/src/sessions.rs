@@ -135,21 +135,16 @@ impl<P: Packet, T: Clone + Default> Sessions<P, T> {
             return known(packet.class()).or(self.default.map(|class| class.0));
         };
         let key = packet.flow().flow;
-        if let Some(number) = index.find(key, |number| self.all[number as usize].key == key) {
+        let new = self.free.last().copied().unwrap_or(self.all.len() as u32);
+        let number = index.find_or_insert(key, new, |number| self.all[number as usize].key == key);
+        if number != new {
             return Some(number);
         }
         let session = Session { key, weight: 1, queue: Queue::default(), tags: T::default() };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.all[number as usize] = session;
-                number
-            }
-            None => {
-                self.all.push(session);
-                (self.all.len() - 1) as u32
-            }
-        };
-        index.insert(key, number);
+        match self.free.pop() {
+            Some(_) => self.all[number as usize] = session,
+            None => self.all.push(session),
+        }
         Some(number)
     }
 
