@@ -19,6 +19,9 @@ use crate::qdisc::Backlog;
 /// A byte in virtual time at the usual weight.
 const BYTE_AT_ONE: u64 = (8_000_000_000 << PLACES) / WEIGHT_ONE;
 
+/// With at most so many flows with a queue the wheel is long enough for saved tokens.
+const FEW: u64 = 64;
+
 /// The flow whose head leaves next: selected, and waiting for the aggregate bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
@@ -268,10 +271,14 @@ impl Class {
     #[inline(never)]
     fn requeue(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) {
         self.take_out(flows, at);
-        // Flows with saved tokens are as far behind the present.
-        let ahead = length + Self::virtual_length(self.params.flow_burst, flows[at].weight);
-        if !self.wheel.has_room(ahead) {
-            for (tag, at) in self.wheel.grow(flows, ahead) {
+        let mut needed = length;
+        if self.queued <= FEW && !self.wheel.reaches(tag) {
+            // Flows with saved tokens are as far behind the present. Of many that queue few have any, and there would be many
+            // in a bucket.
+            needed += Self::virtual_length(self.params.flow_burst, flows[at].weight);
+        }
+        if !self.wheel.has_room(needed) {
+            for (tag, at) in self.wheel.grow(flows, needed) {
                 self.put_in(flows, tag, at);
             }
         }

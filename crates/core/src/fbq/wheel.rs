@@ -118,7 +118,8 @@ impl Wheel {
             self.remove(flows, at);
             all.push((tag, at));
         }
-        let needed = (128 - length.leading_zeros() + 1).clamp(self.span, LONGEST);
+        let least = if more { SHORTEST } else { self.span };
+        let needed = (128 - length.leading_zeros() + 1).clamp(least, LONGEST);
         self.size(places + u32::from(more), needed);
         all
     }
@@ -151,24 +152,32 @@ impl Wheel {
         true
     }
 
+    /// The first bucket and the reach, with a flow in bucket `number`; `None` where they are too far from each other.
+    #[inline]
+    fn window(&self, number: u128) -> Option<(u128, usize)> {
+        let most = self.buckets.len();
+        if self.len == 0 {
+            return Some((number, 0));
+        }
+        let ahead = number.wrapping_sub(self.first);
+        if ahead < most as u128 {
+            return Some((self.first, self.reach.max(ahead as usize)));
+        }
+        let behind = self.first.wrapping_sub(number);
+        (behind < (most - self.reach) as u128).then(|| (number, self.reach + behind as usize))
+    }
+
+    /// Whether it has a bucket for `tag` beside those of the flows that are in it.
+    #[inline]
+    pub fn reaches(&self, tag: u128) -> bool {
+        self.window(tag >> (self.width % 64)).is_some()
+    }
+
     /// Inserts the flow `at`, which is in no bucket. Returns whether it has a place; if not, nothing has changed.
     pub fn insert(&mut self, flows: &mut Flows, at: u32, tag: u128) -> bool {
         let number = tag >> (self.width % 64);
-        let most = self.buckets.len();
-        let ahead = number.wrapping_sub(self.first);
-        let (mut first, mut reach) = (self.first, self.reach);
-        if self.len == 0 {
-            (first, reach) = (number, 0);
-        } else if ahead < most as u128 {
-            reach = reach.max(ahead as usize);
-        } else {
-            let behind = self.first.wrapping_sub(number);
-            if behind >= (most - reach) as u128 {
-                return false;
-            }
-            (first, reach) = (number, reach + behind as usize);
-        }
-        let (index, low) = (number as usize & (most - 1), tag as u64);
+        let Some((first, reach)) = self.window(number) else { return false };
+        let (index, low) = (number as usize & (self.buckets.len() - 1), tag as u64);
         let bucket = self.buckets[index];
         // After the last flow that precedes it.
         let mut before = bucket.tail;
