@@ -15,19 +15,20 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	qdisc_backlog backlog = twin_queue_of(held, number)->backlog;
 	u64 rate = class->bucket.rate, minimum = twin_fbq_minimum(flow), bytes = saturating_add_u64(backlog.bytes, size);
 	bool first = backlog.packets == 0;
-	u64 kept = fbq_kept(params->limit, twin_fbq_unpromised(class), rate);
-	u64 promised = fbq_promised_part(params->limit, class->queued_minimum, rate);
-	u64 space = saturating_sub_u64(saturating_sub_u64(params->limit, promised), kept);
-	/* Not asked for a queue that begins, without a minimum. */
-	bool within = (!first || minimum != 0) &&
-		      ((bytes <= params->flow_limit &&
-		       fbq_is_within_part(bytes, space, max_u64(class->queued + first, 1))) ||
-		       (flow->granted && bytes <= fbq_promised_part(params->limit, minimum, rate)));
+	u64 kept = fbq_kept(params->limit, twin_fbq_unpromised(class), rate), promised, space;
+	u64 room = saturating_sub_u64(params->limit, class->backlog.bytes);
+	bool within;
 
+	/* A queue that begins, without a minimum, needs no part. */
+	if (first && minimum == 0)
+		return size > saturating_sub_u64(room, kept);
+	promised = fbq_promised_part(params->limit, class->queued_minimum, rate);
+	space = saturating_sub_u64(saturating_sub_u64(params->limit, promised), kept);
+	within = (bytes <= params->flow_limit && fbq_is_within_part(bytes, space, max_u64(class->queued + first, 1))) ||
+		 (flow->granted && bytes <= fbq_promised_part(params->limit, minimum, rate));
 	if (within && minimum != 0)
 		kept = 0;
-	return size > saturating_sub_u64(saturating_sub_u64(params->limit, class->backlog.bytes), kept) ||
-	       (!first && !within);
+	return size > saturating_sub_u64(room, kept) || (!first && !within);
 }
 
 /* Queues the packet of a slot in its flow. */
@@ -46,8 +47,9 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 		twin_list_remove(held, &fbq->idle, number);
 		twin_fbq_queues(class, flow);
 		flow->start = fbq_starts_again(flow->start, class->virtual_now,
-					       fbq_virtual_length(twin_fbq_params(options, flow->class)->flow_burst,
-								  flow->weight));
+					       twin_fbq_length(&class->saved,
+							       twin_fbq_params(options, flow->class)->flow_burst,
+							       flow->weight));
 		twin_fbq_key(fbq, held, number);
 	}
 }
@@ -228,13 +230,13 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	packet = twin_packet_of(held, slot);
 	bucket_token_bucket_charge(&fbq->root, then, packet->size);
 	if (borrowed) {
-		class->borrowed_until += fbq_borrow_length(packet->size, class->bucket.rate);
+		class->borrowed_until += twin_fbq_borrows(class);
 		fbq->borrow_now = max_u128(fbq->borrow_now, class->borrowed_until);
 	} else {
 		bucket_token_bucket_charge(&class->bucket, then, packet->size);
 	}
 	flow->start = fbq_charged(flow->start, class->virtual_now, class->by,
-				  fbq_virtual_length(packet->size, flow->weight));
+				  twin_fbq_length(&class->packet, packet->size, flow->weight));
 	if (class->by == FBQ_BY_SHARE)
 		class->virtual_now = max_u128(class->virtual_now, flow->start);
 	if (flow->granted)

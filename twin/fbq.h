@@ -92,7 +92,15 @@ struct twin_fbq_flow {
 	bool present, granted, waits;
 };
 
+/* A length of virtual time that was computed last: divisions take long, and packets mostly have the size of the one before. */
+struct twin_fbq_length {
+	u128 length;
+	u64 bytes, by;
+};
+
 struct twin_fbq_class {
+	/* Of a packet by the weight of its flow, of what a flow may save by that weight, and of a packet by the rate of the class. */
+	struct twin_fbq_length packet, saved, borrowed;
 	u128 virtual_now;
 	/* Its position in the virtual time of borrowing. */
 	u128 borrowed_until;
@@ -176,6 +184,24 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	}
 }
 
+/* The virtual length of bytes for a weight. */
+TWIN_INLINE u128 twin_fbq_length(struct twin_fbq_length *last, u64 bytes, u64 weight)
+{
+	if (last->bytes != bytes || last->by != weight)
+		*last = (struct twin_fbq_length){ fbq_virtual_length(bytes, weight), bytes, weight };
+	return last->length;
+}
+
+/* What the candidate of a class adds to what it has borrowed. */
+TWIN_INLINE u128 twin_fbq_borrows(struct twin_fbq_class *class)
+{
+	struct twin_fbq_length *last = &class->borrowed;
+
+	if (last->bytes != class->size || last->by != class->bucket.rate)
+		*last = (struct twin_fbq_length){ fbq_borrow_length(class->size, class->bucket.rate), class->size, class->bucket.rate };
+	return last->length;
+}
+
 /* The place of a class in the orders of classes, after its candidate changed. */
 TWIN_INLINE void twin_fbq_place(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
 {
@@ -190,7 +216,7 @@ TWIN_INLINE void twin_fbq_place(const struct twin_fbq_options *options, struct t
 		twin_order_remove(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q);
 	if (class->has_candidate && params->borrows == 1)
 		twin_order_set(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q,
-			       class->borrowed_until + fbq_borrow_length(class->size, class->bucket.rate));
+			       class->borrowed_until + twin_fbq_borrows(class));
 	else
 		twin_order_remove(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q);
 }
@@ -246,7 +272,7 @@ TWIN_GLOBAL u32 twin_fbq_key(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *
 	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
 	option_units_instant covered = {0};
 
-	twin_order_set(&fbq->orders, &class->share, number, flow->start + fbq_virtual_length(head->size, flow->weight));
+	twin_order_set(&fbq->orders, &class->share, number, flow->start + twin_fbq_length(&class->packet, head->size, flow->weight));
 	if (flow->granted)
 		covered = fbq_covered_at(&flow->guarantee, head->size, head->at);
 	if (covered.some)
@@ -470,19 +496,19 @@ TWIN_INLINE bool twin_fbq_is_over(const struct twin_fbq_options *options, struct
 	       saturating_sub_u64(fbq->now, twin_fbq_flow_of(fbq, oldest)->idle_since) >= options->idle_timeout;
 }
 
-TWIN_GLOBAL u32 twin_fbq_housekeep(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				   struct twin_held *held TWIN_GIVEN, u32 touched)
+TWIN_INLINE void twin_fbq_housekeep(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				    u32 touched)
 {
-	if (twin_fbq_is_over(options, fbq))
+	if (twin_fbq_is_over(options, fbq)) {
 		twin_fbq_forget(options, fbq, held, fbq->idle.head);
-	if (twin_fbq_is_over(options, fbq))
-		twin_fbq_forget(options, fbq, held, fbq->idle.head);
+		if (twin_fbq_is_over(options, fbq))
+			twin_fbq_forget(options, fbq, held, fbq->idle.head);
+	}
 	if (touched != TWIN_NONE && twin_fbq_class_of(fbq, touched)->unsettled)
 		twin_fbq_visit(options, fbq, held, touched);
 	fbq->cursor = fbq->cursor + 1 < options->classes ? fbq->cursor + 1 : 0;
 	if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)
 		twin_fbq_visit(options, fbq, held, fbq->cursor);
-	return 0;
 }
 
 #endif

@@ -178,9 +178,20 @@ const IN_PLAIN: &[Planted] = &[
 const IN_FLOWS: &[Planted] = &[
     (
         "what is borrowed has no length",
-        "fbq_borrow_length(class->size, class->bucket.rate));",
-        "(u128)0 * class->size);",
+        "{ fbq_borrow_length(class->size, class->bucket.rate), class->size",
+        "{ (u128)0 * class->size, class->size",
     ),
+    (
+        "all flows have the weight of one",
+        "if (last->bytes != bytes || last->by != weight)",
+        "if (last->bytes != bytes)",
+    ),
+    (
+        "a packet has the length of one before",
+        "if (last->bytes != bytes || last->by != weight)",
+        "if (last->by != weight)",
+    ),
+    ("a class borrows as it did at another rate", " || last->by != class->bucket.rate)", ")"),
     ("a minimum never leads", "->key <= base)", "->key < base && false)"),
     ("a minimum of all that is left waits", "minimum <= twin_fbq_unpromised", "minimum < twin_fbq_unpromised"),
     ("a flow that has been idle for long stays", ">= options->idle_timeout;", "> options->idle_timeout * 2;"),
