@@ -134,7 +134,7 @@ const IN_CLASSIFICATION: &[Planted] = &[
     ("the last group does not count", "return min_u32(best, state);", "return best;"),
     ("a run of classes is shorter", "class - low <= span ?", "class - low < span ?"),
     ("the second place of an exception is not tried", "for (u32 i = 0; i < 2; i++) {", "for (u32 i = 0; i < 1; i++) {"),
-    ("the default is the first rule's", "at += (best + 1) * 2;", "at += best * 2;"),
+    ("the default is the first rule's", "at + (best + 1) * 2 : at;", "at + best * 2 : at;"),
     (
         "the class is not in the key",
         "twin_flow_key(rules, fields) ^ twin_number",
@@ -193,7 +193,11 @@ const IN_FLOWS: &[Planted] = &[
     ),
     ("a class borrows as it did at another rate", " || last->by != class->bucket.rate)", ")"),
     ("a minimum never leads", "->key <= base)", "->key < base && false)"),
-    ("a minimum of all that is left waits", "minimum <= twin_fbq_unpromised", "minimum < twin_fbq_unpromised"),
+    (
+        "a minimum of all that is left waits",
+        "flow->minimum <= twin_fbq_unpromised",
+        "flow->minimum < twin_fbq_unpromised",
+    ),
     ("a flow that has been idle for long stays", ">= options->idle_timeout;", "> options->idle_timeout * 2;"),
     ("other classes are not visited", "if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)", "if (false)"),
 ];
