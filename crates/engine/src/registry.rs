@@ -18,6 +18,7 @@ use tidegate_core::key_index::KeyIndex;
 use tidegate_core::nested::Staged;
 use tidegate_core::{Event, Instant, Outlet, Packet, Rate, Span};
 
+use crate::flow_elsewhere::FlowElsewhere;
 use crate::notification::{FlowState, Notification, NotificationKind};
 use crate::packet::QueuedPacket;
 use crate::tree::Tree;
@@ -25,7 +26,6 @@ use crate::tree::Tree;
 mod elsewhere;
 mod promise;
 
-pub use elsewhere::FlowElsewhere;
 pub use promise::{PromiseControl, PromiseError, PromiseSlots, PromiseView, Promised};
 
 use promise::Entry;

@@ -12,15 +12,17 @@
 //! *Cost*: the types of the kernel, 5 to 10 MB, are read once: some tens of milliseconds.
 
 mod btf;
+mod error;
 mod memory;
 mod object;
 mod place;
 mod program;
 mod system;
 
+pub use error::LoadError;
 pub use memory::Mapped;
 pub use place::{Place, Variables};
-pub use program::{Attached, LoadError, Program};
+pub use program::{Attached, Program};
 
 use btf::{Btf, FUNCTION, STRUCT};
 

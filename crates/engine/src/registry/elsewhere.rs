@@ -6,53 +6,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::classify::Fields;
-use tidegate_core::fbq::{Fbc, FlowCounts, FlowView, Terms};
+use tidegate_core::fbq::{Fbc, Terms};
 use tidegate_core::nested::Staged;
-use tidegate_core::qdisc::Backlog;
 use tidegate_core::{ClassId, Event, FlowKey, Instant, Rate};
 
 use super::{Events, FlowRegistry};
 use crate::engine::Engine;
+use crate::flow_elsewhere::FlowElsewhere;
 use crate::notification::Notification;
 use crate::packet::QueuedPacket;
 use crate::sink::Sink;
-
-/// A flow as a data path in the kernel has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowElsewhere {
-    /// Its key.
-    pub key: u64,
-    /// Its class.
-    pub class: ClassId,
-    /// The index of its profile.
-    pub profile: u32,
-    /// The fields of one of its packets.
-    pub fields: Fields,
-    /// The promise that it is under.
-    pub promise: Option<u64>,
-    /// The minimum that it asks for.
-    pub minimum: Rate,
-    /// Whether that is granted.
-    pub granted: bool,
-    /// What is queued.
-    pub backlog: Backlog,
-    /// The arrival of its oldest packet, while it has a queue.
-    pub head_arrived: Option<Instant>,
-    /// Counts of the flow since its start.
-    pub counts: FlowCounts,
-}
-
-impl FlowElsewhere {
-    fn granted_minimum(&self) -> Rate {
-        if self.granted { self.minimum } else { Rate::ZERO }
-    }
-    /// The view of the record here, with what is counted there.
-    pub(super) fn over(&self, view: FlowView) -> FlowView {
-        let Self { minimum, granted, backlog, head_arrived, counts, .. } = *self;
-        FlowView { minimum, granted, backlog, head_arrived, counts, ..view }
-    }
-}
 
 type Shaper = Fbc<Staged<QueuedPacket>>;
 
@@ -168,7 +131,9 @@ mod tests {
     use crate::sink::Change;
     use tidegate_config::{Diagnostics, Source, shaper};
     use tidegate_core::accounts::Account;
-    use tidegate_core::classify::Match;
+    use tidegate_core::classify::{Fields, Match};
+    use tidegate_core::fbq::FlowCounts;
+    use tidegate_core::qdisc::Backlog;
     use tidegate_core::{Bytes, DropReason, Span};
 
     #[derive(Default)]

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Place;
+use super::place::Place;
 
 /// The values of a map as numbers of 64 bits, which the kernel reads and writes too. Each is read and written as a whole.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! [`Place`]: where a number is among the variables of a program, by the names that it has in C.
 
-use super::LoadError;
 use super::btf::{ARRAY, STRUCT};
+use super::error::LoadError;
 use super::object::{Object, VARIABLES};
 
 /// A number among the variables, or of each element of an array.

@@ -1,10 +1,10 @@
 //! [`Program`]: loads an object, and registers what it implements with the kernel.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::btf::{Btf, FUNCTION, STRUCT};
+use super::error::{LoadError, refused};
 use super::memory::Mapped;
 use super::object::{CONSTANTS, INSTRUCTION, Object, Reference, VARIABLES};
 use super::system::{Attributes, Command};
@@ -28,48 +28,6 @@ const OPERATIONS_SECTION: &str = ".struct_ops.link";
 /// Of what the kernel writes about a program that it refuses, the last lines are kept.
 const LOG: usize = 1 << 20;
 const LOG_LINES: usize = 12;
-
-/// Why a program cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The kernel does not have what it needs.
-    #[error("{0}")]
-    Unavailable(String),
-    /// The process lacks a privilege.
-    #[error(
-        "not allowed to {0}: run as root of the machine, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; root of a user \
-         namespace may not"
-    )]
-    Permission(String),
-    /// The kernel refused something.
-    #[error("cannot {operation}: {source}{}", .log.as_ref().map(|log| format!("; the kernel writes:\n{log}")).unwrap_or_default())]
-    Refused {
-        /// The operation that failed.
-        operation: String,
-        /// The error of the kernel.
-        source: io::Error,
-        /// The end of what the kernel wrote about it.
-        log: Option<String>,
-    },
-    /// The object cannot be loaded by this loader.
-    #[error("the program in BPF cannot be read: {0}")]
-    Object(String),
-}
-
-impl LoadError {
-    /// Whether something else has the name already.
-    pub fn is_taken(&self) -> bool {
-        matches!(self, Self::Refused { source, .. } if source.raw_os_error() == Some(libc::EEXIST))
-    }
-}
-
-fn refused(operation: impl Into<String>) -> impl FnOnce(io::Error) -> LoadError {
-    let operation = operation.into();
-    move |source| match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => LoadError::Permission(operation),
-        _ => LoadError::Refused { operation, source, log: None },
-    }
-}
 
 /// A map of a program.
 #[derive(Debug)]
