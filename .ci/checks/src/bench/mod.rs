@@ -294,7 +294,7 @@ impl Measured {
     }
     fn slower(&self) -> Option<String> {
         let (&(ours, spread), last) = (self.ours.as_ref().ok()?, self.last?);
-        let larger_is_better = matches!(self.row.aim, Aim::RatioAtLeast(_));
+        let larger_is_better = matches!(self.row.aim, Aim::RatioAtLeast(_)) || self.row.unit == "of one";
         let change = if larger_is_better { last / ours } else { ours / last } * 100.0 - 100.0;
         (change > spread.max(10.0)).then(|| {
             format!(
