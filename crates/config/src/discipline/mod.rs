@@ -226,12 +226,15 @@ impl Discipline {
         match self {
             Self::Ared(_)
             | Self::CoDel(_)
+            | Self::Drr(_)
             | Self::Fifo(_)
+            | Self::FqCodel(_)
+            | Self::FqPie(_)
             | Self::Pie(_)
             | Self::Red(_)
             | Self::Rio(_)
+            | Self::Sfq(_)
             | Self::Wred(_) => false,
-            Self::Drr(_) | Self::FqCodel(_) | Self::FqPie(_) | Self::Sfq(_) => false,
             Self::Cbq(cbq) => cbq
                 .class
                 .iter()
