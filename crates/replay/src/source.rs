@@ -357,9 +357,12 @@ impl Directions {
             Hosts::V4 { source, destination } => Hosts::V4 { source: destination, destination: source },
             Hosts::V6 { source, destination } => Hosts::V6 { source: destination, destination: source },
         };
+        // Of two hosts that were seen before, the later direction was looked for then.
+        if !self.hosts.insert(meta.fields.hosts) {
+            return false;
+        }
         let both = back != meta.fields.hosts && self.hosts.contains(&back);
-        self.looking = !both && self.hosts.len() < LOOK_AT;
-        self.hosts.insert(meta.fields.hosts);
+        self.looking = !both && self.hosts.len() <= LOOK_AT;
         both
     }
 }

@@ -1,26 +1,76 @@
 //! Numbers and checksums as a recording has them.
 
-/// Appends `value` in LEB128: seven bits a byte, low ones first, the top bit set in all but the last.
-pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
+/// A few numbers that are appended to a chunk at once: byte by byte, each would wait for the length that the one before
+/// has stored.
+pub(crate) struct Short {
+    bytes: [u8; Self::MOST],
+    length: usize,
+}
+
+impl Short {
+    /// More than all numbers of a record take.
+    const MOST: usize = 128;
+
+    #[inline]
+    pub fn new() -> Self {
+        Self { bytes: [0; Self::MOST], length: 0 }
     }
-    out.push(value as u8);
+    #[inline]
+    pub fn byte(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+    #[inline]
+    pub fn array<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.length..][..N].copy_from_slice(&bytes);
+        self.length += N;
+    }
+    /// Appends `value` in LEB128: seven bits a byte, low ones first, the top bit set in all but the last.
+    #[inline]
+    pub fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.byte(value as u8);
+    }
+    /// Appends a difference: zigzag, so that small ones of either sign are short.
+    #[inline]
+    pub fn signed(&mut self, value: i64) {
+        self.number((value << 1 ^ value >> 63) as u64);
+    }
+    /// Appends which bytes are other than before, then those bytes: eight of `before` and `now` and what follows them.
+    #[inline]
+    pub fn difference(&mut self, before: &[u8], now: &[u8]) {
+        for (before, now) in before.chunks(8).zip(now.chunks(8)) {
+            let mut differing = word(before) ^ word(now);
+            let at = self.length;
+            self.byte(0);
+            let mut mask = 0;
+            while differing != 0 {
+                let bit = differing.trailing_zeros() / 8;
+                mask |= 1 << bit;
+                self.byte(now[bit as usize]);
+                differing &= !(0xff << (8 * bit));
+            }
+            self.bytes[at] = mask;
+        }
+    }
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
-/// Appends a difference: zigzag, so that small ones of either sign are short.
-pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
-    put(out, (value << 1 ^ value >> 63) as u64);
+/// Up to eight bytes as a number, the first one lowest.
+#[inline]
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(whole) => u64::from_le_bytes(*whole),
+        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
 }
 
-/// Appends bytes behind their number.
-pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-/// Reads what the functions above wrote; none at the end, or for a number that is none.
+/// Reads what [`Short`] wrote; none at the end, or for a number that is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     pub rest: &'a [u8],
@@ -70,44 +120,10 @@ impl<'a> Cursor<'a> {
 
 /// CRC-32 as in IEEE 802.3, reflected, of the parts one after the other.
 pub(crate) fn crc32(parts: &[&[u8]]) -> u32 {
-    let mut crc = !0_u32;
-    for part in parts {
-        // Eight bytes at once, whose look-ups do not wait for each other (Kounavis and Berry, 2005).
-        let (eights, rest) = part.as_chunks::<8>();
-        for &[a, b, c, d, after @ ..] in eights {
-            let [a, b, c, d] = (crc ^ u32::from_le_bytes([a, b, c, d])).to_le_bytes();
-            let all = [a, b, c, d, after[0], after[1], after[2], after[3]];
-            crc = (0..8).fold(0, |crc, at| crc ^ TABLES[7 - at][usize::from(all[at])]);
-        }
-        for &byte in rest {
-            crc = crc >> 8 ^ TABLES[0][usize::from(crc as u8 ^ byte)];
-        }
-    }
-    !crc
+    let mut crc = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| crc.update(part));
+    crc.finalize()
 }
-
-/// What a byte does to the checksum that has so many bytes behind it.
-static TABLES: [[u32; 256]; 8] = {
-    let mut tables = [[0; 256]; 8];
-    let mut n = 0;
-    while n < 256 {
-        let mut crc = n as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        tables[0][n] = crc;
-        n += 1;
-    }
-    let mut at = 0;
-    while at < 7 * 256 {
-        let before = tables[at / 256][at % 256];
-        tables[at / 256 + 1][at % 256] = before >> 8 ^ tables[0][(before & 0xff) as usize];
-        at += 1;
-    }
-    tables
-};
 
 #[cfg(test)]
 mod tests {
@@ -117,11 +133,11 @@ mod tests {
     fn numbers_come_back() {
         let edges = [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX];
         for value in edges {
-            let mut out = Vec::new();
-            put(&mut out, value);
-            put_signed(&mut out, value as i64);
-            put_signed(&mut out, (value as i64).wrapping_neg());
-            let mut cursor = Cursor { rest: &out };
+            let mut out = Short::new();
+            out.number(value);
+            out.signed(value as i64);
+            out.signed((value as i64).wrapping_neg());
+            let mut cursor = Cursor { rest: out.as_bytes() };
             assert_eq!(cursor.number(), Some(value));
             assert_eq!(cursor.signed(), Some(value as i64));
             assert_eq!(cursor.signed(), Some((value as i64).wrapping_neg()));
@@ -136,11 +152,15 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_ieee_802_3() {
         assert_eq!(crc32(&[b"1234", b"56789"]), 0xcbf4_3926);
-        // Eight bytes at once, or one by one.
-        let text: Vec<u8> = (0..100).map(|n| (n * n % 251) as u8).collect();
-        for length in 0..text.len() {
-            let bytes: Vec<&[u8]> = text[..length].chunks(1).collect();
-            assert_eq!(crc32(&[&text[..length]]), crc32(&bytes), "{length} bytes");
-        }
+    }
+
+    #[test]
+    fn a_difference_has_each_differing_byte() {
+        let before: Vec<u8> = (0..21).collect();
+        let mut now = before.clone();
+        (now[0], now[7], now[10], now[20]) = (100, 101, 102, 103);
+        let mut out = Short::new();
+        out.difference(&before, &now);
+        assert_eq!(out.as_bytes(), [1 | 1 << 7, 100, 101, 1 << 2, 102, 1 << 4, 103]);
     }
 }

@@ -5,7 +5,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::Instant;
 
-use super::codec::{crc32, put, put_bytes, put_signed};
+use super::codec::{Short, crc32};
 use super::head::Payload;
 use super::{ChunkKind, DIFFERENCE, PLACES, bits, tag};
 
@@ -69,9 +69,11 @@ impl Encoder {
         self.first = self.records;
         self.outcomes = self.arrivals;
         self.out.clear();
+        let mut bases = Short::new();
         for base in [self.records, self.lost, self.now, self.arrivals] {
-            put(&mut self.out, base);
+            bases.number(base);
         }
+        self.append(&bases);
     }
 
     /// Counts records from `records` on.
@@ -120,37 +122,54 @@ impl Encoder {
         lost
     }
 
-    fn record(&mut self, tag: u8) {
+    fn append(&mut self, record: &Short) {
+        self.out.extend_from_slice(record.as_bytes());
+    }
+    /// Appends bytes behind their number, as the last part of `record`.
+    fn append_with(&mut self, mut record: Short, bytes: &[u8]) {
+        record.number(bytes.len() as u64);
+        self.append(&record);
+        self.out.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn record(&mut self, tag: u8) -> Short {
         self.records += 1;
-        self.out.push(tag);
+        let mut record = Short::new();
+        record.byte(tag);
+        record
     }
-    fn timed(&mut self, tag: u8, now: Instant) {
-        self.record(tag);
-        put_signed(&mut self.out, now.as_nanos().wrapping_sub(self.now) as i64);
+    #[inline]
+    fn timed(&mut self, tag: u8, now: Instant) -> Short {
+        let mut record = self.record(tag);
+        record.signed(now.as_nanos().wrapping_sub(self.now) as i64);
         self.now = now.as_nanos();
+        record
     }
-    fn outcome(&mut self, tag: u8, number: u64) {
-        self.record(tag);
-        put_signed(&mut self.out, number.wrapping_sub(self.outcomes) as i64);
+    #[inline]
+    fn outcome(&mut self, tag: u8, number: u64) -> Short {
+        let mut record = self.record(tag);
+        record.signed(number.wrapping_sub(self.outcomes) as i64);
         self.outcomes = number.wrapping_add(1);
+        record
     }
 
     /// An engine was built; `json` is its [`Setup`](super::Setup).
     pub fn setup(&mut self, now: Instant, json: &str) {
-        self.timed(tag::SETUP, now);
-        put_bytes(&mut self.out, json.as_bytes());
+        let record = self.timed(tag::SETUP, now);
+        self.append_with(record, json.as_bytes());
         self.arrivals = 0;
         self.outcomes = 0;
     }
     /// Another configuration took over; `json` is the [`Reconfiguration`](super::Reconfiguration).
     pub fn reconfigure(&mut self, now: Instant, json: &str) {
-        self.timed(tag::RECONFIGURE, now);
-        put_bytes(&mut self.out, json.as_bytes());
+        let record = self.timed(tag::RECONFIGURE, now);
+        self.append_with(record, json.as_bytes());
     }
     /// A packet arrived.
     pub fn arrives(&mut self, now: Instant, number: u64, meta: &PacketMeta, bytes: &[u8]) {
         debug_assert_eq!(number, self.arrivals, "arrivals are numbered without gaps");
-        self.timed(tag::ARRIVES, now);
+        let mut record = self.timed(tag::ARRIVES, now);
         self.arrivals = number + 1;
         let fragment = meta.fields.fragment;
         let common = Common {
@@ -176,22 +195,27 @@ impl Encoder {
                 (false, false) => bits::BYTES,
             }
             | if known { 0 } else { bits::DEFINED };
-        let out = &mut self.out;
-        out.push(flags);
-        put(out, slot as u64);
+        record.byte(flags);
+        record.number(slot as u64);
         if !known {
             place.common = Some(common);
-            define(out, &common);
+            define(&mut record, &common);
         }
-        put(out, meta.length.into());
+        record.number(meta.length.into());
         if let Some(fragment) = fragment {
-            put(out, fragment.id.into());
-            put(out, u64::from(fragment.offset) << 1 | u64::from(fragment.more));
+            record.number(fragment.id.into());
+            record.number(u64::from(fragment.offset) << 1 | u64::from(fragment.more));
         }
+        if !differs && !kept.is_empty() {
+            record.number(kept.len() as u64);
+        }
+        self.out.extend_from_slice(record.as_bytes());
         if differs {
-            difference(out, &place.before[..kept.len()], kept);
-        } else if !kept.is_empty() {
-            put_bytes(out, kept);
+            let mut differing = Short::new();
+            differing.difference(&place.before[..kept.len()], kept);
+            self.out.extend_from_slice(differing.as_bytes());
+        } else {
+            self.out.extend_from_slice(kept);
         }
         // Longer ones are written whole each time.
         place.length = if kept.len() <= DIFFERENCE { kept.len() } else { usize::MAX };
@@ -201,15 +225,17 @@ impl Encoder {
     }
     /// A packet was asked for.
     pub fn departs(&mut self, now: Instant) {
-        self.timed(tag::DEPARTS, now);
+        let record = self.timed(tag::DEPARTS, now);
+        self.append(&record);
     }
     /// All packets were released at once.
     pub fn release_all(&mut self) {
-        self.record(tag::RELEASE_ALL);
+        let record = self.record(tag::RELEASE_ALL);
+        self.append(&record);
     }
     /// The control plane changed something.
     pub fn adjust(&mut self, now: Instant, adjustment: Adjustment) {
-        self.timed(tag::ADJUSTMENT, now);
+        let mut record = self.timed(tag::ADJUSTMENT, now);
         let (kind, a, b) = match adjustment {
             Adjustment::CatchUp(span) => (0, span.as_nanos(), 0),
             Adjustment::Rate(rate) => (1, rate.as_bps(), 0),
@@ -217,38 +243,42 @@ impl Encoder {
             Adjustment::Minimum(flow, rate) => (3, flow, rate.as_bps()),
             Adjustment::Prefer(flow, steps) => (4, flow, steps.into()),
         };
-        self.out.push(kind);
-        put(&mut self.out, a);
-        put(&mut self.out, b);
+        record.byte(kind);
+        record.number(a);
+        record.number(b);
+        self.append(&record);
     }
     /// The control plane changed a promise or a reservation; `json` is the [`Control`](super::Control).
     pub fn control(&mut self, now: Instant, json: &str) {
-        self.timed(tag::CONTROL, now);
-        put_bytes(&mut self.out, json.as_bytes());
+        let record = self.timed(tag::CONTROL, now);
+        self.append_with(record, json.as_bytes());
     }
     /// Something was done that is not recorded.
     pub fn unrecorded(&mut self) {
-        self.record(tag::UNRECORDED);
+        let record = self.record(tag::UNRECORDED);
+        self.append(&record);
     }
     /// A packet passed.
     pub fn passed(&mut self, number: u64, change: Change) {
-        if change == Change::default() {
-            self.outcome(tag::PASSED, number);
-            return;
+        let unchanged = change == Change::default();
+        let mut record = self.outcome(if unchanged { tag::PASSED } else { tag::CHANGED }, number);
+        if !unchanged {
+            // The code point has six bits: 64 for none, and 128 for a mark.
+            let dscp = change.dscp.map_or(64, |dscp| dscp.value());
+            record.byte(dscp | if change.congestion { 128 } else { 0 });
         }
-        self.outcome(tag::CHANGED, number);
-        // The code point has six bits: 64 for none, and 128 for a mark.
-        let dscp = change.dscp.map_or(64, |dscp| dscp.value());
-        self.out.push(dscp | if change.congestion { 128 } else { 0 });
+        self.append(&record);
     }
     /// A packet was refused.
     pub fn refused(&mut self, number: u64, reason: DropReason) {
-        self.outcome(tag::REFUSED, number);
-        self.out.push(reason as u8);
+        let mut record = self.outcome(tag::REFUSED, number);
+        record.byte(reason as u8);
+        self.append(&record);
     }
     /// A superpacket went back to be cut.
     pub fn too_long(&mut self, number: u64) {
-        self.outcome(tag::TOO_LONG, number);
+        let record = self.outcome(tag::TOO_LONG, number);
+        self.append(&record);
     }
 }
 
@@ -278,7 +308,7 @@ fn place_of(common: &Common) -> usize {
 }
 
 /// Writes a flow: which of its parts are known, then those.
-fn define(out: &mut Vec<u8>, common: &Common) {
+fn define(out: &mut Short, common: &Common) {
     let fields = &common.fields;
     let version = match fields.hosts {
         Hosts::Unknown => 0,
@@ -286,7 +316,7 @@ fn define(out: &mut Vec<u8>, common: &Common) {
         Hosts::V6 { .. } => 2,
     };
     let known = |known: bool, bit: u8| u8::from(known) << bit;
-    out.push(
+    out.byte(
         version
             | known(fields.protocol.is_some(), 2)
             | known(fields.source_port.is_some(), 3)
@@ -297,44 +327,30 @@ fn define(out: &mut Vec<u8>, common: &Common) {
     match fields.hosts {
         Hosts::Unknown => {}
         Hosts::V4 { source, destination } => {
-            out.extend(source.octets());
-            out.extend(destination.octets());
+            out.array(source.octets());
+            out.array(destination.octets());
         }
         Hosts::V6 { source, destination } => {
-            out.extend(source.octets());
-            out.extend(destination.octets());
+            out.array(source.octets());
+            out.array(destination.octets());
         }
     }
-    out.push(fields.dscp.value());
-    out.extend(fields.protocol);
-    for port in [fields.source_port, fields.destination_port].into_iter().flatten() {
-        out.extend(port.to_le_bytes());
+    out.byte(fields.dscp.value());
+    if let Some(protocol) = fields.protocol {
+        out.byte(protocol);
     }
-    put(out, fields.mark.into());
+    for port in [fields.source_port, fields.destination_port].into_iter().flatten() {
+        out.array(port.to_le_bytes());
+    }
+    out.number(fields.mark.into());
     if let Some(uid) = fields.uid {
-        put(out, uid.into());
+        out.number(uid.into());
     }
     if let Some(cgroup) = fields.cgroup {
-        put(out, cgroup);
+        out.number(cgroup);
     }
-    put(out, common.network_header.into());
-    put(out, common.headers.into());
-}
-
-/// Writes which bytes are other than before, then those bytes.
-fn difference(out: &mut Vec<u8>, before: &[u8], now: &[u8]) {
-    for (before, now) in before.chunks(8).zip(now.chunks(8)) {
-        let at = out.len();
-        out.push(0);
-        let mut mask = 0;
-        for (bit, (before, now)) in before.iter().zip(now).enumerate() {
-            if before != now {
-                mask |= 1 << bit;
-                out.push(*now);
-            }
-        }
-        out[at] = mask;
-    }
+    out.number(common.network_header.into());
+    out.number(common.headers.into());
 }
 
 /// A chunk of any kind as a file has it, for tests that make files that no recorder makes.

@@ -12,7 +12,7 @@ use tidegate_core::DropReason;
 use tidegate_engine::guard::lock;
 use tidegate_units::{Bytes, Instant};
 
-use super::codec::{Cursor, put};
+use super::codec::{Cursor, Short};
 use super::encode::chunk_header;
 use super::head::{Head, Payload, Reconfiguration, Setup};
 use super::recorder::FileRecorder;
@@ -55,9 +55,9 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        [self.records, self.lost, self.bytes, self.files].into_iter().for_each(|value| put(&mut out, value));
+    fn encode(&self) -> Short {
+        let mut out = Short::new();
+        [self.records, self.lost, self.bytes, self.files].into_iter().for_each(|value| out.number(value));
         out
     }
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Option<Self> {
@@ -333,8 +333,8 @@ impl Files {
             files: self.shared.files.load(Ordering::Relaxed),
         };
         let mut body = counts.encode();
-        put(&mut body, goes_on.into());
-        self.put(ChunkKind::End, &body)?;
+        body.number(goes_on.into());
+        self.put(ChunkKind::End, body.as_bytes())?;
         self.file = None;
         Ok(())
     }
