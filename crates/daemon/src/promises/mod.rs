@@ -184,11 +184,11 @@ impl Promises {
     }
 
     /// Makes all promises of a direction again, in an engine that has none: after a restart, or when the classes have
-    /// changed. A promise whose class is gone ends; one whose minimum no longer fits waits.
+    /// changed. A promise that cannot be made again ends, and its holder is notified of the reason; one whose minimum no longer
+    /// fits waits.
     pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
         let direction = &directions[at];
         let mut ended = Vec::new();
-        let has_flows = direction.has_flows().is_ok();
         let _ = direction.ask_each(|| |engine: &mut LiveEngine, now| engine.promises(now).clear());
         for promise in self.promises.iter().filter(|promise| promise.direction == at) {
             let displace = promise.displace.as_ref();
@@ -196,15 +196,19 @@ impl Promises {
             let displace = displace.map(|(below, to)| Displace { below, to: to.0 });
             let (number, flows) = (promise.number, promise.flows);
             let terms = Terms { minimum: promise.minimum, steps: promise.steps, displace };
-            let again = direction
-                .class_named(&promise.class)
-                .ok()
-                .and_then(|class| requests::make(direction, number, terms, class, flows, true).ok());
-            if !has_flows || !matches!(again, Some(Ok(()))) {
-                ended.push(promise.number);
+            let again = || {
+                direction.has_flows()?;
+                let class = direction.class_named(&promise.class)?;
+                requests::make(direction, number, terms, class, flows, true)?
+                    .map_err(|error| requests::refusal(error, &promise.class, promise.minimum, flows))
+            };
+            if let Err(refused) = again() {
+                ended.push((number, refused.message));
             }
         }
-        self.end(directions, notifier, ended, "its class is gone");
+        for (number, reason) in ended {
+            self.end(directions, notifier, vec![number], &reason);
+        }
         let _ = self.install(directions, notifier, at);
     }
 
