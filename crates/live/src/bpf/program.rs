@@ -289,9 +289,10 @@ fn load_operation(
         let mut log = vec![0; LOG];
         // Refused again, with an explanation, for which there may be too little room: that is not the error.
         let _ = load(Some(&mut log));
-        match refused(operation)(error) {
-            LoadError::Refused { operation, source, .. } => LoadError::Refused { operation, source, log: tail(&log) },
-            error => error,
+        match tail(&log) {
+            // Access that a program may not have is refused like the right to load one.
+            Some(log) => LoadError::Refused { operation, source: error, log: Some(log) },
+            None => refused(operation)(error),
         }
     })
 }
