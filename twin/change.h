@@ -60,6 +60,17 @@ __noinline int twin_find_flow(u32 number)
 	return 0;
 }
 
+/* Whether what waits may be of other classes by the rules in force. */
+static bool rules_are_other;
+
+static __always_inline void count_moved(struct twin_counters *from, struct twin_counters *to, u64 size)
+{
+	from->moved_out_packets++;
+	from->moved_out_bytes += size;
+	to->moved_in_packets++;
+	to->moved_in_bytes += size;
+}
+
 /* Gives a packet the class of the same account, or the default class, which counts it from then on. */
 __noinline int twin_move(u32 slot)
 {
@@ -72,12 +83,8 @@ __noinline int twin_move(u32 slot)
 	counters = counters_of(packet->class);
 	if (counters)
 		count_queued(counters, packet->size);
-	if (before && counters && class == TWIN_NONE) {
-		before->arrived_packets--;
-		before->arrived_bytes -= packet->size;
-		counters->arrived_packets++;
-		counters->arrived_bytes += packet->size;
-	}
+	if (before && counters && class == TWIN_NONE)
+		count_moved(before, counters, packet->size);
 	return 0;
 }
 
@@ -188,6 +195,105 @@ __noinline int twin_follow_rates(u64 now)
 	return 0;
 }
 
+/* The key of the flow that a packet has by the rules in force; class_of has the rest. */
+__noinline u64 twin_flow_by_rules(u32 number)
+{
+	struct twin_slot *slot = slot_of(number);
+	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
+
+	class_of.flow = twin_packet_of(&state.held, number)->key;
+	if (skb) {
+		classify(skb, in_force.rules);
+		skb = bpf_kptr_xchg(&slot->skb, skb);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	return class_of.flow;
+}
+
+/* Takes all packets out of a queue, whose flow stays. Returns the slot of the first; the others are next to it. */
+__noinline u32 twin_take_queue(u32 number)
+{
+	struct twin_queue *queue = twin_queue_of(&state.held, number);
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(&fbq, number);
+	u32 first = queue->head;
+
+	twin_fbq_part(&classes, &fbq, &state.held, number);
+	state.held.backlog.packets -= queue->backlog.packets;
+	state.held.backlog.bytes -= queue->backlog.bytes;
+	queue->backlog = (qdisc_backlog){0};
+	queue->head = queue->tail = TWIN_NONE;
+	flow->idle_since = fbq.now;
+	twin_list_append(&state.held, &fbq.idle, number);
+	twin_fbq_join(&classes, &fbq, &state.held, number, flow->class);
+	return first;
+}
+
+/* Queues a packet by the rules in force. Returns the slot next to it. */
+__noinline u32 twin_queue_by_rules(u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(&state.held, slot);
+	struct twin_counters *before = counters_of(packet->class), *counters;
+	u32 next = packet->next;
+	u64 key = twin_flow_by_rules(slot);
+
+	if (key != packet->key && class_of.class < classes.classes) {
+		packet->key = key;
+		packet->class = class_of.class;
+		packet->profile = class_of.profile;
+		counters = counters_of(packet->class);
+		if (before && counters && before != counters) {
+			count_moved(before, counters, packet->size);
+			before->queued_packets--;
+			before->queued_bytes -= packet->size;
+			count_queued(counters, packet->size);
+		}
+	}
+	twin_fbq_requeue(&classes, &fbq, &state.held, slot);
+	return next;
+}
+
+/* Whether a packet of a queue is of another flow by the rules in force. */
+__noinline u32 twin_is_of_another(u32 number)
+{
+	u32 slot = twin_queue_of(&state.held, number)->head;
+
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		if (slot == TWIN_NONE)
+			break;
+		if (twin_flow_by_rules(slot) != twin_packet_of(&state.held, slot)->key)
+			return true;
+		slot = twin_packet_of(&state.held, slot)->next;
+	}
+	return false;
+}
+
+/*
+ * What waits is of the classes and flows that it has by the rules in force, of each queue in its order: packets that arrive are
+ * behind it.
+ */
+__noinline int twin_follow_rules(void)
+{
+	rules_are_other = false;
+	fbq.now = state.latest;
+	TWIN_FOR(u32, number, 0, TWIN_QUEUES) {
+		u32 slot;
+
+		if (number >= state.held.used_queues)
+			break;
+		if (twin_queue_of(&state.held, number)->backlog.packets == 0 || !twin_is_of_another(number))
+			continue;
+		slot = twin_take_queue(number);
+		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+			if (slot == TWIN_NONE)
+				break;
+			slot = twin_queue_by_rules(slot);
+		}
+		twin_fbq_settle(&classes, &fbq);
+	}
+	return 0;
+}
+
 /* Ends the promises that are not among those that were read last. */
 __noinline int twin_follow_promises(u64 now)
 {
@@ -203,6 +309,7 @@ __noinline int twin_follow(u64 now)
 
 	if (!written || !take_options(written))
 		return 0;
+	rules_are_other = fresh.kind == TWIN_FBQ && fresh.rules >> 1 != in_force.rules >> 1;
 	twin_now(&state, now);
 	continues = fresh.kind == TWIN_FBQ
 			    ? in_force.kind == TWIN_FBQ && fresh_classes.structure == classes.structure
@@ -221,9 +328,9 @@ __noinline int twin_follow(u64 now)
 	if (!continues) {
 		u32 first = twin_gather();
 
-
 		/* The core has no such call. */
 		RECORD(recording = false;)
+		rules_are_other = false;
 		restart();
 		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 			if (first == TWIN_NONE)
@@ -249,8 +356,12 @@ static __always_inline void follow(u64 now)
 {
 	struct twin_options *written = written_options();
 
-	if (written && written->changes != in_force.changes)
+	if (written && written->changes != in_force.changes) {
 		twin_follow(now);
+		/* Not a part of it, since the stack of the kernel is small. */
+		if (rules_are_other)
+			twin_follow_rules();
+	}
 }
 
 #endif

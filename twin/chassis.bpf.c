@@ -111,6 +111,9 @@ struct twin_counters {
 	u64 full_packets, full_bytes;
 	u64 early_packets, early_bytes;
 	u64 flushed_packets, flushed_bytes;
+	/* Came from another account and went to one, while they waited. */
+	u64 moved_in_packets, moved_in_bytes;
+	u64 moved_out_packets, moved_out_bytes;
 	u64 queued_packets, queued_bytes;
 	/* What the bytes that were sent have beyond those from the network header on. */
 	u64 overhead_bytes;

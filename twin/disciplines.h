@@ -90,7 +90,7 @@ struct twin_options {
 	u64 floor_credit;
 	/* Without classes: where the chassis counts. */
 	u64 account;
-	/* Which of the two in struct twin_rules are in force: 0 or 1. */
+	/* Which of the two in struct twin_rules are in force, in the lowest bit; above it another number where the rules are others. */
 	u64 rules;
 	/* Last, in the kernel: odd while the others are written, and another number each time. */
 	u64 changes;

@@ -242,6 +242,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	if (flow->granted)
 		fbq_charge_minimum(&flow->guarantee, then, packet->size);
 	qdisc_backlog_add(&flow->sent, packet->size);
+	flow->waited += now - packet->at;
 	twin_pop(held, number);
 	qdisc_backlog_remove(&class->backlog, packet->size);
 	if (twin_queue_of(held, number)->backlog.packets == 0) {

@@ -79,8 +79,9 @@ struct twin_fbq_flow {
 	u64 weight;
 	u64 minimum;
 	u64 idle_since;
-	/* What was sent of it and what was dropped. */
+	/* What was sent of it and what was dropped, and how long the former waited. */
 	qdisc_backlog sent, dropped;
+	u64 waited;
 	/* Those for which its promise was found. */
 	u64 conditions;
 	u32 class;

@@ -272,3 +272,87 @@ impl Options {
         }
     }
 }
+
+/// Words of `struct twin_link` of twin/chassis.bpf.c.
+pub mod link {
+    pub const FROM_NETWORK: usize = 0;
+    pub const OVERHEAD: usize = 1;
+    pub const UNTIL: usize = 2;
+    /// How many words these are.
+    pub const WORDS: usize = 3;
+}
+
+/// Words of `struct twin_counters` of twin/chassis.bpf.c.
+pub mod counters {
+    pub const ARRIVED_PACKETS: usize = 0;
+    pub const ARRIVED_BYTES: usize = 1;
+    pub const SENT_PACKETS: usize = 2;
+    pub const SENT_BYTES: usize = 3;
+    pub const FULL_PACKETS: usize = 4;
+    pub const FULL_BYTES: usize = 5;
+    pub const EARLY_PACKETS: usize = 6;
+    pub const EARLY_BYTES: usize = 7;
+    pub const FLUSHED_PACKETS: usize = 8;
+    pub const FLUSHED_BYTES: usize = 9;
+    pub const MOVED_IN_PACKETS: usize = 10;
+    pub const MOVED_IN_BYTES: usize = 11;
+    pub const MOVED_OUT_PACKETS: usize = 12;
+    pub const MOVED_OUT_BYTES: usize = 13;
+    pub const QUEUED_PACKETS: usize = 14;
+    pub const QUEUED_BYTES: usize = 15;
+    pub const OVERHEAD_BYTES: usize = 16;
+    pub const V4_PACKETS: usize = 17;
+    pub const V6_PACKETS: usize = 18;
+    pub const LONGEST: usize = 19;
+    pub const WAITS: usize = 20;
+    /// How many words these are.
+    pub const WORDS: usize = 128;
+}
+
+/// Words of `struct twin_fbq_options` of twin/fbq.h.
+pub mod fbq_options {
+    pub const RATE: usize = 0;
+    pub const BURST: usize = 1;
+    pub const IDLE_TIMEOUT: usize = 2;
+    pub const FLOWS: usize = 3;
+    pub const CATCH_UP: usize = 4;
+    pub const CLASSES: usize = 5;
+    pub const PROFILES: usize = 6;
+    pub const STRUCTURE: usize = 7;
+    pub const DEFAULT_CLASS: usize = 8;
+    pub const CONDITIONS: usize = 9;
+    /// How many words these are.
+    pub const WORDS: usize = 10;
+}
+
+/// Words of `struct twin_fbq_class_options` of twin/fbq.h.
+pub mod fbq_class_options {
+    pub const ACCOUNT: usize = 0;
+    pub const RATE: usize = 1;
+    pub const BURST: usize = 2;
+    pub const FLOW_BURST: usize = 3;
+    pub const PRIORITY: usize = 4;
+    pub const BORROWS: usize = 5;
+    pub const LIMIT: usize = 6;
+    pub const FLOW_LIMIT: usize = 7;
+    /// How many words these are.
+    pub const WORDS: usize = 8;
+}
+
+/// Words of `struct twin_fbq_profile` of twin/fbq.h.
+pub mod fbq_profile {
+    pub const WEIGHT: usize = 0;
+    pub const MINIMUM: usize = 1;
+    /// How many words these are.
+    pub const WORDS: usize = 2;
+}
+
+/// Words of `struct twin_fbq_promise` of twin/fbq.h.
+pub mod fbq_promise {
+    pub const NUMBER: usize = 0;
+    pub const CLASS: usize = 1;
+    pub const MINIMUM: usize = 2;
+    pub const FLOWS: usize = 3;
+    /// How many words these are.
+    pub const WORDS: usize = 4;
+}

@@ -294,6 +294,14 @@ impl<R: Default> FlowTable<R> {
         }
         self.link(index);
     }
+    /// Has the record pinned `pins` times, however often it was before. It counts as touched at `now`.
+    pub fn set_pins(&mut self, now: Instant, index: u32, pins: u32) {
+        self.latest = self.latest.max(now);
+        self.unlink(index);
+        let entry = &mut self.entries[index];
+        (entry.pins, entry.touched) = (pins, self.latest);
+        self.link(index);
+    }
     /// How often the record is pinned.
     pub fn pins(&self, index: u32) -> u32 {
         self.entries[index].pins
@@ -380,6 +388,13 @@ mod tests {
         assert_eq!(*table.get(index), 5);
         let index = table.touch(at(210), 1).unwrap();
         assert_eq!((*table.get(index), table.stats().expired), (0, 1));
+        for pins in [3, 2] {
+            table.set_pins(at(210), index, pins);
+            assert_eq!(table.touch(at(300), 1), Some(index));
+        }
+        table.set_pins(at(300), index, 0);
+        table.touch(at(310), 2);
+        assert_eq!((table.find(1), table.stats().expired), (None, 2));
     }
 
     #[test]

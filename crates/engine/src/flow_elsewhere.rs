@@ -3,7 +3,7 @@
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{FlowCounts, FlowView};
 use tidegate_core::qdisc::Backlog;
-use tidegate_core::{ClassId, Instant, Rate};
+use tidegate_core::{ClassId, Instant, Rate, Span};
 
 /// A flow as a data path in the kernel has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +28,8 @@ pub struct FlowElsewhere {
     pub head_arrived: Option<Instant>,
     /// Counts of the flow since its start.
     pub counts: FlowCounts,
+    /// How long the packets waited that were sent, all together.
+    pub waited: Span,
 }
 
 impl FlowElsewhere {

@@ -16,6 +16,8 @@
 //! *See also*: the shaper's own flows ([`FlowView`]), which are there without statistics as well, end sooner, and
 //! exist only where the root is a shaper.
 
+use std::collections::HashMap;
+
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::FlowView;
 use tidegate_core::flow_table::{self, FlowTable};
@@ -23,8 +25,9 @@ use tidegate_core::packet::NO_SLOT;
 use tidegate_core::params::ParamError;
 use tidegate_core::{Bytes, ClassId, DropReason, Instant, Rate, Span};
 
+use crate::flow_elsewhere::FlowElsewhere;
+use crate::flow_record::{CountedElsewhere, Leaving, Record, Spare};
 pub use crate::flow_record::{FlowIdentity, FlowRecord};
-use crate::flow_record::{Leaving, Record, Spare};
 
 /// The place of no record.
 pub const UNTRACKED: u32 = u32::MAX;
@@ -50,6 +53,8 @@ pub struct Flows {
     scheduler: Vec<u32>,
     spare: Spare,
     untracked: u64,
+    /// Of each flow of a data path in the kernel, what was counted there when it was read last.
+    elsewhere: HashMap<u64, CountedElsewhere>,
 }
 
 impl Flows {
@@ -59,7 +64,7 @@ impl Flows {
     /// As [`flow_table::Params::validate`].
     pub fn new(capacity: u32, idle: Span) -> Result<Self, ParamError> {
         let table = FlowTable::new(flow_table::Params { capacity, idle })?;
-        Ok(Self { table, scheduler: Vec::new(), spare: Spare::default(), untracked: 0 })
+        Ok(Self { table, scheduler: Vec::new(), spare: Spare::default(), untracked: 0, elsewhere: HashMap::new() })
     }
 
     /// Looks a flow up. `ahead` is called with its slot in the scheduler, where that is likely known, before its record is
@@ -139,6 +144,37 @@ impl Flows {
         }
         self.table.unpin(now, place);
         self.table.get_mut(place).dropped(now, size, reason, &mut self.spare);
+    }
+
+    /// Sets what a data path in the kernel has counted of `flows`, which are all that it has. One that is there no more and had
+    /// a queue was dropped with it, when the interface went down or away.
+    pub(crate) fn counted_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere]) {
+        let Self { table, spare, untracked, elsewhere, .. } = self;
+        let mut before = std::mem::take(elsewhere);
+        for flow in flows {
+            let last = before.remove(&flow.key);
+            let counted = CountedElsewhere::of(flow);
+            elsewhere.insert(flow.key, counted);
+            if last == Some(counted) {
+                continue;
+            }
+            let new = counted.since(&last.unwrap_or_default());
+            let found = table.find(flow.key);
+            let Some(place) = table.pin_found(now, flow.key, found, &mut |record| record.end(spare)) else {
+                *untracked += new.sent.packets + new.dropped.packets;
+                continue;
+            };
+            let queued = table.pins(place) - 1;
+            table.get_mut(place).counted_elsewhere(now, flow, &new, queued, spare);
+            table.set_pins(now, place, flow.backlog.packets as u32);
+        }
+        for (key, last) in before {
+            if let Some(place) = table.find(key).filter(|_| !last.backlog.is_empty()) {
+                let queued = table.pins(place);
+                table.get_mut(place).flushed_elsewhere(now, queued, spare);
+                table.set_pins(now, place, 0);
+            }
+        }
     }
 
     /// Whether it is time to check the minimum of the record at `place`.

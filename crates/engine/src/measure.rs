@@ -135,8 +135,15 @@ impl MinimumMeter {
     /// Something left, after which `waits` is still queued or not.
     #[inline]
     pub fn delivered(&mut self, size: Bytes, waits: bool) {
-        let size = size.as_u64();
-        self.delivered += size;
+        self.delivered_all(1, size, waits);
+    }
+    /// The same of so many packets, which have `bytes` together.
+    #[inline]
+    pub fn delivered_all(&mut self, packets: u64, bytes: Bytes, waits: bool) {
+        let bytes = bytes.as_u64();
+        self.delivered += bytes;
+        // One is divided by without an instruction for it.
+        let size = if packets == 1 { bytes } else { bytes.div_ceil(packets.max(1)) };
         self.largest = self.largest.max(size.min(u64::from(u32::MAX)) as u32);
         self.emptied |= !waits;
     }

@@ -168,7 +168,7 @@ impl FlowRegistry {
     }
 
     /// The state of a flow, wherever its packets are.
-    fn view<P: Packet>(&self, fbc: &Fbc<P>, flow: u64) -> Option<FlowView> {
+    pub(crate) fn view<P: Packet>(&self, fbc: &Fbc<P>, flow: u64) -> Option<FlowView> {
         let view = fbc.flow(flow)?;
         let elsewhere = self.elsewhere.as_ref().and_then(|flows| flows.get(&flow));
         Some(elsewhere.map_or(view, |elsewhere| elsewhere.over(view)))

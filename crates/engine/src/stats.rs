@@ -50,9 +50,10 @@ impl ClassCounts {
         self.waited.record(waited);
         self.rate.count(now, size);
     }
-    /// Packets of `size` in all left elsewhere and waited as `totals` has it.
-    pub(crate) fn waited_elsewhere(&mut self, now: Instant, size: Bytes, totals: &Totals) {
-        self.rate.count(now, size);
+    /// Packets left elsewhere, `new` since the last call, and waited as `totals` has it.
+    pub(crate) fn waited_elsewhere(&mut self, now: Instant, new: Account, totals: &Totals) {
+        self.rate.count(now, new.bytes);
+        self.promise.delivered_all(new.packets, new.bytes, !self.backlog.is_empty());
         let mut last = totals.longest > self.waited.longest();
         for &(waited, times) in totals.waits.iter().rev().filter(|(_, times)| *times > 0) {
             // The longest is known exactly: it is the last of those that waited longest.
@@ -151,6 +152,10 @@ pub struct Totals {
     pub early: Account,
     /// Packets that waited when the interface went down or away, and were dropped.
     pub flushed: Account,
+    /// Packets that came from another class while they waited.
+    pub moved_in: Account,
+    /// Packets that went to another class while they waited.
+    pub moved_out: Account,
     /// What waits.
     pub backlog: Backlog,
     /// The longest wait of a packet that was sent.

@@ -3,6 +3,7 @@
 //! The engine then has the configuration and the counts of its classes, so that everything that reads them is the same for
 //! each data path.
 
+use tidegate_core::accounts::Account;
 use tidegate_core::{ClassId, DropReason, Instant};
 
 use crate::account::LineUse;
@@ -15,13 +16,17 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let account = &mut self.account;
         for (class, totals) in classes {
             let counts = account.classes.of(*class);
-            let new = totals.sent.bytes.saturating_sub(counts.through.bytes);
+            let new = Account {
+                packets: totals.sent.packets.saturating_sub(counts.through.packets),
+                bytes: totals.sent.bytes.saturating_sub(counts.through.bytes),
+            };
             counts.accounts.enqueued = totals.arrived;
             counts.accounts.dequeued = totals.sent;
             counts.accounts.dropped[DropReason::QueueLimit as usize] = totals.full;
             counts.accounts.dropped[DropReason::Early as usize] = totals.early;
             counts.accounts.dropped[DropReason::Flushed as usize] = totals.flushed;
             counts.through = totals.sent;
+            (counts.moved_in, counts.moved_out) = (totals.moved_in, totals.moved_out);
             counts.backlog = totals.backlog;
             counts.waited_elsewhere(now, new, totals);
         }
@@ -37,7 +42,6 @@ mod tests {
     use super::*;
     use crate::rules::{Names, Setup};
     use tidegate_config::{Diagnostics, Source, shaper};
-    use tidegate_core::accounts::Account as Counter;
     use tidegate_core::qdisc::Backlog;
     use tidegate_core::{Bytes, Rate, Span};
 
@@ -47,7 +51,7 @@ mod tests {
         let config = shaper::load(&Source::new("totals.toml", text), &mut Diagnostics::new()).expect("valid");
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
-        let account = |packets, bytes| Counter { packets, bytes: Bytes::new(bytes) };
+        let account = |packets, bytes| Account { packets, bytes: Bytes::new(bytes) };
         let at = |millis| Instant::ZERO + Span::from_millis(millis);
         let totals = Totals {
             arrived: account(15, 15_000),
@@ -64,7 +68,7 @@ mod tests {
         all.add(&totals);
         engine.set_totals(at(1), &[(ClassId(0), totals.clone())], &all);
         // Nothing new in the second before.
-        let later = Totals { waits: Vec::new(), ..totals };
+        let later = Totals { waits: Vec::new(), ..totals.clone() };
         engine.set_totals(at(1_001), &[(ClassId(0), later)], &all);
         let status = engine.status();
         let counts = &status[0].counts;

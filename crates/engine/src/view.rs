@@ -122,13 +122,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// continue from; `None` when that was all, or flows are not counted. Between two calls flows may come and go.
     /// Cost: a look-up and 0.7 kB filled for each; nothing is allocated where `rows` has the capacity.
     pub fn flow_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<FlowRow>) -> Option<u32> {
-        let shaper = self.tree.shaper();
-        self.account.flows.as_mut()?.look(now, from, most, rows, |key| shaper.and_then(|shaper| shaper.flow(key)))
+        let (shaper, registry) = (self.tree.shaper(), &self.admit.registry);
+        let view = |key| registry.view(shaper?, key);
+        self.account.flows.as_mut()?.look(now, from, most, rows, view)
     }
     /// One flow, if it is counted and known.
     pub fn flow_row(&self, key: u64) -> Option<FlowRow> {
         let record = self.account.flows.as_ref()?.find(key)?;
-        Some(FlowRow { key, record, view: self.tree.shaper().and_then(|shaper| shaper.flow(key)) })
+        Some(FlowRow { key, record, view: self.tree.shaper().and_then(|shaper| self.admit.registry.view(shaper, key)) })
     }
     /// The table of flows, where they are counted.
     pub fn flows(&self) -> Option<&Flows> {

@@ -18,6 +18,17 @@ const SIZES: [(&str, &str); 8] = [
     ("classify.h", "RULE_STEPS"),
 ];
 
+/// Structs of numbers of 64 bits, each with its header: the words of what is mapped. Those before the first member of another
+/// type count.
+const STRUCTS: [(&str, &str); 6] = [
+    ("chassis.bpf.c", "link"),
+    ("chassis.bpf.c", "counters"),
+    ("fbq.h", "fbq_options"),
+    ("fbq.h", "fbq_class_options"),
+    ("fbq.h", "fbq_profile"),
+    ("fbq.h", "fbq_promise"),
+];
+
 const HEAD: &str = "\
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Made from twin/*.h by `cargo run -p tidegate-checks -- twin --write`. Changes belong there: `.ci/run` compares.
@@ -100,5 +111,43 @@ impl Options {{
 }}
 "
     );
+    for (file, name) in STRUCTS {
+        let text = header(file)?;
+        let words = words(&text, name).ok_or_else(|| missing(&format!("struct twin_{name}")))?;
+        let _ = write!(out, "\n/// Words of `struct twin_{name}` of twin/{file}.\npub mod {name} {{\n");
+        let mut next = 0;
+        for (member, count) in words {
+            let _ = writeln!(out, "    pub const {}: usize = {next};", member.to_uppercase());
+            next += count;
+        }
+        let _ = writeln!(out, "    /// How many words these are.\n    pub const WORDS: usize = {next};\n}}");
+    }
     Ok(out)
+}
+
+/// The members of a struct that are words, each with how many of them it has.
+fn words<'a>(text: &'a str, name: &str) -> Option<Vec<(&'a str, usize)>> {
+    let body = text.split(&format!("struct twin_{name} {{\n")).nth(1)?.split("\n};").next()?;
+    let mut lines = body.lines().map(str::trim);
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.starts_with("/*") {
+            let mut last = line;
+            while !last.ends_with("*/") {
+                last = lines.next()?;
+            }
+            continue;
+        }
+        let Some(declared) = line.strip_prefix("u64 ") else { break };
+        for member in declared.strip_suffix(';')?.split(", ") {
+            found.push(match member.split_once('[') {
+                None => (member, 1),
+                Some((member, count)) => {
+                    let define = format!("#define {} ", count.strip_suffix(']')?);
+                    (member, text.lines().find_map(|line| line.strip_prefix(&define)?.parse().ok())?)
+                }
+            });
+        }
+    }
+    Some(found)
 }

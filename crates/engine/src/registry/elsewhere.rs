@@ -70,8 +70,11 @@ impl FlowRegistry {
 impl<H: Copy + Send + 'static> Engine<H> {
     /// Sets the flows of a data path in the kernel, as they were read at `now`, and for how many flows each promise of which
     /// the kernel knows holds rate there. Notifies of flows that began or ended, and of what has changed for those that are
-    /// watched. Cost: linear in the flows.
+    /// watched; where flows are counted, their records have what is counted there. Cost: linear in the flows.
     pub fn set_flows(&mut self, now: Instant, flows: &[FlowElsewhere], held: &[(u64, u32)], out: &mut impl Sink<H>) {
+        if let Some(records) = &mut self.account.flows {
+            records.counted_elsewhere(now, flows);
+        }
         let Some(fbc) = self.tree.shaper_mut() else { return };
         let registry = &mut self.admit.registry;
         for (number, _) in held {
@@ -163,6 +166,7 @@ mod tests {
             backlog: Backlog::default(),
             head_arrived: None,
             counts: FlowCounts::default(),
+            waited: Span::ZERO,
         }
     }
 
@@ -218,5 +222,62 @@ mod tests {
         engine.set_flows(at(202), &[], &[(3, 2)], &mut noted);
         assert_eq!(noted.0.len(), 2, "both ended: {:?}", noted.0);
         assert_eq!(engine.status()[0].flows, Some(0));
+    }
+
+    /// Of 10 packets of 1,000 bytes 5 are sent after 20 ms each and 2 dropped; then 2 more, after 30 ms; the last goes with the
+    /// interface. Then it begins anew.
+    #[test]
+    fn flows_of_the_kernel_have_records() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n\
+                    [[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n";
+        let config = shaper::load(&Source::new("records.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
+        let account = |packets| Account { packets, bytes: Bytes::new(packets * 1_000) };
+        let with = |sent, dropped, queued, waited| FlowElsewhere {
+            profile: 1,
+            counts: FlowCounts { sent: account(sent), dropped: account(dropped), ..FlowCounts::default() },
+            backlog: Backlog { packets: queued, bytes: Bytes::new(queued * 1_000) },
+            waited: Span::from_millis(waited),
+            ..flow(7, None)
+        };
+        let row = |engine: &mut Engine<u32>, now| {
+            let mut rows = Vec::new();
+            assert_eq!(engine.flow_rows(now, 0, 10, &mut rows), None);
+            rows.into_iter().find(|row| row.key == 7).expect("it is counted")
+        };
+        engine.set_flows(at(100), &[with(5, 2, 3, 100), flow(8, None)], &[], &mut noted);
+        let first = row(&mut engine, at(100));
+        let counts = |record: &crate::FlowRecord| {
+            (record.arrived.packets, record.sent.packets, record.waits.packets, record.dropped_total())
+        };
+        assert_eq!(counts(&first.record), (10, 5, 3, 2));
+        assert_eq!((first.record.rule, first.record.who.destination_port), (Some(0), Some(7_000)));
+        assert_eq!(first.record.longest, Span::from_millis(20));
+        assert_eq!(first.view.map(|view| view.backlog.packets), Some(3), "its share is that of a flow with a queue");
+        engine.set_flows(at(1_100), &[with(7, 2, 1, 160), flow(8, None)], &[], &mut noted);
+        let second = row(&mut engine, at(1_100)).record;
+        assert_eq!((counts(&second), second.longest), ((10, 7, 1, 2), Span::from_millis(30)));
+        assert_eq!(second.sent.bytes, Bytes::new(7_000));
+        let all = engine.flows().expect("they are counted");
+        assert_eq!((all.len(), all.table().created), (2, 2));
+        // What did not change is not touched.
+        engine.set_flows(at(5_000), &[with(7, 2, 1, 160)], &[], &mut noted);
+        assert_eq!(row(&mut engine, at(5_000)).record.last, at(1_100));
+        engine.set_flows(at(5_100), &[], &[], &mut noted);
+        let gone = row(&mut engine, at(5_100)).record;
+        assert_eq!((counts(&gone), gone.dropped[DropReason::Flushed as usize]), ((10, 7, 0, 3), 1));
+        engine.set_flows(at(6_000), &[with(1, 0, 1, 10)], &[], &mut noted);
+        assert_eq!(counts(&row(&mut engine, at(6_000)).record), (12, 8, 1, 3));
+        engine.set_flows(at(6_100), &[with(2, 0, 0, 20)], &[], &mut noted);
+        // An idle record ends with the next one that is touched.
+        engine.set_flows(
+            at(70_000),
+            &[with(2, 0, 0, 20), FlowElsewhere { key: 9, ..with(1, 0, 0, 1) }],
+            &[],
+            &mut noted,
+        );
+        assert_eq!(engine.flows().map(|flows| flows.table().expired), Some(2));
     }
 }

@@ -45,9 +45,7 @@ impl Shaping {
             let text = "a running shaper cannot change where packets are queued; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        if let Some(path) = &self.kernel {
-            path.check(config)?;
-        }
+        let in_kernel = self.kernel.as_ref().map(|path| path.prepare(config)).transpose()?;
         if Division::of(config) != Division::of(&self.config) {
             let text = "flows would have to move between threads, with another number of them or other addresses to divide \
                         flows by; stop, and start again";
@@ -67,8 +65,8 @@ impl Shaping {
         let swapped = self.exchange(next).inspect_err(|_| {
             let _ = self.retag(&before.2);
         })?;
-        if let Some(path) = &mut self.kernel {
-            path.reconfigure(config)?;
+        if let Some((path, prepared)) = self.kernel.as_ref().zip(in_kernel) {
+            path.configure(prepared);
         }
         (self.config, self.setup, self.spec) = (config.clone(), setup, spec);
         self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
@@ -80,6 +78,9 @@ impl Shaping {
                 self.exchange(back)?;
                 let spec = self.spec.clone();
                 self.retag(&spec)?;
+                if let Some(path) = &self.kernel {
+                    path.configure(path.prepare(&self.config)?);
+                }
                 self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
                 Err(error)
             }

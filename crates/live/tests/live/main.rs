@@ -68,6 +68,7 @@ fn main() {
         kernel::changes_lose_and_reorder_nothing_and_all_is_counted,
         kernel::classes_keep_what_waits_and_their_counts,
         kernel::promises_come_into_force_and_end,
+        kernel::flows_that_rules_move_stay_in_order,
         kernel::what_is_not_in_force_is_noticed,
         kernel::a_killed_one_leaves_the_kernel_shaping,
         proof::tampering_is_found,

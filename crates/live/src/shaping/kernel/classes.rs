@@ -4,23 +4,18 @@ use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, Shaper, Sharin
 use tidegate_core::fbq::Borrow;
 use tidegate_core::{Bytes, Span};
 
+use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
+use super::options::fbq_options::{CONDITIONS, STRUCTURE, WORDS as HEAD};
+use super::options::fbq_profile::WORDS as PROFILE;
+use super::options::fbq_promise::WORDS as PROMISE;
 use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, QUEUES};
 
-/// The numbers of `struct twin_fbq_options` of twin/fbq.h before those of the classes, of a class, of a profile and of a promise.
-const HEAD: usize = 10;
-const CLASS: usize = 8;
-const PROFILE: usize = 2;
-pub(super) const PROMISE: usize = 4;
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
 /// The lateness that the program makes up for, as the data path in user space.
 const CATCH_UP: Span = Span::from_millis(5);
-/// Places among them.
-pub(super) const STRUCTURE: usize = 7;
-pub(super) const CONDITIONS: usize = 9;
+/// The first word of promises.
 pub(super) const PROMISES: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
-const ACCOUNT: usize = 0;
-const RATE: usize = 1;
 
 /// `struct twin_fbq_options`.
 #[derive(Clone, PartialEq, Eq, Debug)]

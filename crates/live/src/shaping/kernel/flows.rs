@@ -6,7 +6,7 @@ use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::fbq::FlowCounts;
 use tidegate_core::qdisc::Backlog;
-use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate};
+use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::FlowElsewhere;
 
 use super::options::{FBQ, FBQ_PROMISES};
@@ -55,6 +55,7 @@ places! {
     granted: "fbq.flows.granted",
     sent_packets: "fbq.flows.sent.packets",
     sent_bytes: "fbq.flows.sent.bytes",
+    waited: "fbq.flows.waited",
     dropped_packets: "fbq.flows.dropped.packets",
     dropped_bytes: "fbq.flows.dropped.bytes",
     promised: "classes.promise.number",
@@ -139,6 +140,7 @@ impl Flows {
             backlog,
             head_arrived: (!backlog.is_empty()).then(arrived),
             counts,
+            waited: Span::from_nanos(read(&at.waited)),
         }
     }
 

@@ -34,18 +34,16 @@ use super::owners::resolve;
 use crate::netlink::Error;
 use crate::rtnl::{RootQdisc, Rtnl};
 use crate::rules::{Difference, InterfaceLock};
-use classes::STRUCTURE;
+use options::fbq_options::STRUCTURE;
+use options::link::{FROM_NETWORK, OVERHEAD, UNTIL};
 use options::{FBQ_PROMISES, Options};
 use plan::Plan;
-use programs::{Discipline, PREFIX, UNTIL};
+use programs::{Discipline, PREFIX};
 use promises::{Promises, room_for};
 
 pub use programs::{KernelPrograms, examine};
 pub(super) use start::choose;
 
-/// Words of `struct twin_link`.
-const FROM_NETWORK: usize = 0;
-const OVERHEAD: usize = 1;
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
 
@@ -54,9 +52,6 @@ const EMPTYING: Duration = Duration::from_secs(2);
 /// # Errors
 /// [`StartError::NotInKernel`] with what it cannot.
 pub fn check(config: &Config) -> Result<(), StartError> {
-    if config.interface.threads > 1 {
-        return Err(StartError::NotInKernel { what: "several threads".into() });
-    }
     Plan::new(config, None, 0)?;
     let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, names: Names::default() };
     image(config, &setup).map(drop)
@@ -75,6 +70,15 @@ fn too_large(numbers: String) -> StartError {
     let what =
         format!("rules and promises whose tables have {numbers}; leave out some, or let them combine fewer fields");
     StartError::NotInKernel { what }
+}
+
+/// A configuration made ready for the program.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    plan: Plan,
+    /// The rules.
+    image: Vec<u64>,
+    unattended: Unattended,
 }
 
 /// A discipline at the root of an interface.
@@ -117,9 +121,8 @@ impl KernelPath {
     /// Puts the discipline at the root of the interface, in the place of one that an earlier run has left.
     fn put(&mut self, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
-        let plan = Plan::new(config, superpacket(&mut rtnl, self.index)?, self.setup.seed)?;
-        let image = image(config, &self.setup)?;
-        let mut notes = plan.notes.clone();
+        let prepared = self.prepared(config, &mut rtnl)?;
+        let mut notes = prepared.plan.notes.clone();
         match rtnl.root_qdisc(self.index)? {
             Some(root) if root.kind.starts_with(PREFIX) => {
                 rtnl.clear_qdisc(self.index)?;
@@ -134,7 +137,7 @@ impl KernelPath {
             }
             _ => {}
         }
-        self.configure(&plan, &image, config.interface.unattended);
+        self.configure(prepared);
         rtnl.set_plain(self.index, &self.discipline.name)?;
         match rtnl.root_qdisc(self.index)? {
             Some(root) if root.kind == self.discipline.name => Ok(notes),
@@ -146,8 +149,13 @@ impl KernelPath {
         }
     }
 
-    /// Puts another plan in force. What waits stays: no packet is lost, and those of a flow stay in order.
-    fn configure(&self, plan: &Plan, image: &[u64], unattended: Unattended) {
+    fn prepared(&self, config: &Config, rtnl: &mut Rtnl) -> Result<Prepared, StartError> {
+        let plan = Plan::new(config, superpacket(rtnl, self.index)?, self.setup.seed)?;
+        Ok(Prepared { plan, image: image(config, &self.setup)?, unattended: config.interface.unattended })
+    }
+
+    /// Puts another configuration in force. What waits stays: no packet is lost, and those of a flow stay in order.
+    pub fn configure(&self, Prepared { plan, image, unattended }: Prepared) {
         let Discipline { classes, link, .. } = &*self.discipline;
         let accounts = self.discipline.accounts_of(&plan.names);
         link.set(FROM_NETWORK, 1);
@@ -160,7 +168,8 @@ impl KernelPath {
         self.discipline.write(|written| {
             written.options = Options { account, ..plan.options };
             written.classes = numbers;
-            written.rules = image.to_vec();
+            written.rule_changes += u64::from(written.rules != image);
+            written.rules = image;
             if is_other {
                 written.promises = written.promises.ended();
             }
@@ -169,17 +178,18 @@ impl KernelPath {
         self.discipline.renew();
     }
 
-    /// Whether this program can do what another configuration asks for.
+    /// Another configuration, ready to be put in force.
     ///
     /// # Errors
-    /// [`StartError::NotInKernel`] or [`StartError::Change`].
-    pub fn check(&self, config: &Config) -> Result<(), StartError> {
+    /// [`StartError::NotInKernel`] or [`StartError::Change`] with what this program cannot do.
+    pub fn prepare(&self, config: &Config) -> Result<Prepared, StartError> {
         if plan::is_mered(config) && !self.discipline.has_mered {
             let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        check(config)?;
-        self.discipline.has_room(Some(&image(config, &self.setup)?), None).map_err(too_large)
+        let prepared = self.prepared(config, &mut Rtnl::open()?)?;
+        self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
+        Ok(prepared)
     }
 
     /// Whether flows are told apart: in classes that have a queue for each.
@@ -197,17 +207,6 @@ impl KernelPath {
             return Err(format!("{} promises, of which {FBQ_PROMISES} are possible", table.numbers.len()));
         }
         self.discipline.has_room(None, Some(&none))
-    }
-
-    /// Puts another configuration in force.
-    ///
-    /// # Errors
-    /// [`StartError::NotInKernel`]; nothing has changed then.
-    pub fn reconfigure(&mut self, config: &Config) -> Result<(), StartError> {
-        let plan = Plan::new(config, superpacket(&mut Rtnl::open()?, self.index)?, self.setup.seed)?;
-        let image = image(config, &self.setup)?;
-        self.configure(&plan, &image, config.interface.unattended);
-        Ok(())
     }
 
     /// What another program has changed, if anything. An interface that is not there has not been changed.

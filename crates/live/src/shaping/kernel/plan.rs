@@ -47,6 +47,9 @@ impl Plan {
         if config.interface.direction == Direction::Ingress {
             lack("to shape what arrives".into());
         }
+        if config.interface.threads > 1 {
+            lack("several threads".into());
+        }
         if config.interface.names.len() > 1 {
             lack("several interfaces under one total".into());
         }
@@ -345,6 +348,7 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"pie\"\n".to_owned(), "ECN of `pie`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             ("[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"fifo\"\n".to_owned(), "what arrives"),
+            ("[interface]\nthreads = 2\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several threads"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
             (format!("{class}dscp = \"ef\"\n{FIFO_QUEUE}"), "`dscp` of class `all`"),
             (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),

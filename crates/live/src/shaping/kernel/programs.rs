@@ -8,10 +8,11 @@ use tidegate_engine::guard::lock;
 use tidegate_units::Span;
 
 use super::flows::Flows;
+use super::options::counters::WORDS as COUNTERS;
+use super::options::link::UNTIL;
 use super::options::{FBQ_CLASSES, Options, RULES};
 use super::plan;
 use super::promises::{Promises, room_for};
-use super::worker::COUNTERS;
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 use crate::timing;
 
@@ -33,8 +34,6 @@ const NEEDS: Needs = Needs {
 pub(super) const PREFIX: &str = "tidegate";
 /// Names that are tried.
 const NAMES: u32 = 1_000;
-/// The word of `struct twin_link` with the time until which packets are shaped.
-pub(super) const UNTIL: usize = 2;
 /// How long packets are shaped after the last renewal.
 const LEASE: Span = Span::from_secs(5);
 
@@ -48,8 +47,9 @@ pub(in crate::shaping) struct Written {
     pub options: Options,
     /// `struct twin_fbq_options` without promises, where there are classes.
     pub classes: Option<Vec<u64>>,
-    /// The rules of classes.
+    /// The rules of classes, and how often they have changed.
     pub rules: Vec<u64>,
+    pub rule_changes: u64,
     /// The promises in force.
     pub promises: Promises,
 }
@@ -147,7 +147,7 @@ impl Discipline {
     pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
         change(&mut written);
-        let Written { options, classes, rules, promises } = &*written;
+        let Written { options, classes, rules, rule_changes, promises } = &*written;
         // The last number is odd until all are there, since packets pass meanwhile: the half of the rules that is in force
         // stays so.
         let changes = self.options.get(Options::NUMBERS - 1);
@@ -161,7 +161,7 @@ impl Discipline {
         for (at, number) in classes.iter().flat_map(|classes| promises.among(classes.clone())).enumerate() {
             self.classes.set(at, number);
         }
-        let whole = Options { rules: half, changes: changes + 2, ..*options };
+        let whole = Options { rules: rule_changes << 1 | half, changes: changes + 2, ..*options };
         for (at, number) in whole.numbers().into_iter().enumerate() {
             self.options.set(at, number);
         }

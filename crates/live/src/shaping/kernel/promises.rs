@@ -3,7 +3,9 @@
 use tidegate_core::classify;
 use tidegate_engine::{PromiseTable, Promised};
 
-use super::classes::{CONDITIONS, PROMISE, PROMISES};
+use super::classes::PROMISES;
+use super::options::fbq_options::CONDITIONS;
+use super::options::fbq_promise::WORDS as PROMISE;
 use super::options::{FBQ_PROMISES, RULE_STEPS, RULES};
 
 /// Promises in force.

@@ -14,6 +14,10 @@ use tidegate_engine::{Sink, Totals};
 use tidegate_units::{Instant, Span};
 
 use super::options::FBQ_CLASSES;
+use super::options::counters::{
+    ARRIVED_PACKETS, EARLY_PACKETS, FLUSHED_PACKETS, FULL_PACKETS, LONGEST, MOVED_IN_PACKETS, MOVED_OUT_PACKETS,
+    OVERHEAD_BYTES, QUEUED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
+};
 use super::programs::Discipline;
 use crate::guardian::LONGEST_WAIT;
 use crate::marks::MarkLayout;
@@ -23,20 +27,7 @@ use crate::shaping::watchdog::WorkerState;
 use crate::shaping::worker::{Command, LiveEngine, VerdictSink, WorkerCounts};
 use crate::timing::{self, Priority, Readiness, Waiter};
 
-/// Words of `struct twin_counters` of twin/chassis.bpf.c. Where there are two in a row the second is of bytes.
-const ARRIVED: usize = 0;
-const SENT: usize = 2;
-const FULL: usize = 4;
-const EARLY: usize = 6;
-const FLUSHED: usize = 8;
-const QUEUED: usize = 10;
-const OVERHEAD_BYTES: usize = 12;
-const V4: usize = 13;
-const V6: usize = 14;
-const LONGEST: usize = 15;
-const WAITS: usize = 16;
-const BUCKETS: usize = 108;
-pub(super) const COUNTERS: usize = WAITS + BUCKETS;
+const BUCKETS: usize = COUNTERS - WAITS;
 /// The unit of waits in ns, as a power of two.
 const UNIT_BITS: u32 = 10;
 /// How often flows are read while some are watched.
@@ -146,6 +137,7 @@ impl KernelWorker {
     /// Reads what the program has counted in an account, of whose waits the `known` were read before.
     fn totals(&self, account: usize, known: &mut [u64; BUCKETS]) -> Totals {
         let counter = |at: usize| self.discipline.counters.get(account * COUNTERS + at);
+        // The words of bytes are behind those of packets.
         let pair = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
         let mut waits = Vec::new();
         for (bucket, known) in known.iter_mut().enumerate() {
@@ -157,19 +149,21 @@ impl KernelWorker {
             }
             *known = count;
         }
-        for (version, ethertype) in [(V4, libc::ETH_P_IP), (V6, libc::ETH_P_IPV6)] {
+        for (version, ethertype) in [(V4_PACKETS, libc::ETH_P_IP), (V6_PACKETS, libc::ETH_P_IPV6)] {
             if counter(version) > 0 {
                 self.counters.note(0, ethertype as u16);
             }
         }
         Totals {
-            arrived: pair(ARRIVED),
-            sent: pair(SENT),
+            arrived: pair(ARRIVED_PACKETS),
+            sent: pair(SENT_PACKETS),
             overhead: Bytes::new(counter(OVERHEAD_BYTES)),
-            full: pair(FULL),
-            early: pair(EARLY),
-            flushed: pair(FLUSHED),
-            backlog: Backlog { packets: counter(QUEUED), bytes: Bytes::new(counter(QUEUED + 1)) },
+            full: pair(FULL_PACKETS),
+            early: pair(EARLY_PACKETS),
+            flushed: pair(FLUSHED_PACKETS),
+            moved_in: pair(MOVED_IN_PACKETS),
+            moved_out: pair(MOVED_OUT_PACKETS),
+            backlog: Backlog { packets: counter(QUEUED_PACKETS), bytes: Bytes::new(counter(QUEUED_PACKETS + 1)) },
             longest: Span::from_nanos(counter(LONGEST)),
             waits,
         }
@@ -188,7 +182,7 @@ impl KernelWorker {
 
 /// The packets that wait.
 pub(super) fn queued(discipline: &Discipline) -> u64 {
-    (0..FBQ_CLASSES as usize).map(|account| discipline.counters.get(account * COUNTERS + QUEUED)).sum()
+    (0..FBQ_CLASSES as usize).map(|account| discipline.counters.get(account * COUNTERS + QUEUED_PACKETS)).sum()
 }
 
 /// The middle of a bucket of waits.
