@@ -189,8 +189,11 @@ pub struct InterfaceObservation {
 /// The state of a flow table.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FlowTableState {
-    /// Whether flows are counted (`[statistics]`).
+    /// Whether flows are counted.
     pub counted: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncounted: Option<String>,
     /// Flows in the table.
     pub flows: u64,
     /// Records made since the start.

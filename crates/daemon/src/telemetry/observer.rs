@@ -293,6 +293,7 @@ impl Observer {
                     let stats = flows.table();
                     FlowTableState {
                         counted: true,
+                        uncounted: None,
                         flows: flows.len() as u64,
                         created: stats.created,
                         expired: stats.expired,
@@ -314,6 +315,11 @@ impl Observer {
             unclassified += packets;
             line.packets += on_line.packets;
             line.line += on_line.line;
+        }
+        if !table.counted {
+            table.uncounted = Some("the file disables it under [statistics]".into());
+        } else if let Err(refused) = direction.has_flows() {
+            (table.counted, table.uncounted) = (false, Some(refused.message));
         }
         let flows = if with_flows { self.read_flows(direction, &names)? } else { Vec::new() };
         let counts = direction.counts()?;

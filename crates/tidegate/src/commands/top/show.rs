@@ -169,6 +169,12 @@ pub fn headline(seen: &Observation, direction: &DirectionObservation) -> String 
     format!("{} {}: {force}, {}", seen.interface, direction.name, line(direction))
 }
 
+/// Why a direction has no table of flows.
+pub fn uncounted(direction: &DirectionObservation) -> String {
+    let why = direction.table.uncounted.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    format!("flows are not counted{why}")
+}
+
 /// How many flows a direction has.
 pub fn flows(direction: &DirectionObservation) -> String {
     format!("{} flow{}", direction.table.flows, if direction.table.flows == 1 { "" } else { "s" })
@@ -278,7 +284,7 @@ pub fn table(
         if direction.table.counted {
             write!(out, "{}", table.text(width))?;
         } else {
-            writeln!(out, "flows are not counted: the file disables it under [statistics]")?;
+            writeln!(out, "{}", wrapped(&uncounted(direction), width))?;
         }
     }
     Ok(())

@@ -343,7 +343,7 @@ impl View {
     ) {
         self.page = usize::from(area.height.saturating_sub(1)).max(1);
         if !direction.table.counted {
-            let text = "flows are not counted: the file disables it under [statistics]";
+            let text = show::uncounted(direction);
             frame.render_widget(Paragraph::new(text), area);
             return;
         }
