@@ -1,20 +1,63 @@
 //! Numbers and checksums as a recording has them.
 
-/// A few numbers that are appended to a chunk at once: byte by byte, each would wait for the length that the one before
-/// has stored.
-pub(crate) struct Short {
-    bytes: [u8; Self::MOST],
+/// A chunk while it is made: bytes up to the end, and room behind it.
+#[derive(Debug)]
+pub(crate) struct Body {
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+impl Body {
+    /// Begins an empty one in `bytes`, whose capacity is used.
+    pub fn new(mut bytes: Vec<u8>) -> Self {
+        let capacity = bytes.capacity();
+        bytes.resize(capacity, 0);
+        Self { bytes, end: 0 }
+    }
+    pub fn len(&self) -> usize {
+        self.end
+    }
+    pub fn clear(&mut self) {
+        self.end = 0;
+    }
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.end);
+        self.bytes
+    }
+    /// Appends what `write` writes.
+    #[inline]
+    pub fn append(&mut self, write: impl FnOnce(&mut Short<'_>)) {
+        if self.bytes.len() - self.end < Short::MOST {
+            self.grow(Short::MOST);
+        }
+        let room = self.bytes[self.end..].first_chunk_mut().expect("there is room");
+        let mut short = Short { bytes: room, length: 0 };
+        write(&mut short);
+        self.end += short.length;
+    }
+    pub fn extend(&mut self, bytes: &[u8]) {
+        if self.bytes.len() - self.end < bytes.len() {
+            self.grow(bytes.len());
+        }
+        self.bytes[self.end..][..bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        self.bytes.resize((self.end + more).max(2 * self.bytes.len()), 0);
+    }
+}
+
+/// A few numbers behind the end of a chunk. Their length is stored once: to store and read it with each byte takes longer.
+pub(crate) struct Short<'a> {
+    bytes: &'a mut [u8; Short::MOST],
     length: usize,
 }
 
-impl Short {
+impl Short<'_> {
     /// More than all numbers of a record take.
-    const MOST: usize = 128;
+    pub const MOST: usize = 128;
 
-    #[inline]
-    pub fn new() -> Self {
-        Self { bytes: [0; Self::MOST], length: 0 }
-    }
     #[inline]
     pub fn byte(&mut self, byte: u8) {
         self.bytes[self.length] = byte;
@@ -55,9 +98,6 @@ impl Short {
             }
             self.bytes[at] = mask;
         }
-    }
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
     }
 }
 
@@ -133,11 +173,14 @@ mod tests {
     fn numbers_come_back() {
         let edges = [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX];
         for value in edges {
-            let mut out = Short::new();
-            out.number(value);
-            out.signed(value as i64);
-            out.signed((value as i64).wrapping_neg());
-            let mut cursor = Cursor { rest: out.as_bytes() };
+            let mut out = Body::new(Vec::new());
+            out.append(|out| {
+                out.number(value);
+                out.signed(value as i64);
+                out.signed((value as i64).wrapping_neg());
+            });
+            let out = out.into_bytes();
+            let mut cursor = Cursor { rest: &out };
             assert_eq!(cursor.number(), Some(value));
             assert_eq!(cursor.signed(), Some(value as i64));
             assert_eq!(cursor.signed(), Some((value as i64).wrapping_neg()));
@@ -159,8 +202,8 @@ mod tests {
         let before: Vec<u8> = (0..21).collect();
         let mut now = before.clone();
         (now[0], now[7], now[10], now[20]) = (100, 101, 102, 103);
-        let mut out = Short::new();
-        out.difference(&before, &now);
-        assert_eq!(out.as_bytes(), [1 | 1 << 7, 100, 101, 1 << 2, 102, 1 << 4, 103]);
+        let mut out = Body::new(Vec::new());
+        out.append(|out| out.difference(&before, &now));
+        assert_eq!(out.into_bytes(), [1 | 1 << 7, 100, 101, 1 << 2, 102, 1 << 4, 103]);
     }
 }

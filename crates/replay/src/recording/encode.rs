@@ -5,7 +5,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::Instant;
 
-use super::codec::{Short, crc32};
+use super::codec::{Body, Short, crc32};
 use super::head::Payload;
 use super::{ChunkKind, DIFFERENCE, PLACES, bits, tag};
 
@@ -31,7 +31,7 @@ const EMPTY: Place = Place { common: None, before: [0; DIFFERENCE], length: 0 };
 /// Makes chunks of records. Each can be read without those before it.
 #[derive(Debug)]
 pub struct Encoder {
-    out: Vec<u8>,
+    out: Body,
     payload: Payload,
     places: Box<[Place]>,
     /// The time of the last record, the number of the next arrival and behind the last outcome.
@@ -48,7 +48,7 @@ impl Encoder {
     /// With an empty chunk that takes `capacity` bytes before it grows.
     pub fn new(payload: Payload, capacity: usize) -> Self {
         let mut encoder = Self {
-            out: Vec::with_capacity(capacity),
+            out: Body::new(Vec::with_capacity(capacity)),
             payload,
             places: vec![EMPTY; PLACES].into(),
             now: 0,
@@ -69,11 +69,8 @@ impl Encoder {
         self.first = self.records;
         self.outcomes = self.arrivals;
         self.out.clear();
-        let mut bases = Short::new();
-        for base in [self.records, self.lost, self.now, self.arrivals] {
-            bases.number(base);
-        }
-        self.append(&bases);
+        let bases = [self.records, self.lost, self.now, self.arrivals];
+        self.out.append(|out| bases.into_iter().for_each(|base| out.number(base)));
     }
 
     /// Counts records from `records` on.
@@ -104,7 +101,7 @@ impl Encoder {
 
     /// Exchanges the chunk's body for the empty `other` and begins a new chunk.
     pub fn take(&mut self, other: Vec<u8>) -> Vec<u8> {
-        let body = std::mem::replace(&mut self.out, other);
+        let body = std::mem::replace(&mut self.out, Body::new(other)).into_bytes();
         self.lost = 0;
         self.begin();
         body
@@ -122,54 +119,57 @@ impl Encoder {
         lost
     }
 
-    fn append(&mut self, record: &Short) {
-        self.out.extend_from_slice(record.as_bytes());
-    }
-    /// Appends bytes behind their number, as the last part of `record`.
-    fn append_with(&mut self, mut record: Short, bytes: &[u8]) {
-        record.number(bytes.len() as u64);
-        self.append(&record);
-        self.out.extend_from_slice(bytes);
-    }
-
+    /// Appends a record, of which `write` writes what follows the tag.
     #[inline]
-    fn record(&mut self, tag: u8) -> Short {
+    fn record(&mut self, tag: u8, write: impl FnOnce(&mut Short<'_>)) {
         self.records += 1;
-        let mut record = Short::new();
-        record.byte(tag);
-        record
+        self.out.append(|out| {
+            out.byte(tag);
+            write(out);
+        });
+    }
+    /// Returns the time of a record as the difference to that of the record before.
+    #[inline]
+    fn pass_time(&mut self, now: Instant) -> i64 {
+        now.as_nanos().wrapping_sub(std::mem::replace(&mut self.now, now.as_nanos())) as i64
     }
     #[inline]
-    fn timed(&mut self, tag: u8, now: Instant) -> Short {
-        let mut record = self.record(tag);
-        record.signed(now.as_nanos().wrapping_sub(self.now) as i64);
-        self.now = now.as_nanos();
-        record
+    fn timed(&mut self, tag: u8, now: Instant, write: impl FnOnce(&mut Short<'_>)) {
+        let passed = self.pass_time(now);
+        self.record(tag, |out| {
+            out.signed(passed);
+            write(out);
+        });
+    }
+    /// Appends a record that ends with a text.
+    fn text(&mut self, tag: u8, now: Instant, text: &str) {
+        self.timed(tag, now, |out| out.number(text.len() as u64));
+        self.out.extend(text.as_bytes());
     }
     #[inline]
-    fn outcome(&mut self, tag: u8, number: u64) -> Short {
-        let mut record = self.record(tag);
-        record.signed(number.wrapping_sub(self.outcomes) as i64);
+    fn outcome(&mut self, tag: u8, number: u64, write: impl FnOnce(&mut Short<'_>)) {
+        let difference = number.wrapping_sub(self.outcomes) as i64;
         self.outcomes = number.wrapping_add(1);
-        record
+        self.record(tag, |out| {
+            out.signed(difference);
+            write(out);
+        });
     }
 
     /// An engine was built; `json` is its [`Setup`](super::Setup).
     pub fn setup(&mut self, now: Instant, json: &str) {
-        let record = self.timed(tag::SETUP, now);
-        self.append_with(record, json.as_bytes());
+        self.text(tag::SETUP, now, json);
         self.arrivals = 0;
         self.outcomes = 0;
     }
     /// Another configuration took over; `json` is the [`Reconfiguration`](super::Reconfiguration).
     pub fn reconfigure(&mut self, now: Instant, json: &str) {
-        let record = self.timed(tag::RECONFIGURE, now);
-        self.append_with(record, json.as_bytes());
+        self.text(tag::RECONFIGURE, now, json);
     }
     /// A packet arrived.
     pub fn arrives(&mut self, now: Instant, number: u64, meta: &PacketMeta, bytes: &[u8]) {
         debug_assert_eq!(number, self.arrivals, "arrivals are numbered without gaps");
-        let mut record = self.timed(tag::ARRIVES, now);
+        let passed = self.pass_time(now);
         self.arrivals = number + 1;
         let fragment = meta.fields.fragment;
         let common = Common {
@@ -195,27 +195,29 @@ impl Encoder {
                 (false, false) => bits::BYTES,
             }
             | if known { 0 } else { bits::DEFINED };
-        record.byte(flags);
-        record.number(slot as u64);
-        if !known {
-            place.common = Some(common);
-            define(&mut record, &common);
-        }
-        record.number(meta.length.into());
-        if let Some(fragment) = fragment {
-            record.number(fragment.id.into());
-            record.number(u64::from(fragment.offset) << 1 | u64::from(fragment.more));
-        }
-        if !differs && !kept.is_empty() {
-            record.number(kept.len() as u64);
-        }
-        self.out.extend_from_slice(record.as_bytes());
+        self.records += 1;
+        self.out.append(|out| {
+            out.byte(tag::ARRIVES);
+            out.signed(passed);
+            out.byte(flags);
+            out.number(slot as u64);
+            if !known {
+                place.common = Some(common);
+                define(out, &common);
+            }
+            out.number(meta.length.into());
+            if let Some(fragment) = fragment {
+                out.number(fragment.id.into());
+                out.number(u64::from(fragment.offset) << 1 | u64::from(fragment.more));
+            }
+            if !differs && !kept.is_empty() {
+                out.number(kept.len() as u64);
+            }
+        });
         if differs {
-            let mut differing = Short::new();
-            differing.difference(&place.before[..kept.len()], kept);
-            self.out.extend_from_slice(differing.as_bytes());
+            self.out.append(|out| out.difference(&place.before[..kept.len()], kept));
         } else {
-            self.out.extend_from_slice(kept);
+            self.out.extend(kept);
         }
         // Longer ones are written whole each time.
         place.length = if kept.len() <= DIFFERENCE { kept.len() } else { usize::MAX };
@@ -225,17 +227,14 @@ impl Encoder {
     }
     /// A packet was asked for.
     pub fn departs(&mut self, now: Instant) {
-        let record = self.timed(tag::DEPARTS, now);
-        self.append(&record);
+        self.timed(tag::DEPARTS, now, |_| ());
     }
     /// All packets were released at once.
     pub fn release_all(&mut self) {
-        let record = self.record(tag::RELEASE_ALL);
-        self.append(&record);
+        self.record(tag::RELEASE_ALL, |_| ());
     }
     /// The control plane changed something.
     pub fn adjust(&mut self, now: Instant, adjustment: Adjustment) {
-        let mut record = self.timed(tag::ADJUSTMENT, now);
         let (kind, a, b) = match adjustment {
             Adjustment::CatchUp(span) => (0, span.as_nanos(), 0),
             Adjustment::Rate(rate) => (1, rate.as_bps(), 0),
@@ -243,42 +242,37 @@ impl Encoder {
             Adjustment::Minimum(flow, rate) => (3, flow, rate.as_bps()),
             Adjustment::Prefer(flow, steps) => (4, flow, steps.into()),
         };
-        record.byte(kind);
-        record.number(a);
-        record.number(b);
-        self.append(&record);
+        self.timed(tag::ADJUSTMENT, now, |out| {
+            out.byte(kind);
+            out.number(a);
+            out.number(b);
+        });
     }
     /// The control plane changed a promise or a reservation; `json` is the [`Control`](super::Control).
     pub fn control(&mut self, now: Instant, json: &str) {
-        let record = self.timed(tag::CONTROL, now);
-        self.append_with(record, json.as_bytes());
+        self.text(tag::CONTROL, now, json);
     }
     /// Something was done that is not recorded.
     pub fn unrecorded(&mut self) {
-        let record = self.record(tag::UNRECORDED);
-        self.append(&record);
+        self.record(tag::UNRECORDED, |_| ());
     }
     /// A packet passed.
     pub fn passed(&mut self, number: u64, change: Change) {
-        let unchanged = change == Change::default();
-        let mut record = self.outcome(if unchanged { tag::PASSED } else { tag::CHANGED }, number);
-        if !unchanged {
-            // The code point has six bits: 64 for none, and 128 for a mark.
-            let dscp = change.dscp.map_or(64, |dscp| dscp.value());
-            record.byte(dscp | if change.congestion { 128 } else { 0 });
+        if change == Change::default() {
+            self.outcome(tag::PASSED, number, |_| ());
+            return;
         }
-        self.append(&record);
+        // The code point has six bits: 64 for none, and 128 for a mark.
+        let dscp = change.dscp.map_or(64, |dscp| dscp.value());
+        self.outcome(tag::CHANGED, number, |out| out.byte(dscp | if change.congestion { 128 } else { 0 }));
     }
     /// A packet was refused.
     pub fn refused(&mut self, number: u64, reason: DropReason) {
-        let mut record = self.outcome(tag::REFUSED, number);
-        record.byte(reason as u8);
-        self.append(&record);
+        self.outcome(tag::REFUSED, number, |out| out.byte(reason as u8));
     }
     /// A superpacket went back to be cut.
     pub fn too_long(&mut self, number: u64) {
-        let record = self.outcome(tag::TOO_LONG, number);
-        self.append(&record);
+        self.outcome(tag::TOO_LONG, number, |_| ());
     }
 }
 
@@ -308,7 +302,7 @@ fn place_of(common: &Common) -> usize {
 }
 
 /// Writes a flow: which of its parts are known, then those.
-fn define(out: &mut Short, common: &Common) {
+fn define(out: &mut Short<'_>, common: &Common) {
     let fields = &common.fields;
     let version = match fields.hosts {
         Hosts::Unknown => 0,

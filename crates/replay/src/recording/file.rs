@@ -12,7 +12,7 @@ use tidegate_core::DropReason;
 use tidegate_engine::guard::lock;
 use tidegate_units::{Bytes, Instant};
 
-use super::codec::{Cursor, Short};
+use super::codec::{Body, Cursor};
 use super::encode::chunk_header;
 use super::head::{Head, Payload, Reconfiguration, Setup};
 use super::recorder::FileRecorder;
@@ -55,10 +55,11 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn encode(&self) -> Short {
-        let mut out = Short::new();
-        [self.records, self.lost, self.bytes, self.files].into_iter().for_each(|value| out.number(value));
-        out
+    fn encode(&self, goes_on: bool) -> Vec<u8> {
+        let mut out = Body::new(Vec::new());
+        let counts = [self.records, self.lost, self.bytes, self.files];
+        out.append(|out| counts.into_iter().chain([goes_on.into()]).for_each(|value| out.number(value)));
+        out.into_bytes()
     }
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Option<Self> {
         let mut next = || cursor.number();
@@ -332,9 +333,7 @@ impl Files {
             bytes: self.shared.bytes.load(Ordering::Relaxed),
             files: self.shared.files.load(Ordering::Relaxed),
         };
-        let mut body = counts.encode();
-        body.number(goes_on.into());
-        self.put(ChunkKind::End, body.as_bytes())?;
+        self.put(ChunkKind::End, &counts.encode(goes_on))?;
         self.file = None;
         Ok(())
     }
