@@ -93,6 +93,36 @@ pub fn thread_usage() -> ThreadUsage {
     }
 }
 
+/// The calling thread's number, for [`Scheduled::of`].
+pub fn thread_id() -> i32 {
+    // SAFETY: a system call without arguments that cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// How long a thread has run and has waited for a processor, by the kernel's scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scheduled {
+    /// Time on a processor.
+    pub ran: Span,
+    /// Time in which it could have run and others did.
+    pub waited: Span,
+}
+
+impl Scheduled {
+    /// The times of a thread of this process so far; nothing where the kernel does not count them. Reads a file.
+    pub fn of(thread: i32) -> Option<Self> {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        let mut nanos = text.split_ascii_whitespace().map(|number| number.parse().ok().map(Span::from_nanos));
+        Some(Self { ran: nanos.next()??, waited: nanos.next()?? })
+    }
+
+    /// The times since `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        let less = |now: Span, then: Span| Span::from_nanos(now.as_nanos().saturating_sub(then.as_nanos()));
+        Self { ran: less(self.ran, earlier.ran), waited: less(self.waited, earlier.waited) }
+    }
+}
+
 /// What ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Woken {

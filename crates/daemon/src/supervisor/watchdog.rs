@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_live::shaping::WatchdogHandle;
+use tidegate_live::timing::Scheduled;
 
 use crate::service;
 
@@ -52,8 +53,16 @@ pub(super) struct Watchdog {
 struct Watched {
     direction: usize,
     handle: Box<WatchdogHandle>,
-    /// The turns of each thread that were last seen, and the checks since.
-    beats: Vec<(u64, u32)>,
+    threads: Vec<Progress>,
+}
+
+/// The progress of a thread of the data path.
+struct Progress {
+    /// The turns that were last seen, and the checks since.
+    beats: u64,
+    quiet: u32,
+    /// How it had been scheduled at the first of these checks.
+    before: Option<Scheduled>,
 }
 
 impl Watchdog {
@@ -89,8 +98,9 @@ fn run(commands: &Receiver<Command>, reports: &Sender<Report>, alive: &AtomicU64
         match commands.recv_timeout(CHECK) {
             Ok(Command::Watch(direction, handle)) => {
                 watched.retain(|watched| watched.direction != direction);
-                let beats = handle.beats().into_iter().map(|beats| (beats, 0)).collect();
-                watched.push(Watched { direction, beats, handle });
+                let threads =
+                    handle.beats().into_iter().map(|beats| Progress { beats, quiet: 0, before: None }).collect();
+                watched.push(Watched { direction, threads, handle });
                 continue;
             }
             Ok(Command::Unwatch(direction)) => {
@@ -132,13 +142,26 @@ impl Watched {
         if let Some(why) = self.handle.fault() {
             return Some(why);
         }
-        for (known, beats) in self.beats.iter_mut().zip(self.handle.beats()) {
-            *known = if known.0 == beats { (beats, known.1 + 1) } else { (beats, 0) };
-        }
-        let quiet = self.beats.iter().map(|(_, quiet)| *quiet).max()?;
-        if quiet >= PATIENCE {
-            let millis = CHECK.as_millis() * u128::from(quiet);
-            return Some(format!("the data path is stalled: it has not turned for {millis} ms"));
+        for (nth, (thread, beats)) in self.threads.iter_mut().zip(self.handle.beats()).enumerate() {
+            if thread.beats != beats {
+                (thread.beats, thread.quiet) = (beats, 0);
+                continue;
+            }
+            thread.quiet += 1;
+            if thread.quiet == 1 {
+                thread.before = self.handle.scheduled(nth);
+            }
+            if thread.quiet >= PATIENCE {
+                let millis = CHECK.as_millis() * u128::from(thread.quiet);
+                let why = format!("the data path is stalled: it has not turned for {millis} ms");
+                let now = self.handle.scheduled(nth);
+                return Some(match now.zip(thread.before).map(|(now, before)| now.since(before)) {
+                    Some(Scheduled { ran, waited }) => {
+                        format!("{why}, in which it ran for {ran} and waited for a processor for {waited}")
+                    }
+                    None => why,
+                });
+            }
         }
         None
     }

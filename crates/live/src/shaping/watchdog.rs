@@ -9,7 +9,7 @@
 //! its place; the guardian lets packets pass, also when the whole process has stopped or died. Without one the kernel
 //! drops the packets in the queues of a process that dies; later packets pass because the rules have `bypass`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate_engine::guard::lock;
@@ -18,13 +18,15 @@ use tidegate_units::{Instant, Span};
 use crate::guardian::{Page, Reason};
 use crate::netlink;
 use crate::nfqueue::Releaser;
-use crate::timing;
+use crate::timing::{self, Scheduled};
 
 /// The state of the worker that other threads read.
 #[derive(Debug)]
 pub(super) struct WorkerState {
     /// Its turns, and whether it or the guardian receives packets.
     pub page: Arc<Page>,
+    /// The number of its thread; 0 before that runs.
+    thread: AtomicI32,
     /// Whether there is a guardian, which lets packets pass in the place of the worker.
     pub guarded: AtomicBool,
     /// Why the worker no longer shapes.
@@ -41,12 +43,17 @@ impl WorkerState {
     pub fn new(page: Arc<Page>) -> Self {
         Self {
             page,
+            thread: AtomicI32::new(0),
             guarded: AtomicBool::new(false),
             fault: Mutex::default(),
             notes: Mutex::default(),
             abandoned: AtomicBool::new(false),
             releaser: Mutex::default(),
         }
+    }
+    /// Notes that the worker is the calling thread.
+    pub fn set_thread(&self) {
+        self.thread.store(timing::thread_id(), Ordering::Relaxed);
     }
     /// Makes the worker end without touching a packet.
     pub fn abandon(&self) {
@@ -92,6 +99,11 @@ impl WatchdogHandle {
     /// The number of turns of each thread of the data path so far.
     pub fn beats(&self) -> Vec<u64> {
         self.states.iter().map(|state| state.page.beats()).collect()
+    }
+
+    /// How long thread `nth` of the data path has run and has waited for a processor; nothing where that is not known.
+    pub fn scheduled(&self, nth: usize) -> Option<Scheduled> {
+        Scheduled::of(self.states.get(nth)?.thread.load(Ordering::Relaxed))
     }
 
     /// Why the data path no longer shapes, if it has reported a fault. It lets traffic pass then.

@@ -254,6 +254,7 @@ impl QueuePath {
     fn prepare(parts: PathParts) -> (Self, Readiness) {
         let mut clock = MonotonicClock::new(Arc::clone(&parts.state));
         let started = clock.now();
+        parts.state.set_thread();
         let readiness = timing::prepare_thread(parts.priority);
         // Order within a flow requires this at any priority. With one other program that is always busy the scheduler
         // could find a better processor for a normal thread (voice waits 2 ms instead of 1.4 at the 99th percentile);

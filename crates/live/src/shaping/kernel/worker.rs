@@ -48,6 +48,7 @@ impl KernelWorker {
     /// Runs until [`Command::Stop`].
     pub fn run(mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
         // The kernel shapes; this thread only counts.
+        self.state.set_thread();
         let _ = ready.send(timing::prepare_thread(Priority::Normal));
         let mut sink = VerdictSink::new(self.marks, Arc::clone(&self.counters), timing::now());
         let (waiter, mut turns) = (Waiter::new(Span::ZERO), 0);
