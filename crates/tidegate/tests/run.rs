@@ -1,19 +1,20 @@
 //! `tidegate run` and `tidegate demo` as a shell sees them: the built command in its own namespaces.
 
+mod running;
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use running::{PATIENCE, Running, Scratch};
 use support::steady::patiently;
 use support::{DEVICE, Ended, LEFT, Pair, RIGHT};
 use tidegate_live::netlink::{Protocol, Socket};
@@ -25,95 +26,24 @@ const SHAPER: &str = "version = 1\n\
     [[class]]\nname = \"gold\"\nrate = \"5mbit\"\ndscp = \"af11\"\n\
     [[class]]\nname = \"rest\"\nrate = \"5mbit\"\ndefault = true\n\
     [[rule]]\nclass = \"gold\"\ndscp = \"ef\"\n";
-/// The time limit of an expected event on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-/// A shaper file in a directory that every user may write to, removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        // One left by another user is not used.
-        let names =
-            (0..1_000).map(|n| std::env::temp_dir().join(format!("tidegate-run-{}-{n}.toml", std::process::id())));
-        let path = names.into_iter().find(|path| File::create_new(path).is_ok()).unwrap();
-        fs::write(&path, SHAPER).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// The running command, with its messages line by line.
-struct Running {
-    child: Child,
-    lines: Receiver<String>,
-    said: String,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let (to, lines) = mpsc::channel();
-        let talk = child.stderr.take().unwrap();
-        thread::spawn(move || BufReader::new(talk).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
-        Self { child, lines, said: String::new() }
-    }
-
-    /// Waits for the message `text`.
-    fn says(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.said.contains(text) {
-            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.said = format!("{}{line}\n", self.said),
-                Err(_) => panic!("it does not say {text:?}, but {}", self.said),
-            }
-        }
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: a child of ours that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
-    }
-
-    /// Waits for its end: the exit status, standard output, and all messages.
-    fn end(mut self) -> (ExitStatus, String, String) {
-        let mut out = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        let status = self.child.wait().unwrap();
-        self.said.extend(self.lines.iter().map(|line| line + "\n"));
-        (status, out, std::mem::take(&mut self.said))
-    }
-
-    /// Waits for its end by itself with this exit code; returns its messages.
-    fn fails(self, code: i32) -> String {
-        let (status, out, said) = self.end();
-        assert_eq!(status.code(), Some(code), "{said}");
-        assert_eq!(out, "");
-        said
-    }
-}
-
-impl Drop for Running {
-    /// Kills a command that a failed test leaves; one that has ended must not be killed.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn command(pair: &Pair) -> Command {
     pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap()
 }
 
+/// A directory with the shaper file.
+fn shaper() -> Scratch {
+    let scratch = Scratch::new();
+    fs::write(path(&scratch), SHAPER).unwrap();
+    scratch
+}
+
+fn path(scratch: &Scratch) -> PathBuf {
+    scratch.0.join("shaper.toml")
+}
+
 fn run(pair: &Pair, file: &Scratch, interface: &str) -> Command {
     let mut command = command(pair);
-    command.arg("run").arg(&file.0).args(["--interface", interface]);
+    command.arg("run").arg(path(file)).args(["--interface", interface]);
     command
 }
 
@@ -149,8 +79,8 @@ fn tables(pair: &Pair) -> usize {
 }
 
 fn in_force_and_an_orderly_end() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
-    let page = file.0.with_extension("html");
+    let (pair, file) = (Pair::new(), shaper());
+    let page = file.0.join("page.html");
     let mut command = run(&pair, &file, DEVICE);
     command.arg("--report").arg(&page);
     let mut running = Running::start(command);
@@ -230,7 +160,7 @@ fn rates_of_the_line_shape_both_ways() -> Ended {
 }
 
 fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let mut killed = Running::start(run(&pair, &file, DEVICE));
     killed.says("is in force");
     killed.signal(libc::SIGKILL);
@@ -247,7 +177,7 @@ fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
 }
 
 fn signals_that_ask_for_reports_do_not_end_it() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let mut running = Running::start(run(&pair, &file, DEVICE));
     running.says("is in force");
     for signal in [libc::SIGUSR1, libc::SIGUSR2] {
@@ -261,7 +191,7 @@ fn signals_that_ask_for_reports_do_not_end_it() -> Ended {
 }
 
 fn a_wrong_interface_is_named_with_the_right_ones() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let said = Running::start(run(&pair, &file, "nosuch0")).fails(2);
     for name in ["nosuch0", "lo", DEVICE] {
         assert!(said.contains(name), "{said}");
@@ -271,7 +201,7 @@ fn a_wrong_interface_is_named_with_the_right_ones() -> Ended {
 }
 
 fn missing_permission_is_said() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let mut command = run(&pair, &file, DEVICE);
     powerless(&mut command);
     let said = Running::start(command).fails(1);
@@ -298,7 +228,7 @@ fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::
 }
 
 fn packets_that_another_program_takes_are_missed() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     // A queue of another program holds the IPv6 packets, and only those.
     let other = pair
         .left
@@ -321,7 +251,7 @@ fn packets_that_another_program_takes_are_missed() -> Ended {
 }
 
 fn packets_that_are_rewritten_are_mistaken() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let word = Field { base: Base::Network, offset: 0, length: 2 };
     let bleach = vec![
         Expression::Load(word, 1),
@@ -347,7 +277,7 @@ fn bridged() -> Result<(), tidegate_live::netlink::Error> {
 }
 
 fn packets_that_a_bridge_takes_are_noticed() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let mut running = Running::start(run(&pair, &file, DEVICE));
     running.says("is in force");
     let stop = AtomicBool::new(false);
@@ -385,12 +315,12 @@ fn packets_that_a_bridge_takes_are_noticed() -> Ended {
 }
 
 fn a_file_that_changes_is_noticed() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let mut running = Running::start(run(&pair, &file, DEVICE));
     running.says("is in force");
     // Even into a file that cannot be read.
-    fs::write(&file.0, "version = ").unwrap();
-    File::options().append(true).open(&file.0).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+    fs::write(path(&file), "version = ").unwrap();
+    File::options().append(true).open(path(&file)).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
     running.says("has changed");
     passes(&pair);
     running.signal(libc::SIGINT);
@@ -400,7 +330,7 @@ fn a_file_that_changes_is_noticed() -> Ended {
 }
 
 fn a_second_one_on_the_same_interface_is_refused() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let mut first = Running::start(run(&pair, &file, DEVICE));
     first.says("is in force");
     let before = tables(&pair);
@@ -415,7 +345,7 @@ fn a_second_one_on_the_same_interface_is_refused() -> Ended {
 }
 
 fn an_interface_that_vanishes_is_noticed() -> Ended {
-    let (pair, file) = (Pair::new(), Scratch::new());
+    let (pair, file) = (Pair::new(), shaper());
     let mut running = Running::start(run(&pair, &file, DEVICE));
     running.says("is in force");
     pair.left

@@ -18,7 +18,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use tidegate_experiments::lab::dropped_between;
 use tidegate_live::netns::Namespace;
 
-use crate::support::{LEFT, Pair, RIGHT};
+use crate::support::{LEFT, Pair, RIGHT, note_report};
 
 /// The time limit of an expected event on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(40);
@@ -63,7 +63,15 @@ impl Running {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let (to, lines) = mpsc::channel();
         let talk = child.stderr.take().unwrap();
-        thread::spawn(move || BufReader::new(talk).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+        // A stall that the test asks for is no reason to skip it.
+        let is_asked = command.get_args().any(|arg| arg == "--inject");
+        let report = move |line: String| {
+            if !is_asked {
+                note_report(&line);
+            }
+            to.send(line)
+        };
+        thread::spawn(move || BufReader::new(talk).lines().map_while(Result::ok).try_for_each(report));
         Self { child, lines, said: String::new() }
     }
 
@@ -104,6 +112,14 @@ impl Running {
         let status = self.child.wait().unwrap();
         self.said.extend(self.lines.iter().map(|line| line + "\n"));
         (status, out, std::mem::take(&mut self.said))
+    }
+
+    /// Waits for its end by itself with this exit code and without output; returns its messages.
+    pub fn fails(self, code: i32) -> String {
+        let (status, out, said) = self.end();
+        assert_eq!(status.code(), Some(code), "{said}");
+        assert_eq!(out, "");
+        said
     }
 }
 
