@@ -314,6 +314,7 @@ __noinline int twin_follow(u64 now)
 	continues = fresh.kind == TWIN_FBQ
 			    ? in_force.kind == TWIN_FBQ && fresh_classes.structure == classes.structure
 			    : twin_continues(&fresh, &in_force);
+	twin_fbq_queue_alone(&classes, &fbq, &state.held);
 	if (!continues)
 		twin_find_moved();
 	else if (fresh.kind == TWIN_FBQ)

@@ -246,7 +246,8 @@ static __always_inline u64 size_of(const struct sk_buff *skb, const struct twin_
 /* Whether packets pass undecided, because the user has not renewed the time until which the link is shaped. */
 static __always_inline bool is_over(const struct twin_link *link, u64 now)
 {
-	return link->until && now > link->until;
+	/* In one comparison: before 0 is the largest number. */
+	return link->until - 1 < now - 1;
 }
 
 static __always_inline u32 wait_index(u64 wait)
@@ -265,14 +266,14 @@ static __always_inline u32 wait_index(u64 wait)
 	return 4 * (doubling - 1) + ((units >> (doubling - 2)) & 3);
 }
 
-static __always_inline void count_sent(struct twin_counters *counters, u64 size, u64 wait, u64 overhead)
+static __always_inline void count_sent(struct twin_counters *counters, u64 size, u64 wait)
 {
 	u32 index = wait_index(wait);
 
 	counters->sent_packets++;
 	counters->sent_bytes += size;
-	counters->overhead_bytes += overhead;
-	counters->longest = max_u64(counters->longest, wait);
+	if (wait > counters->longest)
+		counters->longest = wait;
 	if (index < WAITS)
 		counters->waits[index]++;
 }
@@ -427,8 +428,10 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	size = size_of(skb, link);
 	counters->arrived_packets++;
 	counters->arrived_bytes += size;
-	counters->v4_packets += skb->protocol == bpf_htons(ETH_P_IP);
-	counters->v6_packets += skb->protocol == bpf_htons(ETH_P_IPV6);
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		counters->v4_packets++;
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		counters->v6_packets++;
 	RECORD(call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };)
 	if (options->kind == TWIN_FBQ)
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
@@ -501,8 +504,9 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 		return true;
 	}
 	RECORD(call.result = packet->number + 1;)
-	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->at),
-		   link->from_network ? segments_of(skb) * min_u64(link->overhead, U32_MAX) : 0);
+	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->at));
+	if (link->from_network)
+		counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
 	*sent = skb;
 	return false;
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* FBC: the path of a packet through the classes of fbq.h, which class sends when, and changes of rates. */
+/*
+ * FBC: the path of a packet through the classes of fbq.h, which class sends when, and changes of rates.
+ *
+ * A packet that is alone: nothing else waits when it arrives, and it may leave at once. Mostly it does with the next call, and what
+ * its arrival and its departure change in queues, orders and candidates is then as before. It is put there only when something else
+ * happens first.
+ */
 #ifndef TWIN_FBC_H
 #define TWIN_FBC_H
 
@@ -31,6 +37,18 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	return size > saturating_sub_u64(room, kept) || (!first && !within);
 }
 
+/* When the bucket was empty of a flow that begins to queue. */
+TWIN_INLINE u128 twin_fbq_starts_again(const struct twin_fbq_options *options, struct twin_fbq_class *class,
+				       const struct twin_fbq_flow *flow)
+{
+	u64 burst = twin_fbq_params(options, flow->class)->flow_burst;
+
+	/* It has saved nothing. */
+	if (flow->start >= class->virtual_now)
+		return flow->start;
+	return fbq_starts_again(flow->start, class->virtual_now, twin_fbq_length(&class->saved, burst, flow->weight));
+}
+
 /* Queues the packet of a slot in its flow. */
 TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number,
 			      u32 slot)
@@ -46,12 +64,71 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 	if (first) {
 		twin_list_remove(held, &fbq->idle, number);
 		twin_fbq_queues(class, flow);
-		flow->start = fbq_starts_again(flow->start, class->virtual_now,
-					       twin_fbq_length(&class->saved,
-							       twin_fbq_params(options, flow->class)->flow_burst,
-							       flow->weight));
+		flow->start = twin_fbq_starts_again(options, class, flow);
 		twin_fbq_key(fbq, held, number);
 	}
+}
+
+/* Queues the packet that is alone as any other. */
+TWIN_GLOBAL u32 twin_fbq_queue_alone(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				     struct twin_held *held TWIN_GIVEN)
+{
+	u32 number = fbq->alone - 1, slot = fbq->alone_slot;
+
+	if (fbq->alone == 0)
+		return 0;
+	fbq->alone = 0;
+	held->backlog = (qdisc_backlog){0};
+	twin_fbq_put(options, fbq, held, number, slot);
+	twin_fbq_choose(options, fbq, held, twin_fbq_flow_of(fbq, number)->class, twin_packet_of(held, slot)->at);
+	return 0;
+}
+
+/* Notes a packet in its slot. */
+TWIN_INLINE void twin_fbq_note(struct twin_packet *packet, u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile)
+{
+	packet->size = size;
+	packet->at = now;
+	packet->number = arrived;
+	packet->key = key;
+	packet->class = q;
+	packet->profile = profile;
+}
+
+/* The slot of a packet that arrives, if it is alone and its arrival changes nothing else; otherwise TWIN_NONE. */
+TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				       u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile)
+{
+	u32 number = held->chains[twin_chain_of(key)], next = twin_fbq_next_visited(options, fbq), slot;
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	u64 limit = twin_fbq_params(options, q)->limit;
+	option_units_instant own, all;
+
+	/* Of a flow that is known, and as it is. */
+	if (number == TWIN_NONE || twin_queue_of(held, number)->key != key || flow->conditions != options->conditions ||
+	    flow->class != q || flow->profile != profile || flow->granted)
+		return TWIN_NONE;
+	if (class->unsettled || twin_fbq_class_of(fbq, next)->unsettled || twin_fbq_is_over(options, fbq))
+		return TWIN_NONE;
+	/* Even where some of the buffer is kept, there is room. */
+	if (size > limit - fbq_kept(limit, 0, U64_MAX))
+		return TWIN_NONE;
+	own = bucket_token_bucket_time_for(&class->bucket, now, size);
+	if (!own.some || own.value != now)
+		return TWIN_NONE;
+	all = bucket_token_bucket_time_for(&fbq->root, now, size);
+	if (!all.some || all.value != now)
+		return TWIN_NONE;
+	slot = twin_take_slot(held);
+	if (slot == TWIN_NONE)
+		return TWIN_NONE;
+	twin_fbq_note(twin_packet_of(held, slot), now, arrived, size, key, q, profile);
+	fbq->cursor = next;
+	fbq->alone = number + 1;
+	fbq->alone_slot = slot;
+	held->backlog = (qdisc_backlog){ .packets = 1, .bytes = size };
+	return slot;
 }
 
 /*
@@ -63,9 +140,16 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 {
 	u32 number, slot = TWIN_NONE;
 
+	if (fbq->alone != 0)
+		twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
 	if (q >= options->classes)
 		return TWIN_NONE;
+	if (!always && held->backlog.packets == 0) {
+		slot = twin_fbq_enqueue_alone(options, fbq, held, now, arrived, size, key, q, profile);
+		if (slot != TWIN_NONE)
+			return slot;
+	}
 	number = twin_fbq_flow(options, fbq, held, key, q, profile, always ? TWIN_QUEUES : options->flows);
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
@@ -74,14 +158,7 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	if (slot == TWIN_NONE) {
 		qdisc_backlog_add(&twin_fbq_flow_of(fbq, number)->dropped, size);
 	} else {
-		struct twin_packet *packet = twin_packet_of(held, slot);
-
-		packet->size = size;
-		packet->at = now;
-		packet->number = arrived;
-		packet->key = key;
-		packet->class = q;
-		packet->profile = profile;
+		twin_fbq_note(twin_packet_of(held, slot), now, arrived, size, key, q, profile);
 		twin_fbq_put(options, fbq, held, number, slot);
 	}
 	twin_fbq_choose(options, fbq, held, q, now);
@@ -185,18 +262,58 @@ TWIN_GLOBAL u32 twin_fbq_best(struct twin_fbq *fbq TWIN_GIVEN, u64 time)
 	return fbq->preferred == TWIN_NONE ? TWIN_NONE : fbq->preferred - TWIN_PREFERRED;
 }
 
+/* The time for which a packet is charged that might have left at a time. */
+TWIN_INLINE u64 twin_fbq_charged_at(const struct twin_fbq_options *options, u64 time, u64 now)
+{
+	return max_u64(time, saturating_sub_u64(now, options->catch_up));
+}
+
+/* The slot of the packet that is alone, which leaves now. */
+TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				       u64 now)
+{
+	u32 number = fbq->alone - 1, slot = fbq->alone_slot;
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	struct twin_packet *packet = twin_packet_of(held, slot);
+	u64 then = twin_fbq_charged_at(options, packet->at, now), size = packet->size;
+
+	fbq->now = now;
+	fbq->alone = 0;
+	bucket_token_bucket_charge(&fbq->root, then, size);
+	bucket_token_bucket_charge(&class->bucket, then, size);
+	flow->start = twin_fbq_starts_again(options, class, flow) + twin_fbq_length(&class->packet, size, flow->weight);
+	class->virtual_now = max_u128(class->virtual_now, flow->start);
+	qdisc_backlog_add(&flow->sent, size);
+	held->backlog = (qdisc_backlog){0};
+	twin_free_slot(held, slot);
+	flow->idle_since = now;
+	if (fbq->idle.tail != number) {
+		twin_list_remove(held, &fbq->idle, number);
+		twin_list_append(held, &fbq->idle, number);
+	}
+	twin_fbq_housekeep(options, fbq, held, TWIN_NONE);
+	twin_fbq_settle(options, fbq);
+	return slot;
+}
+
 /* The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. */
 TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, bool always)
 {
-	struct twin_opening first = twin_fbq_first(fbq), chosen = twin_fbq_own(fbq, first);
-	bool borrowed = chosen.class == TWIN_NONE || chosen.time > now;
+	struct twin_opening first, chosen;
 	struct twin_fbq_class *class;
 	struct twin_fbq_flow *flow;
 	struct twin_packet *packet;
 	u32 number, q, slot;
+	bool borrowed;
 	u64 then;
 
+	if (fbq->alone != 0)
+		return twin_fbq_dequeue_alone(options, fbq, held, now);
+	first = twin_fbq_first(fbq);
+	chosen = twin_fbq_own(fbq, first);
+	borrowed = chosen.class == TWIN_NONE || chosen.time > now;
 	fbq->now = now;
 	if (always && borrowed) {
 		if (fbq->upcoming == TWIN_NONE && fbq->entitled == TWIN_NONE)
@@ -221,7 +338,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 		}
 	}
 	q = chosen.class;
-	then = max_u64(chosen.time, saturating_sub_u64(now, options->catch_up));
+	then = twin_fbq_charged_at(options, chosen.time, now);
 	class = twin_fbq_class_of(fbq, q);
 	number = class->candidate;
 	class->has_candidate = false;
@@ -264,6 +381,8 @@ TWIN_INLINE u64 twin_fbq_deadline(struct twin_fbq *fbq, struct twin_held *held)
 {
 	struct twin_opening first = twin_fbq_first(fbq), own, borrower = twin_fbq_borrower(fbq, held, first);
 
+	if (fbq->alone != 0)
+		return twin_packet_of(held, fbq->alone_slot)->at;
 	if (borrower.class != TWIN_NONE)
 		return borrower.time;
 	own = twin_fbq_own(fbq, first);
@@ -277,6 +396,7 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	u64 sum = 0;
 
+	twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
 	TWIN_FOR(u32, other, 0, TWIN_FBQ_CLASSES) {
 		if (other < options->classes && other != q)
@@ -310,6 +430,7 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 TWIN_INLINE void twin_fbq_follow_promises(const struct twin_fbq_options *options, const struct twin_fbq_options *next,
 					  struct twin_fbq *fbq, struct twin_held *held, u64 now)
 {
+	twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
 	if (twin_fbq_end_promises(options, next, fbq) != 0)
 		twin_fbq_end_promises_of_flows(options, next, fbq, held);

@@ -128,6 +128,8 @@ struct twin_fbq {
 	bucket_token_bucket root;
 	u32 upcoming, entitled, preferred, borrowers;
 	u32 flow_count, cursor;
+	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
+	u32 alone, alone_slot;
 	/* Of the promises of flows that ended in this call, their places, plus 1. */
 	u32 ended_count, ended[TWIN_FBQ_ENDED];
 	struct twin_list idle;
@@ -159,7 +161,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->borrow_now = 0;
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = TWIN_NONE;
-	fbq->flow_count = fbq->cursor = fbq->ended_count = 0;
+	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = 0;
 	fbq->idle = none;
 	fbq->best_priority = U64_MAX;
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
@@ -497,6 +499,12 @@ TWIN_INLINE bool twin_fbq_is_over(const struct twin_fbq_options *options, struct
 	       saturating_sub_u64(fbq->now, twin_fbq_flow_of(fbq, oldest)->idle_since) >= options->idle_timeout;
 }
 
+/* The class that is visited next. */
+TWIN_INLINE u32 twin_fbq_next_visited(const struct twin_fbq_options *options, const struct twin_fbq *fbq)
+{
+	return fbq->cursor + 1 < options->classes ? fbq->cursor + 1 : 0;
+}
+
 TWIN_INLINE void twin_fbq_housekeep(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				    u32 touched)
 {
@@ -507,7 +515,7 @@ TWIN_INLINE void twin_fbq_housekeep(const struct twin_fbq_options *options, stru
 	}
 	if (touched != TWIN_NONE && twin_fbq_class_of(fbq, touched)->unsettled)
 		twin_fbq_visit(options, fbq, held, touched);
-	fbq->cursor = fbq->cursor + 1 < options->classes ? fbq->cursor + 1 : 0;
+	fbq->cursor = twin_fbq_next_visited(options, fbq);
 	if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)
 		twin_fbq_visit(options, fbq, held, fbq->cursor);
 }

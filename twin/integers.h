@@ -70,10 +70,30 @@ TWIN_INLINE u64 wrapping_sub_u64(u64 a, u64 b) { return a - b; }
 TWIN_INLINE u32 wrapping_mul_u32(u32 a, u32 b) { return a * b; }
 TWIN_INLINE u64 wrapping_mul_u64(u64 a, u64 b) { return a * b; }
 
+/* The compiler would make several branches of a sum or a difference that it sees to saturate. */
+TWIN_INLINE u64 twin_known_u64(u64 x)
+{
+	__asm__("" : "+r"(x));
+	return x;
+}
+
 TWIN_INLINE u32 saturating_add_u32(u32 a, u32 b) { return a + b < a ? U32_MAX : a + b; }
-TWIN_INLINE u64 saturating_add_u64(u64 a, u64 b) { return a + b < a ? U64_MAX : a + b; }
+TWIN_INLINE u64 saturating_add_u64(u64 a, u64 b)
+{
+	u64 sum = twin_known_u64(a + b);
+
+	return sum < a ? U64_MAX : sum;
+}
+
 TWIN_INLINE u32 saturating_sub_u32(u32 a, u32 b) { return a > b ? a - b : 0; }
-TWIN_INLINE u64 saturating_sub_u64(u64 a, u64 b) { return a > b ? a - b : 0; }
+
+TWIN_INLINE u64 saturating_sub_u64(u64 a, u64 b)
+{
+	u64 difference = twin_known_u64(a - b);
+
+	return a > b ? difference : 0;
+}
+
 TWIN_INLINE u128 saturating_sub_u128(u128 a, u128 b) { return a > b ? a - b : 0; }
 TWIN_INLINE u64 unsigned_abs_s64(s64 a) { return a < 0 ? (u64)0 - (u64)a : (u64)a; }
 TWIN_INLINE u64 rotate_left_u64(u64 a, u32 by) { return a << (by & 63) | a >> (-by & 63); }
@@ -103,8 +123,12 @@ TWIN_INLINE s64 saturating_add_s64(s64 a, s64 b)
 /* In halves of 32 bits: a check by a division is compiled to a product of 128 bits. */
 TWIN_INLINE u64 saturating_mul_u64(u64 a, u64 b)
 {
-	u64 cross, low = (u64)(u32)a * (u32)b, sum;
+	u64 cross, low, sum;
 
+	/* As most are: a rate, and a time below 16 ms. */
+	if ((a >> 40 | b >> 24) == 0)
+		return a * b;
+	low = (u64)(u32)a * (u32)b;
 	if ((a >> 32) != 0 && (b >> 32) != 0)
 		return U64_MAX;
 	/* One of the two is zero. */

@@ -198,6 +198,13 @@ TWIN_INLINE u32 twin_take_slot(struct twin_held *held)
 	return slot;
 }
 
+/* Its slot is free once it has been emptied. */
+TWIN_INLINE void twin_free_slot(struct twin_held *held, u32 slot)
+{
+	twin_packet_of(held, slot)->next = held->free;
+	held->free = slot;
+}
+
 TWIN_INLINE void twin_push(struct twin_held *held, u32 number, u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
@@ -213,7 +220,7 @@ TWIN_INLINE void twin_push(struct twin_held *held, u32 number, u32 slot)
 	qdisc_backlog_add(&held->backlog, packet->size);
 }
 
-/* Takes the first packet of a queue, which is not empty. Its slot is free once it has been emptied. */
+/* Takes the first packet of a queue, which is not empty. */
 TWIN_INLINE u32 twin_pop(struct twin_held *held, u32 number)
 {
 	struct twin_queue *queue = twin_queue_of(held, number);
@@ -223,8 +230,7 @@ TWIN_INLINE u32 twin_pop(struct twin_held *held, u32 number)
 	queue->head = packet->next;
 	if (queue->head == TWIN_NONE)
 		queue->tail = TWIN_NONE;
-	packet->next = held->free;
-	held->free = slot;
+	twin_free_slot(held, slot);
 	qdisc_backlog_remove(&queue->backlog, packet->size);
 	qdisc_backlog_remove(&held->backlog, packet->size);
 	return slot;
