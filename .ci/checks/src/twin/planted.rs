@@ -231,6 +231,25 @@ const IN_SERVICE: &[Planted] = &[
     ),
     ("lateness is not made up for", "saturating_sub_u64(now, options->catch_up)", "now"),
     ("the oldest minimums wait again first", "TWIN_QUEUES - 1 - older", "older"),
+    ("a packet alone does not wait for its class", "if (!own.some || own.value != now)", "if (!own.some)"),
+    ("a packet alone does not wait for the total", "if (!all.some || all.value != now)", "if (!all.some)"),
+    (
+        "a packet alone has no minimum",
+        "flow->profile != profile || flow->granted)",
+        "flow->profile != profile)",
+    ),
+    (
+        "a packet alone is not charged to its class",
+        "bucket_token_bucket_charge(&class->bucket, then, size);",
+        "(void)class;",
+    ),
+    (
+        "a packet alone is not queued when another arrives",
+        "if (fbq->alone != 0)\n\t\ttwin_fbq_queue_alone(options, fbq, held);",
+        "fbq->alone = 0;",
+    ),
+    ("a flow of a packet alone has been idle before", "if (fbq->idle.tail != number) {", "if (false) {"),
+    ("a flow that is behind saves nothing", "if (flow->start >= class->virtual_now)", "if (flow->start != 0)"),
 ];
 
 /// Of orders by keys.
