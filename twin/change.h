@@ -32,6 +32,10 @@ static __always_inline bool take_options(struct twin_options *written)
 		copy_classes(&fresh_classes, from);
 		return __sync_fetch_and_add(&written->changes, 0) == changes && twin_fbq_supports(&fresh_classes);
 	}
+	/* All is one class. */
+	fresh_classes.classes = 1;
+	fresh_classes.default_class = 0;
+	fresh_classes.class[0].account = fresh.account;
 	/* Pairs of hosts are not told apart here. */
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) && fresh.marks == 0 &&
 	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
@@ -79,7 +83,7 @@ __noinline int twin_move(u32 slot)
 	struct twin_counters *before, *counters;
 
 	before = counters_at(twin_index(accounts[twin_index(packet->class, TWIN_FBQ_CLASSES)], TWIN_FBQ_CLASSES));
-	packet->class = class != TWIN_NONE ? class : in_force.kind == TWIN_FBQ ? classes.default_class : 0;
+	packet->class = class != TWIN_NONE ? class : classes.default_class;
 	counters = counters_of(packet->class);
 	if (counters)
 		count_queued(counters, packet->size);
@@ -153,9 +157,8 @@ __noinline int twin_find_moved(void)
 {
 	TWIN_FOR(u32, pair, 0, TWIN_FBQ_CLASSES * TWIN_FBQ_CLASSES) {
 		u32 from = pair / TWIN_FBQ_CLASSES, to = pair % TWIN_FBQ_CLASSES;
-		u64 before = in_force.kind == TWIN_FBQ ? twin_fbq_params(&classes, from)->account : in_force.account;
-		u64 after = fresh.kind == TWIN_FBQ ? twin_fbq_params(&fresh_classes, to)->account : fresh.account;
-		bool is_known = to < (fresh.kind == TWIN_FBQ ? fresh_classes.classes : 1);
+		u64 before = twin_fbq_params(&classes, from)->account, after = twin_fbq_params(&fresh_classes, to)->account;
+		bool is_known = to < fresh_classes.classes;
 
 		if (to == 0) {
 			moved[twin_index(from, TWIN_FBQ_CLASSES)] = TWIN_NONE;

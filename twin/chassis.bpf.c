@@ -162,7 +162,7 @@ struct twin_state state;
 static u64 in_use;
 /* The options in force: the user may be writing others. And those read of the user last. */
 struct twin_options in_force, fresh;
-/* Of TWIN_FBQ: its state, and the same of its options. */
+/* Of TWIN_FBQ: its state, and the same of its options. Of other kinds there is one class, with an account and nothing else. */
 struct twin_fbq fbq;
 struct twin_fbq_options classes, fresh_classes;
 /* The class that the packets of a class have after a change of structure; TWIN_NONE for another account. */
@@ -210,9 +210,7 @@ static __always_inline struct twin_counters *counters_at(u32 account)
 /* The counters of a class. */
 static __always_inline struct twin_counters *counters_of(u32 class)
 {
-	u64 account = in_force.kind == TWIN_FBQ ? twin_fbq_params(&classes, class)->account : in_force.account;
-
-	return counters_at(twin_index(account, TWIN_FBQ_CLASSES));
+	return counters_at(twin_index(twin_fbq_params(&classes, class)->account, TWIN_FBQ_CLASSES));
 }
 
 /* The records of mered; NULL for other kinds. */

@@ -37,16 +37,24 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	return size > saturating_sub_u64(room, kept) || (!first && !within);
 }
 
-/* When the bucket was empty of a flow that begins to queue. */
-TWIN_INLINE u128 twin_fbq_starts_again(const struct twin_fbq_options *options, struct twin_fbq_class *class,
-				       const struct twin_fbq_flow *flow)
+/* A flow begins to queue whose bucket was empty before the virtual time. */
+TWIN_GLOBAL u32 twin_fbq_start_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	u64 burst = twin_fbq_params(options, flow->class)->flow_burst;
 
-	/* It has saved nothing. */
-	if (flow->start >= class->virtual_now)
-		return flow->start;
-	return fbq_starts_again(flow->start, class->virtual_now, twin_fbq_length(&class->saved, burst, flow->weight));
+	flow->start = fbq_starts_again(flow->start, class->virtual_now, twin_fbq_length(&class->saved, burst, flow->weight));
+	return 0;
+}
+
+/* A flow begins to queue. One that is not behind has saved nothing. */
+TWIN_INLINE void twin_fbq_start(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+
+	if (flow->start < twin_fbq_class_of(fbq, flow->class)->virtual_now)
+		twin_fbq_start_behind(options, fbq, number);
 }
 
 /* Queues the packet of a slot in its flow. */
@@ -64,12 +72,12 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 	if (first) {
 		twin_list_remove(held, &fbq->idle, number);
 		twin_fbq_queues(class, flow);
-		flow->start = twin_fbq_starts_again(options, class, flow);
+		twin_fbq_start(options, fbq, number);
 		twin_fbq_key(fbq, held, number);
 	}
 }
 
-/* Queues the packet that is alone as any other. */
+/* Queues the packet that is alone as any other. The chassis does so before each change. */
 TWIN_GLOBAL u32 twin_fbq_queue_alone(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				     struct twin_held *held TWIN_GIVEN)
 {
@@ -282,7 +290,8 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 	fbq->alone = 0;
 	bucket_token_bucket_charge(&fbq->root, then, size);
 	bucket_token_bucket_charge(&class->bucket, then, size);
-	flow->start = twin_fbq_starts_again(options, class, flow) + twin_fbq_length(&class->packet, size, flow->weight);
+	twin_fbq_start(options, fbq, number);
+	flow->start += twin_fbq_length(&class->packet, size, flow->weight);
 	class->virtual_now = max_u128(class->virtual_now, flow->start);
 	qdisc_backlog_add(&flow->sent, size);
 	held->backlog = (qdisc_backlog){0};
@@ -396,7 +405,6 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	u64 sum = 0;
 
-	twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
 	TWIN_FOR(u32, other, 0, TWIN_FBQ_CLASSES) {
 		if (other < options->classes && other != q)
@@ -430,7 +438,6 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 TWIN_INLINE void twin_fbq_follow_promises(const struct twin_fbq_options *options, const struct twin_fbq_options *next,
 					  struct twin_fbq *fbq, struct twin_held *held, u64 now)
 {
-	twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
 	if (twin_fbq_end_promises(options, next, fbq) != 0)
 		twin_fbq_end_promises_of_flows(options, next, fbq, held);

@@ -202,6 +202,7 @@ static void set_promise(const u64 *record)
 {
 	static struct twin_fbq_options next;
 
+	twin_fbq_queue_alone(&fbq_options, &fbq, &state.held);
 	next = fbq_options;
 	next.conditions++;
 	next.promise[record[2] % TWIN_FBQ_PROMISES] =
@@ -263,10 +264,11 @@ int main(void)
 			dequeue(record[1], &decision);
 			break;
 		case SET_RATE:
-			if (options.kind == TWIN_FBQ)
+			if (options.kind == TWIN_FBQ) {
+				twin_fbq_queue_alone(&fbq_options, &fbq, &state.held);
 				twin_fbq_set_rate(&fbq_options, &fbq, &state.held, max_u64(state.latest, record[1]),
 						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);
-			else
+			} else
 				twin_set_rate(&options, &state, record[1], record[2]);
 			break;
 		case PROMISE:

@@ -229,15 +229,11 @@ const IN_SERVICE: &[Planted] = &[
         "class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);",
         "class->borrowed_until += 0;",
     ),
-    ("lateness is not made up for", "saturating_sub_u64(now, options->catch_up)", "now"),
+    ("lateness is not made up for", "saturating_sub_u64(now, options->catch_up)", "(now + 0 * options->catch_up)"),
     ("the oldest minimums wait again first", "TWIN_QUEUES - 1 - older", "older"),
     ("a packet alone does not wait for its class", "if (!own.some || own.value != now)", "if (!own.some)"),
     ("a packet alone does not wait for the total", "if (!all.some || all.value != now)", "if (!all.some)"),
-    (
-        "a packet alone has no minimum",
-        "flow->profile != profile || flow->granted)",
-        "flow->profile != profile)",
-    ),
+    ("a packet alone has no minimum", "flow->profile != profile || flow->granted)", "flow->profile != profile)"),
     (
         "a packet alone is not charged to its class",
         "bucket_token_bucket_charge(&class->bucket, then, size);",
@@ -249,7 +245,11 @@ const IN_SERVICE: &[Planted] = &[
         "fbq->alone = 0;",
     ),
     ("a flow of a packet alone has been idle before", "if (fbq->idle.tail != number) {", "if (false) {"),
-    ("a flow that is behind saves nothing", "if (flow->start >= class->virtual_now)", "if (flow->start != 0)"),
+    (
+        "a flow that is behind saves nothing",
+        "if (flow->start < twin_fbq_class_of(fbq, flow->class)->virtual_now)",
+        "if (false)",
+    ),
 ];
 
 /// Of orders by keys.
