@@ -240,6 +240,8 @@ struct Script<'a> {
     /// The usual time between two operations, and a pause in which queues fill.
     step: u64,
     pause: u64,
+    /// About the time of a packet.
+    typical: u64,
     /// All times are multiples of it.
     grid: u64,
     arrivals: u64,
@@ -279,6 +281,7 @@ impl<'a> Script<'a> {
         Self {
             now: now / grid * grid,
             step,
+            typical,
             pause: typical.saturating_mul(10).max(1),
             grid,
             arrivals,
@@ -307,6 +310,11 @@ impl<'a> Script<'a> {
             }
             2 => {
                 self.arrivals = 20 + self.random.below(60);
+                // Packets that wait, or ones that are alone.
+                if self.classes.is_some() {
+                    let most = if self.random.below(2) == 0 { 4 } else { 100 };
+                    self.step = spread(self.random, 1, self.typical.saturating_mul(most).max(1));
+                }
                 self.now
             }
             3..=8 => self.now + self.time(self.pause),

@@ -248,7 +248,7 @@ const IN_SERVICE: &[Planted] = &[
     (
         "a flow that is behind saves nothing",
         "if (flow->start < twin_fbq_class_of(fbq, flow->class)->virtual_now)",
-        "if (false)",
+        "if (flow->start == 0)",
     ),
 ];
 
