@@ -294,6 +294,7 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 	flow->start += twin_fbq_length(&class->packet, size, flow->weight);
 	class->virtual_now = max_u128(class->virtual_now, flow->start);
 	qdisc_backlog_add(&flow->sent, size);
+	flow->waited += now - packet->at;
 	held->backlog = (qdisc_backlog){0};
 	twin_free_slot(held, slot);
 	flow->idle_since = now;
