@@ -247,6 +247,8 @@ struct QueuePath {
     started: Instant,
     unreadable: u64,
     probes: Option<(u64, ProbeWatch)>,
+    /// Whether the waker was readable when the thread last waited.
+    woken: bool,
 }
 
 impl QueuePath {
@@ -263,7 +265,7 @@ impl QueuePath {
         let counters = Arc::clone(&parts.counters);
         let sink = VerdictSink::new(parts.marks, counters, started);
         let (waiter, ring) = (Waiter::new(parts.spin), Ring::new(parts.copy_range));
-        (Self { parts, clock, waiter, ring, sink, started, unreadable: 0, probes: None }, readiness)
+        (Self { parts, clock, waiter, ring, sink, started, unreadable: 0, probes: None, woken: false }, readiness)
     }
 
     fn offer_all(&mut self, now: Instant, driver: &mut Driver<Handle>) {
@@ -506,7 +508,8 @@ impl DataPath for QueuePath {
         let longest = if self.parts.state.page.turn() == Turn::Shaper { LONGEST_WAIT } else { Span::ZERO };
         let latest = timing::now() + longest;
         let until = wait.until.map_or(latest, |until| self.clock.to_system_time(until).min(latest));
-        self.waiter.wait(&[&socket, &waker], Some(until)).map_err(wait_failed)?;
+        let woken = self.waiter.wait(&[&socket, &waker], Some(until)).map_err(wait_failed)?;
+        self.woken = matches!(woken, Woken::Ready(ready) if ready & 2 != 0);
         self.parts.state.page.beat();
         Ok(if self.parts.state.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
@@ -543,8 +546,11 @@ impl DataPath for QueuePath {
     }
 
     fn control(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<ControlFlow<()>, Error> {
-        // Before commands are received: the waker is written to after a command is sent.
-        drain(&self.parts.waker);
+        // Before commands are received: the waker is written to after a command is sent. Not in each turn: most are for
+        // packets, and it is a system call.
+        if self.woken {
+            drain(&self.parts.waker);
+        }
         loop {
             match self.parts.commands.try_recv() {
                 Ok(Command::Do(work)) => {
