@@ -348,7 +348,7 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"pie\"\n".to_owned(), "ECN of `pie`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             ("[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"fifo\"\n".to_owned(), "what arrives"),
-            ("[interface]\nthreads = 2\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several threads"),
+            (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
             (format!("{class}dscp = \"ef\"\n{FIFO_QUEUE}"), "`dscp` of class `all`"),
             (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),
