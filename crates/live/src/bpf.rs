@@ -13,6 +13,7 @@
 
 mod btf;
 mod error;
+mod limit;
 mod memory;
 mod object;
 mod place;
@@ -25,6 +26,7 @@ pub use place::{Place, Variables};
 pub use program::{Attached, Program};
 
 use btf::{Btf, FUNCTION, STRUCT};
+use tidegate_units::Bytes;
 
 /// Where the kernel shows its own types.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -41,6 +43,25 @@ fn kernel_types() -> Result<Btf, LoadError> {
         })
     })?;
     Btf::parse(bytes).map_err(|error| LoadError::Unavailable(format!("{KERNEL_TYPES}: {error}")))
+}
+
+/// Checks that the control groups of this process leave it the memory that an object needs without some of its maps: for the
+/// types of the kernel, and for its maps. To verify it takes some more.
+///
+/// # Errors
+/// [`LoadError::Unavailable`] with what is left and what is needed.
+pub fn check_memory(object: &[u8], without: &[&str]) -> Result<(), LoadError> {
+    let Some(left) = limit::memory_left() else { return Ok(()) };
+    let types = std::fs::metadata(KERNEL_TYPES).map_or(0, |of| of.len());
+    // Beside them where each begins.
+    let needed = types + types / 4 + Program::memory(object, without)?;
+    if left >= needed {
+        return Ok(());
+    }
+    let [left, needed] = [left, needed].map(|bytes| Bytes::new(bytes / 1_000 * 1_000));
+    Err(LoadError::Unavailable(format!(
+        "its control group leaves it {left} of memory (memory.max), and the program in BPF takes more than {needed}"
+    )))
 }
 
 /// What a program needs of the kernel.

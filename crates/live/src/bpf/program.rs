@@ -98,6 +98,22 @@ impl Program {
         Ok(Self { types, maps, _operations: operations, value, kind, name_at })
     }
 
+    /// The bytes that the maps of an object take, without some of them.
+    ///
+    /// # Errors
+    /// [`LoadError::Object`].
+    pub(super) fn memory(object: &[u8], without: &[&str]) -> Result<u64, LoadError> {
+        let object = Object::parse(object).map_err(|error| LoadError::Object(error.into()))?;
+        let mut bytes = object.size(VARIABLES) + object.size(CONSTANTS);
+        for variable in object.types.variables(".maps") {
+            if !without.contains(&object.types.name(variable)) {
+                let array = Array::declared(&object, variable)?;
+                bytes += u64::from(array.size) * u64::from(array.entries);
+            }
+        }
+        Ok(bytes)
+    }
+
     /// The value of the map of this name; `.bss` has the variables of the program.
     ///
     /// # Errors
@@ -154,29 +170,44 @@ fn operations(object: &Object<'_>) -> Result<(String, u32), LoadError> {
     }
 }
 
+/// A map as an object declares it.
+struct Array {
+    /// The bytes of a value, and how many there are.
+    size: u32,
+    entries: u32,
+    flags: u32,
+    /// The types of its keys and values.
+    key: u32,
+    value: u32,
+}
+
+impl Array {
+    fn declared(object: &Object<'_>, variable: u32) -> Result<Self, LoadError> {
+        let types = &object.types;
+        let (name, of) = (types.name(variable), types.size_or_type(variable));
+        let refers =
+            |member: &str| Some(types.size_or_type(types.member(of, member)?.kind)).filter(|number| *number != 0);
+        let number = |member: &str| refers(member).and_then(|number| types.length(number));
+        let declared = || {
+            number("type").filter(|kind| *kind == ARRAY_MAP)?;
+            let (key, value) = (refers("key")?, refers("value")?);
+            let (size, entries) = (types.size(value)?, number("max_entries")?);
+            Some(Self { size, entries, flags: number("map_flags").unwrap_or(0), key, value })
+        };
+        declared().ok_or_else(|| LoadError::Object(format!("its map {name} is not declared as an array")))
+    }
+}
+
 /// Creates the maps that the object declares, and those of its variables and constants.
 fn create_maps(object: &Object<'_>, types: &OwnedFd, without: &[&str]) -> Result<HashMap<String, Map>, LoadError> {
     let mut maps = HashMap::new();
     for variable in object.types.variables(".maps") {
-        let (name, of) = (object.types.name(variable), object.types.size_or_type(variable));
-        let unreadable = || LoadError::Object(format!("its map {name} is not declared as an array"));
-        let refers = |member: &str| {
-            Some(object.types.size_or_type(object.types.member(of, member)?.kind)).filter(|number| *number != 0)
-        };
-        let number = |member: &str| refers(member).and_then(|number| object.types.length(number));
-        let (key, value) = (refers("key").ok_or_else(unreadable)?, refers("value").ok_or_else(unreadable)?);
-        let size = object.types.size(value).ok_or_else(unreadable)?;
-        let entries = number("max_entries").ok_or_else(unreadable)?;
+        let name = object.types.name(variable);
+        let Array { size, entries, flags, key, value } = Array::declared(object, variable)?;
         // A map that no program uses has to be there all the same.
         let (size, described) = if without.contains(&name) { (8, false) } else { (size, true) };
         let mut attributes = Attributes::new();
-        attributes
-            .set(0, number("type").filter(|kind| *kind == ARRAY_MAP).ok_or_else(unreadable)?)
-            .set(4, 4)
-            .set(8, size)
-            .set(12, entries)
-            .set(16, number("map_flags").unwrap_or(0))
-            .set_name(28, name);
+        attributes.set(0, ARRAY_MAP).set(4, 4).set(8, size).set(12, entries).set(16, flags).set_name(28, name);
         if described {
             attributes.set(48, types.as_raw_fd() as u32).set(52, key).set(56, value);
         }

@@ -85,8 +85,7 @@ pub(in crate::shaping) struct Discipline {
 
 impl Discipline {
     fn load(has_mered: bool) -> Result<Self, LoadError> {
-        bpf::check_kernel(&NEEDS)?;
-        let program = Program::load(OBJECT, if has_mered { &[] } else { &[OF_MERED] })?;
+        let program = load(if has_mered { &[] } else { &[OF_MERED] })?;
         let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
         let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
         let rules = program.map("twin_rules")?;
@@ -231,6 +230,11 @@ impl KernelPrograms {
 /// # Errors
 /// Why not.
 pub fn examine() -> Result<(), LoadError> {
+    load(&[OF_MERED]).map(drop)
+}
+
+fn load(without: &[&str]) -> Result<Program, LoadError> {
+    bpf::check_memory(OBJECT, without)?;
     bpf::check_kernel(&NEEDS)?;
-    Program::load(OBJECT, &[OF_MERED]).map(drop)
+    Program::load(OBJECT, without)
 }
