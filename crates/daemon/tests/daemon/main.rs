@@ -21,6 +21,7 @@ fn main() {
         clients::users_may_query_and_control_their_own_flows_within_bounds,
         notifications::status_counts_and_events_are_reported,
         promises::a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_connection,
+        promises::a_promise_that_ends_with_a_change_reports_why,
         promises::preference_displacement_and_leases,
         promises::a_process_tree_has_its_promise_before_it_sends,
         clients::hostile_clients_change_nothing_for_the_data_path,

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Displacement, PromiseCall, Target};
+use tidegate_control::calls::{Apply, Displacement, PromiseCall, Target};
 use tidegate_control::{Code, EventKind, Pushed};
 use tidegate_experiments::lab::topology::Pair;
 use tidegate_experiments::lab::{FlowSpec, Senders, Sink};
@@ -67,6 +67,30 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
     senders.stop();
     sink.stop();
     measured.ended()
+}
+
+/// Its class goes, or all classes do.
+pub fn a_promise_that_ends_with_a_change_reports_why() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let without = SHAPER.replace("\"media\"", "\"films\"");
+    let discipline = "version = 1\n[discipline]\nkind = \"fifo\"\n".to_owned();
+    for (text, why) in [(without, "there is no class `media`"), (discipline, "there is no class `films`")] {
+        let mut holder = running.client();
+        let class = if text.contains("films") { "media" } else { "films" };
+        let given = holder.promise(&PromiseCall { class: Some(class.into()), ..minimum(5_000, 1_000) }).unwrap();
+        running.client().call(&Apply { text: Some(text), ..Apply::default() }).unwrap();
+        let ended = loop {
+            match holder.next_push(Some(PATIENCE)).unwrap() {
+                Some((_, Pushed::Event(event))) if event.kind == EventKind::PromiseEnded => break event,
+                Some(_) => {}
+                None => panic!("its end is not reported"),
+            }
+        };
+        assert_eq!((ended.promise, ended.text.as_deref()), (Some(given.promise), Some(why)));
+        assert!(running.client().promises().unwrap().is_empty());
+    }
+    Ended::Passed
 }
 
 pub fn preference_displacement_and_leases() -> Ended {
