@@ -41,16 +41,18 @@ impl Mapped {
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.numbers) }
     }
 
-    /// Number `at`; zero beyond the end.
+    /// Number `at`, before everything that is read after; zero beyond the end.
     pub fn get(&self, at: usize) -> u64 {
-        self.numbers().get(at).map_or(0, |number| number.load(Ordering::Relaxed))
+        self.numbers().get(at).map_or(0, |number| number.load(Ordering::Acquire))
     }
+
     /// The number at a place, of one of several elements in a row; zero beyond the end.
     pub fn read(&self, place: &Place, element: usize) -> u64 {
         let at = place.at + element * place.apart;
         let whole = self.get(at / 8) >> (at % 8 * 8);
         if place.size >= 8 { whole } else { whole & ((1 << (place.size * 8)) - 1) }
     }
+
     /// Sets number `at`, after everything that was set before; nothing beyond the end.
     pub fn set(&self, at: usize, value: u64) {
         if let Some(number) = self.numbers().get(at) {

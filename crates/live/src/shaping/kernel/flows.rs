@@ -22,6 +22,8 @@ const DSCP: u64 = 7;
 /// The kind of IPv6 without its protocol, and of a packet whose protocol is not known.
 const V6_KINDS: u64 = 257;
 const UNKNOWN_PROTOCOL: u64 = 256;
+/// `TWIN_NONE` of twin/queues.h, in place of a slot.
+const NO_SLOT: u64 = u32::MAX as u64;
 
 macro_rules! places {
     ($($name:ident: $path:literal),* $(,)?) => {
@@ -126,8 +128,6 @@ impl Flows {
         };
         let key = read(&at.key);
         let backlog = Backlog { packets: read(&at.packets), bytes: Bytes::new(read(&at.bytes)) };
-        let head = read(&at.head) as usize;
-        let arrived = || Instant::from_nanos(self.read(&at.arrived, head));
         let promise = read(&at.promise).checked_sub(1).map(|place| self.read(&at.promised, place as usize));
         FlowElsewhere {
             key,
@@ -138,9 +138,23 @@ impl Flows {
             minimum: Rate::from_bps(read(&at.minimum)),
             granted: read(&at.granted) != 0,
             backlog,
-            head_arrived: (!backlog.is_empty()).then(arrived),
+            head_arrived: self.head_arrived(of),
             counts,
             waited: Span::from_nanos(read(&at.waited)),
+        }
+    }
+
+    /// The arrival of the oldest packet that is queued. Its slot may be that of another packet before it is read.
+    fn head_arrived(&self, of: usize) -> Option<Instant> {
+        let head = || Some(self.read(&self.places.head, of)).filter(|slot| *slot != NO_SLOT);
+        let mut slot = head()?;
+        loop {
+            let arrived = self.read(&self.places.arrived, slot as usize);
+            let now = head()?;
+            if now == slot {
+                return Some(Instant::from_nanos(arrived));
+            }
+            slot = now;
         }
     }
 
