@@ -82,4 +82,30 @@ mod tests {
         assert_eq!(engine.line(), LineUse { packets: Bytes::new(8_658), line: Bytes::new(9_000) });
         assert_eq!((engine.sent().packets, engine.dropped()), (9, 5));
     }
+
+    /// 8 Mbit/s are 1,000 packets of 1,000 B a second. In the third second the queue was empty once.
+    #[test]
+    fn a_class_of_the_kernel_had_its_rate_where_it_sent_that() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+        let config = shaper::load(&Source::new("totals.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let account = |packets: u64| Account { packets, bytes: Bytes::new(packets * 1_000) };
+        let mut look = |millis, sent: u64, queued: u64| {
+            let backlog = Backlog { packets: queued, bytes: Bytes::new(queued * 1_000) };
+            let all = Totals { arrived: account(sent + queued), sent: account(sent), backlog, ..Totals::default() };
+            let now = Instant::ZERO + Span::from_millis(millis);
+            engine.set_totals(now, &[(ClassId(0), all.clone())], &all);
+            let mut rows = Vec::new();
+            engine.class_rows(now, 0, 1, &mut rows);
+            let promise = *rows[0].counts.promise();
+            (promise.kept(), promise.missed())
+        };
+        assert_eq!(look(1_000, 10, 50), (0, 0));
+        assert_eq!(look(1_500, 510, 50), (0, 0));
+        assert_eq!(look(2_000, 1_010, 50), (1, 0));
+        assert_eq!(look(3_000, 1_510, 50), (1, 1));
+        assert_eq!(look(3_500, 1_710, 0), (1, 1));
+        assert_eq!(look(4_000, 2_010, 50), (1, 1));
+    }
 }
