@@ -53,11 +53,10 @@ pub fn measure(peer: Peer) -> Result<BTreeMap<String, f64>, String> {
         }
         Peer::Ns2 => ns2(&["rfc2963.tcl", "3"]),
         Peer::Ns2Flows(flows, seconds) => {
-            // Without its set-up, which takes longer than the run.
-            let run = |seconds: u32| ns2(&["flows.tcl", &flows.to_string(), &seconds.to_string()]);
-            let (set_up, mut all) = (run(0)?["cpu"], run(seconds)?);
-            all.values_mut().for_each(|cpu| *cpu -= set_up);
-            Ok(all)
+            let script = root().join("benches/flows.tcl");
+            let mut command = Command::new("ns");
+            command.arg(script).args([flows.to_string(), seconds.to_string()]);
+            run(&mut command).map(|output| medians(&output)).map_err(no_ns2)
         }
         Peer::Htb => Ok(medians(&live(&["flood", "htb"])?)),
         Peer::HtbPaced => Ok(medians(&live(&["paced", "htb"])?)),
@@ -96,14 +95,17 @@ fn ns2(arguments: &[&str]) -> Result<BTreeMap<String, f64>, String> {
     let mut command = Command::new("sh");
     // The second line of `times` is the time of the children, user and system.
     command.args(["-c", "ns \"$@\" >/dev/null; code=$?; times; exit $code", "ns"]).args(arguments);
-    let output = run(command.current_dir(root().join("benches")))
-        .map_err(|error| format!("ns-2 is not installed (Debian: ns2), or failed: {error}"))?;
+    let output = run(command.current_dir(root().join("benches"))).map_err(no_ns2)?;
     let children = output.lines().nth(1).unwrap_or_default();
     let seconds = children.split_whitespace().filter_map(|time| {
         let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
         Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
     });
     Ok(BTreeMap::from([("cpu".to_owned(), seconds.sum::<f64>() * 1e9)]))
+}
+
+fn no_ns2(error: String) -> String {
+    format!("ns-2 is not installed (Debian: ns2), or failed: {error}")
 }
 
 fn live(arguments: &[&str]) -> Result<String, String> {

@@ -187,10 +187,6 @@ impl Run {
     fn peer(&mut self, peer: Peer) {
         let kept = self.peers.entry(peer).or_insert_with(|| Ok(BTreeMap::new()));
         let Ok(figures) = kept else { return };
-        // ns-2 takes half a minute to set up ten thousand flows: once is enough.
-        if matches!(peer, Peer::Ns2Flows(..)) && !figures.is_empty() {
-            return;
-        }
         match peers::measure(peer) {
             Ok(new) => new.into_iter().for_each(|(name, figure)| figures.entry(name).or_default().push(figure)),
             Err(reason) => *kept = Err(reason),
