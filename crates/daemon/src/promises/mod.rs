@@ -124,8 +124,8 @@ impl Promises {
     /// Ends what was requested over a connection that has ended.
     pub fn disconnected(&mut self, directions: &[ShapedDirection], notifier: &Notifier, client: u64) {
         let ended = |promise: &&Promise| promise.client == client && !promise.detached;
-        let ended: Vec<u64> = self.promises.iter().filter(ended).map(|promise| promise.number).collect();
-        self.end(directions, notifier, ended, "its connection ended");
+        let ended: Vec<_> = self.promises.iter().filter(ended).map(|it| (it.number, "its connection ended")).collect();
+        self.end(directions, notifier, ended);
         let of_it = |watch: &&Watch| watch.client == client;
         let mut changed: Vec<usize> = self.watches.iter().filter(of_it).map(|watch| watch.direction).collect();
         self.watches.retain(|watch| watch.client != client);
@@ -136,9 +136,9 @@ impl Promises {
     pub fn tick(&mut self, directions: &[ShapedDirection], notifier: &Notifier) {
         let now = Instant::now();
         let over = |promise: &&Promise| promise.until.is_some_and(|until| until <= now);
-        let over: Vec<u64> = self.promises.iter().filter(over).map(|promise| promise.number).collect();
+        let over: Vec<_> = self.promises.iter().filter(over).map(|it| (it.number, "its lease is over")).collect();
         if !over.is_empty() {
-            self.end(directions, notifier, over, "its lease is over");
+            self.end(directions, notifier, over);
         }
         if !self.follows() || self.read.is_some_and(|read| now < read + self.pause()) {
             return;
@@ -162,10 +162,10 @@ impl Promises {
         self.read = Some(Instant::now());
     }
 
-    /// Ends promises, and notifies their holders of the reason.
-    fn end(&mut self, directions: &[ShapedDirection], notifier: &Notifier, numbers: Vec<u64>, reason: &str) {
+    /// Ends promises, each for a reason, of which its holder is notified.
+    fn end(&mut self, directions: &[ShapedDirection], notifier: &Notifier, ended: Vec<(u64, impl Into<String>)>) {
         let mut changed = Vec::new();
-        for number in numbers {
+        for (number, reason) in ended {
             let Some(place) = self.promises.iter().position(|promise| promise.number == number) else { continue };
             let promise = self.promises.remove(place);
             let direction = &directions[promise.direction];
@@ -206,9 +206,7 @@ impl Promises {
                 ended.push((number, refused.message));
             }
         }
-        for (number, reason) in ended {
-            self.end(directions, notifier, vec![number], &reason);
-        }
+        self.end(directions, notifier, ended);
         let _ = self.install(directions, notifier, at);
     }
 

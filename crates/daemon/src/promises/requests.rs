@@ -126,7 +126,7 @@ impl Promises {
         // Notified in any case: the promise may be of another connection than this one.
         let own = self.promises[place].uid == caller.peer.uid;
         let reason = if own { "it was released" } else { "root ended it" };
-        self.end(directions, notifier, vec![request.promise], reason);
+        self.end(directions, notifier, vec![(request.promise, reason)]);
         Ok(Released {})
     }
 
