@@ -344,7 +344,7 @@ impl View {
         self.page = usize::from(area.height.saturating_sub(1)).max(1);
         if !direction.table.counted {
             let text = show::uncounted(direction);
-            frame.render_widget(Paragraph::new(text), area);
+            frame.render_widget(Paragraph::new(wrapped(&text, Some(area.width.into()))), area);
             return;
         }
         let rows: Vec<[String; FLOWS.len()]> =
