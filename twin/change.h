@@ -47,20 +47,26 @@ __noinline u32 twin_gather(void)
 	return twin_take_all(&state.held);
 }
 
-/* Finds the key of the flow of a packet, which another discipline may not have needed. */
-__noinline int twin_find_flow(u32 number)
+/* The key of the flow that a packet has by the rules in force; class_of has the rest. */
+__noinline u64 twin_flow_by_rules(u32 number)
 {
-	struct twin_packet *packet = twin_packet_of(&state.held, number);
 	struct twin_slot *slot = slot_of(number);
 	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
 
+	class_of.flow = twin_packet_of(&state.held, number)->key;
 	if (skb) {
 		classify(skb, in_force.rules);
-		packet->key = class_of.flow;
 		skb = bpf_kptr_xchg(&slot->skb, skb);
 		if (skb)
 			bpf_kfree_skb(skb);
 	}
+	return class_of.flow;
+}
+
+/* Finds the key of the flow of a packet, which another discipline may not have needed. */
+__noinline int twin_find_flow(u32 number)
+{
+	twin_packet_of(&state.held, number)->key = twin_flow_by_rules(number);
 	return 0;
 }
 
@@ -198,22 +204,6 @@ __noinline int twin_follow_rates(u64 now)
 	return 0;
 }
 
-/* The key of the flow that a packet has by the rules in force; class_of has the rest. */
-__noinline u64 twin_flow_by_rules(u32 number)
-{
-	struct twin_slot *slot = slot_of(number);
-	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
-
-	class_of.flow = twin_packet_of(&state.held, number)->key;
-	if (skb) {
-		classify(skb, in_force.rules);
-		skb = bpf_kptr_xchg(&slot->skb, skb);
-		if (skb)
-			bpf_kfree_skb(skb);
-	}
-	return class_of.flow;
-}
-
 /* Takes all packets out of a queue, whose flow stays. Returns the slot of the first; the others are next to it. */
 __noinline u32 twin_take_queue(u32 number)
 {
@@ -291,8 +281,9 @@ __noinline int twin_follow_rules(void)
 			if (slot == TWIN_NONE)
 				break;
 			slot = twin_queue_by_rules(slot);
+			/* Each may end another flow. */
+			twin_fbq_settle(&classes, &fbq);
 		}
-		twin_fbq_settle(&classes, &fbq);
 	}
 	return 0;
 }

@@ -115,6 +115,8 @@ struct twin_counters {
 	u64 moved_in_packets, moved_in_bytes;
 	u64 moved_out_packets, moved_out_bytes;
 	u64 queued_packets, queued_bytes;
+	/* How often none was queued after one was sent. */
+	u64 emptied;
 	/* What the bytes that were sent have beyond those from the network header on. */
 	u64 overhead_bytes;
 	/* Arrived by protocol. */
@@ -270,6 +272,8 @@ static __always_inline void count_sent(struct twin_counters *counters, u64 size,
 
 	counters->sent_packets++;
 	counters->sent_bytes += size;
+	if (counters->queued_packets == 0)
+		counters->emptied++;
 	if (wait > counters->longest)
 		counters->longest = wait;
 	if (index < WAITS)

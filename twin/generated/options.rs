@@ -300,13 +300,14 @@ pub mod counters {
     pub const MOVED_OUT_BYTES: usize = 13;
     pub const QUEUED_PACKETS: usize = 14;
     pub const QUEUED_BYTES: usize = 15;
-    pub const OVERHEAD_BYTES: usize = 16;
-    pub const V4_PACKETS: usize = 17;
-    pub const V6_PACKETS: usize = 18;
-    pub const LONGEST: usize = 19;
-    pub const WAITS: usize = 20;
+    pub const EMPTIED: usize = 16;
+    pub const OVERHEAD_BYTES: usize = 17;
+    pub const V4_PACKETS: usize = 18;
+    pub const V6_PACKETS: usize = 19;
+    pub const LONGEST: usize = 20;
+    pub const WAITS: usize = 21;
     /// How many words these are.
-    pub const WORDS: usize = 128;
+    pub const WORDS: usize = 129;
 }
 
 /// Words of `struct twin_fbq_options` of twin/fbq.h.

@@ -199,17 +199,19 @@ pub(crate) struct CountedElsewhere {
     pub sent: Account,
     pub dropped: Account,
     pub waited: Span,
+    pub emptied: u64,
     pub backlog: Backlog,
 }
 
 impl CountedElsewhere {
     pub fn of(flow: &FlowElsewhere) -> Self {
-        Self { sent: flow.counts.sent, dropped: flow.counts.dropped, waited: flow.waited, backlog: flow.backlog }
+        let FlowElsewhere { counts, waited, emptied, backlog, .. } = *flow;
+        Self { sent: counts.sent, dropped: counts.dropped, waited, emptied, backlog }
     }
 
     /// What is new since `before`: all, where the flow began anew.
     pub fn since(&self, before: &Self) -> Self {
-        let Self { sent, dropped, waited, backlog } = *self;
+        let Self { sent, dropped, waited, emptied, backlog } = *self;
         if sent.packets < before.sent.packets || dropped.packets < before.dropped.packets {
             return *self;
         }
@@ -221,6 +223,7 @@ impl CountedElsewhere {
             sent: less(sent, before.sent),
             dropped: less(dropped, before.dropped),
             waited: Span::from_nanos(waited.as_nanos().saturating_sub(before.waited.as_nanos())),
+            emptied: emptied.saturating_sub(before.emptied),
             backlog,
         }
     }
@@ -391,7 +394,7 @@ impl Record {
         if self.arrived.packets == 0 {
             self.began = now;
         }
-        let CountedElsewhere { sent, dropped, waited, backlog } = *new;
+        let CountedElsewhere { sent, dropped, waited, emptied, backlog } = *new;
         if dropped.packets > 0 {
             let rare = self.rare.get_or_insert_with(|| spare.rare());
             let count = &mut rare.dropped[DropReason::QueueLimit as usize];
@@ -411,10 +414,16 @@ impl Record {
         let size = u32::try_from(sent.bytes.as_u64().div_ceil(sent.packets)).unwrap_or(u32::MAX);
         self.largest = self.largest.max(size);
         if let Some(promise) = self.rare.as_mut().and_then(|rare| rare.promise.as_mut()) {
-            promise.delivered_all(sent.packets, sent.bytes, !backlog.is_empty());
+            promise.delivered_all(sent.packets, sent.bytes, emptied == 0);
         }
         // The mean of all of them.
         self.waited(now, Span::from_nanos(waited.as_nanos() / sent.packets), spare);
+    }
+
+    /// The `queued` packets that waited in the kernel are of other flows by a change.
+    pub fn moved_elsewhere(&mut self, queued: u32) {
+        self.arrived.packets -= u64::from(queued);
+        self.arrived.bytes -= std::mem::take(&mut self.waiting_bytes);
     }
 
     /// What waited in the kernel was dropped there: `queued` packets.

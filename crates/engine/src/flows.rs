@@ -146,9 +146,15 @@ impl Flows {
         self.table.get_mut(place).dropped(now, size, reason, &mut self.spare);
     }
 
-    /// Sets what a data path in the kernel has counted of `flows`, which are all that it has. One that is there no more and had
-    /// a queue was dropped with it, when the interface went down or away.
-    pub(crate) fn counted_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere]) {
+    /// Counts what a data path in the kernel sends from now on of `flows`, as they were read last.
+    pub(crate) fn count_elsewhere_from<'a>(&mut self, flows: impl Iterator<Item = &'a FlowElsewhere>) {
+        self.elsewhere = flows.map(|flow| (flow.key, CountedElsewhere::of(flow))).collect();
+    }
+
+    /// Sets what a data path in the kernel has counted of `flows`, which are all that it has. What waited of one that is there no
+    /// more was dropped, when the interface went down or away; where the configuration there does not continue, it may be of
+    /// another flow now.
+    pub(crate) fn counted_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere], continues: bool) {
         let Self { table, spare, untracked, elsewhere, .. } = self;
         let mut before = std::mem::take(elsewhere);
         for flow in flows {
@@ -171,7 +177,12 @@ impl Flows {
         for (key, last) in before {
             if let Some(place) = table.find(key).filter(|_| !last.backlog.is_empty()) {
                 let queued = table.pins(place);
-                table.get_mut(place).flushed_elsewhere(now, queued, spare);
+                let record = table.get_mut(place);
+                if continues {
+                    record.flushed_elsewhere(now, queued, spare);
+                } else {
+                    record.moved_elsewhere(queued);
+                }
                 table.set_pins(now, place, 0);
             }
         }

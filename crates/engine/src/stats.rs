@@ -30,6 +30,8 @@ pub struct ClassCounts {
     rate: RateMeter,
     jitter: Jitter,
     promise: MinimumMeter,
+    /// [`Totals::emptied`] of the last call.
+    emptied: u64,
 }
 
 impl ClassCounts {
@@ -53,7 +55,8 @@ impl ClassCounts {
     /// Packets left elsewhere, `new` since the last call, and waited as `totals` has it.
     pub(crate) fn waited_elsewhere(&mut self, now: Instant, new: Account, totals: &Totals) {
         self.rate.count(now, new.bytes);
-        self.promise.delivered_all(new.packets, new.bytes, !self.backlog.is_empty());
+        let emptied = std::mem::replace(&mut self.emptied, totals.emptied) != totals.emptied;
+        self.promise.delivered_all(new.packets, new.bytes, !emptied);
         let mut last = totals.longest > self.waited.longest();
         for &(waited, times) in totals.waits.iter().rev().filter(|(_, times)| *times > 0) {
             // The longest is known exactly: it is the last of those that waited longest.
@@ -158,6 +161,8 @@ pub struct Totals {
     pub moved_out: Account,
     /// What waits.
     pub backlog: Backlog,
+    /// How often none was queued after one was sent.
+    pub emptied: u64,
     /// The longest wait of a packet that was sent.
     pub longest: Span,
     /// About how long packets waited that were sent since the last call, and how many waited that long.

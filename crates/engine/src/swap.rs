@@ -193,6 +193,9 @@ impl<H: Copy + Send + 'static> Engine<H> {
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;
             self.account.flows = flows;
+            if let Some((flows, known)) = self.account.flows.as_mut().zip(self.admit.registry.elsewhere()) {
+                flows.count_elsewhere_from(known);
+            }
         }
         if how == SwapKind::Replaced {
             // Flows are registered anew, and the control plane makes its promises again.

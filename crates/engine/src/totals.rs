@@ -83,7 +83,7 @@ mod tests {
         assert_eq!((engine.sent().packets, engine.dropped()), (9, 5));
     }
 
-    /// 8 Mbit/s are 1,000 packets of 1,000 B a second. In the third second the queue was empty once.
+    /// 8 Mbit/s are 1,000 packets of 1,000 B a second. In the third second the queue was empty once, between two looks.
     #[test]
     fn a_class_of_the_kernel_had_its_rate_where_it_sent_that() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
@@ -91,9 +91,10 @@ mod tests {
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let account = |packets: u64| Account { packets, bytes: Bytes::new(packets * 1_000) };
-        let mut look = |millis, sent: u64, queued: u64| {
-            let backlog = Backlog { packets: queued, bytes: Bytes::new(queued * 1_000) };
-            let all = Totals { arrived: account(sent + queued), sent: account(sent), backlog, ..Totals::default() };
+        let mut look = |millis, sent: u64, emptied: u64| {
+            let backlog = Backlog { packets: 50, bytes: Bytes::new(50_000) };
+            let all =
+                Totals { arrived: account(sent + 50), sent: account(sent), backlog, emptied, ..Totals::default() };
             let now = Instant::ZERO + Span::from_millis(millis);
             engine.set_totals(now, &[(ClassId(0), all.clone())], &all);
             let mut rows = Vec::new();
@@ -101,11 +102,11 @@ mod tests {
             let promise = *rows[0].counts.promise();
             (promise.kept(), promise.missed())
         };
-        assert_eq!(look(1_000, 10, 50), (0, 0));
-        assert_eq!(look(1_500, 510, 50), (0, 0));
-        assert_eq!(look(2_000, 1_010, 50), (1, 0));
-        assert_eq!(look(3_000, 1_510, 50), (1, 1));
-        assert_eq!(look(3_500, 1_710, 0), (1, 1));
-        assert_eq!(look(4_000, 2_010, 50), (1, 1));
+        assert_eq!(look(1_000, 10, 3), (0, 0));
+        assert_eq!(look(1_500, 510, 3), (0, 0));
+        assert_eq!(look(2_000, 1_010, 3), (1, 0));
+        assert_eq!(look(3_000, 1_510, 3), (1, 1));
+        assert_eq!(look(3_500, 1_710, 4), (1, 1));
+        assert_eq!(look(4_000, 2_010, 4), (1, 1));
     }
 }

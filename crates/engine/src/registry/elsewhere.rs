@@ -20,6 +20,11 @@ use crate::sink::Sink;
 type Shaper = Fbc<Staged<QueuedPacket>>;
 
 impl FlowRegistry {
+    /// The flows as they were read last, where there is such a data path.
+    pub(crate) fn elsewhere(&self) -> Option<impl Iterator<Item = &FlowElsewhere>> {
+        self.elsewhere.as_ref().map(|flows| flows.values())
+    }
+
     /// Ends the flows that are there no more, or in another class.
     fn end_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere], fbc: &mut Shaper) {
         let Some(known) = &mut self.elsewhere else { return };
@@ -70,10 +75,18 @@ impl FlowRegistry {
 impl<H: Copy + Send + 'static> Engine<H> {
     /// Sets the flows of a data path in the kernel, as they were read at `now`, and for how many flows each promise of which
     /// the kernel knows holds rate there. Notifies of flows that began or ended, and of what has changed for those that are
-    /// watched; where flows are counted, their records have what is counted there. Cost: linear in the flows.
-    pub fn set_flows(&mut self, now: Instant, flows: &[FlowElsewhere], held: &[(u64, u32)], out: &mut impl Sink<H>) {
+    /// watched; where flows are counted, their records have what is counted there. `continues` is whether the kernel has had the
+    /// same configuration since the last call: otherwise packets that wait may be of other flows. Cost: linear in the flows.
+    pub fn set_flows(
+        &mut self,
+        now: Instant,
+        flows: &[FlowElsewhere],
+        held: &[(u64, u32)],
+        continues: bool,
+        out: &mut impl Sink<H>,
+    ) {
         if let Some(records) = &mut self.account.flows {
-            records.counted_elsewhere(now, flows);
+            records.counted_elsewhere(now, flows, continues);
         }
         let Some(fbc) = self.tree.shaper_mut() else { return };
         let registry = &mut self.admit.registry;
@@ -132,6 +145,7 @@ mod tests {
     use crate::registry::{PromiseError, PromiseTable};
     use crate::rules::{Names, Setup};
     use crate::sink::Change;
+    use crate::swap::PreparedConfig;
     use tidegate_config::{Diagnostics, Source, shaper};
     use tidegate_core::accounts::Account;
     use tidegate_core::classify::{Fields, Match};
@@ -167,6 +181,7 @@ mod tests {
             head_arrived: None,
             counts: FlowCounts::default(),
             waited: Span::ZERO,
+            emptied: 0,
         }
     }
 
@@ -181,10 +196,10 @@ mod tests {
         let promise = |engine: &mut Engine<u32>, number, flows| {
             engine.promises(at(1)).promise(number, terms, ClassId(0), flows, false).map(drop)
         };
-        engine.set_flows(at(0), &[], &[], &mut noted);
+        engine.set_flows(at(0), &[], &[], true, &mut noted);
         assert_eq!(promise(&mut engine, 1, 2), Ok(()));
         // It has not come into force there: what is held counts all the same.
-        engine.set_flows(at(1), &[flow(6, None)], &[], &mut noted);
+        engine.set_flows(at(1), &[flow(6, None)], &[], true, &mut noted);
         assert_eq!(promise(&mut engine, 2, 1), Err(PromiseError::NoRoom(Rate::from_mbit(2))));
         let matching = Match { destination_ports: vec![7_000..=7_000], ..Match::default() };
         let table = PromiseTable::new([(1, std::slice::from_ref(&matching))], []).expect("few conditions");
@@ -192,7 +207,7 @@ mod tests {
         engine.promises(at(1)).set_table(table);
         assert_ne!(engine.promises(at(1)).tables(), tables);
         noted.0.clear();
-        engine.set_flows(at(2), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], &mut noted);
+        engine.set_flows(at(2), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], true, &mut noted);
         let view = engine.promises(at(2)).view(1).expect("made");
         assert_eq!((view.flows, view.waiting, view.held), (1, 0, 1));
         // An equal part of what is left, and at least the minimum.
@@ -209,17 +224,17 @@ mod tests {
         let head_arrived = Some(at(3));
         let backlog = Backlog { packets: 1, bytes: Bytes::new(100) };
         let late = FlowElsewhere { counts, head_arrived, backlog, granted: false, ..flow(7, Some(1)) };
-        engine.set_flows(at(200), &[flow(6, None), late], &[(1, 1)], &mut noted);
+        engine.set_flows(at(200), &[flow(6, None), late], &[(1, 1)], true, &mut noted);
         let kinds: Vec<_> = noted.0.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds, [NotificationKind::Waiting, NotificationKind::Dropped(5), NotificationKind::DelayAbove]);
         assert_eq!(engine.promises(at(200)).view(1).map(|view| view.waiting), Some(1));
         // The kernel has not ended it yet, and what it had is free.
         engine.promises(at(201)).end(1);
         engine.promises(at(201)).set_table(PromiseTable::default());
-        engine.set_flows(at(201), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], &mut noted);
+        engine.set_flows(at(201), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], true, &mut noted);
         assert_eq!(promise(&mut engine, 3, 2), Ok(()));
         noted.0.clear();
-        engine.set_flows(at(202), &[], &[(3, 2)], &mut noted);
+        engine.set_flows(at(202), &[], &[(3, 2)], true, &mut noted);
         assert_eq!(noted.0.len(), 2, "both ended: {:?}", noted.0);
         assert_eq!(engine.status()[0].flows, Some(0));
     }
@@ -247,7 +262,7 @@ mod tests {
             assert_eq!(engine.flow_rows(now, 0, 10, &mut rows), None);
             rows.into_iter().find(|row| row.key == 7).expect("it is counted")
         };
-        engine.set_flows(at(100), &[with(5, 2, 3, 100), flow(8, None)], &[], &mut noted);
+        engine.set_flows(at(100), &[with(5, 2, 3, 100), flow(8, None)], &[], true, &mut noted);
         let first = row(&mut engine, at(100));
         let counts = |record: &crate::FlowRecord| {
             (record.arrived.packets, record.sent.packets, record.waits.packets, record.dropped_total())
@@ -256,28 +271,63 @@ mod tests {
         assert_eq!((first.record.rule, first.record.who.destination_port), (Some(0), Some(7_000)));
         assert_eq!(first.record.longest, Span::from_millis(20));
         assert_eq!(first.view.map(|view| view.backlog.packets), Some(3), "its share is that of a flow with a queue");
-        engine.set_flows(at(1_100), &[with(7, 2, 1, 160), flow(8, None)], &[], &mut noted);
+        engine.set_flows(at(1_100), &[with(7, 2, 1, 160), flow(8, None)], &[], true, &mut noted);
         let second = row(&mut engine, at(1_100)).record;
         assert_eq!((counts(&second), second.longest), ((10, 7, 1, 2), Span::from_millis(30)));
         assert_eq!(second.sent.bytes, Bytes::new(7_000));
         let all = engine.flows().expect("they are counted");
         assert_eq!((all.len(), all.table().created), (2, 2));
         // What did not change is not touched.
-        engine.set_flows(at(5_000), &[with(7, 2, 1, 160)], &[], &mut noted);
+        engine.set_flows(at(5_000), &[with(7, 2, 1, 160)], &[], true, &mut noted);
         assert_eq!(row(&mut engine, at(5_000)).record.last, at(1_100));
-        engine.set_flows(at(5_100), &[], &[], &mut noted);
+        engine.set_flows(at(5_100), &[], &[], true, &mut noted);
         let gone = row(&mut engine, at(5_100)).record;
         assert_eq!((counts(&gone), gone.dropped[DropReason::Flushed as usize]), ((10, 7, 0, 3), 1));
-        engine.set_flows(at(6_000), &[with(1, 0, 1, 10)], &[], &mut noted);
+        engine.set_flows(at(6_000), &[with(1, 0, 1, 10)], &[], true, &mut noted);
         assert_eq!(counts(&row(&mut engine, at(6_000)).record), (12, 8, 1, 3));
-        engine.set_flows(at(6_100), &[with(2, 0, 0, 20)], &[], &mut noted);
+        engine.set_flows(at(6_100), &[with(2, 0, 0, 20)], &[], true, &mut noted);
         // An idle record ends with the next one that is touched.
         engine.set_flows(
             at(70_000),
             &[with(2, 0, 0, 20), FlowElsewhere { key: 9, ..with(1, 0, 0, 1) }],
             &[],
+            true,
             &mut noted,
         );
         assert_eq!(engine.flows().map(|flows| flows.table().expired), Some(2));
+    }
+
+    /// Of 10 packets 4 wait; by a change they are of another flow, which has sent none of them yet.
+    #[test]
+    fn packets_that_a_change_in_the_kernel_moves_are_counted_once() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+        let of = |text: &str| {
+            let source = Source::new("moved.toml", text);
+            shaper::load(&source, &mut Diagnostics::new()).expect("valid")
+        };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&of(text), &setup, Instant::ZERO).expect("valid");
+        let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
+        let account = |packets| Account { packets, bytes: Bytes::new(packets * 1_000) };
+        let with = |key, sent, queued| FlowElsewhere {
+            counts: FlowCounts { sent: account(sent), ..FlowCounts::default() },
+            backlog: Backlog { packets: queued, bytes: Bytes::new(queued * 1_000) },
+            ..flow(key, None)
+        };
+        let counts = |engine: &mut Engine<u32>, key| {
+            let mut rows = Vec::new();
+            engine.flow_rows(at(0), 0, 10, &mut rows);
+            let record = rows.into_iter().find(|row| row.key == key).expect("it is counted").record;
+            (record.arrived.packets, record.sent.packets, record.waits.packets, record.dropped_total())
+        };
+        engine.set_flows(at(100), &[with(7, 6, 4)], &[], true, &mut noted);
+        engine.set_flows(at(200), &[with(8, 0, 4)], &[], false, &mut noted);
+        assert_eq!((counts(&mut engine, 7), counts(&mut engine, 8)), ((6, 6, 0, 0), (4, 0, 4, 0)));
+        // Other statistics begin with what is sent after them.
+        let next =
+            PreparedConfig::new(&of(&format!("{text}[statistics]\nflows = 100\n")), &setup, at(300)).expect("valid");
+        engine.swap(next, at(300), &mut noted).expect("valid");
+        engine.set_flows(at(400), &[with(8, 3, 1)], &[], true, &mut noted);
+        assert_eq!(counts(&mut engine, 8), (4, 3, 1, 0));
     }
 }

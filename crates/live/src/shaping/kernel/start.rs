@@ -77,7 +77,8 @@ impl Shaping {
         let (path, warnings) = KernelPath::attach(Arc::clone(&discipline), name, index, config, setup.clone())?;
         let (counters, of_thread, marks) = (counters.remove(0), Arc::clone(&state), options.marks);
         let run = move |commands, waker, ready: &_| {
-            KernelWorker { engine, discipline, commands, waker, state: of_thread, counters, marks }.run(ready)
+            KernelWorker { engine, discipline, commands, waker, state: of_thread, counters, marks, read_at: 0 }
+                .run(ready)
         };
         let (thread, readiness) = PathThread::start([0, 0], state, run)?;
         let mut shaping = Self {

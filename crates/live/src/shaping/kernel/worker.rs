@@ -15,8 +15,8 @@ use tidegate_units::{Instant, Span};
 
 use super::options::FBQ_CLASSES;
 use super::options::counters::{
-    ARRIVED_PACKETS, EARLY_PACKETS, FLUSHED_PACKETS, FULL_PACKETS, LONGEST, MOVED_IN_PACKETS, MOVED_OUT_PACKETS,
-    OVERHEAD_BYTES, QUEUED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
+    ARRIVED_PACKETS, EARLY_PACKETS, EMPTIED, FLUSHED_PACKETS, FULL_PACKETS, LONGEST, MOVED_IN_PACKETS,
+    MOVED_OUT_PACKETS, OVERHEAD_BYTES, QUEUED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
 };
 use super::programs::Discipline;
 use crate::guardian::LONGEST_WAIT;
@@ -42,6 +42,8 @@ pub(super) struct KernelWorker {
     pub state: Arc<WorkerState>,
     pub counters: Arc<InterfaceCounters>,
     pub marks: MarkLayout,
+    /// The number of the change that was in force when flows were read last.
+    pub read_at: u64,
 }
 
 impl KernelWorker {
@@ -111,8 +113,11 @@ impl KernelWorker {
 
     /// Reads the flows and what is held for others.
     fn read_flows(&mut self, now: Instant, sink: &mut VerdictSink) {
+        // A change that comes into force meanwhile may have come before or after what is read.
+        let change = self.discipline.flows.in_force().0;
         let (flows, held) = self.discipline.flows.all();
-        self.engine.set_flows(now, &flows, &held, sink);
+        let continues = self.discipline.flows.in_force().0 == std::mem::replace(&mut self.read_at, change);
+        self.engine.set_flows(now, &flows, &held, continues, sink);
     }
 
     /// Reads what the program has counted.
@@ -165,6 +170,7 @@ impl KernelWorker {
             moved_in: pair(MOVED_IN_PACKETS),
             moved_out: pair(MOVED_OUT_PACKETS),
             backlog: Backlog { packets: counter(QUEUED_PACKETS), bytes: Bytes::new(counter(QUEUED_PACKETS + 1)) },
+            emptied: counter(EMPTIED),
             longest: Span::from_nanos(counter(LONGEST)),
             waits,
         }
