@@ -70,8 +70,8 @@ TWIN_INLINE u64 wrapping_sub_u64(u64 a, u64 b) { return a - b; }
 TWIN_INLINE u32 wrapping_mul_u32(u32 a, u32 b) { return a * b; }
 TWIN_INLINE u64 wrapping_mul_u64(u64 a, u64 b) { return a * b; }
 
-/* The compiler would make several branches of a sum or a difference that it sees to saturate. */
-TWIN_INLINE u64 twin_known_u64(u64 x)
+/* Hides a value from the optimizer, which would otherwise compile a saturating sum or difference to several branches. */
+TWIN_INLINE u64 twin_hidden_u64(u64 x)
 {
 	__asm__("" : "+r"(x));
 	return x;
@@ -80,7 +80,7 @@ TWIN_INLINE u64 twin_known_u64(u64 x)
 TWIN_INLINE u32 saturating_add_u32(u32 a, u32 b) { return a + b < a ? U32_MAX : a + b; }
 TWIN_INLINE u64 saturating_add_u64(u64 a, u64 b)
 {
-	u64 sum = twin_known_u64(a + b);
+	u64 sum = twin_hidden_u64(a + b);
 
 	return sum < a ? U64_MAX : sum;
 }
@@ -89,7 +89,7 @@ TWIN_INLINE u32 saturating_sub_u32(u32 a, u32 b) { return a > b ? a - b : 0; }
 
 TWIN_INLINE u64 saturating_sub_u64(u64 a, u64 b)
 {
-	u64 difference = twin_known_u64(a - b);
+	u64 difference = twin_hidden_u64(a - b);
 
 	return a > b ? difference : 0;
 }

@@ -278,7 +278,7 @@ pub mod link {
     pub const FROM_NETWORK: usize = 0;
     pub const OVERHEAD: usize = 1;
     pub const UNTIL: usize = 2;
-    /// How many words these are.
+    /// The words of the struct.
     pub const WORDS: usize = 3;
 }
 
@@ -306,7 +306,7 @@ pub mod counters {
     pub const V6_PACKETS: usize = 19;
     pub const LONGEST: usize = 20;
     pub const WAITS: usize = 21;
-    /// How many words these are.
+    /// The words of the struct.
     pub const WORDS: usize = 129;
 }
 
@@ -322,7 +322,7 @@ pub mod fbq_options {
     pub const STRUCTURE: usize = 7;
     pub const DEFAULT_CLASS: usize = 8;
     pub const CONDITIONS: usize = 9;
-    /// How many words these are.
+    /// The words of the struct.
     pub const WORDS: usize = 10;
 }
 
@@ -336,7 +336,7 @@ pub mod fbq_class_options {
     pub const BORROWS: usize = 5;
     pub const LIMIT: usize = 6;
     pub const FLOW_LIMIT: usize = 7;
-    /// How many words these are.
+    /// The words of the struct.
     pub const WORDS: usize = 8;
 }
 
@@ -344,7 +344,7 @@ pub mod fbq_class_options {
 pub mod fbq_profile {
     pub const WEIGHT: usize = 0;
     pub const MINIMUM: usize = 1;
-    /// How many words these are.
+    /// The words of the struct.
     pub const WORDS: usize = 2;
 }
 
@@ -354,6 +354,6 @@ pub mod fbq_promise {
     pub const CLASS: usize = 1;
     pub const MINIMUM: usize = 2;
     pub const FLOWS: usize = 3;
-    /// How many words these are.
+    /// The words of the struct.
     pub const WORDS: usize = 4;
 }

@@ -294,7 +294,7 @@ impl<R: Default> FlowTable<R> {
         }
         self.link(index);
     }
-    /// Has the record pinned `pins` times, however often it was before. It counts as touched at `now`.
+    /// Sets how often the record is pinned. It counts as touched at `now`.
     pub fn set_pins(&mut self, now: Instant, index: u32, pins: u32) {
         self.latest = self.latest.max(now);
         self.unlink(index);

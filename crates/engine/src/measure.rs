@@ -137,7 +137,7 @@ impl MinimumMeter {
     pub fn delivered(&mut self, size: Bytes, waits: bool) {
         self.delivered_all(1, size, waits);
     }
-    /// The same of so many packets, which have `bytes` together.
+    /// Counts `packets` that left together, of `bytes` in all.
     #[inline]
     pub fn delivered_all(&mut self, packets: u64, bytes: Bytes, waits: bool) {
         let bytes = bytes.as_u64();

@@ -1,5 +1,5 @@
-//! Makes `twin/generated/options.rs` from the headers: the options of a discipline and the sizes of the chassis, for all that
-//! write options in Rust.
+//! Makes `twin/generated/options.rs` from the headers: the options of a discipline, the sizes of the chassis and the places of the
+//! members of mapped structs, for all that read or write these in Rust.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -120,7 +120,7 @@ impl Options {{
             let _ = writeln!(out, "    pub const {}: usize = {next};", member.to_uppercase());
             next += count;
         }
-        let _ = writeln!(out, "    /// How many words these are.\n    pub const WORDS: usize = {next};\n}}");
+        let _ = writeln!(out, "    /// The words of the struct.\n    pub const WORDS: usize = {next};\n}}");
     }
     Ok(out)
 }

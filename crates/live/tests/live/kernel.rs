@@ -219,8 +219,8 @@ pub fn classes_keep_what_waits_and_their_counts() -> Ended {
         }
         until("all has left", || of(&shaping, before).backlog.packets == 0);
         let found = of(&shaping, before);
-        let came = found.accounts.enqueued.packets + found.moved_in.packets;
-        assert_eq!(came, found.through.packets + found.moved_out.packets, "{names:?}");
+        let entered = found.accounts.enqueued.packets + found.moved_in.packets;
+        assert_eq!(entered, found.through.packets + found.moved_out.packets, "{names:?}");
         assert_eq!(found.accounts.dropped_total().packets, 0, "{names:?}");
         change(&mut shaping, names, "300kbit");
     }
@@ -228,7 +228,7 @@ pub fn classes_keep_what_waits_and_their_counts() -> Ended {
     Ended::Passed
 }
 
-/// Where rules alone change, what waits goes to the class that they give it, what arrives is behind it, and flows are counted
+/// Where rules alone change, what waits moves to the class that matches, what arrives is behind it, and flows are counted
 /// with their classes: of 80 packets some 20 wait at 30 kbit/s, for nine seconds.
 pub fn flows_that_rules_move_stay_in_order() -> Ended {
     let of = |rule: &str| {
