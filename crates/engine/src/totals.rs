@@ -68,7 +68,7 @@ mod tests {
         all.add(&totals);
         engine.set_totals(at(1), &[(ClassId(0), totals.clone())], &all);
         // Nothing new in the second before.
-        let later = Totals { waits: Vec::new(), ..totals.clone() };
+        let later = Totals { waits: Vec::new(), ..totals };
         engine.set_totals(at(1_001), &[(ClassId(0), later)], &all);
         let status = engine.status();
         let counts = &status[0].counts;
