@@ -152,12 +152,13 @@ impl Watched {
                 thread.before = self.handle.scheduled(nth);
             }
             if thread.quiet >= PATIENCE {
-                let millis = CHECK.as_millis() * u128::from(thread.quiet);
-                let why = format!("the data path is stalled: it has not turned for {millis} ms");
+                let millis = |checks: u32| CHECK.as_millis() * u128::from(checks);
+                let why = format!("the data path is stalled: it has not turned for {} ms", millis(thread.quiet));
                 let now = self.handle.scheduled(nth);
                 return Some(match now.zip(thread.before).map(|(now, before)| now.since(before)) {
                     Some(Scheduled { ran, waited }) => {
-                        format!("{why}, in which it ran for {ran} and waited for a processor for {waited}")
+                        let seen = millis(thread.quiet - 1);
+                        format!("{why}; in the last {seen} ms it ran for {ran} and waited for a processor for {waited}")
                     }
                     None => why,
                 });
