@@ -104,7 +104,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// An empty buffer, if there is one. The lock is held for as long as it takes to move three words.
+    /// A buffer that is not in use, if there is one. The lock is held for as long as it takes to move three words.
     pub fn buffer(&self) -> Option<Vec<u8>> {
         lock(&self.pool).pop()
     }
@@ -144,7 +144,7 @@ impl Recording {
         let buffers = settings.buffers.max(2);
         let shared = Arc::new(Shared {
             payload: settings.payload,
-            pool: Mutex::new((0..buffers).map(|_| Vec::with_capacity(CHUNK)).collect()),
+            pool: Mutex::new(vec![vec![0; CHUNK]; buffers]),
             setup: Mutex::new(None),
             failure: Mutex::new(None),
             records: AtomicU64::new(0),
@@ -233,7 +233,12 @@ impl Files {
     fn write_all(&mut self, chunks: &Receiver<Chunk>) {
         for Chunk { mut body, records } in chunks {
             let result = self.chunk(&body, records);
-            body.clear();
+            // Of its length already where it is used again: the data path zeroes nothing.
+            if body.capacity() > 2 * CHUNK {
+                body.truncate(CHUNK);
+                body.shrink_to(CHUNK);
+            }
+            body.resize(body.capacity(), 0);
             lock(&self.shared.pool).push(body);
             if let Err(error) = result {
                 // What of it is in the file has no valid checksum: readers skip it.
