@@ -295,7 +295,6 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 	class->virtual_now = max_u128(class->virtual_now, flow->start);
 	qdisc_backlog_add(&flow->sent, size);
 	flow->waited += now - packet->at;
-	flow->emptied++;
 	held->backlog = (qdisc_backlog){0};
 	twin_free_slot(held, slot);
 	flow->idle_since = now;
@@ -374,8 +373,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	twin_pop(held, number);
 	qdisc_backlog_remove(&class->backlog, packet->size);
 	if (twin_queue_of(held, number)->backlog.packets == 0) {
-		flow->emptied++;
-		flow->idle_since = now;
+			flow->idle_since = now;
 		twin_fbq_queues_no_more(class, flow);
 		twin_fbq_unkey(fbq, number);
 		twin_list_append(held, &fbq->idle, number);

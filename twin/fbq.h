@@ -79,9 +79,9 @@ struct twin_fbq_flow {
 	u64 weight;
 	u64 minimum;
 	u64 idle_since;
-	/* What was sent of it and what was dropped, how long the former waited, and how often none was queued after one was sent. */
+	/* What was sent of it and what was dropped, and how long the former waited. */
 	qdisc_backlog sent, dropped;
-	u64 waited, emptied;
+	u64 waited;
 	/* Those for which its promise was found. */
 	u64 conditions;
 	u32 class;

@@ -30,8 +30,6 @@ pub struct FlowElsewhere {
     pub counts: FlowCounts,
     /// How long the packets waited that were sent, all together.
     pub waited: Span,
-    /// How often none was queued after one was sent.
-    pub emptied: u64,
 }
 
 impl FlowElsewhere {

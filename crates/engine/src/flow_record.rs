@@ -199,19 +199,17 @@ pub(crate) struct CountedElsewhere {
     pub sent: Account,
     pub dropped: Account,
     pub waited: Span,
-    pub emptied: u64,
     pub backlog: Backlog,
 }
 
 impl CountedElsewhere {
     pub fn of(flow: &FlowElsewhere) -> Self {
-        let FlowElsewhere { counts, waited, emptied, backlog, .. } = *flow;
-        Self { sent: counts.sent, dropped: counts.dropped, waited, emptied, backlog }
+        Self { sent: flow.counts.sent, dropped: flow.counts.dropped, waited: flow.waited, backlog: flow.backlog }
     }
 
     /// What is new since `before`: all, where the flow began anew.
     pub fn since(&self, before: &Self) -> Self {
-        let Self { sent, dropped, waited, emptied, backlog } = *self;
+        let Self { sent, dropped, waited, backlog } = *self;
         if sent.packets < before.sent.packets || dropped.packets < before.dropped.packets {
             return *self;
         }
@@ -223,7 +221,6 @@ impl CountedElsewhere {
             sent: less(sent, before.sent),
             dropped: less(dropped, before.dropped),
             waited: Span::from_nanos(waited.as_nanos().saturating_sub(before.waited.as_nanos())),
-            emptied: emptied.saturating_sub(before.emptied),
             backlog,
         }
     }
@@ -382,28 +379,29 @@ impl Record {
     }
 
     /// Takes over what a data path in the kernel has counted of the flow: `new` since the last time, when `queued` packets
-    /// waited.
+    /// were queued, and `waits` if it is known that some were at any time since.
     pub fn counted_elsewhere(
         &mut self,
         now: Instant,
         flow: &FlowElsewhere,
         new: &CountedElsewhere,
         queued: u32,
+        waits: bool,
         spare: &mut Spare,
     ) {
         if self.arrived.packets == 0 {
             self.began = now;
         }
-        let CountedElsewhere { sent, dropped, waited, emptied, backlog } = *new;
+        let CountedElsewhere { sent, dropped, waited, backlog } = *new;
         if dropped.packets > 0 {
             let rare = self.rare.get_or_insert_with(|| spare.rare());
             let count = &mut rare.dropped[DropReason::QueueLimit as usize];
             *count = count.saturating_add(u32::try_from(dropped.packets).unwrap_or(u32::MAX));
             rare.dropped_total.add(dropped);
         }
-        let waits = Backlog { packets: queued.into(), bytes: self.waiting_bytes };
-        self.arrived.packets = self.arrived.packets - waits.packets + sent.packets + dropped.packets + backlog.packets;
-        self.arrived.bytes = self.arrived.bytes - waits.bytes + sent.bytes + dropped.bytes + backlog.bytes;
+        self.arrived.packets =
+            self.arrived.packets - u64::from(queued) + sent.packets + dropped.packets + backlog.packets;
+        self.arrived.bytes = self.arrived.bytes - self.waiting_bytes + sent.bytes + dropped.bytes + backlog.bytes;
         self.waiting_bytes = backlog.bytes;
         self.who = (&flow.fields).into();
         (self.class, self.through, self.rule, self.last) = (flow.class, flow.class, flow.profile, now);
@@ -414,7 +412,7 @@ impl Record {
         let size = u32::try_from(sent.bytes.as_u64().div_ceil(sent.packets)).unwrap_or(u32::MAX);
         self.largest = self.largest.max(size);
         if let Some(promise) = self.rare.as_mut().and_then(|rare| rare.promise.as_mut()) {
-            promise.delivered_all(sent.packets, sent.bytes, emptied == 0);
+            promise.delivered_all(sent.packets, sent.bytes, waits);
         }
         // The mean of all of them.
         self.waited(now, Span::from_nanos(waited.as_nanos() / sent.packets), spare);

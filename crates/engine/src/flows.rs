@@ -55,6 +55,8 @@ pub struct Flows {
     untracked: u64,
     /// Of each flow of a data path in the kernel, what was counted there when it was read last.
     elsewhere: HashMap<u64, CountedElsewhere>,
+    /// When that was.
+    looked: Instant,
 }
 
 impl Flows {
@@ -64,7 +66,14 @@ impl Flows {
     /// As [`flow_table::Params::validate`].
     pub fn new(capacity: u32, idle: Span) -> Result<Self, ParamError> {
         let table = FlowTable::new(flow_table::Params { capacity, idle })?;
-        Ok(Self { table, scheduler: Vec::new(), spare: Spare::default(), untracked: 0, elsewhere: HashMap::new() })
+        Ok(Self {
+            table,
+            scheduler: Vec::new(),
+            spare: Spare::default(),
+            untracked: 0,
+            elsewhere: HashMap::new(),
+            looked: Instant::ZERO,
+        })
     }
 
     /// Looks a flow up. `ahead` is called with its slot in the scheduler, where that is likely known, before its record is
@@ -155,7 +164,8 @@ impl Flows {
     /// more was dropped, when the interface went down or away; where the configuration there does not continue, it may be of
     /// another flow now.
     pub(crate) fn counted_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere], continues: bool) {
-        let Self { table, spare, untracked, elsewhere, .. } = self;
+        let Self { table, spare, untracked, elsewhere, looked, .. } = self;
+        let since = std::mem::replace(looked, now);
         let mut before = std::mem::take(elsewhere);
         for flow in flows {
             let last = before.remove(&flow.key);
@@ -171,7 +181,9 @@ impl Flows {
                 continue;
             };
             let queued = table.pins(place) - 1;
-            table.get_mut(place).counted_elsewhere(now, flow, &new, queued, spare);
+            // A packet that was there at both times was queued throughout.
+            let waits = flow.head_arrived.is_some_and(|arrived| arrived <= since);
+            table.get_mut(place).counted_elsewhere(now, flow, &new, queued, waits, spare);
             table.set_pins(now, place, flow.backlog.packets as u32);
         }
         for (key, last) in before {

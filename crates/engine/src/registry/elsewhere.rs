@@ -181,7 +181,6 @@ mod tests {
             head_arrived: None,
             counts: FlowCounts::default(),
             waited: Span::ZERO,
-            emptied: 0,
         }
     }
 

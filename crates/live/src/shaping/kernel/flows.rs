@@ -58,7 +58,6 @@ places! {
     sent_packets: "fbq.flows.sent.packets",
     sent_bytes: "fbq.flows.sent.bytes",
     waited: "fbq.flows.waited",
-    emptied: "fbq.flows.emptied",
     dropped_packets: "fbq.flows.dropped.packets",
     dropped_bytes: "fbq.flows.dropped.bytes",
     promised: "classes.promise.number",
@@ -142,7 +141,6 @@ impl Flows {
             head_arrived: self.head_arrived(of),
             counts,
             waited: Span::from_nanos(read(&at.waited)),
-            emptied: read(&at.emptied),
         }
     }
 
