@@ -149,7 +149,7 @@ pub fn changes_lose_and_reorder_nothing_and_all_is_counted() -> Ended {
     // Each takes over what waits.
     let mut sent = 120;
     for kind in DISCIPLINES {
-        change(&mut shaping, &at_rate("300kbit"));
+        change(&mut shaping, &at_rate("30kbit"));
         (sent + 1..=sent + 90).for_each(|number| assert!(from.send(&numbered(number)).is_ok()));
         assert!(counts(&shaping).backlog.packets > 20, "{kind}");
         change(&mut shaping, &discipline(kind));
@@ -186,7 +186,7 @@ fn classes(names: &[&str], rate: &str) -> shaper::Config {
 /// What waits in a class stays in it, in order, where rates change, where classes come, go and change their order, and where
 /// the class itself goes; each class keeps its counts.
 pub fn classes_keep_what_waits_and_their_counts() -> Ended {
-    let first = classes(&["calls", "rest"], "300kbit");
+    let first = classes(&["calls", "rest"], "30kbit");
     let options = match options(&first) {
         Ok(options) => options,
         Err(ended) => return ended,
@@ -222,7 +222,7 @@ pub fn classes_keep_what_waits_and_their_counts() -> Ended {
         let entered = found.accounts.enqueued.packets + found.moved_in.packets;
         assert_eq!(entered, found.through.packets + found.moved_out.packets, "{names:?}");
         assert_eq!(found.accounts.dropped_total().packets, 0, "{names:?}");
-        change(&mut shaping, names, "300kbit");
+        change(&mut shaping, names, "30kbit");
     }
     pair.left.run(|| shaping.stop()).unwrap().unwrap();
     Ended::Passed
@@ -280,7 +280,7 @@ pub fn flows_that_rules_move_stay_in_order() -> Ended {
     let [calls, rest] = &flows()[..] else { panic!("one in each class: {:?}", flows()) };
     assert_eq!((calls.class, calls.rule, rest.class, rest.rule), (ClassId(0), Some(0), ClassId(1), None));
     assert_eq!(calls.arrived.packets, calls.sent.packets);
-    assert!(calls.sent.packets > 15 && rest.longest.as_nanos() > 1_000_000, "{calls:?} {rest:?}");
+    assert!(calls.sent.packets > 15 && calls.longest.as_nanos() > 1_000_000, "{calls:?} {rest:?}");
     pair.left.run(|| shaping.stop()).unwrap().unwrap();
     Ended::Passed
 }
