@@ -250,8 +250,8 @@ pub const LIMITS: &[(&str, &str)] = &[
          RFC 2963 takes 700. TCP takes 40 % of it, links and forwarding as much, the event queue 9; that flows begin takes 1. TCP has \
          more to do because packets are lost: 770 thousand ranges enter scoreboards and queues out of order. And 14 reads a packet \
          miss the first cache (valgrind's model), most of them where it arrives at its connection: 2 KB for each flow, 20 MB in all, do \
-         not fit into the second. At ten instructions a nanosecond, as they are executed here, a tenth of ns-2's time is 640 for a \
-         packet, less than links and forwarding take.",
+         not fit into the second. At ten instructions a nanosecond, as they are executed here, a tenth of ns-2's time is 990 for a \
+         packet, less than TCP takes. ns-2's time is that of its run, without its set-up of 20 s.",
     ),
     (
         "engine",
