@@ -329,4 +329,36 @@ mod tests {
         engine.set_flows(at(400), &[with(8, 3, 1)], &[], true, &mut noted);
         assert_eq!(counts(&mut engine, 8), (4, 3, 1, 0));
     }
+
+    /// 0.8 of 3 Mbit/s: missed where packets are there from one look to the next, otherwise there may have been too few.
+    #[test]
+    fn a_flow_of_the_kernel_misses_its_minimum_where_it_waits_throughout() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+        let config = shaper::load(&Source::new("missed.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let judged = |waited: u64| {
+            let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+            let at = |millis| Instant::ZERO + Span::from_millis(millis);
+            let terms = Terms { minimum: Rate::from_mbit(3), ..Terms::default() };
+            engine.promises(at(0)).promise(1, terms, ClassId(0), 1, false).map(drop).expect("there is room");
+            let mut rows = Vec::new();
+            for look in 1..=31 {
+                let now = look * 100;
+                let sent = Account { packets: look * 10, bytes: Bytes::new(look * 10_000) };
+                let read = FlowElsewhere {
+                    counts: FlowCounts { sent, ..FlowCounts::default() },
+                    backlog: Backlog { packets: 5, bytes: Bytes::new(5_000) },
+                    head_arrived: Some(at(now - waited)),
+                    ..flow(7, Some(1))
+                };
+                engine.set_flows(at(now), &[read], &[(1, 0)], true, &mut Noted::default());
+                rows.clear();
+                engine.flow_rows(at(now), 0, 10, &mut rows);
+            }
+            let promise = *rows[0].record.promise();
+            (promise.kept(), promise.missed())
+        };
+        assert_eq!(judged(100), (0, 2));
+        assert_eq!(judged(50), (0, 0));
+    }
 }
