@@ -234,7 +234,7 @@ pub const LIMITS: &[(&str, &str)] = &[
          record was written in its place and the checksum computed by carry-less multiplication. The records of arrival, departure \
          and outcome take 600 of them, the checksum 24. More than half of the packets define their flow again, since two thousand \
          flows share the 1,024 places of a chunk. An aim of 1.15 leaves some 45 ns. Of 140 (`perf record`, busy machine) the \
-         records are 55, the kernel's writing of 36 bytes a packet 10; 75 are the engine and the reader, which execute about as \
+         records are 55, the kernel's writing 10; 75 are the engine and the reader, which execute about as \
          many instructions as without, and wait longer: the table of flows and the chunk are 450 KB more in the caches.",
     ),
     (
