@@ -3,8 +3,8 @@
 //! *Law*: of the packets that leave, all but the last of any interval t take at most `rate * t` plus what the rate
 //! carries in `lateness` on the line, overhead and framing included. Within that: a tin that has not used its share
 //! goes before the lower ones; otherwise tins, within a tin hosts, and within a host flows take turns by deficit
-//! round robin; a flow that just became busy has its first quantum before the others of its tin; each flow's queue
-//! is under COBALT. When the limit is passed, the head of a queue within 1/9 of the longest goes.
+//! round robin; a flow that just became busy has its first quantum before the others of its tin, and its host pays for
+//! it; each flow's queue is under COBALT. When the limit is passed, the head of a queue within 1/9 of the longest goes.
 //! *Source*: Høiland-Jørgensen, Täht and Morton, "Piece of CAKE" (2018), sections III.A (shaper, overhead), III.B
 //! (flow isolation, 8-way set-associative hashing), III.C (tins), III.D (ACK filter); [`cobalt`].
 //! *Units*: bit/s and bytes on the line; nanoseconds.
@@ -18,7 +18,9 @@
 //! lateness is lost to the line. The tins' shares add up to less than the rate, so the lower ones keep a quarter.
 //! *Departures from the source, and why*: hosts take turns, and flows within them, instead of one round of flows with
 //! quanta divided by the flows of the host: exactly fair, and the cost does not grow with flows a host; so a host is
-//! source, destination or the pair, but not the larger of both loads. A flow with packets inside keeps its tin when its
+//! source, destination or the pair, but not the larger of both loads. The kernel divides the quantum of a new flow by
+//! the flows of its host; here the host pays for it with its next turns, and when it owes 16 of them its new flows take
+//! turns like the others. A flow with packets inside keeps its tin when its
 //! code point changes, and keeps its queue when its set has a free one again, for law 6. The state of COBALT ends when
 //! another flow gets the queue. Acknowledgements are not compared, as packets here have no numbers: the filter leaves
 //! the newest three of a flow, enough for three duplicates to be seen. Only the usual three divisions into tins.
@@ -60,6 +62,9 @@ use crate::random::Stream;
 use crate::round::{Deficit, check_quantum, spread};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
+/// The quanta that a host may owe for flows that went before the others. Then its new flows take turns like the rest.
+/// Each costs a visit before the next turn of the host, so it bounds the work, too.
+const MOST_DEBT: i64 = 16;
 /// Acknowledgements the filter leaves in a queue.
 const ACKS_LEFT: u32 = 3;
 
@@ -112,13 +117,15 @@ pub struct Params {
 
 impl Params {
     /// For a line of `rate`: a millisecond of lateness, no overhead, three tins, sending hosts, 1,024 queues. The
-    /// target is 5 ms or one and a half packets' time, the limit 100 ms or 64 packets, whichever is more.
+    /// target is 5 ms or one and a half packets' time, whichever is more. The limit is four intervals at `rate`, at least
+    /// 4 MiB, as in the kernel: with less, what many flows keep in flight overflows it, and the drops hit the longest
+    /// queue, which is that of the only flow of another host.
     pub fn for_link(rate: Rate) -> Self {
         let packet = rate.time_for_ceil(Bytes::new(1_514)).unwrap_or(Span::ZERO);
         let target = Span::from_millis(5).max(Span::from_nanos(packet.as_nanos().saturating_mul(3) / 2));
         let target = target.min(Span::from_secs(2));
         let interval = Span::from_millis(100).max(target.saturating_mul(2)).min(Span::from_secs(4));
-        let bytes = rate.bytes_in_floor(Span::from_millis(100)).max(Bytes::new(64 * 1_514));
+        let bytes = rate.bytes_in_floor(interval.saturating_mul(4)).max(Bytes::new(4 << 20));
         let limit = Limit { packets: 10_240, bytes };
         Self {
             rate: Some(rate),
@@ -174,7 +181,6 @@ struct Flow {
     cobalt: cobalt::State,
     deficit: Deficit,
     tin: usize,
-    host_key: u64,
     host: u32,
     /// Acknowledgements inside that are of the flow that the tag names.
     acks: u32,
@@ -182,11 +188,16 @@ struct Flow {
     foreign: u32,
 }
 
+/// A host with busy flows in a tin.
 #[derive(Clone, Debug)]
 struct Host {
     key: (u64, usize),
+    /// Pays for all packets of its flows, also for those that went before the others.
     deficit: Deficit,
+    /// The flows that take turns.
     flows: List,
+    /// Busy flows, those that go before the others included.
+    busy: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -303,38 +314,69 @@ impl<P: Packet> Cake<P> {
         self.largest.max(self.params.wire.bytes(self.params.quantum, 1).as_u64() as i64)
     }
 
-    /// Puts the flow, which is in no list, into the list of its host, which is made if need be.
-    fn join_host(&mut self, index: u32) {
-        let flow = &self.flows[index as usize];
-        let key = (flow.host_key, flow.tin);
+    /// Finds or makes the record of a host, for a flow that becomes busy.
+    fn enter_host(&mut self, key: (u64, usize), quantum: i64) -> u32 {
         let new = self.free_hosts.last().copied().unwrap_or(self.hosts.len() as u32);
-        let is_its = |host| self.hosts[host as usize].key == key;
-        let host = self.host_index.find_or_insert(host_hash(key), new, is_its);
+        let host = self.host_index.find_or_insert(host_hash(key), new, |host| self.hosts[host as usize].key == key);
         if host == new {
-            let fresh = Host { key, deficit: Deficit::default(), flows: List::default() };
+            let fresh = Host { key, deficit: Deficit::starting_with(quantum), flows: List::default(), busy: 0 };
             match self.free_hosts.pop() {
                 Some(_) => self.hosts[host as usize] = fresh,
                 None => self.hosts.push(fresh),
             }
-            self.host_links.push_back(&mut self.tins[key.1].hosts, host);
         }
-        self.flow_links.push_back(&mut self.hosts[host as usize].flows, index);
-        let flow = &mut self.flows[index as usize];
-        flow.host = host;
-        self.sets.set_busy(index, true);
+        self.hosts[host as usize].busy += 1;
+        host
     }
 
-    /// Takes the flow out of the list of its host, which ends with its last flow.
-    fn leave_host(&mut self, index: u32) {
-        self.sets.set_busy(index, false);
-        let host = self.flows[index as usize].host;
-        self.flow_links.remove(&mut self.hosts[host as usize].flows, index);
-        if self.hosts[host as usize].flows.is_empty() {
-            let key = self.hosts[host as usize].key;
-            self.host_links.remove(&mut self.tins[key.1].hosts, host);
-            self.host_index.remove(host_hash(key), host);
-            self.free_hosts.push(host);
+    /// Puts the flow, which is in no list, among those of its host that take turns.
+    fn take_turns(&mut self, index: u32) {
+        let Flow { host, tin, .. } = self.flows[index as usize];
+        let flows = &mut self.hosts[host as usize].flows;
+        if flows.is_empty() {
+            self.host_links.push_back(&mut self.tins[tin].hosts, host);
         }
+        self.flow_links.push_back(flows, index);
+    }
+
+    /// Ends the turns of an empty flow.
+    fn end_turns(&mut self, index: u32) {
+        let Flow { host, tin, .. } = self.flows[index as usize];
+        let flows = &mut self.hosts[host as usize].flows;
+        self.flow_links.remove(flows, index);
+        if flows.is_empty() {
+            self.host_links.remove(&mut self.tins[tin].hosts, host);
+        }
+        self.rest(index);
+    }
+
+    /// The flow, which is in no list, is not busy any more. The record of its host ends with the last one.
+    fn rest(&mut self, index: u32) {
+        self.sets.set_busy(index, false);
+        let number = self.flows[index as usize].host;
+        let host = &mut self.hosts[number as usize];
+        host.busy -= 1;
+        if host.busy == 0 {
+            self.host_index.remove(host_hash(host.key), number);
+            self.free_hosts.push(number);
+        }
+    }
+
+    /// Takes the flows, all of which are empty, off all lists: who was busy before all queues were empty is new again.
+    fn rest_all(&mut self) {
+        for tin in 0..self.tins.len() {
+            while let Some(index) = self.tins[tin].sparse.front() {
+                self.flow_links.remove(&mut self.tins[tin].sparse, index);
+                self.rest(index);
+            }
+            while let Some(host) = self.tins[tin].hosts.front()
+                && let Some(index) = self.hosts[host as usize].flows.front()
+            {
+                self.end_turns(index);
+            }
+            self.tins[tin].deficit = Deficit::default();
+        }
+        self.turn = 0;
     }
 
     /// Counts a packet that left its queue, in whatever way.
@@ -343,6 +385,9 @@ impl<P: Packet> Cake<P> {
         let foreign = packet.flow().flow != self.sets.tag(index);
         flow.acks -= u32::from(packet.is_pure_ack() && !foreign);
         flow.foreign -= u32::from(foreign);
+        if flow.queue.is_empty() {
+            flow.cobalt.on_empty(self.latest);
+        }
         self.tins[flow.tin].backlog.remove(packet.size());
     }
 
@@ -350,10 +395,7 @@ impl<P: Packet> Cake<P> {
     fn take(&mut self, index: u32, drops: &mut u32, out: &mut dyn Outlet<P>) -> Option<P> {
         loop {
             let flow = &mut self.flows[index as usize];
-            let Some((mut packet, at)) = self.pool.pop(index, &mut flow.queue) else {
-                flow.cobalt.on_empty(&self.params.codel, self.latest);
-                return None;
-            };
+            let (mut packet, at) = self.pool.pop(index, &mut flow.queue)?;
             let more = flow.queue.backlog().bytes + packet.size() > self.params.codel.mtu;
             let last = flow.queue.is_empty();
             let (params, random) = (&self.params.codel, &mut self.random);
@@ -378,19 +420,21 @@ impl<P: Packet> Cake<P> {
         let quantum = self.quantum();
         loop {
             if let Some(index) = self.tins[tin].sparse.front() {
-                if self.flows[index as usize].deficit.is_positive()
+                let flow = &self.flows[index as usize];
+                if flow.deficit.is_positive()
+                    && !self.hosts[flow.host as usize].deficit.owes(MOST_DEBT * quantum)
                     && let Some(packet) = self.take(index, drops, out)
                 {
-                    let wire = self.wire(&packet);
-                    self.flows[index as usize].deficit.spend(wire);
+                    self.spend(index, &packet);
                     return Some(packet);
                 }
                 let flow = &mut self.flows[index as usize];
                 self.flow_links.remove(&mut self.tins[tin].sparse, index);
-                self.sets.set_busy(index, false);
                 // A flow that ran empty gets a turn among the others, or it would be new for ever.
                 if flow.deficit.renew(quantum) || !self.tins[tin].hosts.is_empty() {
-                    self.join_host(index);
+                    self.take_turns(index);
+                } else {
+                    self.rest(index);
                 }
                 continue;
             }
@@ -407,13 +451,19 @@ impl<P: Packet> Cake<P> {
                 continue;
             }
             if let Some(packet) = self.take(index, drops, out) {
-                let wire = self.wire(&packet);
-                self.flows[index as usize].deficit.spend(wire);
-                self.hosts[number as usize].deficit.spend(wire);
+                self.spend(index, &packet);
                 return Some(packet);
             }
-            self.leave_host(index);
+            self.end_turns(index);
         }
+    }
+
+    /// The flow and its host pay for a packet.
+    fn spend(&mut self, index: u32, packet: &P) {
+        let wire = self.wire(packet);
+        let flow = &mut self.flows[index as usize];
+        flow.deficit.spend(wire);
+        self.hosts[flow.host as usize].deficit.spend(wire);
     }
 
     fn wire(&self, packet: &P) -> i64 {
@@ -457,18 +507,23 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         if !self.pool.can_hold(size) {
             return out.dropped(packet, DropReason::QueueLimit);
         }
+        if self.pool.backlog().is_empty() {
+            self.rest_all();
+        }
         self.largest = self.largest.max(self.wire(&packet));
         let index = self.flow_of(key.flow);
         let (tin, host) = (self.params.tins.of(packet.dscp()), self.host_of(key));
         let quantum = self.quantum();
-        let flow = &mut self.flows[index as usize];
         if !self.sets.is_busy(index) {
             self.sets.set_busy(index, true);
-            flow.tin = tin;
-            flow.host_key = host;
+            let host = self.enter_host((host, tin), quantum);
+            let flow = &mut self.flows[index as usize];
+            (flow.tin, flow.host) = (tin, host);
             flow.deficit = Deficit::starting_with(quantum);
             self.flow_links.push_back(&mut self.tins[tin].sparse, index);
         }
+        let flow = &mut self.flows[index as usize];
+        flow.cobalt.on_arrival(&self.params.codel, self.latest);
         let foreign = self.sets.tag(index) != key.flow;
         flow.foreign += u32::from(foreign);
         flow.acks += u32::from(is_ack && !foreign);
@@ -497,7 +552,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.latest = self.latest.max(now);
-        if self.line.is_some_and(|line| line.level(self.latest) < Credit::ZERO) {
+        if self.pool.backlog().is_empty() || self.line.is_some_and(|line| line.level(self.latest) < Credit::ZERO) {
             return None;
         }
         let mut drops = 0;

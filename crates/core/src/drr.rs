@@ -146,7 +146,6 @@ impl<P: Packet> Drr<P> {
         let flow = &mut self.flows[index as usize];
         let packet = self.round.pop(index, &mut flow.share)?;
         if flow.share.is_empty() {
-            self.round.leave(index, &mut flow.share);
             self.free.push(index);
             self.index.remove(flow.key, index);
         }

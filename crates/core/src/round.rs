@@ -44,6 +44,10 @@ impl Deficit {
     pub fn spend(&mut self, bytes: i64) {
         self.0 -= bytes;
     }
+    /// Whether `bytes` or more have to be paid back.
+    pub const fn owes(self, bytes: i64) -> bool {
+        self.0 <= -bytes
+    }
 }
 
 /// What a queue may send in its turns.
@@ -147,15 +151,15 @@ impl<P: Packet> Round<P> {
         }
         self.pool.push(number, &mut share.queue, packet, at);
     }
-    /// Takes the first packet of `share`, in turn or not.
+    /// Takes the first packet of `share`, in turn or not. With its last packet its turns end.
     #[inline]
     pub fn pop(&mut self, number: u32, share: &mut Share) -> Option<P> {
-        self.pool.pop(number, &mut share.queue).map(|(packet, _)| packet)
-    }
-    /// Ends the turns of `share`, which is empty. Without this they end when its turn comes.
-    pub fn leave(&mut self, number: u32, share: &mut Share) {
-        self.turns.left(&mut share.allowance, self.active.front() == Some(number));
-        self.links.remove(&mut self.active, number);
+        let (packet, _) = self.pool.pop(number, &mut share.queue)?;
+        if share.is_empty() {
+            self.turns.left(&mut share.allowance, self.active.front() == Some(number));
+            self.links.remove(&mut self.active, number);
+        }
+        Some(packet)
     }
     /// The share whose first packet is next, by number, charged for that packet. `share` finds a share in an element of
     /// `all`.
@@ -164,10 +168,7 @@ impl<P: Packet> Round<P> {
         loop {
             let number = self.active.front()?;
             let share = share(&mut all[number as usize]);
-            let Some(size) = self.pool.front(&share.queue).map(|packet| packet.size()) else {
-                self.leave(number, share);
-                continue;
-            };
+            let size = self.pool.front(&share.queue)?.size();
             if self.turns.pays(&mut share.allowance, size) {
                 return Some(number);
             }

@@ -76,7 +76,8 @@ crate::record! {
         pub ack_filter: AckFilter = "off",
         /// What a drop does to a packet that understands ECN. Default mark.
         pub signal: Signal = "mark",
-        /// Bytes that may wait. Default: 100 ms of the rate, at least 64 packets; 4 MB without a rate.
+        /// Bytes that may wait, in all queues together. Default: as much as the rate carries in four intervals of CoDel
+        /// (0.4 s on a fast line), at least 4 MiB, as in the kernel's CAKE; 16 MB without a rate.
         pub limit: Option<Bytes>,
         /// How much lateness of the machine is compensated, and so how much may leave at once after a pause. Default
         /// 1 ms.

@@ -2,11 +2,12 @@
 //!
 //! *Law*: while packets wait for more than `target`, drops (or marks) follow CoDel's control law; when that ends, the
 //! count of drops goes down by the same law instead of to zero. Beside it BLUE drops by a probability that
-//! rises by 1/256 when the queue overflows and falls by 1/4096 when it runs empty, each once a `target` at most: for
-//! senders that do not react. BLUE never drops the last packet of a queue: a queue of one is not too long, and a sender
+//! rises by 1/256 when the queue overflows, once a `target` at most, and falls by 1/4096 for each `target` for which
+//! the queue is empty: it is for senders that do not react. BLUE never drops the last packet of a queue: a queue of one is not too long, and a sender
 //! that sends packet by packet would get nothing through.
 //! *Source*: Palmei et al., "Design and evaluation of COBALT queue discipline" (2019); RFC
 //! 8289 for the control law; Feng et al., "BLUE" (1999).
+//! *Notes*: an empty queue needs no calls. The fall of BLUE's probability is made up for when the next packet arrives.
 //! *Cost*: O(1) a packet; at most 32 steps of the count, and an integer square root where more are due.
 
 use crate::codel::{MOST_DROPS_A_CALL, Params, mark};
@@ -23,7 +24,9 @@ pub struct State {
     drop_next: Instant,
     /// BLUE's probability in units of 2⁻³².
     probability: u32,
+    /// When the probability last changed.
     blue_at: Instant,
+    empty_since: Option<Instant>,
 }
 
 /// The decision on a packet.
@@ -45,13 +48,22 @@ impl State {
             self.probability = self.probability.saturating_add(1 << 24);
         }
     }
-    /// The queue was found empty.
-    pub fn on_empty(&mut self, params: &Params, now: Instant) {
-        if now.since(self.blue_at) >= params.target {
-            self.blue_at = now;
-            self.probability = self.probability.saturating_sub(1 << 20);
-        }
+    /// The last packet of the queue has left.
+    pub fn on_empty(&mut self, now: Instant) {
+        self.empty_since = Some(now);
         self.dropping = false;
+    }
+    /// A packet arrived at the queue: lowers the drop probability of BLUE for the time for which the queue was empty.
+    pub fn on_arrival(&mut self, params: &Params, now: Instant) {
+        let Some(since) = self.empty_since.take().filter(|_| self.probability > 0) else { return };
+        let first = since.max(self.blue_at + params.target);
+        if now < first {
+            return;
+        }
+        let steps = 1 + now.since(first).as_nanos() / params.target.as_nanos().max(1);
+        self.blue_at = first + params.target.saturating_mul(steps - 1);
+        self.probability =
+            self.probability.saturating_sub(u32::try_from(steps.saturating_mul(1 << 20)).unwrap_or(u32::MAX));
     }
     /// The steps down that are due since the dropping ended, also those that were due while there was no packet.
     fn count_down(&mut self, params: &Params, now: Instant) {

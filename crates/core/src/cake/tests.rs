@@ -318,3 +318,60 @@ fn a_superpacket_of_small_segments_is_paid_off_in_one_turn() {
         assert!(cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard).is_some(), "packet {n} waits for nothing");
     }
 }
+
+#[test]
+fn blue_lets_go_while_its_queue_is_empty() {
+    let (params, at) = (codel::Params::default(), |ms| Instant::ZERO + Span::from_millis(ms));
+    let (up, down) = (1 << 24, 1 << 20);
+    let raised = || {
+        let mut state = cobalt::State::default();
+        // Two rises, since the second call comes within the same target of 5 ms.
+        [10, 14, 15].into_iter().for_each(|ms| state.on_overflow(&params, at(ms)));
+        assert_eq!(state.probability(), 2 * up);
+        state
+    };
+    // Empty from 100 ms to 117 ms: one step at once, since the last rise was 5 ms ago or more, and three more, each 5 ms
+    // later. The next call is at 117 ms, where a kernel would have looked many times.
+    let mut state = raised();
+    state.on_empty(at(100));
+    state.on_arrival(&params, at(117));
+    assert_eq!(state.probability(), 2 * up - 4 * down);
+    // No step while packets are queued, and the next one only 5 ms after the last, which was at 115 ms.
+    state.on_arrival(&params, at(1_000));
+    state.on_empty(at(1_000));
+    state.on_arrival(&params, at(1_000));
+    state.on_empty(at(1_004));
+    state.on_arrival(&params, at(1_004));
+    assert_eq!(state.probability(), 2 * up - 5 * down);
+    // Soon after a rise: the first step is at 20 ms. A long rest ends it.
+    let mut state = raised();
+    state.on_empty(at(16));
+    state.on_arrival(&params, at(19));
+    assert_eq!(state.probability(), 2 * up);
+    state.on_empty(at(19));
+    state.on_arrival(&params, at(3_600_000));
+    assert_eq!(state.probability(), 0);
+}
+
+#[test]
+fn new_flows_of_a_busy_host_do_not_take_from_the_others() {
+    // Host 1 has one flow that is always busy, host 2 thirty that send a packet each whenever their last one has left: all
+    // are new each time.
+    let mut cake = Cake::<P>::new(Params { rate: None, ..Params::for_link(Rate::from_mbit(8)) }, 1, "test").unwrap();
+    let mut out: Vec<(P, DropReason)> = Vec::new();
+    (2..32).for_each(|flow| cake.enqueue(Instant::ZERO, p(flow, 2), &mut out));
+    let mut bytes = [0_u64; 3];
+    for ms in 0..5_000 {
+        let now = Instant::ZERO + Span::from_millis(ms);
+        while cake.pool.backlog().packets < 40 {
+            cake.enqueue(now, p(1, 1), &mut out);
+        }
+        let packet = cake.dequeue(now, &mut out).unwrap();
+        bytes[packet.host as usize] += 1_000;
+        if packet.host == 2 {
+            cake.enqueue(now, packet, &mut out);
+        }
+    }
+    let ratio = bytes[1] as f64 / bytes[2] as f64;
+    assert!((0.95..1.05).contains(&ratio), "{bytes:?}");
+}
