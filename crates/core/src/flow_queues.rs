@@ -67,6 +67,8 @@ struct Flow<S> {
     state: S,
     deficit: Deficit,
     place: Place,
+    /// The busy period that `place` is about.
+    busy_period: u64,
 }
 
 /// Queues that take turns. See the [module](self).
@@ -79,6 +81,8 @@ pub(crate) struct FlowQueues<P: Packet, A: QueueAqm<P>> {
     old: List,
     links: Links,
     pool: Pool<P>,
+    /// Counts the times when a packet arrived while none was queued: every queue is off the lists then.
+    busy_period: u64,
     overflowed: u64,
     new_flows: u64,
     latest: Instant,
@@ -87,7 +91,13 @@ pub(crate) struct FlowQueues<P: Packet, A: QueueAqm<P>> {
 impl<P: Packet, A: QueueAqm<P>> FlowQueues<P, A> {
     /// Empty queues. The parameters have been checked.
     pub fn new(aqm: A, queues: u32, quantum: Bytes, limit: Limit) -> Self {
-        let flow = Flow { queue: Queue::default(), state: aqm.fresh(), deficit: Deficit::default(), place: Place::Off };
+        let flow = Flow {
+            queue: Queue::default(),
+            state: aqm.fresh(),
+            deficit: Deficit::default(),
+            place: Place::Off,
+            busy_period: 0,
+        };
         Self {
             aqm,
             quantum: quantum.as_u64() as i64,
@@ -96,6 +106,7 @@ impl<P: Packet, A: QueueAqm<P>> FlowQueues<P, A> {
             old: List::default(),
             links: Links::default(),
             pool: Pool::new(limit),
+            busy_period: 0,
             overflowed: 0,
             new_flows: 0,
             latest: Instant::ZERO,
@@ -120,14 +131,20 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
         if !self.pool.can_hold(packet.size()) {
             return out.dropped(packet, DropReason::QueueLimit);
         }
+        if self.pool.backlog().is_empty() {
+            // A kernel's next dequeue would take the empty queues off their lists; a timer asks only when something is due.
+            (self.new, self.old) = (List::default(), List::default());
+            self.busy_period += 1;
+        }
         let index = spread(packet.flow().flow, self.flows.len() as u32);
         let flow = &mut self.flows[index as usize];
         if !self.aqm.admits(&mut flow.state, &mut packet, flow.queue.backlog(), self.latest, out) {
             return out.dropped(packet, DropReason::Early);
         }
         self.pool.push(index, &mut flow.queue, packet, self.latest);
-        if flow.place == Place::Off {
+        if flow.place == Place::Off || flow.busy_period != self.busy_period {
             flow.place = Place::New;
+            flow.busy_period = self.busy_period;
             flow.deficit = Deficit::starting_with(self.quantum);
             self.new_flows += 1;
             self.links.push_back(&mut self.new, index);
@@ -142,6 +159,9 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.latest = self.latest.max(now);
+        if self.pool.backlog().is_empty() {
+            return None;
+        }
         loop {
             let from_new = !self.new.is_empty();
             let index = self.new.front().or(self.old.front())?;
