@@ -138,8 +138,8 @@ enum Mode {
 /// A turn: the quantum of a class, in the units in which turns are counted.
 const TURN: u128 = 1 << 20;
 
-/// The classes that borrow from one above at one priority, by the turns that they have had; `turns` are those of the last
-/// one that was served.
+/// The classes that borrow from one above at one priority, by the turns that they have had; `turns` is the most that one
+/// had when it was served.
 #[derive(Clone, Debug)]
 struct Feed {
     borrowers: Heap<u128>,
@@ -401,12 +401,15 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
 
     /// Lets time pass: modes change, and queues that delay packets have them.
     fn advance(&mut self, now: Instant) {
-        self.latest = self.latest.max(now);
+        let now = self.latest.max(now);
         while let Some((time, n)) = self.events.peek()
-            && time <= self.latest
+            && time <= now
         {
+            // Each at its own time, so that it does not matter how many calls there were meanwhile.
+            self.latest = self.latest.max(time);
             self.refresh(n);
         }
+        self.latest = now;
     }
 
     /// Calls `work` on the queue of a leaf and updates the backlog.
@@ -441,7 +444,8 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
         {
             let node = &self.nodes[n as usize];
             let (turns, quantum) = (node.turns[priority], node.quantum as u128);
-            self.nodes[parent as usize].feeds[priority].turns = turns;
+            let feed = &mut self.nodes[parent as usize].feeds[priority];
+            feed.turns = feed.turns.max(turns);
             self.place_borrower(parent, n, priority, Some(turns + u128::from(bytes) * TURN / quantum));
             n = parent;
         }

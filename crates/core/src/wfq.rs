@@ -84,6 +84,9 @@ pub struct Wfq<P> {
     link: TokenBucket,
     /// Virtual time at `latest`.
     virtual_time: Tag,
+    /// The part of the service until `latest` that is too little to advance the virtual time by one: without it the
+    /// virtual time would depend on how often it is advanced.
+    unserved: u128,
     latest: Instant,
     /// Sessions that are busy under GPS, by when it finishes them, and the sum of their weights.
     gps: Heap<Tag>,
@@ -103,6 +106,7 @@ impl<P: Packet> Wfq<P> {
             sessions: Sessions::new(&params),
             link: TokenBucket::full(params.link, params.link.bytes_in_floor(params.lead), Instant::ZERO),
             virtual_time: 0,
+            unserved: 0,
             latest: Instant::ZERO,
             gps: Heap::new(),
             weight: 0,
@@ -112,12 +116,14 @@ impl<P: Packet> Wfq<P> {
 
     /// Lets GPS serve until `now` (equation (8): the slope is r over the weight of the busy sessions).
     fn advance(&mut self, now: Instant) {
-        let mut credit = scaled(self.link.rate().credit_in(now.since(self.latest)));
+        let mut credit = self.unserved + scaled(self.link.rate().credit_in(now.since(self.latest)));
         self.latest = self.latest.max(now);
+        self.unserved = 0;
         while let Some((last, number)) = self.gps.peek() {
             let needed = last.saturating_sub(self.virtual_time).saturating_mul(u128::from(self.weight));
             if needed > credit {
                 self.virtual_time += credit / u128::from(self.weight);
+                self.unserved = credit % u128::from(self.weight);
                 return;
             }
             credit -= needed;
