@@ -149,19 +149,23 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Advances the clock, never back, and admits the classes that may send by now.
     fn advance(&mut self, now: Instant) {
-        self.clock = self.clock.max(now);
-        while let Some((due, node)) = self.timers.peek() {
-            if due > self.clock {
-                break;
+        let now = self.clock.max(now);
+        // Each event at its own time and in their order, so that it does not matter how many calls there were meanwhile.
+        loop {
+            let (timer, wait) = (self.timers.peek(), self.waiting.peek());
+            match (timer, wait) {
+                (Some((due, node)), _) if due <= now && wait.is_none_or(|(wait, _)| due <= wait) => {
+                    self.clock = self.clock.max(due);
+                    self.came_below(node);
+                }
+                (_, Some((due, leaf))) if due <= now => {
+                    self.clock = self.clock.max(due);
+                    self.refresh(leaf);
+                }
+                _ => break,
             }
-            self.came_below(node);
         }
-        while let Some((due, leaf)) = self.waiting.peek() {
-            if due > self.clock {
-                break;
-            }
-            self.refresh(leaf);
-        }
+        self.clock = now;
     }
 
     /// No packet is released before this instant.
@@ -227,6 +231,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
         if before.is_empty() && !after.is_empty() {
             self.regulate_if_stuck(leaf);
         }
+        self.reset_if_none_may_send();
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
@@ -235,10 +240,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             return None;
         }
         loop {
-            let Some(pick) = self.pick() else {
-                self.found_none();
-                return None;
-            };
+            let pick = self.pick()?;
             let slot = &mut self.leaves[pick as usize];
             let before = slot.queue.backlog();
             let packet = slot.queue.dequeue(self.clock, out);
@@ -246,6 +248,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             self.count_change(before, after);
             if let Some(packet) = packet {
                 self.serve(pick, packet.size());
+                self.reset_if_none_may_send();
                 return Some(packet);
             }
             if before == after {

@@ -77,9 +77,12 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// Called when a dequeue found no leaf that may send.
-    pub(super) fn found_none(&mut self) {
-        self.top_level = LEVELS as u8;
+    /// Called at the end of each call. A kernel asks until no leaf may send, which sets the threshold of top-level link
+    /// sharing to infinity (the 1995 paper, section 4.3); a timer that knows the deadline never asks in vain.
+    pub(super) fn reset_if_none_may_send(&mut self) {
+        if self.first_ready(self.clock).is_none_or(|at| at > self.clock) {
+            self.top_level = LEVELS as u8;
+        }
     }
 
     /// Called when a packet arrived for `leaf`: the rules of top-level link sharing.

@@ -87,6 +87,13 @@ impl Oracle {
         if self.classes[&leaf].backlog == 1 {
             self.regulate(leaf, now);
         }
+        self.asked_in_vain(now);
+    }
+    /// A kernel asks again after each packet. When no class may send, the threshold becomes infinite.
+    fn asked_in_vain(&mut self, now: u64) {
+        if self.demanding().into_iter().all(|leaf| self.lender(leaf, now).is_none()) {
+            self.top_level = LEVELS;
+        }
     }
     /// The leaves that may send now, and the level of each lender.
     pub fn candidates(&mut self, now: u64) -> Vec<u32> {
@@ -140,6 +147,7 @@ impl Oracle {
                 self.top_level = LEVELS;
             }
         }
+        self.asked_in_vain(now);
     }
     pub fn next(&self) -> Option<u64> {
         let until = |id: &u32| self.classes[id].until;
