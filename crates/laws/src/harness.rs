@@ -97,17 +97,27 @@ where
     sum
 }
 
-/// Laws 1, 3, 4, 6 on one copy; 2 and 5 by comparing the output of two more copies.
+/// Laws 1, 3, 4, 6 on one copy; 2, 5 and again 3 by comparing the outputs of more copies.
 fn run_all<Q: Qdisc<TestPacket>>(fresh: &impl Fn() -> Q, script: &[Op]) -> Result<Report, String> {
-    let first = Run::new(fresh()).play(script, Back::Honest)?;
-    let again = Run::new(fresh()).play(script, Back::Honest)?;
+    let first = Run::new(fresh()).play(script, Back::Honest, Calls::AsWritten)?;
+    let again = Run::new(fresh()).play(script, Back::Honest, Calls::AsWritten)?;
     if first.1 != again.1 {
         return Err("law 5: the same script gave different outputs".into());
     }
     // With every backward instant replaced by the latest `now` so far, the output must be the same.
-    let still = Run::new(fresh()).play(script, Back::HeldStill)?;
+    let still = Run::new(fresh()).play(script, Back::HeldStill, Calls::AsWritten)?;
     if first.1 != still.1 {
         return Err("law 2: a backward time changed the outputs".into());
+    }
+    // A timer calls `dequeue` only when something is due, a kernel also when nothing is. Both must see the same departures
+    // and drops, so nothing may depend on a call that finds the queue empty or comes before the deadline.
+    let due = Run::new(fresh()).play(script, Back::Ignored, Calls::OnlyWhenDue)?.1;
+    let polled = Run::new(fresh()).play(script, Back::Ignored, Calls::Polled)?.1;
+    if due != polled {
+        let first =
+            due.iter().zip(&polled).position(|(due, polled)| due != polled).unwrap_or(due.len().min(polled.len()));
+        let (due, polled) = (due.get(first), polled.get(first));
+        return Err(format!("law 3: dequeues that had no effect changed a later output: {due:?} became {polled:?}"));
     }
     Ok(first.0)
 }
@@ -137,8 +147,23 @@ fn shrink<Q: Qdisc<TestPacket>>(fresh: &impl Fn() -> Q, mut script: Vec<Op>) -> 
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Back {
+    /// Calls get the earlier instant.
     Honest,
+    /// Calls get the latest instant of any call before them.
     HeldStill,
+    /// Calls get the present.
+    Ignored,
+}
+
+/// Which calls of `dequeue` a run makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// Those of the script.
+    AsWritten,
+    /// Those of the script for which something is due.
+    OnlyWhenDue,
+    /// Those for which something is due, and one before each step at which nothing is.
+    Polled,
 }
 
 /// The output, in order, for the comparison of two runs.
@@ -168,6 +193,7 @@ impl Outlet<TestPacket> for Tray {
 
 struct Run<Q> {
     qdisc: Q,
+    calls: Calls,
     now: Instant,
     /// The latest `now` of any call.
     carried: Instant,
@@ -182,6 +208,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
     fn new(qdisc: Q) -> Self {
         Self {
             qdisc,
+            calls: Calls::AsWritten,
             now: Instant::from_nanos(1_000_000_000),
             carried: Instant::ZERO,
             next_id: 0,
@@ -192,7 +219,8 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         }
     }
 
-    fn play(mut self, script: &[Op], back: Back) -> Result<(Report, Vec<Output>), String> {
+    fn play(mut self, script: &[Op], back: Back, calls: Calls) -> Result<(Report, Vec<Output>), String> {
+        self.calls = calls;
         let mut behind = Span::ZERO;
         for op in script {
             self.report.steps += 1;
@@ -200,9 +228,15 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             let call = match back {
                 Back::Honest => self.now.saturating_sub(behind),
                 Back::HeldStill => self.now.saturating_sub(behind).max(self.carried),
+                Back::Ignored => self.now,
             };
+            let is_due = self.qdisc.deadline(call) == Deadline::Now;
+            if calls == Calls::Polled && !is_due && self.dequeue(call)? {
+                return Err("law 3: dequeue had an effect although nothing was due".into());
+            }
             match *op {
                 Op::Enqueue(packet) => self.enqueue(call, packet)?,
+                Op::Dequeue if calls != Calls::AsWritten && !is_due => {}
                 Op::Dequeue => {
                     self.dequeue(call)?;
                 }
@@ -254,7 +288,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
                 }
                 self.report.deadlines += 1;
                 self.now = t.saturating_sub(Span::from_nanos(1));
-                if self.dequeue(self.now)? {
+                if self.calls != Calls::OnlyWhenDue && self.dequeue(self.now)? {
                     return Err(format!("law 3: dequeue had an effect 1 ns before the deadline {t:?}"));
                 }
                 self.now = t;
@@ -263,7 +297,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
                 }
             }
             Deadline::Idle => {
-                if self.dequeue(self.now)? {
+                if self.calls != Calls::OnlyWhenDue && self.dequeue(self.now)? {
                     return Err("law 3: deadline Idle, but dequeue had an effect".into());
                 }
             }
