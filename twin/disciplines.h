@@ -121,6 +121,8 @@ struct twin_state {
 	bool is_mouse;
 	/* Queues that take turns; fq_codel: those that just became busy, and the others. */
 	struct twin_list active, fresh;
+	/* fq_codel: how often a packet arrived while none was queued. */
+	u64 busy_period;
 	struct twin_held held;
 };
 
@@ -357,13 +359,18 @@ TWIN_INLINE void twin_put(const struct twin_options *options, struct twin_state 
 
 	if (options->kind == TWIN_SFQ && queue->backlog.packets == 0)
 		queue->since = sfq_hash_entered(&state->hash);
+	if (options->kind == TWIN_FQ_CODEL && state->held.backlog.packets == 0) {
+		state->active = state->fresh = (struct twin_list){ .head = TWIN_NONE, .tail = TWIN_NONE };
+		state->busy_period++;
+	}
 	twin_push(&state->held, number, slot);
 	if (!twin_is_fair(options))
 		return;
 	twin_classify(&state->held, number);
 	if (options->kind == TWIN_FQ_CODEL) {
-		if (queue->place == FLOW_QUEUES_PLACE_OFF) {
+		if (queue->place == FLOW_QUEUES_PLACE_OFF || queue->busy_period != state->busy_period) {
 			queue->place = FLOW_QUEUES_PLACE_NEW;
+			queue->busy_period = state->busy_period;
 			queue->deficit = round_deficit_starting_with(options->quantum);
 			twin_list_append(&state->held, &state->fresh, number);
 		}
@@ -438,11 +445,12 @@ TWIN_INLINE u32 twin_pop_fair(const struct twin_options *options, struct twin_st
 		return slot;
 	if (options->kind == TWIN_SFQ)
 		sfq_hash_emptied(&state->hash, queue->since);
-	if (options->kind == TWIN_DRR) {
+	if (options->kind == TWIN_DRR || options->kind == TWIN_SFQ) {
 		round_turns_left(&state->turns, &queue->allowance, state->active.head == number);
 		twin_list_remove(&state->held, &state->active, number);
-		twin_forget(&state->held, number);
 	}
+	if (options->kind == TWIN_DRR)
+		twin_forget(&state->held, number);
 	return slot;
 }
 
@@ -508,10 +516,7 @@ TWIN_INLINE struct twin_step twin_step_round(const struct twin_options *options,
 	if (number == TWIN_NONE)
 		return step;
 	step.action = TWIN_AGAIN;
-	if (queue->backlog.packets == 0) {
-		round_turns_left(&state->turns, &queue->allowance, true);
-		twin_list_remove(&state->held, &state->active, number);
-	} else if (round_turns_pays(&state->turns, &queue->allowance, twin_packet_of(&state->held, queue->head)->size)) {
+	if (round_turns_pays(&state->turns, &queue->allowance, twin_packet_of(&state->held, queue->head)->size)) {
 		step.slot = twin_pop_fair(options, state, number);
 		step.action = TWIN_SEND;
 	} else {
@@ -529,7 +534,7 @@ TWIN_INLINE struct twin_step twin_step_fq(const struct twin_options *options, st
 	u32 number = list->head;
 	struct twin_queue *queue = twin_queue_of(&state->held, number);
 
-	if (number == TWIN_NONE)
+	if (state->held.backlog.packets == 0)
 		return step;
 	if (round_deficit_renew(&queue->deficit, options->quantum)) {
 		queue->place = FLOW_QUEUES_PLACE_OLD;

@@ -56,6 +56,8 @@ struct twin_queue {
 	u64 since;
 	round_deficit deficit;
 	flow_queues_place place;
+	/* fq_codel: the busy period that the place is about. */
+	u64 busy_period;
 	codel_state codel;
 };
 
