@@ -141,7 +141,7 @@ impl Diagnostic {
         self.help = Some(help.into());
         self
     }
-    /// The same for a terminal: its texts quote what others wrote.
+    /// Returns it for a terminal: its texts quote what others wrote.
     fn printable(&self) -> Self {
         let text = |text: &String| printable(text).into_owned();
         Self {

@@ -18,7 +18,7 @@ use crate::protocol::{Call, Message, Refusal, Request};
 const STOPPED: Duration = Duration::from_secs(2);
 /// How long a call waits for its reply.
 const REPLY: Duration = Duration::from_secs(10);
-/// The same for one that changes the configuration, which may start other data paths.
+/// How long a call waits that changes the configuration, which may start other data paths.
 const CHANGE: Duration = Duration::from_secs(60);
 /// After this time without a notification the daemon is asked whether it is there.
 const SILENCE: Duration = Duration::from_secs(5);

@@ -212,8 +212,8 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Of two that make the same socket at once, the second waits until this is dropped, and sees the first. The lock is on a file that
-/// no other user may open, since whoever opens a file may lock it.
+/// While this is held, others that make the same socket wait, and see the first afterwards. The lock is on a file that no
+/// other user may open, since whoever opens a file may lock it.
 struct Lock {
     path: PathBuf,
     _file: File,
@@ -303,11 +303,16 @@ mod tests {
     fn of_many_that_start_at_once_one_listens() {
         let directory = directory("many");
         let path = directory.join("eth0.sock");
-        for _ in 0..20 {
+        let begin = std::sync::Barrier::new(8);
+        for _ in 0..200 {
             // It was left by a process that is gone, so that each of them would remove it.
             drop(UnixListener::bind(&path).unwrap());
+            let start = || {
+                begin.wait();
+                Listening::at(&path, 0o666)
+            };
             let all: Vec<_> = std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| Listening::at(&path, 0o666))).collect();
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
             assert_eq!(all.iter().filter(|one| one.is_ok()).count(), 1, "{all:?}");
