@@ -1,8 +1,8 @@
 //! [`Names`]: the names of hosts, from files of this machine and, if requested, from its resolver.
 //!
 //! The caller waits neither for a file nor for the resolver: files are read, and look-ups run, on threads of their own, and
-//! what they find is used when it is there. A look-up that has taken longer than [`LIMIT`] counts as an address without a name, and no more than [`AT_ONCE`] threads wait for
-//! the resolver, whatever it does.
+//! what they find is used when it is there. A look-up that has taken longer than [`LIMIT`] counts as an address without a
+//! name, and no more than [`AT_ONCE`] threads wait for the resolver, whatever it does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
