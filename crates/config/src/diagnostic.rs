@@ -7,6 +7,8 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+use crate::decode::{is_unprintable, printable};
+
 /// The most findings that are shown: they fit a terminal, and later ones often follow from the first. Each costs a pass over
 /// the text.
 const MOST_SHOWN: usize = 10;
@@ -139,6 +141,17 @@ impl Diagnostic {
         self.help = Some(help.into());
         self
     }
+    /// Returns it for a terminal: its texts quote what others wrote.
+    fn printable(&self) -> Self {
+        let text = |text: &String| printable(text).into_owned();
+        Self {
+            message: text(&self.message),
+            label: self.label.as_ref().map(text),
+            related: self.related.iter().map(|(place, label)| (*place, text(label))).collect(),
+            help: self.help.as_ref().map(text),
+            ..*self
+        }
+    }
 }
 
 /// All findings in one source.
@@ -214,10 +227,14 @@ impl Diagnostics {
         let mut sorted: Vec<_> = self.list.iter().collect();
         sorted.sort_by_key(|d| (d.severity == Severity::Warning, d.place));
         let mut out = String::new();
+        let name = printable(source.name());
         for diagnostic in sorted.iter().take(MOST_SHOWN) {
-            let report = report(diagnostic, source);
+            let diagnostic = diagnostic.printable();
+            let text = renderer.render(&[report(&diagnostic, source, &name)]);
+            // The renderer shows control characters of the source as symbols, but not all of them. Colours are its own.
+            let text = text.replace(|c| c != '\x1b' && is_unprintable(c), "\u{fffd}");
             // Writing into a string does not fail.
-            let _ = writeln!(out, "{}\n", renderer.render(&[report]));
+            let _ = writeln!(out, "{text}\n");
         }
         if sorted.len() > MOST_SHOWN {
             let _ = writeln!(out, "... and {} more", sorted.len() - MOST_SHOWN);
@@ -229,14 +246,13 @@ impl Diagnostics {
     }
 }
 
-fn report<'a>(diagnostic: &'a Diagnostic, source: &'a Source) -> Group<'a> {
+fn report<'a>(diagnostic: &'a Diagnostic, source: &'a Source, name: &'a str) -> Group<'a> {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
     let primary = AnnotationKind::Primary.span(visible(diagnostic.place, source.text()));
-    let mut snippet =
-        Snippet::source(source.text()).path(source.name()).annotation(primary.label(diagnostic.label.as_deref()));
+    let mut snippet = Snippet::source(source.text()).path(name).annotation(primary.label(diagnostic.label.as_deref()));
     for (place, label) in &diagnostic.related {
         let context = AnnotationKind::Context.span(visible(*place, source.text()));
         snippet = snippet.annotation(context.label(label.as_str()));

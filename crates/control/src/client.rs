@@ -3,13 +3,25 @@
 //! The declarations of the calls generate the methods, except those of calls that concern subscriptions.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::calls::{Event, Events, Feedback, FlowState, Unsubscribe};
+use crate::calls::{Event, Events, Feedback, FlowState, Permission, ReservationsQuery, Unsubscribe};
 use crate::protocol::{Call, Message, Refusal, Request};
+
+/// How long a connection waits for its place in the queue of the socket, and a call for a daemon that is stopped.
+const STOPPED: Duration = Duration::from_secs(2);
+/// How long a call waits for its reply.
+const REPLY: Duration = Duration::from_secs(10);
+/// How long a call waits that changes the configuration, which may start other data paths.
+const CHANGE: Duration = Duration::from_secs(60);
+/// After this time without a notification the daemon is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +37,9 @@ pub enum ClientError {
     /// A read or write on the connection failed.
     #[error("the connection to tidegate broke: {0}")]
     Io(#[from] io::Error),
+    /// The daemon does not answer.
+    #[error("tidegate does not answer: {0}")]
+    Silent(Silent),
     /// The daemon closed the connection.
     #[error("tidegate closed the connection; it may have ended")]
     Closed,
@@ -41,8 +56,55 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "; is it running?",
         io::ErrorKind::InvalidInput => "; the path of a socket has at most 107 bytes",
         io::ErrorKind::PermissionDenied => "; its file mode keeps you out, see [control] in the shaper file",
+        io::ErrorKind::TimedOut => "; the process that listens there is stopped or hangs: `kill -CONT` lets it go on",
         _ => "",
     }
+}
+
+/// A daemon that does not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Silent {
+    /// How long an answer was waited for.
+    pub waited: Duration,
+    /// Its process, and the state of it as in proc_pid_stat(5), where that can be read.
+    pub process: Option<(i32, char)>,
+}
+
+impl Silent {
+    /// Whether its process is stopped.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.process, Some((_, 'T' | 't')))
+    }
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.process {
+            Some((pid, state)) if self.is_stopped() => {
+                write!(f, "its process {pid} is stopped (state {state}); `kill -CONT {pid}` lets it go on")
+            }
+            Some((pid, state)) => {
+                let waited = self.waited.as_secs();
+                write!(
+                    f,
+                    "its process {pid} has been silent for {waited} s (state {state}); if it does not recover, "
+                )?;
+                write!(f, "`kill -KILL {pid}` ends it, and packets pass unshaped")
+            }
+            None => write!(f, "it has been silent for {} s; if it does not recover, restart it", self.waited.as_secs()),
+        }
+    }
+}
+
+/// Connects to a socket; waits for [`STOPPED`] if its process does not accept connections.
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let (made, is_made) = mpsc::channel();
+    let path = path.to_owned();
+    // The standard library has no limit for it. A thread that still waits ends with this process.
+    thread::Builder::new().name("connect".into()).spawn(move || made.send(UnixStream::connect(path)))?;
+    let stream = is_made.recv_timeout(STOPPED).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    stream.set_write_timeout(Some(STOPPED))?;
+    Ok(stream)
 }
 
 /// A notification of a subscription.
@@ -63,6 +125,12 @@ pub struct Client {
     pending: VecDeque<(u64, Pushed)>,
     /// The part received of the line being read; a timeout may have interrupted it.
     line: Vec<u8>,
+    /// The process at the other end, where it is known.
+    process: Option<i32>,
+    /// When the last message came.
+    heard: Instant,
+    /// When the daemon was asked whether it is there, if no message came since.
+    asked: Option<Instant>,
 }
 
 impl Client {
@@ -71,14 +139,27 @@ impl Client {
     /// # Errors
     /// [`ClientError::Connect`].
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
-        let stream =
-            UnixStream::connect(path).map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
+        let stream = connect(path).map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
         Ok(Self::over(stream))
     }
 
     /// Uses a stream that is connected already.
     pub fn over(stream: UnixStream) -> Self {
-        Self { reader: BufReader::new(stream), next: 1, pending: VecDeque::new(), line: Vec::new() }
+        Self {
+            reader: BufReader::new(stream),
+            next: 1,
+            pending: VecDeque::new(),
+            line: Vec::new(),
+            process: None,
+            heard: Instant::now(),
+            asked: None,
+        }
+    }
+
+    /// Names the process at the other end, so that a call beside one that is stopped fails after two seconds. The standard
+    /// library cannot read it from the socket (`SO_PEERCRED`).
+    pub fn set_process(&mut self, process: i32) {
+        self.process = Some(process);
     }
 
     /// Returns the stream, for polling.
@@ -91,13 +172,11 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply, ClientError> {
-        let id = self.next;
-        self.next += 1;
-        let mut line = serde_json::to_vec(&Request::new(id, call)).map_err(io::Error::other)?;
-        line.push(b'\n');
-        self.stream().set_read_timeout(None)?;
+        let limit = if let Permission::Operator(_) = C::PERMISSION { CHANGE } else { REPLY };
+        let begun = Instant::now();
         // A refusal of the connection precedes the request and must be read even if the write fails.
-        let written = self.reader.get_ref().write_all(&line);
+        let (id, written) = self.send(call)?;
+        self.stream().set_read_timeout(Some(STOPPED))?;
         loop {
             match self.receive() {
                 Ok(Some(Message::Ok { id: of, ok })) if of == id => {
@@ -111,7 +190,44 @@ impl Client {
                     return Err(error);
                 }
             }
+            self.expect(begun, limit)?;
         }
+    }
+
+    /// Writes a request; returns its number, and whether it could be written.
+    fn send<C: Call>(&mut self, call: &C) -> io::Result<(u64, io::Result<()>)> {
+        let id = self.next;
+        self.next += 1;
+        let mut line = serde_json::to_vec(&Request::new(id, call)).map_err(io::Error::other)?;
+        line.push(b'\n');
+        Ok((id, self.reader.get_ref().write_all(&line)))
+    }
+
+    /// Fails if an answer that was requested at `begun` can be waited for no longer.
+    fn expect(&self, begun: Instant, limit: Duration) -> Result<(), ClientError> {
+        let waited = begun.elapsed();
+        if waited < STOPPED {
+            return Ok(());
+        }
+        let process = self.process.and_then(|process| {
+            let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            Some((process, text.rsplit_once(") ")?.1.chars().next()?))
+        });
+        let silent = Silent { waited, process };
+        if silent.is_stopped() || waited >= limit { Err(ClientError::Silent(silent)) } else { Ok(()) }
+    }
+
+    /// Asks a daemon that has sent nothing for a while whether it is there, and fails if it is not.
+    fn probe(&mut self) -> Result<(), ClientError> {
+        match self.asked {
+            Some(asked) => self.expect(asked, REPLY)?,
+            None if self.heard.elapsed() >= SILENCE => {
+                self.asked = Some(Instant::now());
+                self.send(&ReservationsQuery::default())?.1?;
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// Subscribes to events. The iterator blocks until the next one.
@@ -144,23 +260,27 @@ impl Client {
     }
 
     /// Returns the next notification of any subscription, with the subscription's number; `None` when none came within
-    /// `timeout`. Without a timeout it waits without limit.
+    /// `timeout`. Without a timeout it waits for as long as the daemon is there.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn next_push(&mut self, timeout: Option<Duration>) -> Result<Option<(u64, Pushed)>, ClientError> {
-        if let Some(push) = self.pending.pop_front() {
-            return Ok(Some(push));
-        }
-        // A timeout of zero would mean none at all.
-        self.stream().set_read_timeout(timeout.map(|timeout| timeout.max(Duration::from_micros(1))))?;
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
-            match self.receive()? {
-                Some(message) => self.handle(message)?,
-                None => return Ok(None),
-            }
             if let Some(push) = self.pending.pop_front() {
                 return Ok(Some(push));
+            }
+            let left = deadline.map_or(STOPPED, |deadline| deadline.saturating_duration_since(Instant::now()));
+            // A timeout of zero would mean none at all.
+            self.stream().set_read_timeout(Some(left.clamp(Duration::from_micros(1), STOPPED)))?;
+            match self.receive()? {
+                Some(message) => self.handle(message)?,
+                None => {
+                    self.probe()?;
+                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                        return Ok(None);
+                    }
+                }
             }
         }
     }
@@ -189,6 +309,7 @@ impl Client {
                     ClientError::Protocol(format!("{error}: {start}"))
                 });
                 self.line.clear();
+                (self.heard, self.asked) = (Instant::now(), None);
                 text.map(Some)
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(None),

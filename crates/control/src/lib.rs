@@ -24,6 +24,6 @@ pub mod protocol;
 mod quantities;
 
 pub use calls::{Event, EventKind, Status};
-pub use client::{Client, ClientError, Pushed, Subscription};
+pub use client::{Client, ClientError, Pushed, Silent, Subscription};
 pub use place::{Place, PlaceError, candidates, direction_name, directories, file_name};
 pub use protocol::{Call, Code, Refusal};

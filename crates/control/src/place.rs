@@ -140,11 +140,11 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a process listens on a socket. One without permission to connect counts too.
+/// Whether a process listens on a socket. One without permission to connect counts too, and one that is stopped.
 fn is_served(path: &Path) -> bool {
-    match std::os::unix::net::UnixStream::connect(path) {
+    match crate::client::connect(path) {
         Ok(_) => true,
-        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        Err(error) => matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::TimedOut),
     }
 }
 

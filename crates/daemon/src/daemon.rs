@@ -28,7 +28,7 @@ use crate::telemetry::{Sampler, Telemetry};
 
 /// The interval of everything that no event triggers.
 const TICK: Duration = Duration::from_millis(50);
-/// The interval at which the shaper file is checked for changes.
+/// The interval at which the shaper file is checked for changes, and whether the control socket is there.
 const FILE: Duration = Duration::from_secs(2);
 
 /// The place of the control socket.
@@ -268,6 +268,12 @@ impl Daemon {
         if self.checked.elapsed() >= FILE {
             self.checked = Instant::now();
             self.store.look_at_files(&self.notifier);
+            let mode = self.directions.first().map(|direction| direction.config.control.mode);
+            match mode.zip(self.notifier.server()).map(|(mode, server)| server.listen_again(mode)) {
+                Some(Ok(true)) => self.notifier.log("the control socket was removed, and has been made again"),
+                Some(Err(error)) => self.notifier.log(&format!("the control socket was removed, and {error}")),
+                Some(Ok(false)) | None => {}
+            }
         }
     }
 
@@ -288,6 +294,7 @@ impl Daemon {
                 }
             }
             // A successor needs the addresses of the sockets; one that waits has them before packets wait for it.
+            self.notifier.disconnect();
             drop((self.telemetry, self.server));
             for direction in &mut self.directions {
                 direction.leave(successor);

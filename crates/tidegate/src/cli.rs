@@ -5,6 +5,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use tidegate_config::decode::is_printable;
 use tidegate_config::discipline;
 
 use crate::commands;
@@ -133,7 +134,16 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
         message!("tidegate: {refused}");
         return ExitCode::FAILURE;
     }
-    run(Cli::parse_from(arguments))
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli),
+        // clap quotes arguments as they are; its text without colours has no other control characters.
+        Err(error) if arguments.iter().any(|argument| !is_printable(&argument.to_string_lossy())) => {
+            message_part!("{error}");
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+        Err(error) => error.exit(),
+    }
 }
 
 /// The definition of the command line.
@@ -141,9 +151,9 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Parses the command line and runs it.
+/// Runs Tidegate with its own disciplines.
 pub fn main() -> ExitCode {
-    run(Cli::parse())
+    main_with(Registry::new())
 }
 
 fn run(cli: Cli) -> ExitCode {

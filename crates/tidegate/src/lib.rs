@@ -13,14 +13,14 @@
 macro_rules! message {
     ($($text:tt)*) => {{
         $crate::progress::clear_status();
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
+        $crate::output::say(&format!("{}\n", format_args!($($text)*)));
     }};
 }
 
 /// [`message!`] without the end of the line.
 macro_rules! message_part {
     ($($text:tt)*) => {{
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!($($text)*));
+        $crate::output::say(&format!($($text)*));
     }};
 }
 

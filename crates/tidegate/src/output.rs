@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use tidegate_config::decode::printable;
 use tidegate_report::text::wrapped;
 use tidegate_report::{Report, columns};
 use tidegate_units::{Rate, Span};
@@ -208,6 +209,35 @@ pub fn spare<'a>(path: &Path, mut read: impl Iterator<Item = &'a Path>) -> Resul
     }
 }
 
+/// Standard output for text: what others wrote, names above all, does nothing to a terminal ([`printable`]).
+pub fn stdout() -> Text {
+    Text(std::io::stdout().lock())
+}
+
+/// See [`stdout`].
+pub struct Text(std::io::StdoutLock<'static>);
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // Parts of a formatted text are whole characters.
+        self.0.write_all(printable(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Writes text to standard error, like [`stdout`]. If that is closed, nobody is left to be informed.
+pub fn say(text: &str) {
+    styled(&printable(text));
+}
+
+/// Writes text with colours of this program's own to standard error.
+pub fn styled(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
 /// The width of the terminal that is standard output, in characters; `None` where that is none: a pipe or a file receives
 /// whole tables.
 pub fn width() -> Option<usize> {
@@ -224,10 +254,10 @@ pub fn width() -> Option<usize> {
 /// # Errors
 /// When it cannot be written.
 pub fn print(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let (mut out, text) = (stdout(), printable(text));
     match width() {
         None => out.write_all(text.as_bytes())?,
-        Some(width) => out.write_all(broken(text, width).as_bytes())?,
+        Some(width) => out.write_all(broken(&text, width).as_bytes())?,
     }
     out.flush()
 }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidegate_config::decode::printable;
 
 /// A bar that appears after a second, with the time that is left; nothing where standard error is no terminal.
 pub struct Progress {
@@ -40,7 +41,7 @@ impl Progress {
         });
         // A bar of no length would be full.
         bar.set_length(total.max(1));
-        bar.set_message(text);
+        bar.set_message(printable(&text).into_owned());
         // Another target would not know of the line that is there, and begin a new one.
         if is_first {
             bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -104,7 +105,7 @@ impl StatusLine {
             while stopped.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let Some(text) = text() else { continue };
                 SHOWN.store(true, Ordering::Relaxed);
-                let _ = write!(std::io::stderr(), "\r\x1b[K{text:.60}");
+                let _ = write!(std::io::stderr(), "\r\x1b[K{:.60}", printable(&text));
             }
         });
         Self(thread.ok().map(|thread| (stop, thread)))

@@ -272,9 +272,11 @@ fn questions_are_asked_at_a_terminal() -> Ended {
     let mut terminal = Terminal::start(machine.setup(&["--service", "none"]), None);
     terminal.answer("which one is it? [unknown]", "token-ring");
     terminal.answer("token-ring is none of them", "vdsl");
-    terminal.answer("none to enter the rates", "");
+    terminal.answer("none to enter the rates [none]", "https://192.0.2.1/file");
+    terminal.answer("none to enter the rates [none]", "none");
     terminal.answer("the line up, such as 20mbit", "20");
-    terminal.answer("has no unit", "20mbit");
+    terminal.answer("has no unit", "20M");
+    terminal.answer("does not say whether it is in bits or in bytes; write for example 20mbit", "20mbit");
     terminal.answer("the line down, such as 20mbit", "100mbit");
     terminal.answer("write the file and start? [yes]", "maybe");
     terminal.answer("answer yes or no", "");
@@ -295,7 +297,9 @@ fn questions_are_asked_at_a_terminal() -> Ended {
     let (code, shown) = terminal.end();
     assert!(code == Some(0) && shown.contains("nothing was changed"), "{shown}");
     let mut terminal = Terminal::start(machine.setup(&["--service", "none"]), None);
-    terminal.answer("which one is it? [unknown]", "\u{4}\u{4}");
+    terminal.answer("which one is it? [unknown]", "");
+    terminal.answer("none to enter the rates [none]", "20mbit");
+    terminal.answer("the line up, such as 20mbit; - to leave that direction alone [20mbit]", "\u{4}\u{4}");
     let (code, shown) = terminal.end();
     assert!(code == Some(1) && shown.contains("there is no answer"), "{shown}");
     assert_eq!(fs::read_to_string(machine.file()).unwrap(), text);

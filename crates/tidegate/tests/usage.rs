@@ -2,10 +2,11 @@
 
 #[path = "command/mod.rs"]
 mod command;
+mod terminal;
 
 use std::fs;
 
-use command::{Folder, tidegate};
+use command::{Folder, text, tidegate};
 
 fn refused(args: &[&str], code: i32, parts: &[&str]) {
     let output = tidegate(args);
@@ -164,4 +165,94 @@ fn doctor_names_the_rule_with_a_user_who_is_not_there() {
 fn an_unknown_option_of_exec_is_not_taken_for_the_program() {
     refused(&["exec", "--dwon", "2mbit", "--", "true"], 2, &["--dwon", "--down"]);
     refused(&["exec", "--down", "2mbit", "--verbos", "--", "true"], 2, &["--verbos", "--verbose"]);
+}
+
+/// A name that clears the screen, sets the title of the window, and begins with an escape of one byte (C1).
+const HOSTILE: &str = "\x1b[2J\x1b]0;mine\x07\u{9b}31m";
+
+/// Fails if `shown` has its control sequences.
+fn is_harmless(words: &[&str], shown: &str) {
+    let raw = shown.contains("\x1b[2J") || shown.contains("\x1b]") || shown.contains(['\x07', '\u{9b}']);
+    assert!(!raw, "{words:?}: {shown:?}");
+}
+
+/// Fails if `output` has them, or has not what stands for them.
+fn shows_it(words: &[&str], output: &[u8]) {
+    let shown = text(output);
+    is_harmless(words, &shown);
+    assert!(shown.contains("\\u001b[2J"), "{words:?}: {shown:?}");
+}
+
+#[test]
+fn names_do_nothing_to_a_terminal() {
+    let folder = Folder::new("hostile names");
+    let name = serde_json::to_string(HOSTILE).unwrap();
+    let class = "[[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n";
+    let rule = format!("[[rule]]\nclass = \"rest\"\ncgroup = {name}\n");
+    let shaper = format!("version = 1\n[interface]\nname = {name}\n[shaper]\nrate = \"1mbit\"\n{class}{rule}");
+    let flow = format!(
+        "version = 1\nsentence = \"a flow\"\nduration = \"1s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\n\
+         to = \"b\"\nrate = \"1mbit\"\n[[flow]]\nname = {name}\nfrom = \"a\"\nto = \"b\"\nwatch = true\n\
+         workload = {{ kind = \"bulk\" }}\n"
+    );
+    let both = |words: &[&str]| {
+        let output = tidegate(words);
+        [output.stdout, output.stderr].concat()
+    };
+    let path = folder.with("shaper.toml", &shaper);
+    shows_it(&["check"], &both(&["check", &path]));
+    let path = folder.with("scenario.toml", &flow);
+    shows_it(&["simulate"], &both(&["simulate", &path]));
+    // Files that are not there, and one with an error, whose name a message quotes.
+    let absent = folder.path(HOSTILE);
+    for words in [["check", &absent], ["simulate", &absent], ["script", &absent], ["replay", &absent]] {
+        shows_it(&words, &both(&words));
+    }
+    let wrong = folder.with(&format!("{HOSTILE}.toml"), "version = 1\n\u{9b}[shaper]\nrat = \"1mbit\"\n");
+    shows_it(&["check", "wrong"], &both(&["check", &wrong]));
+    // JSON means what it meant.
+    let path = folder.with("shaper.toml", &shaper);
+    let whole: serde_json::Value = serde_json::from_slice(&tidegate(&["check", "--json", &path]).stdout).unwrap();
+    assert!(whole.to_string().contains("\\u001b[2J"), "{whole}");
+}
+
+#[test]
+fn colours_of_a_diagnostic_are_the_only_control_sequences() {
+    let folder = Folder::new("hostile colours");
+    let wrong = folder.with(&format!("{HOSTILE}.toml"), "version = 1\n# \u{9b}31m\n[shaper]\nrat = \"\\u001b[2J\"\n");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["check", &wrong]).env_remove("NO_COLOR");
+    let (code, shown) = terminal::Terminal::start(command, None).end();
+    assert!(code == Some(2) && shown.contains("\x1b["), "{shown:?}");
+    shows_it(&["check"], shown.as_bytes());
+}
+
+#[test]
+fn an_argument_that_is_refused_does_nothing_to_a_terminal() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg(HOSTILE);
+    let (code, shown) = terminal::Terminal::start(command, None).end();
+    assert!(code == Some(2) && shown.contains("unrecognized subcommand"), "{shown:?}");
+    is_harmless(&[HOSTILE], &shown);
+}
+
+#[test]
+fn a_foreign_socket_does_nothing_to_a_terminal() {
+    use std::io::{BufRead, BufReader, Write};
+    let folder = Folder::new("hostile socket");
+    let path = folder.path("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let refusal = serde_json::json!({ "id": 1, "error": { "code": "failed", "message": HOSTILE } });
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = BufReader::new(stream.try_clone().unwrap()).read_line(&mut String::new());
+            let _ = writeln!(stream, "{refusal}");
+        }
+    });
+    for words in [&["status"][..], &["events"], &["promise"], &["top", "--once"]] {
+        let output = tidegate(&[words, &["--control", &path]].concat());
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        shows_it(words, &output.stderr);
+    }
 }

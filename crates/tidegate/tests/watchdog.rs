@@ -13,7 +13,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use running::{Arrivals, PATIENCE, Running, Scratch, Traffic, until_trouble};
+use running::{Arrivals, PATIENCE, Printing, Running, Scratch, Traffic, until_trouble};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use support::steady::patiently;
 use support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up};
 use tidegate_live::rtnl::Rtnl;
@@ -397,6 +398,53 @@ fn a_suspended_process_makes_no_burst_when_it_wakes() -> Ended {
 }
 
 /// Promises with a lease outlive the process, also one that is killed; they keep their numbers.
+/// A stream that is idle goes on; the socket is made again when its file was removed; nobody waits for a daemon that is stopped.
+fn clients_notice_that_the_daemon_is_stopped() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let mut running = shaped(&pair, &scratch, "");
+    let control = scratch.0.join("control");
+    let client = |words: &[&str]| {
+        let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+        command.args(words).arg("--control").arg(&control);
+        command
+    };
+    let mut events = Printing::start(client(&["events", "--kind", "log"]));
+    events.prints("subscribed");
+    // Longer than it takes until the daemon is asked whether it is there.
+    thread::sleep(Duration::from_secs(9));
+    std::fs::remove_file(&control).unwrap();
+    running.says("the control socket was removed, and has been made again");
+    events.prints("the control socket was removed");
+    status(&pair, &scratch);
+    running.signal(libc::SIGSTOP);
+    let stopped = format!("its process {} is stopped (state T); `kill -CONT", running.child.id());
+    for words in [
+        &["status"][..],
+        &["top", "--once"],
+        &["set", "shaper", "rate", "2mbit"],
+        &["promise", "--min", "1kbit", "--port", "9"],
+    ] {
+        let said = Running::start(client(words)).fails(1);
+        assert!(said.contains(&stopped), "{words:?}: {said}");
+    }
+    let (code, printed) = events.end();
+    assert!(code.code() == Some(1) && printed.contains(&stopped), "{code}: {printed}");
+    // Others wait at the socket, more than its queue has room for.
+    let waiting: Vec<UnixStream> = std::iter::from_fn(|| {
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+        net::connect(&socket, &SocketAddrUnix::new(&control).unwrap()).ok()?;
+        Some(socket.into())
+    })
+    .collect();
+    let said = Running::start(client(&["status"])).fails(1);
+    assert!(waiting.len() > 100 && said.contains("stopped or hangs"), "{}: {said}", waiting.len());
+    running.signal(libc::SIGCONT);
+    drop(waiting);
+    until(&pair, &scratch, "an answer", |status| status["in_force"] == true);
+    orderly(running);
+    Ended::Passed
+}
+
 fn promises_survive_a_restart_and_a_kill() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let run = || {
@@ -466,6 +514,7 @@ fn main() -> ! {
             ("a_link_that_goes_down_and_up_stays_shaped", a_link_that_goes_down_and_up_stays_shaped),
             ("a_suspended_process_makes_no_burst_when_it_wakes", a_suspended_process_makes_no_burst_when_it_wakes),
             ("promises_survive_a_restart_and_a_kill", promises_survive_a_restart_and_a_kill),
+            ("clients_notice_that_the_daemon_is_stopped", clients_notice_that_the_daemon_is_stopped),
         ],
         &[
             "a_stall_at_the_start_is_waited_for",
@@ -477,6 +526,7 @@ fn main() -> ! {
             "a_link_that_goes_down_and_up_stays_shaped",
             "a_suspended_process_makes_no_burst_when_it_wakes",
             "promises_survive_a_restart_and_a_kill",
+            "clients_notice_that_the_daemon_is_stopped",
         ],
     )
 }

@@ -27,6 +27,8 @@ pub enum UnitProblem {
     NoUnit,
     /// The unit is unknown.
     UnknownUnit,
+    /// `M` and the like, without bits or bytes.
+    NoBase,
     /// `Mbps` and the like: bits to people, bytes to `tc`.
     AmbiguousUnit,
     /// More than 64 bits of the base unit.
@@ -65,6 +67,7 @@ impl fmt::Display for UnitError {
             UnitProblem::Negative => write!(f, "{wanted} `{text}` is negative"),
             UnitProblem::NoUnit => write!(f, "{wanted} `{text}` has no unit"),
             UnitProblem::UnknownUnit => write!(f, "{wanted} `{text}` has an unknown unit"),
+            UnitProblem::NoBase => write!(f, "{wanted} `{text}` does not say whether it is in bits or in bytes"),
             UnitProblem::AmbiguousUnit => {
                 write!(f, "{wanted} `{text}` is ambiguous: people mean bits by it, tc means bytes")
             }
@@ -147,6 +150,9 @@ fn rate_scale(unit: &str) -> Result<u64, UnitProblem> {
         return Err(UnitProblem::AmbiguousUnit);
     }
     let base = unit.strip_suffix("/s").unwrap_or(unit);
+    if bits(base).is_some() {
+        return Err(UnitProblem::NoBase);
+    }
     let per_second = base.len() != unit.len();
     if let Some(prefix) = base.strip_suffix("bits").or_else(|| base.strip_suffix("bit")) {
         return bits(prefix).ok_or(UnitProblem::UnknownUnit);
@@ -286,6 +292,8 @@ mod tests {
             ("fast", UnitProblem::NoNumber),
             ("-5mbit", UnitProblem::Negative),
             ("5parsec", UnitProblem::UnknownUnit),
+            ("20M", UnitProblem::NoBase),
+            ("20 k/s", UnitProblem::NoBase),
             ("10Mbps", UnitProblem::AmbiguousUnit),
             ("0.5bit", UnitProblem::TooFine),
             ("1.2.3mbit", UnitProblem::NoNumber),

@@ -14,9 +14,9 @@ mod waker;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use tidegate_control::calls::{ControlStatus, Event};
 use tidegate_control::protocol::{Code, Message, Refusal, Request};
 use tidegate_core::Event as CoreEvent;
 use tidegate_engine::NotificationKind;
+use tidegate_engine::guard::lock;
 
 use crate::caller::Peer;
 use crate::telemetry::hook::Hook;
@@ -81,6 +82,8 @@ pub(crate) enum Outbound {
     Names(usize, DirectionNames),
     /// The program that is run on events from now on, if any.
     Hook(Option<Hook>),
+    /// Clients connect to this socket from now on.
+    Listen(Arc<Listening>),
     /// Ends the server.
     Stop,
 }
@@ -153,7 +156,7 @@ impl EventSender {
 pub(crate) struct Handle {
     queue: Sender<Outbound>,
     events: EventSender,
-    listening: Arc<Listening>,
+    listening: Arc<Mutex<Arc<Listening>>>,
 }
 
 impl Handle {
@@ -169,8 +172,18 @@ impl Handle {
     pub fn counters(&self) -> &Counters {
         &self.events.counters
     }
-    pub fn listening(&self) -> &Listening {
-        &self.listening
+    pub fn listening(&self) -> Arc<Listening> {
+        Arc::clone(&lock(&self.listening))
+    }
+    /// Makes the socket again if its file was removed; returns whether it was.
+    ///
+    /// # Errors
+    /// See [`Listening::again`].
+    pub fn listen_again(&self, mode: u32) -> Result<bool, SocketError> {
+        let Some(again) = self.listening().again(mode)?.map(Arc::new) else { return Ok(false) };
+        *lock(&self.listening) = Arc::clone(&again);
+        self.send(Outbound::Listen(again));
+        Ok(true)
     }
 }
 
@@ -213,7 +226,7 @@ impl Server {
             next_other: 0,
         };
         let thread = thread::Builder::new().name("tidegate-control".into()).spawn(move || server.run())?;
-        let handle = Handle { queue, events: sender, listening };
+        let handle = Handle { queue, events: sender, listening: Arc::new(Mutex::new(listening)) };
         Ok((Self { handle, thread: Some(thread) }, requests))
     }
 
@@ -268,7 +281,7 @@ struct Serving {
     hook: Option<Hook>,
     /// Clients that exceeded their rate of requests, and until when they are not read.
     paused: Vec<(Instant, u64)>,
-    /// Out of file descriptors: no connection is accepted until then.
+    /// The listening socket is not waited for until then: out of file descriptors, or it is another one.
     accept_after: Option<Instant>,
     /// Where the next turn begins among the connections that are ready, where there are more than one turn serves.
     next_other: usize,
@@ -495,6 +508,13 @@ impl Serving {
                 Outbound::Names(direction, names) => {
                     self.names.resize_with(self.names.len().max(direction + 1), DirectionNames::default);
                     self.names[direction] = names;
+                }
+                Outbound::Listen(listening) => {
+                    // Those that connected before the file was removed.
+                    self.accept();
+                    let _ = epoll::delete(&self.epoll, self.listening.listener());
+                    self.listening = listening;
+                    self.accept_after = Some(Instant::now());
                 }
                 Outbound::Stop => return false,
             }

@@ -6,8 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, open, renameat_with};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_control as control;
 use tidegate_engine::guard::lock;
@@ -50,6 +51,8 @@ pub struct Listening {
     by_interface: Option<Option<&'static str>>,
     identity: (u64, u64),
     listener: UnixListener,
+    /// That it cannot be made again was reported.
+    is_lost: AtomicBool,
 }
 
 impl Listening {
@@ -57,13 +60,7 @@ impl Listening {
     pub fn at(path: &Path, mode: u32) -> Result<Self, SocketError> {
         let failed =
             |operation| move |source: io::Error| SocketError::System { operation, path: path.to_owned(), source };
-        // An empty parent is the working directory.
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = File::open(parent).map_err(failed("open the directory of"))?;
-        // Of two that start at once, one sees the other. The lock ends with this function.
-        flock(&directory, FlockOperation::LockExclusive)
-            .map_err(io::Error::from)
-            .map_err(failed("lock the directory of"))?;
+        let _lock = Lock::take(path).map_err(failed("make a lock beside"))?;
         let address = SocketAddrUnix::new(path).map_err(|_| SocketError::TooLong(path.to_owned()))?;
         let socket = || {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -89,9 +86,33 @@ impl Listening {
         Ok(Self {
             path: Mutex::new(path.to_owned()),
             by_interface: None,
-            identity: (metadata.dev(), metadata.ino()),
+            identity: identity(&metadata),
             listener: listener.into(),
+            is_lost: AtomicBool::new(false),
         })
+    }
+
+    /// The socket again, if its file was removed.
+    ///
+    /// # Errors
+    /// When it cannot be made, once.
+    pub fn again(&self, mode: u32) -> Result<Option<Self>, SocketError> {
+        let path = self.path();
+        if fs::symlink_metadata(&path).is_ok() {
+            return Ok(None);
+        }
+        if let (Some(_), Some(directory)) = (self.by_interface, path.parent()) {
+            // Where it cannot be made, neither can the socket.
+            let _ = fs::DirBuilder::new().mode(0o755).create(directory);
+        }
+        match Self::at(&path, mode) {
+            Ok(mut again) => {
+                again.by_interface = self.by_interface;
+                Ok(Some(again))
+            }
+            Err(_) if self.is_lost.swap(true, Ordering::Relaxed) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Listens where clients look for the daemon of `interface`; `direction` is the one that it shapes, if it is one.
@@ -168,7 +189,7 @@ impl Listening {
         let path = self.path();
         let failed = |source| SocketError::System { operation: "set the mode of", path: path.clone(), source };
         let metadata = fs::symlink_metadata(&path).map_err(failed)?;
-        if (metadata.dev(), metadata.ino()) != self.identity {
+        if identity(&metadata) != self.identity {
             return Err(SocketError::Living(path));
         }
         if metadata.mode() & 0o7777 == mode {
@@ -187,6 +208,44 @@ impl Listening {
     }
 }
 
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// While this is held, others that make the same socket wait, and see the first afterwards. The lock is on a file that no
+/// other user may open, since whoever opens a file may lock it.
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    fn take(socket: &Path) -> io::Result<Self> {
+        let name = socket.file_name().unwrap_or_default().to_string_lossy();
+        let path = socket.with_file_name(format!(".{name}.lock"));
+        loop {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = File::from(open(&path, flags, Mode::RUSR | Mode::WUSR)?);
+            let metadata = file.metadata()?;
+            if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
+                let text = format!("others may open {}; remove it", path.display());
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+            }
+            flock(&file, FlockOperation::LockExclusive)?;
+            // Whoever had the lock before has removed its file.
+            if fs::symlink_metadata(&path).is_ok_and(|found| identity(&found) == identity(&metadata)) {
+                return Ok(Self { path, _file: file });
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 /// Whether the daemon that listens at `path` is in the network namespace of this process, as far as that can be seen.
 fn is_of_this_namespace(path: &Path) -> bool {
     let peer = UnixStream::connect(path).ok().and_then(|stream| net::sockopt::socket_peercred(&stream).ok());
@@ -198,7 +257,7 @@ fn is_of_this_namespace(path: &Path) -> bool {
 impl Drop for Listening {
     fn drop(&mut self) {
         // Unless another socket has replaced it.
-        let ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == self.identity;
+        let ours = |metadata: fs::Metadata| identity(&metadata) == self.identity;
         let path = self.path();
         if fs::symlink_metadata(&path).is_ok_and(ours) {
             let _ = fs::remove_file(path);
@@ -210,10 +269,62 @@ impl Drop for Listening {
 mod tests {
     use super::*;
 
+    fn directory(name: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_lock_on_the_directory_keeps_nobody_waiting() {
+        let directory = directory("locked");
+        let held = File::open(&directory).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        let (path, lock) = (directory.join("eth0.sock"), directory.join(".eth0.sock.lock"));
+        let (made, is_made) = std::sync::mpsc::channel();
+        let at = path.clone();
+        std::thread::spawn(move || made.send(Listening::at(&at, 0o666)));
+        let listening =
+            is_made.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the lock").unwrap();
+        assert!(!lock.exists());
+        drop(listening);
+        // One that others might have locked is not waited for, either.
+        fs::write(&lock, "").unwrap();
+        fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+        let refused = Listening::at(&path, 0o666).unwrap_err().to_string();
+        assert!(refused.contains("others may open"), "{refused}");
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink("/etc/hosts", &lock).unwrap();
+        assert!(Listening::at(&path, 0o666).is_err());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn of_many_that_start_at_once_one_listens() {
+        let directory = directory("many");
+        let path = directory.join("eth0.sock");
+        let begin = std::sync::Barrier::new(8);
+        for _ in 0..200 {
+            // It was left by a process that is gone, so that each of them would remove it.
+            drop(UnixListener::bind(&path).unwrap());
+            let start = || {
+                begin.wait();
+                Listening::at(&path, 0o666)
+            };
+            let all: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(all.iter().filter(|one| one.is_ok()).count(), 1, "{all:?}");
+            UnixStream::connect(&path).unwrap();
+        }
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "nothing is left behind");
+        fs::remove_dir(&directory).unwrap();
+    }
+
     #[test]
     fn the_socket_of_an_interface_follows_its_name() {
-        let directory = std::env::temp_dir().join(format!("tidegate-socket-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
+        let directory = directory("socket");
         let name = |interface: &str| directory.join(control::file_name(interface, None));
         let at = |interface: &str| Listening::at(&name(interface), 0o666).unwrap();
         let mut listening = at("eth0");

@@ -1,15 +1,20 @@
 //! [`Names`]: the names of hosts, from files of this machine and, if requested, from its resolver.
 //!
-//! The caller never waits for the resolver: a look-up runs on a thread of its own, and its answer is used when it is there.
-//! What has taken longer than [`LIMIT`] counts as an address without a name, and no more than [`AT_ONCE`] threads wait for
-//! the resolver, whatever it does.
+//! The caller waits neither for a file nor for the resolver: files are read, and look-ups run, on threads of their own, and
+//! what they find is used when it is there. A look-up that has taken longer than [`LIMIT`] counts as an address without a
+//! name, and no more than [`AT_ONCE`] threads wait for the resolver, whatever it does.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, open};
 
 /// Files are read again after this time.
 const FILES: Duration = Duration::from_secs(30);
@@ -24,56 +29,99 @@ const AT_ONCE: usize = 4;
 /// The most addresses whose look-ups are remembered.
 const MOST: usize = 1_024;
 
-/// Files in the form of hosts(5).
-const HOSTS: [&str; 2] = ["/etc/hosts", "/tmp/hosts/odhcpd"];
-/// The leases of DHCP servers, each with the function that reads its form.
-const LEASES: [(&str, Parse); 6] = [
+/// Files in the form of hosts(5), and the leases of DHCP servers, each with the function that reads its form.
+const PATHS: [(&str, Parse); 6] = [
+    ("/etc/hosts", hosts),
     ("/var/lib/misc/dnsmasq.leases", dnsmasq),
-    ("/tmp/dhcp.leases", dnsmasq),
     ("/var/lib/kea/kea-leases4.csv", kea),
     ("/var/lib/kea/kea-leases6.csv", kea),
     ("/var/lib/dhcp/dhcpd.leases", dhcpd),
     ("/var/lib/dhcpd/dhcpd.leases", dhcpd),
 ];
+/// Those of OpenWrt, in a directory where everybody may make files.
+const PATHS_OF_OPENWRT: [(&str, Parse); 2] = [("/tmp/hosts/odhcpd", hosts), ("/tmp/dhcp.leases", dnsmasq)];
 
 type Parse = fn(&str) -> Vec<(IpAddr, String)>;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Names {
-    written: BTreeMap<IpAddr, String>,
-    read: Option<Instant>,
+    read: fn() -> Written,
+    written: Written,
+    /// When files were read last, and what its thread found.
+    reading: Option<(Instant, Arc<OnceLock<Written>>)>,
     resolver: Resolver,
 }
 
+type Written = BTreeMap<IpAddr, String>;
+
 impl Default for Names {
     fn default() -> Self {
-        Self { written: BTreeMap::new(), read: None, resolver: Resolver::new(of_system) }
+        Self::new(written, Resolver::new(of_system))
     }
 }
 
 impl Names {
+    fn new(read: fn() -> Written, resolver: Resolver) -> Self {
+        let mut names = Self { read, written: Written::new(), reading: None, resolver };
+        names.refresh(Instant::now());
+        names
+    }
+
     /// The name of a host; with `reverse_lookup` also by the resolver, once it has answered.
     pub fn of(&mut self, address: IpAddr, reverse_lookup: bool) -> Option<String> {
         let now = Instant::now();
-        if self.read.is_none_or(|time| now.duration_since(time) > FILES) {
-            (self.written, self.read) = (written(), Some(now));
-        }
+        self.refresh(now);
         let written = self.written.get(&address).cloned();
         written.or_else(|| if reverse_lookup { self.resolver.name(address, now) } else { None })
+    }
+
+    /// Takes what was read, and begins to read anew when that is due. At most one thread reads.
+    fn refresh(&mut self, now: Instant) {
+        if let Some((begun, found)) = &mut self.reading {
+            match Arc::get_mut(found) {
+                Some(found) => self.written = found.take().unwrap_or_else(|| std::mem::take(&mut self.written)),
+                None => return,
+            }
+            if now.duration_since(*begun) <= FILES {
+                return;
+            }
+        }
+        let found = Arc::<OnceLock<Written>>::default();
+        let (read, result) = (self.read, Arc::clone(&found));
+        // Without a thread the names stay as they are until the next time.
+        let _ = std::thread::Builder::new().name("names".into()).spawn(move || result.set(read()));
+        self.reading = Some((now, found));
     }
 }
 
 /// The names in files. An absent file has none.
-fn written() -> BTreeMap<IpAddr, String> {
-    let read = |path: &str| {
-        let mut text = Vec::new();
-        let _ = std::fs::File::open(path).and_then(|file| file.take(MOST_OF_FILE).read_to_end(&mut text));
-        String::from_utf8_lossy(&text).into_owned()
-    };
-    let hosts = HOSTS.iter().flat_map(|path| hosts(&read(path)));
-    let leases = LEASES.iter().flat_map(|(path, parse)| parse(&read(path)));
-    hosts.chain(leases).filter_map(|(address, name)| Some((address, valid(&name)?))).collect()
+fn written() -> Written {
+    let is_openwrt = Path::new("/etc/openwrt_release").exists();
+    let found = paths(is_openwrt).flat_map(|(path, parse)| parse(&text(Path::new(path), is_openwrt)));
+    found.filter_map(|(address, name)| Some((address, valid(&name)?))).collect()
+}
+
+fn paths(is_openwrt: bool) -> impl Iterator<Item = &'static (&'static str, Parse)> {
+    PATHS.iter().chain(PATHS_OF_OPENWRT.iter().filter(move |_| is_openwrt))
+}
+
+/// The beginning of a regular file that not everybody may write, or nothing. Where others may make files in its directory
+/// (`shared`), it is no symbolic link, and belongs to root or to the user of this process.
+fn text(path: &Path, shared: bool) -> String {
+    // A named pipe without a writer must not be waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = if shared { flags | OFlags::NOFOLLOW } else { flags };
+    let mut text = Vec::new();
+    if let Ok(file) = open(path, flags, Mode::empty()).map(File::from)
+        && let Ok(data) = file.metadata()
+        && data.is_file()
+        && data.mode() & 0o002 == 0
+        && (!shared || [0, rustix::process::geteuid().as_raw()].contains(&data.uid()))
+    {
+        let _ = file.take(MOST_OF_FILE).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// A name as hosts may have it. A client of DHCP, and whoever answers for an address, can send anything, also control
@@ -228,6 +276,67 @@ mod tests {
         for name in ["", "*", ".", "a b", "\u{1b}[2J", "ü", &"a".repeat(254)] {
             assert_eq!(valid(name), None, "{name:?}");
         }
+    }
+
+    /// A directory of a test, removed at its end.
+    struct Directory(std::path::PathBuf);
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn names_are_read_from_regular_files_that_nobody_else_made() {
+        use std::fs::{Permissions, set_permissions};
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let directory = Directory(std::env::temp_dir().join(format!("tidegate-names-{}", std::process::id())));
+        std::fs::create_dir_all(&directory.0).unwrap();
+        let path = |name: &str| directory.0.join(name);
+        for (name, mode) in [("own", 0o644), ("everybodys", 0o646), ("anothers", 0o644)] {
+            std::fs::write(path(name), "1 0 192.0.2.7 laptop 0\n").unwrap();
+            set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
+        }
+        symlink(path("own"), path("link")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap();
+        assert!(made.success());
+        assert!(paths(true).any(|(path, _)| path.starts_with("/tmp/")));
+        assert!(!paths(false).any(|(path, _)| path.starts_with("/tmp/")));
+        let there = |name: &str, shared| !text(&path(name), shared).is_empty();
+        for (name, alone, shared) in
+            [("own", true, true), ("everybodys", false, false), ("link", true, false), ("pipe", false, false)]
+        {
+            assert_eq!((there(name, false), there(name, true)), (alone, shared), "{name}");
+        }
+        if rustix::process::geteuid().is_root() {
+            chown(path("anothers"), Some(1_000), None).unwrap();
+            assert_eq!(
+                (there("anothers", false), there("anothers", true)),
+                (true, false),
+                "a service may own its file"
+            );
+        }
+    }
+
+    #[test]
+    fn files_that_hang_hold_one_thread_and_nobody_else() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let held = HANGS.lock().unwrap();
+        let read = || {
+            drop(HANGS.lock());
+            Written::from([(host(7), "laptop".into())])
+        };
+        let mut names = Names::new(read, Resolver::new(|_| None));
+        names.refresh(Instant::now() + 2 * FILES);
+        let threads = names.reading.as_ref().map(|(_, found)| Arc::strong_count(found) - 1);
+        assert_eq!((names.of(host(7), false), threads), (None, Some(1)));
+        drop(held);
+        while names.of(host(7), false).is_none() {
+            std::thread::yield_now();
+        }
+        names.refresh(Instant::now() + 2 * FILES);
+        assert_eq!(names.of(host(7), false), Some("laptop".into()), "it is known while files are read anew");
     }
 
     /// Asks until the thread of the look-up has ended.

@@ -146,7 +146,7 @@ pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
         } else {
             client.confirm()?;
         }
-        return Ok(writeln!(std::io::stdout(), "{:#}", serde_json::json!({ "kept": !args.rollback }))?);
+        return Ok(writeln!(crate::output::stdout(), "{:#}", serde_json::json!({ "kept": !args.rollback }))?);
     }
     if args.rollback {
         client.rollback()?;
@@ -176,7 +176,7 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
         dry_run: how.dry_run,
         confirm: how.confirm,
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if how.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&applied).map_err(std::io::Error::from)?)?;
         drop(out);

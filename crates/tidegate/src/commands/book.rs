@@ -84,7 +84,7 @@ fn search(text: &str) -> Result<(), Failure> {
     if found.is_empty() {
         return Err(Failure::Failed(format!("no section has `{text}`; `tidegate book` lists the chapters")));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     for Found { section, line } in found.iter().take(FOUND) {
         let topic = section.slug.rsplit_once('/').map_or(&*section.slug, |(_, name)| name);
         let line: String = line.chars().take(74).collect();
@@ -100,7 +100,7 @@ fn search(text: &str) -> Result<(), Failure> {
 }
 
 fn contents() -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     writeln!(
         out,
         "Chapters; `tidegate book NAME` prints one, `--search WORDS` finds a section, `--html DIR` writes pages."
@@ -119,7 +119,7 @@ fn contents() -> Result<(), Failure> {
 /// Prints a chapter; `None` when there is no chapter of that name.
 fn show(topic: &str) -> Option<Result<(), Failure>> {
     let chapter = book().find(topic)?;
-    Some(std::io::stdout().lock().write_all(without_pictures(&chapter.text).as_bytes()).map_err(Failure::from))
+    Some(output::stdout().write_all(without_pictures(&chapter.text).as_bytes()).map_err(Failure::from))
 }
 
 /// The text without its drawings, of which a terminal shows the title.

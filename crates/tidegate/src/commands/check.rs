@@ -40,7 +40,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     let Some(file) = &args.file else { return presets(args, &mut out) };
     let source = open(file)?;
     let mut diagnostics = Diagnostics::new();
@@ -153,7 +153,7 @@ pub fn say(diagnostics: &Diagnostics, source: &Source) {
     let styled = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let text = if styled { diagnostics.render_styled(source) } else { diagnostics.render(source) };
     // If standard error is closed, the exit code still reports the failure.
-    message_part!("{text}");
+    output::styled(&text);
 }
 
 /// The last line of the message about an invalid file.

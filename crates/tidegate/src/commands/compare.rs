@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         || table(&all),
     )?;
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         let files: Vec<_> = args.files.iter().map(|path| path.display().to_string()).collect();
         writeln!(out, "{:#}", json!({ "version": env!("CARGO_PKG_VERSION"), "files": files, "items": items }))?;

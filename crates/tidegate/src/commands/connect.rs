@@ -1,7 +1,8 @@
 //! Connects to a running daemon, for every command that needs one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use nix::sys::socket::{getsockopt, sockopt};
 use tidegate_control::{Client, ClientError, Code, Place};
 
 use crate::Failure;
@@ -21,7 +22,7 @@ impl Connect {
     /// Connects.
     pub fn open(&self) -> Result<Client, Failure> {
         match self.place().find() {
-            Ok(path) => Client::connect(&path).map_err(Failure::from),
+            Ok(path) => Ok(connect(&path)?),
             Err(error) => self.among_others().ok_or_else(|| Failure::Failed(error.to_string())),
         }
     }
@@ -30,7 +31,7 @@ impl Connect {
     fn among_others(&self) -> Option<Client> {
         let name = self.interface.as_ref()?;
         let paths = Place::Any.find_all().ok()?;
-        paths.iter().filter_map(|path| Client::connect(path).ok()).find_map(|mut client| {
+        paths.iter().filter_map(|path| connect(path).ok()).find_map(|mut client| {
             let directions = client.status().ok()?.directions;
             let mut interfaces = directions.iter().flat_map(|direction| &direction.interfaces);
             interfaces.any(|interface| interface.name == *name).then_some(client)
@@ -46,7 +47,7 @@ impl Connect {
                 return Ok(vec![client]);
             }
         };
-        paths.iter().map(|path| Client::connect(path).map_err(Failure::from)).collect()
+        paths.iter().map(|path| Ok(connect(path)?)).collect()
     }
 
     fn place(&self) -> Place {
@@ -56,6 +57,24 @@ impl Connect {
             (None, None) => Place::Any,
         }
     }
+}
+
+/// Connects to the socket at `path`, and looks up the process that listens there.
+///
+/// # Errors
+/// [`ClientError::Connect`].
+pub fn connect(path: &Path) -> Result<Client, ClientError> {
+    let mut client = Client::connect(path)?;
+    if let Some(process) = process(&client) {
+        client.set_process(process);
+    }
+    Ok(client)
+}
+
+/// The process at the other end of a connection; `None` for one of another namespace.
+pub fn process(client: &Client) -> Option<i32> {
+    let peer = getsockopt(client.stream(), sockopt::PeerCredentials).ok()?;
+    Some(peer.pid()).filter(|process| *process > 0)
 }
 
 impl From<ClientError> for Failure {

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
+use tidegate_config::decode::printable;
 use tidegate_experiments::demo::{self, Show};
 
 use super::check;
@@ -45,7 +46,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let file = |path: &PathBuf| {
             let name =
                 path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-            Ok((name, check::load(path)?))
+            Ok((printable(&name).into_owned(), check::load(path)?))
         };
         let files: Vec<_> = args.with.iter().map(file).collect::<Result<_, Failure>>()?;
         return Ok(demo::compare(&files, args.seconds, args.json, width())?);

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use tidegate_config::shaper::{self, Config, Direction};
 use tidegate_config::{Diagnostics, Source};
-use tidegate_control::{Client, Place};
+use tidegate_control::Place;
 use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
 use tidegate_live::probe::Version;
 use tidegate_live::shaping::{Options, Shaping, known_owners};
 
 use crate::Failure;
+use crate::commands::connect::connect;
 use crate::commands::status::{guardian_text, privileges_text};
 use crate::commands::{check, interfaces};
 use crate::output::{hanging, width};
@@ -143,7 +144,7 @@ fn running(interface: Option<&str>) -> Vec<Finding> {
     let place = interface.map_or(Place::Any, |interface| Place::Interface(interface.to_owned()));
     let mut found = Vec::new();
     for path in place.find_all().unwrap_or_default() {
-        let Ok(status) = Client::connect(&path).and_then(|mut client| client.status()) else { continue };
+        let Ok(status) = connect(&path).and_then(|mut client| client.status()) else { continue };
         let mut add = |about, severity, text: String, remedy: &str| {
             found.push(Finding { about, severity, found: text, remedy: remedy.into() });
         };
@@ -186,12 +187,12 @@ fn json(examination: &Examination) -> Result<(), Failure> {
         })
         .collect();
     let whole = serde_json::json!({ "sound": examination.is_sound(), "findings": findings });
-    writeln!(std::io::stdout().lock(), "{whole:#}")?;
+    writeln!(crate::output::stdout(), "{whole:#}")?;
     Ok(())
 }
 
 pub fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     // The most severe first, otherwise in the order of examination.
     let mut findings: Vec<_> = examination.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // A script that causes an event and wants to see it has to know from when on it would.
     message!("subscribed: events are printed from now on");
     for pushed in subscription {
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::output::stdout();
         match pushed? {
             Pushed::Event(event) if args.json => {
                 let line = serde_json::to_string(&event).map_err(|error| Failure::Failed(error.to_string()))?;

@@ -96,7 +96,7 @@ fn scalar<T: Scalar>(text: &str) -> Result<T, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     match &args.file {
         None if args.live => live(args, &mut out)?,
         None => {

@@ -126,9 +126,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let promised = client.promise(&call)?;
     if args.json {
         let text = serde_json::to_string(&promised.state).map_err(|error| Failure::Failed(error.to_string()))?;
-        writeln!(std::io::stdout(), "{text}")?;
+        writeln!(crate::output::stdout(), "{text}")?;
     } else {
-        writeln!(std::io::stdout(), "{}", told(&promised.state))?;
+        writeln!(crate::output::stdout(), "{}", told(&promised.state))?;
     }
     if detached {
         return Ok(());
@@ -196,7 +196,7 @@ fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
             Some((_, pushed)) => pushed,
             None => continue,
         };
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::output::stdout();
         match pushed {
             Pushed::Event(event) => {
                 if args.json {
@@ -246,7 +246,7 @@ fn told(state: &PromiseState) -> String {
 }
 
 fn list(args: &Args, promises: &[PromiseState]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         let text = serde_json::to_string_pretty(promises).map_err(|error| Failure::Failed(error.to_string()))?;
         writeln!(out, "{text}")?;

@@ -68,7 +68,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.list {
         let list = client.reservations()?;
         if args.json {

@@ -462,7 +462,7 @@ fn announce_one(shaping: &Shaping, by: &str) {
 
 fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failure> {
     let status = || ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way.as_str(), class)));
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         let classes: Vec<_> = status().map(|(way, class)| class_json(way, class)).collect();
         writeln!(out, "{:#}", serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "classes": classes }))?;

@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Subject::Shaper => shaper::schema(),
         Subject::Scenario => scenario::schema(),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.text {
         write!(out, "{}", reference(&schema))?;
     } else {

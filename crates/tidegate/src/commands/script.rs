@@ -39,7 +39,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.language {
         out.write_all(LANGUAGE.as_bytes())?;
         return Ok(());
@@ -56,14 +56,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Ok(outcome) => outcome,
             Err(findings) => {
                 wrong += 1;
-                message_part!("{}", if styled { findings.styled() } else { findings.to_string() });
+                crate::output::styled(&if styled { findings.styled() } else { findings.to_string() });
                 message!("");
                 continue;
             }
         };
         failed += usize::from(!outcome.holds());
         if !outcome.holds() {
-            message_part!("{}", if styled { outcome.failures_styled() } else { outcome.failures() });
+            crate::output::styled(&if styled { outcome.failures_styled() } else { outcome.failures() });
         }
         if args.json {
             results.push(result(&name, &outcome, args.trace));

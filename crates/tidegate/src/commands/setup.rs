@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // What is written must be what `run` accepts.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;
     message!("{}:", instance.file.display());
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     write!(out, "{text}")?;
     out.flush()?;
     for line in instance.plan() {
@@ -250,19 +250,27 @@ fn kind_of_line(
 fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Result<[Option<Rate>; 2], Failure> {
     let given = [args.up, args.down];
     let is_given = given.iter().any(Option::is_some);
+    let mut rates = given;
     let peer = match (&args.measure, is_given) {
-        (Some(peer), _) => peer.clone(),
+        (Some(peer), _) => Some(Peer::parse(peer).map_err(|error| Failure::Usage(error.to_string()))?),
         (None, true) => return Ok(given),
         (None, false) if !dialogue.asks() => {
             return Err(Failure::Usage("write the rates of the line, --up and --down, or --measure URL".into()));
         }
-        (None, false) => {
-            dialogue.ask("a peer to measure with, http://HOST/FILE or HOST:PORT; none to enter the rates", Some(""))?
-        }
+        (None, false) => loop {
+            let question = "a peer to measure with, http://HOST/FILE or HOST:PORT; none to enter the rates";
+            let answer = dialogue.ask(question, Some("none"))?;
+            if let Ok(rate) = answer.parse() {
+                rates[0] = Some(rate);
+            }
+            match Peer::parse(&answer) {
+                Ok(peer) => break Some(peer),
+                Err(_) if answer == "none" || rates[0].is_some() => break None,
+                Err(error) => message!("{error}"),
+            }
+        },
     };
-    let mut rates = given;
-    if !peer.is_empty() {
-        let peer = Peer::parse(&peer).map_err(|error| Failure::Usage(error.to_string()))?;
+    if let Some(peer) = peer {
         if Place::Interface(interface.into()).find().is_ok_and(|path| Client::connect(&path).is_ok()) {
             let text = format!("{interface} is shaped already, so its shaper would be measured: end that first");
             return Err(Failure::Failed(text));

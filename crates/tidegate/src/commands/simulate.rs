@@ -212,7 +212,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
     } else if args.json {

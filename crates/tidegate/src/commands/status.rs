@@ -31,7 +31,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     if args.file {
         let mut client = args.connect.open()?;
         let text = client.in_force(&InForce { direction: args.direction.clone() })?;

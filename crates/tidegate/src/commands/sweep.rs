@@ -130,13 +130,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "version": env!("CARGO_PKG_VERSION"), "runs": runs, "made_before": done.found, "folder": args.out.display().to_string(),
             "files": names.map_err(Failure::Failed)?,
         });
-        writeln!(std::io::stdout(), "{answer:#}")?;
+        writeln!(crate::output::stdout(), "{answer:#}")?;
         return Ok(());
     }
     let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let before = if done.found > 0 { format!(", {} of them made before", done.found) } else { String::new() };
     let text = format!("{} in {} in {}{before}", several(runs, "run"), several(files, "file"), args.out.display());
-    writeln!(std::io::stdout(), "{text}")?;
+    writeln!(crate::output::stdout(), "{text}")?;
     Ok(())
 }
 

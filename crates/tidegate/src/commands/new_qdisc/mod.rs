@@ -177,7 +177,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         // Cargo resolves versions itself.
         let _ = fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/lib.rs", folder.display())?;
     writeln!(out, "\n    cd {}", for_shell(&folder.display().to_string()))?;
     writeln!(out, "    cargo test                  # the laws, its script, its scenario")?;

@@ -41,7 +41,7 @@ pub fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     };
     receiver.go(&socket).map_err(failed)?;
     let report = receiver.recorder.report();
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         measure::json(&mut out, &report, receiver.lost)?;
     } else {

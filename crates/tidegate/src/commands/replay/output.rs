@@ -23,7 +23,7 @@ pub fn outcomes(results: &Results) -> Vec<&Outcome> {
 
 /// Prints in the requested format.
 pub fn print(args: &Args, results: &Results) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let outcomes = outcomes(results);
     if args.json {
         writeln!(out, "{:#}", whole_json(args, results, &outcomes))?;

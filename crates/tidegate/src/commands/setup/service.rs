@@ -6,10 +6,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::Config;
-use tidegate_control::{Client, Place, Status};
+use tidegate_control::{Place, Status};
 use tidegate_live::doctor::Severity;
 
 use crate::Failure;
+use crate::commands::connect::connect;
 use crate::commands::doctor::attempt;
 
 /// The begin of every file that is written here.
@@ -216,7 +217,7 @@ impl Instance {
 
     fn status(&self) -> Option<Status> {
         let path = Place::Interface(self.interface.clone()).find().ok()?;
-        Client::connect(&path).ok()?.status().ok()
+        connect(&path).ok()?.status().ok()
     }
 
     /// Starts shaping for a moment in each direction.

@@ -19,7 +19,7 @@ use tidegate_control::{Client, ClientError};
 use tidegate_units::Span;
 
 use crate::Failure;
-use crate::commands::connect::Connect;
+use crate::commands::connect::{self, Connect};
 use crate::output::width;
 use programs::{Names, Programs};
 
@@ -97,8 +97,7 @@ impl Poller {
     fn open(args: &Args) -> Result<Self, Failure> {
         let client = args.connect.open()?;
         // The sockets belong to the network namespace of the daemon, which may be another than ours.
-        let peer = rustix::net::sockopt::socket_peercred(client.stream()).ok();
-        let process = peer.map(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs());
+        let process = connect::process(&client).map(i32::unsigned_abs);
         let query = Flows { sort: args.sort, limit: Some(args.limit), ..Flows::default() };
         Ok(Self { client, programs: Programs::of_process(process), query })
     }
@@ -137,7 +136,7 @@ fn watch(args: &Args, mut poller: Poller, updates: &SyncSender<Update>) {
 }
 
 fn plain(args: &Args, poller: &mut Poller) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let filter = args.filter.clone().unwrap_or_default();
     loop {
         let (mut seen, names) = poller.look()?;
