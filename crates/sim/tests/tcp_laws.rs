@@ -144,7 +144,8 @@ fn over_red(config: Config, flows: usize, seed: u64) -> (f64, u64) {
 /// One flow over RED oscillates between W/2 and W with W = 112 segments, where the average queue passes 20 packets: 56
 /// RTTs of 50 to 67 ms, 3.2 s. The line is idle while the window is below 83, half of the RTTs: 1 - (27 * 50 ms *
 /// 14/83) / 3.2 s = 93 % of 20 Mbit/s, with 1460 of 1500 bytes data: 18.1 Mbit/s. A drop in the window after, or the
-/// loss of a retransmission, costs 1 % each. 120 s are 37 cycles with one or two drops.
+/// loss of a retransmission, costs 1 % each, and the loss of two retransmissions in a row 2.5 % (RTOs of 1 and 2 s). 120 s
+/// are 37 cycles with one or two drops.
 ///
 /// ns-2.35 with the same spacing of drops (`wait_` false): 17.6 to 17.8 Mbit/s and 63 to 66 drops for both.
 #[test]
@@ -170,6 +171,7 @@ fn one_flow_over_red_keeps_the_line_busy_with_two_drops_a_cycle() {
         let mut diagnostics = Diagnostics::new();
         let scenario = Scenario::load(&source, None, &mut diagnostics);
         let scenario = scenario.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        let mut mean = 0.0;
         for seed in 1..=3 {
             let outcome = scenario.run(seed, |_| ());
             let value = |measure: &str| {
@@ -178,9 +180,11 @@ fn one_flow_over_red_keeps_the_line_busy_with_two_drops_a_cycle() {
                 found.map_or(f64::NAN, |value| value.value)
             };
             let (goodput, dropped) = (value("goodput"), value("dropped"));
-            assert!(goodput >= 17.5e6, "{recovery}: {goodput} bit/s");
+            mean += goodput / 3.0;
+            assert!(goodput >= 17.2e6, "{recovery}: {goodput} bit/s");
             assert!((37.0..100.0).contains(&dropped), "{recovery}: {dropped} drops");
         }
+        assert!(mean >= 17.5e6, "{recovery}: {mean} bit/s");
     }
 }
 
@@ -193,6 +197,22 @@ fn several_flows_over_red_lose_what_ns_2_loses() {
         let ratio = dropped as f64 / ns2;
         assert!((0.9..1.1).contains(&ratio), "{flows} flows: {dropped} drops");
         assert!(throughput > 18.5, "{flows} flows: {throughput} Mbit/s");
+    }
+}
+
+/// 100 flows on 1 Mbit/s with a queue of 50 packets: half a packet of queue for each, so that the backed-off timers alone
+/// keep the load down. ns-2.35 loses 27 % in a setup of this kind; timers that forget the back-off with the next
+/// acknowledgement lose 38 %.
+#[test]
+fn backed_off_timers_keep_the_load_down() {
+    for config in [Config::sack(), Config::new_reno()] {
+        let line = Line::new(Rate::from_mbit(1), Span::from_millis(23)).limit(Limit::packets(50));
+        let (net, link) = dumbbell(1, line, &[(config, Span::from_millis(2)); 100]);
+        let sim = run(net, 10, 60);
+        let metrics = sim.link(link);
+        let (sent, dropped) = (metrics.sent_total().packets as f64, metrics.dropped_total().packets as f64);
+        let lost = dropped / (sent + dropped);
+        assert!((0.22..0.32).contains(&lost), "{lost}");
     }
 }
 

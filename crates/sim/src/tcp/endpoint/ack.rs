@@ -100,7 +100,7 @@ impl Endpoint {
         if sent != NEVER {
             self.rtt.sample(now.since(sent));
         } else {
-            self.rtt.end_backoff();
+            self.rtt.after_lost_syn();
         }
         self.last_sent = now;
     }
@@ -238,7 +238,8 @@ impl Endpoint {
                 rtt = Some(sample);
                 self.timed_at = NEVER;
             }
-            _ => self.rtt.end_backoff(),
+            // Karn's algorithm (RFC 6298, section 3): the RTO stays backed off until the next sample.
+            _ => {}
         }
         let mut restart_timer = true;
         let recovery = match self.phase {
