@@ -353,3 +353,22 @@ fn the_timer_of_the_first_data_after_a_lost_syn_is_three_seconds() {
         assert_eq!(sent, [1100, 4100], "{end}");
     }
 }
+
+#[test]
+fn the_fraction_of_a_segment_is_not_lost_with_a_halving() {
+    // Every 50th segment is lost. Windows of 4 to 9 segments are between two losses: a window of 4.5 sends 4, and would need
+    // more than a round trip to grow.
+    let time = |recovery| {
+        let fate = |from: usize, number: usize, segment: &Segment| {
+            if from == 0 && segment.len > 0 && number % 50 == 49 { Fate::Drop } else { Fate::Pass }
+        };
+        let mut wire = Wire::new(config(recovery), DELAY, fate);
+        wire.ends[0].write(2_000_000);
+        wire.ends[0].close();
+        wire.run(Span::from_secs(60));
+        assert_eq!(wire.ends[0].counters().timeouts, 0);
+        wire.data().last().map_or(0, |(at, ..)| *at)
+    };
+    let (sack, newreno) = (time(Recovery::Sack), time(Recovery::NewReno));
+    assert!(sack <= newreno + 200, "{sack} {newreno}");
+}
