@@ -61,14 +61,13 @@ TWIN_INLINE bool twin_admits_measured(const struct twin_options *options, struct
 	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
 	qdisc_backlog elephants = state->held.queues[TWIN_ELEPHANTS].backlog;
 	red_red *red = &state->ared.red;
-	aqm_verdict verdict = { .kind = AQM_VERDICT_ADMIT };
+	aqm_verdict verdict;
 	red_zone zone;
 
 	if (state->is_mouse)
 		return fifo_limit_admits(&limit, state->held.backlog, size);
 	zone = ared_ared_observe(&state->ared, state->latest, elephants);
-	if (!meredt_is_exempt(elephants))
-		verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
+	verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
 	state->early = verdict.kind == AQM_VERDICT_DROP;
 	if (state->early || elephants.bytes + size > options->elephant_limit ||
 	    !fifo_limit_admits(&limit, state->held.backlog, size))

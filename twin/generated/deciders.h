@@ -1000,6 +1000,12 @@ TWIN_INLINE red_level red_thresholds_measure(red_thresholds self, qdisc_backlog 
 	return t_2;
 }
 
+/* LEAST_QUEUE of crates/core/src/red/dropper.rs */
+TWIN_INLINE u64 red_least_queue(void)
+{
+	return 2ull;
+}
+
 /* Probability::saturating_from_bits of crates/core/src/probability.rs */
 TWIN_INLINE probability_probability probability_probability_saturating_from_bits(u64 bits)
 {
@@ -1040,11 +1046,31 @@ TWIN_INLINE red_zone red_curve_zone(const red_curve *self, red_level average)
 	return (red_zone){ .kind = RED_ZONE_GENTLE, .gentle = t_7 };
 }
 
-/* Dropper::zone of crates/core/src/red/dropper.rs */
-TWIN_INLINE red_zone red_dropper_zone(const red_dropper *self, red_level average)
+/* Dropper::zone_at of crates/core/src/red/dropper.rs */
+TWIN_INLINE red_zone red_dropper_zone_at(const red_dropper *self, red_level average, qdisc_backlog queue)
 {
-	red_zone t = red_curve_zone(&self->curve, average);
+	red_zone t;
+	if (queue.packets < red_least_queue()) {
+		t = (red_zone){ .kind = RED_ZONE_BELOW };
+	} else {
+		red_zone t_2 = red_curve_zone(&self->curve, average);
+		t = t_2;
+	}
 	return t;
+}
+
+/* Average::level of crates/core/src/red/average.rs */
+TWIN_INLINE red_level red_average_level(const red_average *self)
+{
+	return self->level;
+}
+
+/* Red::zone_at of crates/core/src/red.rs */
+TWIN_INLINE red_zone red_red_zone_at(const red_red *self, qdisc_backlog queue)
+{
+	red_level t = red_average_level(&self->average);
+	red_zone t_2 = red_dropper_zone_at(&self->dropper, t, queue);
+	return t_2;
 }
 
 /* Red::observe of crates/core/src/red.rs */
@@ -1052,8 +1078,8 @@ TWIN_INLINE red_zone red_red_observe(red_red *self, units_instant now, qdisc_bac
 {
 	red_level t = red_thresholds_measure(self->params.profile.thresholds, queue);
 	red_level t_2 = red_average_on_arrival(&self->average, now, t);
-	red_level level = t_2;
-	red_zone t_3 = red_dropper_zone(&self->dropper, level);
+	(void)t_2;
+	red_zone t_3 = red_red_zone_at(self, queue);
 	return t_3;
 }
 
@@ -1264,12 +1290,6 @@ TWIN_INLINE ared_ared ared_ared_adapting(red_red red, units_span interval)
 	return (ared_ared){ .least = t_7, .most = t_8, .red = red, .interval = interval, .adapted = units_instant_zero(), .latest = units_instant_zero(), .stats = (ared_stats){0} };
 }
 
-/* Average::level of crates/core/src/red/average.rs */
-TWIN_INLINE red_level red_average_level(const red_average *self)
-{
-	return self->level;
-}
-
 /* Red::average of crates/core/src/red.rs */
 TWIN_INLINE red_level red_red_average(const red_red *self)
 {
@@ -1306,14 +1326,6 @@ TWIN_INLINE void red_red_set_max_p(red_red *self, probability_probability max_p)
 	red_dropper_set_max_p(&self->dropper, max_p_2);
 }
 
-/* Red::zone of crates/core/src/red.rs */
-TWIN_INLINE red_zone red_red_zone(const red_red *self)
-{
-	red_level t = red_average_level(&self->average);
-	red_zone t_2 = red_dropper_zone(&self->dropper, t);
-	return t_2;
-}
-
 /* Ared::observe of crates/core/src/ared.rs */
 TWIN_INLINE red_zone ared_ared_observe(ared_ared *self, units_instant now, qdisc_backlog queue)
 {
@@ -1341,7 +1353,7 @@ TWIN_INLINE red_zone ared_ared_observe(ared_ared *self, units_instant now, qdisc
 			}
 		}
 	}
-	red_zone t_11 = red_red_zone(&self->red);
+	red_zone t_11 = red_red_zone_at(&self->red, queue);
 	return t_11;
 }
 
@@ -1738,18 +1750,6 @@ TWIN_INLINE void meredt_floor_elephant(meredt_floor *self, units_bytes size)
 TWIN_INLINE void meredt_floor_none_queued(meredt_floor *self)
 {
 	self->owed = min_s64(self->owed, 0ll);
-}
-
-/* LEAST_QUEUE of crates/core/src/meredt.rs */
-TWIN_INLINE u64 meredt_least_queue(void)
-{
-	return 2ull;
-}
-
-/* is_exempt of crates/core/src/meredt.rs */
-TWIN_INLINE bool meredt_is_exempt(qdisc_backlog elephants)
-{
-	return (elephants.packets < meredt_least_queue());
 }
 
 /* TokenBucket::bytes of crates/core/src/bucket.rs */

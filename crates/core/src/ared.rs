@@ -227,7 +227,7 @@ impl Ared {
                 self.stats.lowered += 1;
             }
         }
-        self.red.zone()
+        self.red.zone_at(queue)
     }
     /// The second half: the verdict on `packet` in `zone`.
     pub fn decide<P: Packet>(&mut self, packet: &P, zone: Zone) -> Verdict {

@@ -3,8 +3,7 @@
 //! *Law*: packets of mice leave before those of elephants, except that elephants with queued packets get at least
 //! `floor` of the bytes served, less `floor_credit` and one packet, over any interval. A mouse is dropped only when the
 //! whole queue is full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v /
-//! V`, where v is the value of its flow and V the running mean of the values of the elephants that arrive; but not at
-//! random while fewer than two packets of elephants are queued.
+//! V`, where v is the value of its flow and V the running mean of the values of the elephants that arrive.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies", and
 //! the options of its MEREDT prototype; ARED as in [`ared`].
 //! *Units*: bytes, packets, bit/s; the floor and the fairness are fractions.
@@ -17,9 +16,7 @@
 //! with the defaults 0.2 s at 10 Mbit/s, and 36 s at 56 kbit/s, where a smaller credit costs mice more.
 //! *Departures from the source, and why*: the floor: the prototype starves elephants when mice fill the link;
 //! the rules of [`elephants`] against false mice; ECN. ARED averages the queue of the elephants
-//! alone: with that of the whole, many mice would shut the elephants out and the floor would have no effect. The
-//! average lags behind the queue, and with it ARED would go on dropping the lone retransmission of an elephant that
-//! emptied it long ago; so nothing is dropped at random below two packets, as in RFC 8033, section 4.1.
+//! alone: with that of the whole, many mice would shut the elephants out and the floor would have no effect.
 //! *See also*: [`mered`](crate::mered), one threshold; [`ingress`](crate::ingress), the same without a queue;
 //! [`fq_codel`](crate::fq_codel), where a flow is favoured while it is sparse, not while it is short.
 //!
@@ -58,9 +55,6 @@ pub(crate) const DELAY: Span = Span::from_millis(80);
 /// How much of the service beyond the floor counts later: sixteen packets. Mice may then take at most 240 kB between
 /// two packets of an elephant that had the line to itself before: 0.2 s at 10 Mbit/s.
 pub(crate) const FLOOR_CREDIT: Bytes = Bytes::new(24_000);
-
-/// Elephants are not dropped at random while fewer of their packets are queued.
-const LEAST_QUEUE: u64 = 2;
 
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -188,11 +182,6 @@ impl Floor {
     }
 }
 
-/// Whether an elephant is not dropped at random, because too few of their packets are queued.
-fn is_exempt(elephants: Backlog) -> bool {
-    elephants.packets < LEAST_QUEUE
-}
-
 /// The running mean of the values of elephants, with 16 bits of fraction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MeanValue(u64);
@@ -302,7 +291,7 @@ impl<P: Packet> Meredt<P> {
     fn admit(&mut self, packet: &mut P, value: u16, out: &mut dyn Outlet<P>) -> Result<(), DropReason> {
         let zone = self.ared.observe(self.latest, self.elephants.backlog());
         let zone = self.mean.scale(zone, value, self.params.fairness);
-        let verdict = if is_exempt(self.elephants.backlog()) { Verdict::Admit } else { self.ared.decide(packet, zone) };
+        let verdict = self.ared.decide(packet, zone);
         if let Verdict::Drop(reason) = verdict {
             self.stats.dropped += 1;
             return Err(reason);

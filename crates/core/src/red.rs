@@ -20,6 +20,8 @@
 //! idle time again when that arrival is dropped and the queue stays empty. `count` is the number of packets since the
 //! last drop, as the text of section 7 has it; the pseudocode starts at one more after a drop, and its gaps are then
 //! not uniform. With ECN, packets are marked between the thresholds and dropped above `max`, as RFC 3168 recommends.
+//! Nothing is dropped or marked while fewer than two packets are queued, as in ns-2 (`red.cc`). The average lags behind
+//! the queue, so that drops would go on after the queue has emptied, and the senders would fall into step.
 //! *See also*: [`rio`](crate::rio): RED with an average for each drop precedence; [`wred`](crate::wred): one average
 //! and several curves. [`Average`], [`EarlyDrop`] and [`Dropper`] serve all of them.
 //!
@@ -151,11 +153,15 @@ impl Red {
     pub fn verdicts(&self) -> &Verdicts {
         self.dropper.verdicts()
     }
-    /// Updates the average for an arrival that finds `queue`, and returns the part of the curve in which it lies: the
-    /// first half of a decision, for callers that scale the probability before the second, [`Red::decide`].
+    /// Updates the average for an arrival that finds `queue`, and returns the zone in which it is decided: the first half
+    /// of a decision, for callers that scale the probability before the second, [`Red::decide`].
     pub fn observe(&mut self, now: Instant, queue: Backlog) -> Zone {
-        let level = self.average.on_arrival(now, self.params.profile.thresholds.measure(queue));
-        self.dropper.zone(level)
+        self.average.on_arrival(now, self.params.profile.thresholds.measure(queue));
+        self.zone_at(queue)
+    }
+    /// The zone in which an arrival that finds `queue` is decided at the present average.
+    pub(crate) fn zone_at(&self, queue: Backlog) -> Zone {
+        self.dropper.zone_at(self.average.level(), queue)
     }
     /// The second half: the verdict on `packet` in `zone`, which is counted.
     pub fn decide<P: Packet>(&mut self, packet: &P, zone: Zone) -> Verdict {

@@ -196,8 +196,10 @@ impl<P: Packet> Aqm<P> for Rio {
             let level = self.params.profile(COLOURS[lane]).thresholds.measure(counted);
             self.lanes[lane].average.on_arrival(now, level);
         }
+        let queue = self.counted(colour as usize);
         let lane = &mut self.lanes[colour as usize];
-        lane.dropper.decide(&self.params.early, lane.dropper.zone(lane.average.level()), packet)
+        let zone = lane.dropper.zone_at(lane.average.level(), queue);
+        lane.dropper.decide(&self.params.early, zone, packet)
     }
 
     fn on_admission(&mut self, _now: Instant, packet: &P) {

@@ -145,7 +145,7 @@ impl<P: Packet> Aqm<P> for Wred {
         let profile = self.params.selector.of(packet);
         let level = self.average.on_arrival(now, self.params.profiles[profile].thresholds.measure(queue));
         let dropper = &mut self.droppers[profile];
-        dropper.decide(&self.params.early, dropper.zone(level), packet)
+        dropper.decide(&self.params.early, dropper.zone_at(level, queue), packet)
     }
     fn on_admission(&mut self, _now: Instant, _packet: &P) {
         self.average.on_busy();

@@ -49,7 +49,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// The base probability for an arrival at `now` that finds `queue`.
+    /// The base probability for an arrival at `now` that finds `queue`; none below two packets, as in ns-2.
     fn arrival(&mut self, now: f64, queue: f64) -> f64 {
         if queue > 0.0 {
             self.average += self.weight * (queue - self.average);
@@ -58,7 +58,7 @@ impl Oracle {
             self.average *= (1.0 - self.weight).powf(packets);
             self.idle_since = Some(since + packets * self.packet_time);
         }
-        if self.average < self.min {
+        if queue < 2.0 || self.average < self.min {
             0.0
         } else if self.average < self.max {
             self.max_p * (self.average - self.min) / (self.max - self.min)

@@ -2,8 +2,8 @@
 
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use tidegate_metrics::{Digest, summarise};
-use tidegate_report::simulation::{Run, Simulation};
+use tidegate_metrics::Digest;
+use tidegate_report::simulation::{Quantity, Run, Simulation};
 use tidegate_report::{Report, Source, escape};
 use tidegate_sim::scenario::Outcome;
 
@@ -118,15 +118,12 @@ impl Results {
     /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
     #[pyo3(signature = (subject, measure, variant=""))]
     fn value(&self, subject: &str, measure: &str, variant: &str) -> PyResult<f64> {
-        let values: Vec<f64> = self
-            .outcomes
-            .iter()
-            .flat_map(|outcome| &outcome.values)
-            .filter(|value| value.subject == subject && value.measure == measure && value.variant == variant)
-            .map(|value| value.value)
-            .collect();
-        match summarise(&values) {
-            Some(summary) => Ok(summary.mean),
+        let quantities = self.shown().quantities();
+        let named = |quantity: &&Quantity| {
+            quantity.plain() == subject && quantity.measure == measure && quantity.variant == variant
+        };
+        match quantities.iter().find(named) {
+            Some(quantity) => Ok(quantity.mean),
             None => {
                 let all = self.outcomes.iter().flat_map(|outcome| &outcome.values);
                 let mut names: Vec<String> = all

@@ -1,6 +1,6 @@
 //! The results of a simulation: one page, and tables for notebooks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_metrics::{Curve, Digest, Value, summarise};
 
@@ -55,7 +55,7 @@ pub struct Quantity {
     pub measure: String,
     /// Its unit.
     pub unit: &'static str,
-    /// The mean over the runs that have it.
+    /// The mean over the runs that have it. A count of packets that a run leaves out is 0.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval; `None` with one run.
     pub half_width_95: Option<f64>,
@@ -71,9 +71,12 @@ impl Simulation<'_> {
     pub fn quantities(&self) -> Vec<Quantity> {
         let mut quantities: Vec<Quantity> = Vec::new();
         let mut known = BTreeMap::new();
+        let mut measured = BTreeSet::new();
         for (number, run) in self.runs.iter().enumerate() {
             for value in run.values {
-                let index = *known.entry((value.label(), value.measure.as_str())).or_insert_with(|| {
+                let label = value.label();
+                measured.insert((label.clone(), number));
+                let index = *known.entry((label, value.measure.as_str())).or_insert_with(|| {
                     quantities.push(Quantity {
                         subject: value.label(),
                         variant: value.variant.clone(),
@@ -89,6 +92,12 @@ impl Simulation<'_> {
             }
         }
         for quantity in &mut quantities {
+            if quantity.unit == "packets" {
+                // Runs leave out counts that are 0. An interrupted run has no value of the subject at all.
+                for (number, value) in quantity.values.iter_mut().enumerate().filter(|(_, value)| value.is_none()) {
+                    *value = measured.contains(&(quantity.subject.clone(), number)).then_some(0.0);
+                }
+            }
             let values: Vec<f64> = quantity.values.iter().copied().flatten().collect();
             if let Some(summary) = summarise(&values) {
                 quantity.mean = summary.mean;
@@ -420,5 +429,46 @@ impl Rows {
             .with("x_unit", Column::Text(self.x_unit))
             .with("value", Column::Number(self.value))
             .with("unit", Column::Text(self.unit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_count_counts_as_zero() {
+        let value = |variant: &str, measure: &str, unit, value| Value {
+            variant: variant.into(),
+            subject: "link a->b".into(),
+            measure: measure.into(),
+            unit,
+            value,
+        };
+        let dropped = |packets| value("red", "dropped for early", "packets", packets);
+        let throughput = value("red", "throughput", "bps", 1e6);
+        let delay = value("red", "queueing mean", "ns", 5.0);
+        let runs = [
+            vec![throughput.clone(), dropped(11.0), delay],
+            vec![throughput.clone(), dropped(1.0)],
+            vec![throughput],
+            // Interrupted before this variant.
+            vec![value("fifo", "throughput", "bps", 1e6)],
+        ];
+        let run = |values| Run { seed: 1, events: 0, digest: String::new(), values, curves: &[] };
+        let simulation = Simulation {
+            scenario: "test",
+            sentence: None,
+            version: "0",
+            duration_ns: 1,
+            warm_up_ns: 0,
+            digest: String::new(),
+            runs: runs.iter().map(|values| run(values)).collect(),
+        };
+        let quantities = simulation.quantities();
+        let of = |measure| quantities.iter().find(|quantity| quantity.measure == measure).unwrap();
+        let dropped = of("dropped for early");
+        assert_eq!((dropped.mean, dropped.values[..].to_vec()), (4.0, vec![Some(11.0), Some(1.0), Some(0.0), None]));
+        assert_eq!(of("queueing mean").mean, 5.0, "no packet has a delay in the other runs");
     }
 }

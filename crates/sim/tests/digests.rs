@@ -9,10 +9,10 @@ use tidegate_metrics::Digest;
 use tidegate_sim::scenario::Scenario;
 
 const DIGESTS: [(&str, &str); 4] = [
-    ("experiments/scenarios/dumbbell.toml", "847f06dcaa36e11abae1c452bb32d510"),
-    ("experiments/scenarios/mice-and-an-elephant.toml", "7eb373c5ae6bfa157104fa2499d387cc"),
-    ("experiments/scenarios/web-at-ninety-percent.toml", "570d7fa8ef6e38a4925d8589a2f04ed6"),
-    ("experiments/rfc2963/scenario.toml", "150ddbc838a5916ecba96d3912b6f24e"),
+    ("experiments/scenarios/dumbbell.toml", "18ad4dfb8551f8c6c95dbef7ead75f8e"),
+    ("experiments/scenarios/mice-and-an-elephant.toml", "b5674b6a10f2cdf2429fa63cdabc8da7"),
+    ("experiments/scenarios/web-at-ninety-percent.toml", "24f4874e32629c5a94ba6ac8972a50f7"),
+    ("experiments/rfc2963/scenario.toml", "caf8e74452de36c4ca4075030bd5ca54"),
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::aqm::AqmFifo;
+use tidegate_core::ared::{self, Ared};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::red::{EarlyDrop, Params, Red, Thresholds};
 use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
@@ -144,7 +145,8 @@ fn over_red(config: Config, flows: usize, seed: u64) -> (f64, u64) {
 /// One flow over RED oscillates between W/2 and W with W = 112 segments, where the average queue passes 20 packets: 56
 /// RTTs of 50 to 67 ms, 3.2 s. The line is idle while the window is below 83, half of the RTTs: 1 - (27 * 50 ms *
 /// 14/83) / 3.2 s = 93 % of 20 Mbit/s, with 1460 of 1500 bytes data: 18.1 Mbit/s. A drop in the window after, or the
-/// loss of a retransmission, costs 1 % each. 120 s are 37 cycles with one or two drops.
+/// loss of a retransmission, costs 1 % each, and the loss of two retransmissions in a row 2.5 % (RTOs of 1 and 2 s). 120 s
+/// are 37 cycles with one or two drops.
 ///
 /// ns-2.35 with the same spacing of drops (`wait_` false): 17.6 to 17.8 Mbit/s and 63 to 66 drops for both.
 #[test]
@@ -170,6 +172,7 @@ fn one_flow_over_red_keeps_the_line_busy_with_two_drops_a_cycle() {
         let mut diagnostics = Diagnostics::new();
         let scenario = Scenario::load(&source, None, &mut diagnostics);
         let scenario = scenario.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        let mut mean = 0.0;
         for seed in 1..=3 {
             let outcome = scenario.run(seed, |_| ());
             let value = |measure: &str| {
@@ -178,9 +181,11 @@ fn one_flow_over_red_keeps_the_line_busy_with_two_drops_a_cycle() {
                 found.map_or(f64::NAN, |value| value.value)
             };
             let (goodput, dropped) = (value("goodput"), value("dropped"));
-            assert!(goodput >= 17.5e6, "{recovery}: {goodput} bit/s");
+            mean += goodput / 3.0;
+            assert!(goodput >= 17.2e6, "{recovery}: {goodput} bit/s");
             assert!((37.0..100.0).contains(&dropped), "{recovery}: {dropped} drops");
         }
+        assert!(mean >= 17.5e6, "{recovery}: {mean} bit/s");
     }
 }
 
@@ -193,6 +198,35 @@ fn several_flows_over_red_lose_what_ns_2_loses() {
         let ratio = dropped as f64 / ns2;
         assert!((0.9..1.1).contains(&ratio), "{flows} flows: {dropped} drops");
         assert!(throughput > 18.5, "{flows} flows: {throughput} Mbit/s");
+    }
+}
+
+/// 100 flows on 100 Mbit/s with an RTT of 100 ms: ARED keeps the line busy. Where it drops into an empty queue as well, all
+/// flows halve, the queue stays empty, and the line is used to 69 %; ns-2.35 has 99 % in a setup of this kind.
+#[test]
+fn many_flows_over_ared_do_not_fall_into_step() {
+    let line = Line::new(Rate::from_mbit(100), Span::from_millis(48));
+    let (mut net, link) = dumbbell(1, line, &[(Config::sack(), Span::from_millis(2)); 100]);
+    let ared = Ared::new(ared::Params::for_link(Rate::from_mbit(100)), 1, "ared").expect("valid parameters");
+    net.queue(link, AqmFifo::new(Limit::packets(1000), ared));
+    let sim = run(net, 10, 60);
+    let used = sim.link(link).sent_total().rate(sim.measured()).as_bps() as f64 / 100e6;
+    assert!(used > 0.95, "{used}");
+}
+
+/// 100 flows on 1 Mbit/s with a queue of 50 packets: half a packet of queue for each, so that the backed-off timers alone
+/// keep the load down. ns-2.35 loses 27 % in a setup of this kind; timers that forget the back-off with the next
+/// acknowledgement lose 38 %.
+#[test]
+fn backed_off_timers_keep_the_load_down() {
+    for config in [Config::sack(), Config::new_reno()] {
+        let line = Line::new(Rate::from_mbit(1), Span::from_millis(23)).limit(Limit::packets(50));
+        let (net, link) = dumbbell(1, line, &[(config, Span::from_millis(2)); 100]);
+        let sim = run(net, 10, 60);
+        let metrics = sim.link(link);
+        let (sent, dropped) = (metrics.sent_total().packets as f64, metrics.dropped_total().packets as f64);
+        let lost = dropped / (sent + dropped);
+        assert!((0.22..0.32).contains(&lost), "{lost}");
     }
 }
 
@@ -272,7 +306,7 @@ fn hystart_does_not_overshoot() {
         // 50 Mbit/s and 100 ms: 417 packets, and 2000 in the queue. The least RTT of a round rises a round after the queue
         // does, and five rounds follow in which the window grows by a quarter each: 3.05 times in all.
         let line = Line::new(Rate::from_mbit(50), Span::from_millis(40)).limit(Limit::packets(2000));
-        let config = Config { hystart, timestamps: true, receive_buffer: 1 << 30, ..Config::cubic() };
+        let config = Config { hystart, receive_buffer: 1 << 30, ..Config::cubic() };
         let (net, link) = dumbbell(8, line, &[(config, Span::from_millis(10))]);
         let sim = run(net, 0, 6);
         let sent = sim.link(link).sent_total().rate(sim.measured()).as_bps() as f64 / 50e6;

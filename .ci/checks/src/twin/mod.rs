@@ -99,7 +99,6 @@ const ROOTS: &[(&str, &str, &str)] = &[
     ("meredt", "Floor", "mouse"),
     ("meredt", "Floor", "elephant"),
     ("meredt", "Floor", "none_queued"),
-    ("meredt", "", "is_exempt"),
     ("bucket", "TokenBucket", "bytes"),
     ("bucket", "TokenBucket", "charge"),
     ("bucket", "TokenBucket", "time_for"),

@@ -6,9 +6,12 @@ use crate::aqm::{Verdict, Verdicts};
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::probability::Probability;
-use crate::qdisc::DropReason;
+use crate::qdisc::{Backlog, DropReason};
 use crate::random::Stream;
 use tidegate_units::{Bytes, Span};
+
+/// With fewer queued packets none is dropped or marked.
+const LEAST_QUEUE: u64 = 2;
 
 /// How drops are spread among the packets at a constant base probability `p`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -165,6 +168,10 @@ impl Dropper {
     /// The part of the curve in which `average` lies.
     pub fn zone(&self, average: Level) -> Zone {
         self.curve.zone(average)
+    }
+    /// Like [`Dropper::zone`], for an arrival that finds `queue`: a short queue counts as one below the lower threshold.
+    pub fn zone_at(&self, average: Level, queue: Backlog) -> Zone {
+        if queue.packets < LEAST_QUEUE { Zone::Below } else { self.curve.zone(average) }
     }
     /// The verdicts so far.
     pub fn verdicts(&self) -> &Verdicts {

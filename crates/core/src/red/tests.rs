@@ -78,14 +78,31 @@ fn an_average_at_the_top_comes_down_again() {
         }
         assert_eq!(red.zone(), Zone::Beyond);
         red.on_empty(Instant::ZERO);
-        let verdicts = (1..1_000).map(|n| {
+        let zones = (1..1_000).map(|n| {
             let now = Instant::ZERO + Span::from_micros(n * 100);
-            red.on_arrival(now, &PLAIN, Backlog::default())
+            red.on_arrival(now, &PLAIN, Backlog::default());
+            red.zone()
         });
-        let first = verdicts.take_while(|verdict| *verdict != Verdict::Admit).count();
+        let first = zones.take_while(|zone| *zone == Zone::Beyond).count();
         // (7/8)^9 of 93 are below 30: after 9 arrivals, or 108.
-        assert!(first < 120, "{idle_packet:?}: {first} dropped");
+        assert!(first < 120, "{idle_packet:?}: {first} arrivals");
     }
+}
+
+#[test]
+fn nothing_is_dropped_while_fewer_than_two_packets_are_queued() {
+    // The average is far above the upper threshold, and the queue has just emptied.
+    let thresholds = Thresholds::Packets { min: 5, max: 15 };
+    let mut red = Red::new(Params::new(thresholds), 1, "short").unwrap();
+    let queue = |packets| Backlog { packets, bytes: Bytes::new(packets * 500) };
+    for _ in 0..10_000 {
+        red.on_arrival(Instant::ZERO, &PLAIN, queue(100));
+        red.on_busy();
+    }
+    let verdict = |red: &mut Red, packets| red.on_arrival(Instant::ZERO, &PLAIN, queue(packets));
+    assert_eq!([0, 1].map(|packets| verdict(&mut red, packets)), [Verdict::Admit; 2]);
+    assert_eq!(red.zone(), Zone::Beyond);
+    assert_eq!(verdict(&mut red, 2), Verdict::Drop(DropReason::Forced));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use tidegate_live::netns::Namespace;
 use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 use tidegate_live::tun;
 
-use super::{Losses, SEGMENTS, SIZE, is_lost};
+use super::{Losses, SIZE, is_lost};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
@@ -75,13 +75,13 @@ fn host(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(Namespace, File)> {
     Ok((namespace, File::from(device)))
 }
 
-/// Transfers all segments. Returns the time in milliseconds and the number of each data segment that was sent.
-pub fn transfer(losses: Losses) -> io::Result<Vec<(u64, u32)>> {
+/// Transfers `segments` segments. Returns the time in milliseconds and the number of each data segment that was sent.
+pub fn transfer(losses: Losses, segments: u32) -> io::Result<Vec<(u64, u32)>> {
     let (sender, mut left) = host(SENDER, RECEIVER)?;
     let (receiver, mut right) = host(RECEIVER, SENDER)?;
     let listener = receiver.run(|| TcpListener::bind((RECEIVER, 5001)))??;
     let done = AtomicBool::new(false);
-    let bytes = (SEGMENTS * SIZE) as usize;
+    let bytes = (segments * SIZE) as usize;
     thread::scope(|scope| {
         let received = scope.spawn(|| -> io::Result<()> {
             let (mut stream, _) = listener.accept()?;

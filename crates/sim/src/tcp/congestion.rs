@@ -247,6 +247,11 @@ impl Reno {
     pub fn new(mss: u64, initial: u64) -> Self {
         Self { mss, cwnd: initial, ssthresh: u64::MAX, bytes_acked: 0 }
     }
+    /// Half of the flight, in whole segments (RFC 5681, equation 4, an upper bound). A fraction of a segment is never sent,
+    /// but would have to be acknowledged before cwnd grows; Linux and FreeBSD round down as well.
+    fn half_of(&self, flight_size: u64) -> u64 {
+        (flight_size / 2 / self.mss).max(2) * self.mss
+    }
     /// Sets cwnd and ssthresh to `bytes`.
     pub(super) fn set_window(&mut self, bytes: u64) {
         (self.cwnd, self.ssthresh, self.bytes_acked) = (bytes, bytes, 0);
@@ -270,14 +275,13 @@ impl CongestionControl for Reno {
         }
     }
     fn on_congestion(&mut self, _now: Instant, flight_size: u64, _signal: CongestionSignal) {
-        // RFC 5681, equation 4.
-        self.ssthresh = (flight_size / 2).max(2 * self.mss);
+        self.ssthresh = self.half_of(flight_size);
         self.cwnd = self.ssthresh;
         self.bytes_acked = 0;
     }
     fn on_timeout(&mut self, _now: Instant, flight_size: u64, first: bool) {
         if first {
-            self.ssthresh = (flight_size / 2).max(2 * self.mss);
+            self.ssthresh = self.half_of(flight_size);
         }
         self.cwnd = self.mss;
         self.bytes_acked = 0;
@@ -332,19 +336,19 @@ mod tests {
         reno.on_ack(&Ack { recovery: LossRecovery::Fast, ..ack(5000) });
         assert_eq!(reno.cwnd(), 6000, "none in fast recovery");
         reno.on_congestion(Instant::ZERO, 9000, CongestionSignal::Loss);
-        assert_eq!((reno.cwnd(), reno.ssthresh()), (4500, 4500));
-        for _ in 0..4 {
+        assert_eq!((reno.cwnd(), reno.ssthresh()), (4000, 4000), "whole segments");
+        for _ in 0..3 {
             reno.on_ack(&ack(1000));
         }
-        assert_eq!(reno.cwnd(), 4500, "4000 of the 4500 bytes of a window are acknowledged");
+        assert_eq!(reno.cwnd(), 4000, "3000 of the 4000 bytes of a window are acknowledged");
         reno.on_ack(&ack(1000));
-        assert_eq!(reno.cwnd(), 5500, "5000: one more segment");
+        assert_eq!(reno.cwnd(), 5000, "4000: one more segment");
         reno.on_ack(&Ack { cwnd_limited: false, ..ack(100_000) });
-        assert_eq!(reno.cwnd(), 5500, "a window that is not used does not grow");
-        reno.on_timeout(Instant::ZERO, 5500, true);
-        assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 2750));
+        assert_eq!(reno.cwnd(), 5000, "a window that is not used does not grow");
+        reno.on_timeout(Instant::ZERO, 6900, true);
+        assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 3000));
         reno.on_timeout(Instant::ZERO, 1000, false);
-        assert_eq!(reno.ssthresh(), 2750, "held constant when the timer expires again");
+        assert_eq!(reno.ssthresh(), 3000, "held constant when the timer expires again");
         reno.on_ack(&Ack { recovery: LossRecovery::Timeout, ..ack(5000) });
         assert_eq!(reno.cwnd(), 2000, "one segment for each acknowledgement after a timeout");
     }

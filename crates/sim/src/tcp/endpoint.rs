@@ -146,6 +146,10 @@ impl Config {
     fn rack(&self) -> bool {
         self.rack_tlp && self.recovery == Recovery::Sack
     }
+    /// Whether transmissions are kept as long as the connection lasts.
+    fn keeps_transmissions(&self) -> bool {
+        self.rack() || matches!(self.algorithm, Algorithm::Custom(_))
+    }
     /// Fast recovery of RFC 5681.
     pub fn reno() -> Self {
         Self { recovery: Recovery::Reno, ..Self::default() }
@@ -269,7 +273,7 @@ pub struct Endpoint {
     pace_at: Instant,
     hystart: Option<Box<HyStart>>,
     prr: Option<Box<Prr>>,
-    /// Of RACK, and for delivery rates.
+    /// For RACK, for delivery rates, and for HyStart++.
     transmissions: Option<Box<Transmissions>>,
     extensions: Rare<Extensions>,
 
@@ -306,8 +310,7 @@ impl Endpoint {
     pub fn listen(config: impl Into<Arc<Config>>) -> Self {
         let config: Arc<Config> = config.into();
         let hystart = config.hystart.then(Box::default);
-        let samples = config.rack() || matches!(config.algorithm, Algorithm::Custom(_));
-        let transmissions = samples.then(Box::default);
+        let transmissions = (config.hystart || config.keeps_transmissions()).then(Box::default);
         let mss = u64::from(config.mss.max(1));
         let initial = u64::from(config.initial_window.max(1)) * mss;
         let (controller, rtt) = (Controller::new(config.algorithm, mss, initial), RttEstimator::new());

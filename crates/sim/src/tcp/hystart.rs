@@ -2,8 +2,8 @@
 //!
 //! *Source*: RFC 9406, section 4.2, with its constants (4.3); section numbers are in the code.
 //! *Units*: bytes; times in ns.
-//! *Notes*: used in the first slow start only, as section 4.3 recommends. It needs eight RTT samples in a round trip:
-//! timestamps or RACK give one with every acknowledgement, a connection without them one in all.
+//! *Notes*: used in the first slow start only, as section 4.3 recommends. It needs eight RTT samples in a round trip, so
+//! that the times of all transmissions are kept until it ends.
 
 use tidegate_core::Span;
 

@@ -1,10 +1,13 @@
 //! The round-trip time and the retransmission timeout.
 //!
-//! *Source*: RFC 6298, sections 2 and 5. Karn's algorithm (section 3) is the caller's: a segment that was retransmitted
-//! is never sampled.
+//! *Source*: RFC 6298, sections 2 and 5. Of Karn's algorithm (section 3) the caller does one half: a segment that was
+//! retransmitted is never sampled. The other half is here: the RTO stays backed off until the next sample.
 //! *Units*: nanoseconds. SRTT and RTTVAR are rounded down; the error is below 8 ns.
 
 use tidegate_core::Span;
+
+/// The RTO after a handshake without an RTT sample (RFC 6298, 5.7).
+const AFTER_LOST_SYN: Span = Span::from_secs(3);
 
 /// Parameters of the retransmission timeout (RTO).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +39,7 @@ impl Default for RtoBounds {
 pub struct RttEstimator {
     /// `u64::MAX` before the first sample, as for `min_rtt`: there are many connections.
     srtt: u64,
+    /// Before the first sample, a lower bound of the RTO.
     rttvar: u64,
     min_rtt: u64,
     backoff: u32,
@@ -78,15 +82,14 @@ impl RttEstimator {
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(32);
     }
-    /// Ends the backoff when new data was acknowledged. RFC 6298 keeps the backed-off RTO until the next sample; hosts
-    /// end it with the acknowledgement, without which a lossy path stays at a multiple of its RTO.
-    pub fn end_backoff(&mut self) {
-        self.backoff = 0;
+    /// Makes the RTO at least 3 s when data transmission begins after a handshake in which a SYN was retransmitted (5.7).
+    pub fn after_lost_syn(&mut self) {
+        (self.rttvar, self.backoff) = (AFTER_LOST_SYN.as_nanos(), 0);
     }
     /// The RTO within `bounds`, backoff included.
     pub fn rto(&self, bounds: &RtoBounds) -> Span {
         let base = match self.srtt {
-            u64::MAX => bounds.initial,
+            u64::MAX => bounds.initial.max(Span::from_nanos(self.rttvar)),
             srtt => {
                 let margin = bounds.granularity.as_nanos().max(4 * self.rttvar);
                 Span::from_nanos(srtt + margin).max(bounds.min)

@@ -1,4 +1,4 @@
-//! [`Transmissions`]: what is known of each segment that was sent, for RACK and for delivery rates.
+//! [`Transmissions`]: what is known of each segment that was sent, for RACK, delivery rates and HyStart++.
 //!
 //! *Source*: RFC 8985, sections 5 and 6 (RACK); draft-cheng-iccrg-delivery-rate-estimation-02, section 3 (delivery rate).
 //! *Units*: bytes, ns.

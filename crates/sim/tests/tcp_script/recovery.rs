@@ -115,11 +115,12 @@ fn a_second_timeout_holds_ssthresh_and_one_of_a_later_segment_lowers_it() {
         wire.run(Span::from_millis(3250));
         assert_eq!((wire.ends[0].counters().timeouts, wire.ends[0].ssthresh()), (2, 10_000), "{recovery:?}: held");
 
-        // The first is repaired by the timeout at 1.2 s; of the two that follow at 1.3 s both are lost again.
+        // The first is repaired by the timeout at 1.2 s; of the two that follow at 1.3 s both are lost again,
+        // which is seen 2 s later.
         let later = |seq: u32, n| (10_001..30_001).contains(&seq) && n == 0 || [11_001, 12_001].contains(&seq) && n < 2;
         let mut wire = Wire::new(config(recovery), DELAY, by_transmission(later));
         wire.ends[0].write(60_000);
-        wire.run(Span::from_millis(2350));
+        wire.run(Span::from_millis(3350));
         // FlightSize is 19 segments, but cwnd 2: max(2 / 2, 2) segments, not 9.
         assert_eq!((wire.ends[0].counters().timeouts, wire.ends[0].ssthresh()), (2, 2_000), "{recovery:?}: lowered");
         wire.run(Span::from_secs(60));
@@ -304,4 +305,70 @@ fn the_timer_backs_off_and_the_window_begins_anew() {
         assert_eq!(wire.ends[1].received(), 100_000);
         assert_eq!(wire.ends[0].counters().timeouts, 4);
     }
+}
+
+#[test]
+fn the_timer_stays_backed_off_until_a_segment_is_timed() {
+    for recovery in EVERY {
+        // The window of 20 is lost, and of the retransmissions the first, the third and the fourth.
+        let mut seen = 0;
+        let fate = move |from: usize, number: usize, segment: &Segment| {
+            if from == 1 || segment.len == 0 || number < 10 {
+                return Fate::Pass;
+            }
+            seen += 1;
+            if seen < 25 && seen != 22 { Fate::Drop } else { Fate::Pass }
+        };
+        let mut wire = Wire::new(config(recovery), DELAY, fate);
+        wire.ends[0].write(100_000);
+        wire.ends[0].close();
+        wire.run(Span::from_secs(60));
+        let again: Vec<_> = wire.data().into_iter().filter(|(_, _, again)| *again).map(|(at, _, _)| at).collect();
+        // RFC 6298, section 3: the acknowledgement at 3300 is of a retransmission, so that the RTO is 4 s still.
+        assert_eq!(again[..5], [1200, 3200, 3300, 3300, 7300], "{recovery:?}");
+        assert_eq!(wire.ends[1].received(), 100_000);
+        // New data was sent and acknowledged since.
+        assert_eq!(wire.ends[0].rtt().rto(&RtoBounds::default()), Span::from_secs(1), "{recovery:?}");
+    }
+}
+
+#[test]
+fn the_timer_of_the_first_data_after_a_lost_syn_is_three_seconds() {
+    // RFC 6298, 5.7, whether the SYN or the SYN-ACK is lost. The SYN leaves again at 1000.
+    for end in [0, 1] {
+        let (mut syn, mut data) = (false, false);
+        let fate = move |from: usize, _: usize, segment: &Segment| {
+            let first = if segment.flags.has(Flags::SYN) {
+                from == end && !core::mem::replace(&mut syn, true)
+            } else {
+                segment.len > 0 && !core::mem::replace(&mut data, true)
+            };
+            if first { Fate::Drop } else { Fate::Pass }
+        };
+        let mut wire = Wire::new(config(Recovery::Sack), DELAY, fate);
+        wire.ends[0].write(1000);
+        wire.ends[0].close();
+        wire.run(Span::from_secs(60));
+        let sent: Vec<_> = wire.data().into_iter().map(|(at, _, _)| at).collect();
+        assert_eq!(sent, [1100, 4100], "{end}");
+    }
+}
+
+#[test]
+fn the_fraction_of_a_segment_is_not_lost_with_a_halving() {
+    // Every 50th segment is lost. Windows of 4 to 9 segments are between two losses: a window of 4.5 sends 4, and would need
+    // more than a round trip to grow.
+    let time = |recovery| {
+        let fate = |from: usize, number: usize, segment: &Segment| {
+            if from == 0 && segment.len > 0 && number % 50 == 49 { Fate::Drop } else { Fate::Pass }
+        };
+        let mut wire = Wire::new(config(recovery), DELAY, fate);
+        wire.ends[0].write(2_000_000);
+        wire.ends[0].close();
+        wire.run(Span::from_secs(60));
+        assert_eq!(wire.ends[0].counters().timeouts, 0);
+        wire.data().last().map_or(0, |(at, ..)| *at)
+    };
+    let (sack, newreno) = (time(Recovery::Sack), time(Recovery::NewReno));
+    assert!(sack <= newreno + 200, "{sack} {newreno}");
 }

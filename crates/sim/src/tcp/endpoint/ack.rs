@@ -100,7 +100,7 @@ impl Endpoint {
         if sent != NEVER {
             self.rtt.sample(now.since(sent));
         } else {
-            self.rtt.end_backoff();
+            self.rtt.after_lost_syn();
         }
         self.last_sent = now;
     }
@@ -238,7 +238,8 @@ impl Endpoint {
                 rtt = Some(sample);
                 self.timed_at = NEVER;
             }
-            _ => self.rtt.end_backoff(),
+            // Karn's algorithm (RFC 6298, section 3): the RTO stays backed off until the next sample.
+            _ => {}
         }
         let mut restart_timer = true;
         let recovery = match self.phase {
@@ -269,7 +270,8 @@ impl Endpoint {
                 LossRecovery::Fast
             }
         };
-        let rtt = rtt.or_else(|| self.transmissions.as_ref().filter(|_| self.config.rack())?.rtt());
+        let samples_each = self.config.rack() || self.hystart.is_some();
+        let rtt = rtt.or_else(|| self.transmissions.as_ref().filter(|_| samples_each)?.rtt());
         let mut ack = Ack {
             now,
             acked: match self.config.growth {
@@ -308,15 +310,22 @@ impl Endpoint {
     fn apply_hystart(&mut self, ack: &mut Ack) {
         let Some(hystart) = &mut self.hystart else { return };
         if self.controller.ssthresh() < u64::MAX {
-            self.hystart = None;
+            self.end_hystart();
             return;
         }
         match hystart.on_ack(ack, self.mss) {
             Verdict::Grow(bytes) => ack.acked = bytes,
             Verdict::Exit => {
                 self.controller.exit_slow_start();
-                self.hystart = None;
+                self.end_hystart();
             }
+        }
+    }
+
+    fn end_hystart(&mut self) {
+        self.hystart = None;
+        if !self.config.keeps_transmissions() {
+            self.transmissions = None;
         }
     }
 

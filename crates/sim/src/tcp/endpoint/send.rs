@@ -47,7 +47,9 @@ impl Endpoint {
         } else if self.config.ecn {
             flags |= Flags::ECE | Flags::CWR;
         }
-        (self.timed_end, self.timed_at) = (1, if self.retries == 0 { now } else { NEVER });
+        // Karn's algorithm, also where the SYN-ACK is sent again for a repeated SYN.
+        self.timed_at = if self.timed_end == 0 { now } else { NEVER };
+        self.timed_end = 1;
         if self.rto_at <= now || self.rto_at == NEVER {
             self.rto_at = now + self.rto();
         }
