@@ -240,6 +240,13 @@ impl Rtnl {
         })
     }
 
+    /// Sets how many packets wait before a link at most, where its queue goes by that.
+    pub fn set_queue_length(&mut self, index: u32, packets: u32) -> Result<()> {
+        self.set(&format!("let {packets} packets wait before link {index}"), index, |m| {
+            m.u32(IFLA_TXQLEN, packets);
+        })
+    }
+
     /// Sets the limits that are given, one message each, so that a kernel without the last still takes the others.
     pub fn set_gso(&mut self, index: u32, limits: GsoLimits) -> Result<()> {
         let wishes = [

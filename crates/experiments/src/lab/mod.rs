@@ -6,12 +6,14 @@
 //! *Units*: rates in bit/s of the payload of UDP and TCP, unless specified as rates of the link; times in ns of the
 //! machine's clock, which both ends share, so that one-way delays are exact.
 
+pub mod delay;
 pub mod drops;
 pub mod mice;
 pub mod sink;
 pub mod topology;
 pub mod traffic;
 
+pub use delay::DelayLine;
 pub use drops::dropped_between;
 pub use mice::{Direction, Mice, MiceSpec, Mouse, Sizes};
 pub use sink::{FlowReport, Sink, Stamp};

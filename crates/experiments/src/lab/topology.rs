@@ -9,6 +9,8 @@ use tidegate_live::netns::Namespace;
 use tidegate_live::rtnl::{Address, OperationalState, Route, Rtnl, sysctl};
 use tidegate_units::{Bytes, Rate};
 
+use crate::lab::delay::DelayLine;
+
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Family {
@@ -171,6 +173,8 @@ pub struct Chain {
     pub router: Host,
     /// The receiver, by `tgc0`.
     pub client: Host,
+    /// What is between the router and the client, where that has a delay.
+    line: Option<DelayLine>,
 }
 
 impl Chain {
@@ -182,22 +186,41 @@ impl Chain {
     /// # Errors
     /// When the machine allows no namespaces (see [`tidegate_live::netns::available`]) or refuses a link.
     pub fn create() -> io::Result<Self> {
+        Self::make(None)
+    }
+
+    /// The same, with a line of `delay` each way between the router and the client.
+    ///
+    /// # Errors
+    /// As [`Chain::create`], and as [`DelayLine::create`].
+    pub fn create_delayed(delay: Duration) -> io::Result<Self> {
+        Self::make(Some(delay))
+    }
+
+    fn make(delay: Option<Duration>) -> io::Result<Self> {
         let host = |interface, v4: [u8; 4]| -> io::Result<Host> {
             let v6 = Ipv6Addr::new(0xfd78, 0, 0, v4[2].into(), 0, 0, 0, v4[3].into());
             Ok(Host { namespace: Namespace::create()?, interface, v4: v4.into(), v6 })
         };
-        let chain = Self {
+        let mut chain = Self {
             server: host("tgs0", [10, 78, 1, 1])?,
             router: host("tgr1", [10, 78, 2, 2])?,
             client: host("tgc0", [10, 78, 2, 1])?,
+            line: None,
         };
         let (to_server, to_client) = (chain.server.namespace.as_fd(), chain.client.namespace.as_fd());
         chain.router.namespace.run(|| -> io::Result<()> {
             let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
             rtnl.create_veth_into("tgr0", "tgs0", to_server).map_err(io::Error::other)?;
-            rtnl.create_veth_into("tgr1", "tgc0", to_client).map_err(io::Error::other)?;
+            if delay.is_none() {
+                rtnl.create_veth_into("tgr1", "tgc0", to_client).map_err(io::Error::other)?;
+            }
             sysctl::enable_forwarding()
         })??;
+        if let Some(delay) = delay {
+            let ends = [(&chain.router.namespace, "tgr1"), (&chain.client.namespace, "tgc0")];
+            chain.line = Some(DelayLine::create(ends, delay)?);
+        }
         let near: Ipv4Addr = [10, 78, 1, 2].into();
         chain.router.namespace.run(|| settle("tgr0", &[near], None))??;
         chain.router.namespace.run(|| settle("tgr1", &[chain.router.v4], None))??;

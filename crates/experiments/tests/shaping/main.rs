@@ -13,12 +13,14 @@ mod endings;
 mod flows;
 mod hosts;
 mod kinds;
+mod load;
 mod malformed;
 mod nat;
 mod office;
 mod order;
 mod passing;
 mod rates;
+mod round_trips;
 mod shares;
 mod superpackets;
 mod together;
@@ -57,10 +59,33 @@ const RATES: &[&str] = &[
     "fq_pie_shares_between_flows",
     "two_interfaces_share_one_total",
     "one_of_two_vanishes_and_returns",
+    "a_connection_alone_has_the_line_at_20_ms",
+    "a_host_with_one_connection_has_half_at_20_ms",
+    "the_preset_at_5_ms",
+    "the_preset_at_20_ms",
+    "the_preset_at_100_ms_down",
+    "the_preset_at_100_ms_up",
+    "examples_at_5_ms",
+    "examples_at_20_ms",
+    "examples_at_100_ms",
 ];
 
 fn main() {
+    // Minutes.
+    if std::env::args().any(|argument| argument == "--ignored") {
+        tests!(
+            round_trips::the_preset_at_5_ms,
+            round_trips::the_preset_at_20_ms,
+            round_trips::the_preset_at_100_ms_down,
+            round_trips::the_preset_at_100_ms_up,
+            round_trips::examples_at_5_ms,
+            round_trips::examples_at_20_ms,
+            round_trips::examples_at_100_ms,
+        );
+    }
     tests!(
+        round_trips::a_connection_alone_has_the_line_at_20_ms,
+        round_trips::a_host_with_one_connection_has_half_at_20_ms,
         rates::one_megabit,
         rates::ten_megabits,
         rates::a_hundred_megabits,

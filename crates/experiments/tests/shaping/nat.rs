@@ -1,12 +1,7 @@
 //! Hosts behind address translation share equally, by their inner addresses, both ways.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::FromRawFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::net::IpAddr;
+use std::time::Duration;
 
 use tidegate_config::shaper::Direction;
 use tidegate_config::{Diagnostics, Source, shaper};
@@ -15,6 +10,7 @@ use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft::{self, Compare, Expression, Family, MetaKey, Ownership, Rule, Table};
 use tidegate_live::shaping::{Options, Shaping};
 
+use crate::load::Load;
 use crate::support::Ended;
 use crate::support::steady::patiently;
 
@@ -54,83 +50,6 @@ fn shape(chain: &Chain, direction: Direction) -> Shaping {
     chain.router.namespace.run(|| Shaping::start(&config, &options)).expect("a thread").expect("shaping")
 }
 
-/// A connection from the address `from` to `to`, in the calling thread's namespace.
-fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
-    let SocketAddr::V4(to) = to else { panic!("{to}") };
-    let address = |ip: Ipv4Addr, port: u16| libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: port.to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from(ip).to_be() },
-        sin_zero: [0; 8],
-    };
-    let (from, to) = (address(from, 0), address(*to.ip(), to.port()));
-    let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: the addresses are live for the calls and have the given length; the descriptor is new and becomes the
-    // stream's alone.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
-        assert!(socket >= 0, "{}", std::io::Error::last_os_error());
-        let stream = TcpStream::from_raw_fd(socket);
-        assert_eq!(libc::bind(socket, (&raw const from).cast(), length), 0, "{}", std::io::Error::last_os_error());
-        assert_eq!(libc::connect(socket, (&raw const to).cast(), length), 0, "{}", std::io::Error::last_os_error());
-        stream
-    }
-}
-
-/// Connections that the inner hosts open, greedy in one direction; the bytes that arrive for each host.
-struct Load {
-    stop: Arc<AtomicBool>,
-    bytes: Arc<[AtomicU64; 2]>,
-}
-
-impl Load {
-    fn start(chain: &Chain, direction: Direction) -> Self {
-        let load = Self { stop: Arc::default(), bytes: Arc::default() };
-        let listener = chain.client.namespace.run(|| TcpListener::bind((chain.client.v4, 0)).expect("a port"));
-        let listener = listener.expect("a thread");
-        let to = listener.local_addr().expect("an address");
-        for (host, from) in [chain.server.v4, Chain::ELEPHANT].into_iter().enumerate() {
-            for _ in 0..CONNECTIONS[host] {
-                let near = chain.server.namespace.run(|| connect(from, to)).expect("a thread");
-                let (far, peer) = listener.accept().expect("a connection");
-                // The client sees the router, whichever host it is.
-                assert_eq!(peer.ip(), IpAddr::V4(chain.router.v4), "addresses are translated");
-                let (sender, receiver) = if direction == Direction::Egress { (near, far) } else { (far, near) };
-                load.run(sender, receiver, host);
-            }
-        }
-        load
-    }
-
-    fn run(&self, mut sender: TcpStream, mut receiver: TcpStream, host: usize) {
-        let stop = Arc::clone(&self.stop);
-        thread::spawn(move || {
-            let piece = [0; 16 << 10];
-            while !stop.load(Ordering::Relaxed) && sender.write_all(&piece).is_ok() {}
-        });
-        let (stop, bytes) = (Arc::clone(&self.stop), Arc::clone(&self.bytes));
-        thread::spawn(move || {
-            let mut buffer = [0; 64 << 10];
-            while !stop.load(Ordering::Relaxed) {
-                match receiver.read(&mut buffer) {
-                    Ok(length @ 1..) => bytes[host].fetch_add(length as u64, Ordering::Relaxed),
-                    _ => return,
-                };
-            }
-        });
-    }
-
-    fn count(&self) -> [u64; 2] {
-        [0, 1].map(|host| self.bytes[host].load(Ordering::Relaxed))
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
 pub fn hosts_behind_translation_share_by_their_inner_addresses() -> Ended {
     let chain = Chain::create().expect("three hosts");
     if let Err(error) = chain.router.namespace.run(masquerade).expect("a thread") {
@@ -147,14 +66,12 @@ pub fn hosts_behind_translation_share_by_their_inner_addresses() -> Ended {
 
 fn share(chain: &Chain, direction: Direction) -> Result<(), String> {
     let shaping = shape(chain, direction);
-    let load = Load::start(chain, direction);
-    sleep(Duration::from_secs(1));
-    let (before, began) = (load.count(), Instant::now());
-    sleep(Duration::from_secs(3));
-    let (after, time) = (load.count(), began.elapsed().as_secs_f64());
+    let load = Load::start(chain, direction, "reno", CONNECTIONS);
+    // The client sees the router, whichever host it is.
+    assert!(load.peers.iter().all(|peer| *peer == IpAddr::V4(chain.router.v4)), "{:?}", load.peers);
+    let rates = load.rates(Duration::from_secs(1), Duration::from_secs(3));
     drop(load);
     shaping.stop().expect("an orderly end");
-    let rates = [0, 1].map(|host| (after[host] - before[host]) as f64 * 8.0 / time / 1e6);
     println!("  {}: {rates:.2?} Mbit/s for {CONNECTIONS:?} connections", direction.word());
     let whole: f64 = rates.iter().sum();
     if !(MEGABITS as f64 * 0.85..MEGABITS as f64).contains(&whole) {
