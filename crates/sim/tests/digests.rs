@@ -11,7 +11,7 @@ use tidegate_sim::scenario::Scenario;
 const DIGESTS: [(&str, &str); 4] = [
     ("experiments/scenarios/dumbbell.toml", "18ad4dfb8551f8c6c95dbef7ead75f8e"),
     ("experiments/scenarios/mice-and-an-elephant.toml", "b5674b6a10f2cdf2429fa63cdabc8da7"),
-    ("experiments/scenarios/web-at-ninety-percent.toml", "24f4874e32629c5a94ba6ac8972a50f7"),
+    ("experiments/scenarios/web-at-ninety-percent.toml", "c517d6f218c7598e526a23d984355018"),
     ("experiments/rfc2963/scenario.toml", "caf8e74452de36c4ca4075030bd5ca54"),
 ];
 
