@@ -38,14 +38,14 @@ struct Bounds {
 const USUAL: Bounds = Bounds { one: [0.95; 3], ten: [0.95; 3], fairness: 0.98 };
 /// Flows share a queue: their windows differ as the chance of drops has it, within the time that is measured.
 const MIXED: Bounds = Bounds { fairness: 0.75, ..USUAL };
-/// They share a queue of 0.6 or 1 MB, which is hundreds of milliseconds, and lose packets only when it is full: who recovers first has a lead for
-/// longer than what is measured.
+/// They share a queue of 0.6 or 1 MB, which is hundreds of milliseconds, and lose packets only when it is full: who recovers
+/// first has a lead for longer than what is measured.
 const TAIL: Bounds = Bounds { fairness: 0.3, ..USUAL };
-/// ARED holds an average of 5 ms of queue, and its probability follows a flow alone too slowly to let the queue be used while
-/// the window grows after a drop: the longer the round trip, the more of the line is lost, by design.
-const ARED: Bounds = Bounds { one: [0.95, 0.9, 0.65], ten: [0.95, 0.95, 0.8], ..MIXED };
+/// ARED holds an average of 5 ms of queue, and its probability follows a flow alone slowly: at 100 ms the window of a lone
+/// flow is often below what the line needs.
+const ARED: Bounds = Bounds { one: [0.95, 0.95, 0.9], ..MIXED };
 /// There is no queue, and elephants get 95 % of the line less what mice had: a window that is halved leaves the line idle.
-const FILTER: Bounds = Bounds { one: [0.9, 0.8, 0.6], ten: [0.9, 0.9, 0.8], ..MIXED };
+const FILTER: Bounds = Bounds { one: [0.9, 0.8, 0.8], ten: [0.9, 0.9, 0.85], ..MIXED };
 
 /// The rate of the line of a discipline.
 const LINE: f64 = 20.0;
@@ -211,7 +211,8 @@ fn try_row(row: &Row, numbers: &[usize]) -> Vec<String> {
             let peer = peer(row.rate, milliseconds, flows);
             line += &format!("  {part:.2} ({:.2})", part / peer);
             let what = format!("{}, {milliseconds} ms, {flows} flows", row.name);
-            if part < bound * peer || part > 1.03 {
+            // Above 1 by data that arrived earlier and waited for a retransmission.
+            if part < bound * peer || part > 1.06 {
                 wrong.push(format!(
                     "{what}: {part:.3} of the rate, where FQ-CoDel gives {peer:.3}; at least {bound} of that"
                 ));
