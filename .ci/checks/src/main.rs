@@ -3,7 +3,6 @@
 
 mod bench;
 mod boundaries;
-mod circles;
 mod mutants;
 mod planted;
 mod tree;
@@ -13,7 +12,7 @@ mod wasm;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: tidegate-checks bench [--counts] [ROW...] | boundaries | circles | \
+const USAGE: &str = "usage: tidegate-checks bench [--counts] [ROW...] | boundaries | \
                      mutants {laws | shaper | driver} [--survivors] | planted [--short | NAME] | wasm MODULE | \
                      twin [--write | equal [OPERATIONS [SEED]] | planted [OPERATIONS] | calls FILE]";
 
@@ -27,7 +26,6 @@ fn main() -> ExitCode {
     let found = match arguments[..] {
         ["bench", ref parts @ ..] => bench::check(Path::new("."), parts),
         ["boundaries"] => boundaries::check(Path::new(".")),
-        ["circles"] => circles::check(Path::new(".")),
         ["planted"] => planted::check(false, ""),
         ["planted", "--short"] => planted::check(true, ""),
         ["planted", only] => planted::check(false, only),
