@@ -3,7 +3,6 @@
 
 mod bench;
 mod boundaries;
-mod mutants;
 mod planted;
 mod tree;
 mod twin;
@@ -13,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: tidegate-checks bench [--counts] [ROW...] | boundaries | \
-                     mutants {laws | shaper | driver} [--survivors] | planted [--short | NAME] | wasm MODULE | \
+                     planted [--short | NAME] | wasm MODULE | \
                      twin [--write | equal [OPERATIONS [SEED]] | planted [OPERATIONS] | calls FILE]";
 
 fn main() -> ExitCode {
@@ -29,8 +28,6 @@ fn main() -> ExitCode {
         ["planted"] => planted::check(false, ""),
         ["planted", "--short"] => planted::check(true, ""),
         ["planted", only] => planted::check(false, only),
-        ["mutants", part] => mutants::check(part, false),
-        ["mutants", part, "--survivors"] => mutants::check(part, true),
         ["twin"] => twin::generated(Path::new("."), false),
         ["twin", "--write"] => twin::generated(Path::new("."), true),
         ["twin", "equal", ref numbers @ ..] if numbers.len() <= 2 => match parsed(numbers) {
