@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: tidegate-checks bench [--counts] [ROW...] | boundaries | \
                      planted [--short | NAME] | wasm MODULE | \
-                     twin [--write | equal [OPERATIONS [SEED]] | planted [OPERATIONS] | calls FILE]";
+                     twin [--write | equal [OPERATIONS [SEED]] | mutants [COUNT [OPERATIONS]] | calls FILE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,8 +34,11 @@ fn main() -> ExitCode {
             Some(numbers) => twin::equal(Path::new("."), numbers[0].unwrap_or(100_000_000), numbers[1].unwrap_or(1)),
             None => return usage(),
         },
-        ["twin", "planted", ref numbers @ ..] if numbers.len() <= 1 => match parsed(numbers) {
-            Some(numbers) => twin::planted(Path::new("."), numbers[0].unwrap_or(8_000_000)),
+        ["twin", "mutants", ref numbers @ ..] if numbers.len() <= 2 => match parsed(numbers) {
+            Some(numbers) => {
+                let count = numbers[0].unwrap_or(12) as usize;
+                twin::mutants(Path::new("."), count, numbers[1].unwrap_or(1_000_000))
+            }
             None => return usage(),
         },
         ["twin", "calls", file] => twin::calls(Path::new(file)),
