@@ -4,7 +4,7 @@ use tidegate_core::{Bytes, Dscp, Rate, Span};
 
 use super::control::ControlSection;
 use super::metrics::MetricsSection;
-use crate::classes::file::{ClassSection, DisplaceSection, ShaperSection};
+pub use crate::classes::file::{ClassSection, DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 use crate::discipline::Discipline;
 use crate::values::{Mark, Ports, Prefix, Protocol, User};
