@@ -100,7 +100,7 @@ const BOUNDARIES: &[Boundary] = &[
     Boundary { only: Some(&["tidegate-units", "serde", "serde_json", "thiserror"]), ..boundary("control") },
     boundary("daemon"),
     Boundary {
-        only: Some(&["tidegate-metrics", "parquet", "bytes", "tiny-skia", "ttf-parser", "unicode-width"]),
+        only: Some(&["tidegate-metrics", "parquet", "bytes", "pdf-writer", "resvg", "skrifa", "unicode-width"]),
         never: WORLD,
         ..boundary("report")
     },

@@ -3,8 +3,6 @@
 
 mod bench;
 mod boundaries;
-mod circles;
-mod mutants;
 mod planted;
 mod tree;
 mod twin;
@@ -13,9 +11,9 @@ mod wasm;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: tidegate-checks bench [--counts] [ROW...] | boundaries | circles | \
-                     mutants {laws | shaper | driver} [--survivors] | planted [--short | NAME] | wasm MODULE | \
-                     twin [--write | equal [OPERATIONS [SEED]] | planted [OPERATIONS] | calls FILE]";
+const USAGE: &str = "usage: tidegate-checks bench [--counts] [ROW...] | boundaries | \
+                     planted [--short | NAME] | wasm MODULE | \
+                     twin [--write | equal [OPERATIONS [SEED]] | mutants [COUNT [OPERATIONS]] | calls FILE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,20 +25,20 @@ fn main() -> ExitCode {
     let found = match arguments[..] {
         ["bench", ref parts @ ..] => bench::check(Path::new("."), parts),
         ["boundaries"] => boundaries::check(Path::new(".")),
-        ["circles"] => circles::check(Path::new(".")),
         ["planted"] => planted::check(false, ""),
         ["planted", "--short"] => planted::check(true, ""),
         ["planted", only] => planted::check(false, only),
-        ["mutants", part] => mutants::check(part, false),
-        ["mutants", part, "--survivors"] => mutants::check(part, true),
         ["twin"] => twin::generated(Path::new("."), false),
         ["twin", "--write"] => twin::generated(Path::new("."), true),
         ["twin", "equal", ref numbers @ ..] if numbers.len() <= 2 => match parsed(numbers) {
             Some(numbers) => twin::equal(Path::new("."), numbers[0].unwrap_or(100_000_000), numbers[1].unwrap_or(1)),
             None => return usage(),
         },
-        ["twin", "planted", ref numbers @ ..] if numbers.len() <= 1 => match parsed(numbers) {
-            Some(numbers) => twin::planted(Path::new("."), numbers[0].unwrap_or(8_000_000)),
+        ["twin", "mutants", ref numbers @ ..] if numbers.len() <= 2 => match parsed(numbers) {
+            Some(numbers) => {
+                let count = numbers[0].unwrap_or(12) as usize;
+                twin::mutants(Path::new("."), count, numbers[1].unwrap_or(1_000_000))
+            }
             None => return usage(),
         },
         ["twin", "calls", file] => twin::calls(Path::new(file)),

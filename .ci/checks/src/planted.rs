@@ -1,11 +1,11 @@
 //! Faults planted into the systems of the papers: each must make an item of `tidegate reproduce` worse that was not
-//! contradicted before, or state why no published number depends on it. `.ci/planted/faults` has the faults.
+//! contradicted before. `.ci/planted/faults` has the faults.
 //!
 //! All faults are compiled into one program, a copy of the tree in which each expression `E` that a fault replaces by `F` is
 //! `(if planted(n) { F } else { E })`; the environment chooses one. (Mutant schemata: Untch, Offutt and Harrold 1993.) A fault
 //! then costs a run of the items that should notice it, instead of a build.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -44,23 +44,11 @@ struct Fault {
     with: String,
     /// The run of the short form, if it is in that.
     short: Option<[String; 3]>,
-    /// Why no published number depends on it.
-    none: Option<String>,
 }
 
-/// Why no fault breaks some items of an experiment.
-#[derive(Debug)]
-struct Kept {
-    experiment: String,
-    /// What the ids of these items begin with.
-    prefix: String,
-    why: String,
-}
-
-/// Reads the faults, and why none breaks some items. An empty line ends a fault.
-fn parse(text: &str) -> Result<(Vec<Fault>, Vec<Kept>), String> {
+/// Reads the faults.
+fn parse(text: &str) -> Result<Vec<Fault>, String> {
     let mut faults: Vec<Fault> = Vec::new();
-    let mut kept = Vec::new();
     let mut last = "";
     for (n, line) in (1..).zip(text.lines()) {
         let wrong = |what: &str| format!("{FAULTS}, line {n}: {what}: `{line}`");
@@ -68,12 +56,6 @@ fn parse(text: &str) -> Result<(Vec<Fault>, Vec<Kept>), String> {
             continue;
         }
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if word == "kept" {
-            let fields: Vec<&str> = rest.splitn(3, ' ').collect();
-            let [experiment, prefix, why] = fields[..] else { return Err(wrong("not EXPERIMENT PREFIX WHY")) };
-            kept.push(Kept { experiment: experiment.to_owned(), prefix: prefix.to_owned(), why: why.to_owned() });
-            continue;
-        }
         if word == "fault" {
             faults.push(Fault { name: rest.to_owned(), ..Fault::default() });
         }
@@ -89,7 +71,6 @@ fn parse(text: &str) -> Result<(Vec<Fault>, Vec<Kept>), String> {
                     "fault" => {}
                     "says" => fault.says = rest.to_owned(),
                     "file" => fault.file = rest.into(),
-                    "none" => fault.none = Some(rest.to_owned()),
                     "run" | "short" => {
                         let words: Vec<String> = rest.split(' ').map(str::to_owned).collect();
                         let run = words.try_into().map_err(|_| wrong("not EXPERIMENT PREFIX SEEDS"))?;
@@ -116,7 +97,7 @@ fn parse(text: &str) -> Result<(Vec<Fault>, Vec<Kept>), String> {
             parsed.map_err(|error| format!("{FAULTS}: {}: `{text}` is no expression: {error}", fault.name))?;
         }
     }
-    Ok((faults, kept))
+    Ok(faults)
 }
 
 /// Where the expression of `fault` is in the text of its file.
@@ -287,13 +268,12 @@ fn worse(before: &Verdicts, after: &Verdicts) -> Vec<String> {
 /// Plants every fault, or those of the short form, or those whose name begins with `only`, and prints the table; that of all
 /// faults is written to the page. Returns what was found wrong with the faults or the items.
 pub fn check(short: bool, only: &str) -> io::Result<Vec<String>> {
-    let (faults, kept) = match fs::read_to_string(FAULTS).map(|text| parse(&text))? {
+    let faults = match fs::read_to_string(FAULTS).map(|text| parse(&text))? {
         Ok(parsed) => parsed,
         Err(wrong) => return Ok(vec![wrong]),
     };
     let program = Items::build(&faults)?;
     let mut wrong: Vec<String> = Vec::new();
-    let mut broken: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut rows = String::new();
     for (n, fault) in faults.iter().enumerate() {
         if (short && fault.short.is_none()) || !fault.name.starts_with(only) {
@@ -309,77 +289,34 @@ pub fn check(short: bool, only: &str) -> io::Result<Vec<String>> {
                 Ok(after) => worse(&before, &after),
                 Err(said) => vec![said],
             };
-            broken.entry(run[0].clone()).or_default().extend(lost.iter().cloned());
             found.extend(lost);
         }
-        let by = match (&found[..], &fault.none) {
-            ([], Some(reason)) => format!("none: {reason}"),
-            ([], None) => {
+        let by = match &found[..] {
+            [] => {
                 wrong.push(format!("{}: no item found it", fault.name));
                 "**nothing**".to_owned()
             }
-            (found, reason) => {
-                if reason.is_some() {
-                    wrong.push(format!("{}: nothing should depend on it, and {} does", fault.name, found[0]));
-                }
-                let more = if found.len() > 1 { format!(" and {} more", found.len() - 1) } else { String::new() };
-                format!("`{}`{more}", found[0])
-            }
+            [only] => format!("`{only}`"),
+            [first, more @ ..] => format!("`{first}` and {} more", more.len()),
         };
         let row = format!("| `{}` | {} | `{}` | {by} |\n", fault.name, fault.says, fault.file.display());
         print!("{row}");
         rows += &row;
     }
     if !short && only.is_empty() {
-        let unbroken = unbroken(&broken, &kept, &mut wrong)?;
-        fs::write(PAGE, page(&rows, &unbroken)?)?;
+        fs::write(PAGE, page(&rows)?)?;
     }
     Ok(wrong)
 }
 
-/// A row for each experiment and for each line that says why no fault breaks some of its items. An item that no fault breaks and
-/// no line names is wrong, and so is a line without such an item.
-fn unbroken(broken: &BTreeMap<String, BTreeSet<String>>, kept: &[Kept], wrong: &mut Vec<String>) -> io::Result<String> {
-    let mut rows = String::new();
-    let mut used = vec![0_usize; kept.len()];
-    for (experiment, broken) in broken {
-        let recorded = fs::read_to_string(format!("experiments/{experiment}/verdicts.csv"))?;
-        let of_this = |line: &Kept| line.experiment == *experiment;
-        let (mut count, mut found) = (0, 0);
-        for (id, _) in recorded.lines().filter_map(|line| line.split_once(',')).filter(|(_, verdict)| held(verdict)) {
-            count += 1;
-            if broken.contains(id) {
-                found += 1;
-                continue;
-            }
-            match kept.iter().position(|line| of_this(line) && id.starts_with(&line.prefix)) {
-                Some(n) => used[n] += 1,
-                None => {
-                    wrong.push(format!("{experiment}, {id}: no fault breaks it, and no `kept` of {FAULTS} says why"))
-                }
-            }
-        }
-        let _ = writeln!(rows, "| {experiment} | {found} of {count} are broken | |");
-        for (line, &used) in kept.iter().zip(&used).filter(|(line, _)| of_this(line)) {
-            if used == 0 {
-                wrong.push(format!("kept {experiment} {}: there is no such item that no fault breaks", line.prefix));
-            }
-            let _ = writeln!(rows, "| | {used} of `{}` | {} |", line.prefix, line.why);
-        }
-    }
-    Ok(rows)
-}
-
-/// The page: the table of the faults, and the items with a bound that none of them broke.
-fn page(rows: &str, unbroken: &str) -> io::Result<String> {
+/// The page: the table of the faults.
+fn page(rows: &str) -> io::Result<String> {
     let date = Command::new("date").args(["-u", "+%F"]).output()?.stdout;
     Ok(format!(
         "# Planted faults\n\nWritten by `cargo run -p tidegate-checks -- planted` on {}. Each fault is planted alone into \
          the system of a paper (`{FAULTS}`), and the items of that paper are measured with it, with the first seed (of FBQ's \
          `sim` two). Found by: the first item that was reproduced or explained without the fault and is contradicted with \
-         it.\n\n| fault | what it does | file | found by |\n| --- | --- | --- | --- |\n{rows}\n## Items that no fault \
-         breaks\n\nOf the simulated items with a bound that holds (`verdicts.csv`).\n\n| paper | items | why no fault \
-         breaks them |\n| --- | --- | --- |\n{unbroken}",
+         it.\n\n| fault | what it does | file | found by |\n| --- | --- | --- | --- |\n{rows}",
         String::from_utf8_lossy(&date).trim()
     ))
 }
@@ -391,18 +328,9 @@ mod tests {
     #[test]
     fn every_fault_is_readable_and_its_expression_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let (faults, kept) = parse(&fs::read_to_string(root.join(FAULTS)).unwrap()).unwrap();
-        for line in kept {
-            let recorded =
-                fs::read_to_string(root.join(format!("experiments/{}/verdicts.csv", line.experiment))).unwrap();
-            let named = recorded.lines().any(|item| item.starts_with(&line.prefix) && !line.why.is_empty());
-            assert!(named, "{} has no item {}", line.experiment, line.prefix);
-        }
-        assert!(
-            faults.len() >= 40 && faults.iter().filter(|fault| fault.short.is_some()).count() >= 5,
-            "{}",
-            faults.len()
-        );
+        let faults = parse(&fs::read_to_string(root.join(FAULTS)).unwrap()).unwrap();
+        let short = faults.iter().filter(|fault| fault.short.is_some()).count();
+        assert!(faults.len() >= 30 && short >= 5, "{}, {short}", faults.len());
         for (file, faults) in by_file(&faults) {
             let text = planted(&faults, &fs::read_to_string(root.join(file)).unwrap(), "units").unwrap();
             syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -413,9 +341,7 @@ mod tests {
     fn expressions_become_choices() {
         let text = "fault x\nsays s\nfile f\nrun fbq shares 1\nafter one\n| two\nreplace a + b\nwith c";
         let other = "\n\nfault y\nsays s\nfile f\nrun fbq shares 1\nreplace d\nwith e";
-        let (faults, kept) = parse(&format!("{text}{other}\nkept fbq a.b because it is\n")).unwrap();
-        assert_eq!((&kept[0].experiment[..], &kept[0].prefix[..], &kept[0].why[..]), ("fbq", "a.b", "because it is"));
-        assert!(parse("kept fbq a.b").is_err(), "without a reason");
+        let faults = parse(&format!("{text}{other}")).unwrap();
         let numbered: Vec<(usize, &Fault)> = faults.iter().enumerate().collect();
         assert_eq!(
             planted(&numbered, "d; one\ntwo a + b; a + b", "units").unwrap(),

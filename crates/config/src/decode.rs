@@ -1,6 +1,5 @@
 //! [`Decode`]: from a [`Node`] to a Rust value, all errors in one go; the macros that declare sections of a file.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -8,9 +7,11 @@ use serde_json::{Value as Json, json};
 use crate::diagnostic::{Diagnostics, Place, Source};
 use crate::node::{Node, Value};
 use crate::schema::Schemas;
+
 mod choice;
 mod fields;
 
+pub use crate::printable::{is_bidi_control, is_printable, printable};
 pub use choice::{Open, kind, tagged, word};
 pub use fields::{Fields, Literal, key};
 
@@ -233,35 +234,6 @@ fn decode_all<T: Decode>(list: &[Node], diagnostics: &mut Diagnostics) -> Option
     // Every element is read before the first failure counts, so that all errors are reported.
     let decoded: Vec<Option<T>> = list.iter().map(|node| T::decode(node, diagnostics)).collect();
     decoded.into_iter().collect()
-}
-
-/// Whether a character changes the direction of writing of those around it, so that a text is shown in another order than
-/// it is read in (the Bidi_Control property of Unicode).
-pub fn is_bidi_control(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Whether a terminal would not show a character, but do something: move, colour, rename, write in another direction.
-pub(crate) fn is_unprintable(character: char) -> bool {
-    character.is_control() && !matches!(character, '\n' | '\t') || is_bidi_control(character)
-}
-
-/// Whether [`printable`] leaves a text as it is.
-pub fn is_printable(text: &str) -> bool {
-    !text.chars().any(is_unprintable)
-}
-
-/// `text` for a terminal, whoever wrote it: control characters except the ends of lines and tabs, and those that change the
-/// direction of writing, are escaped as in JSON.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    if is_printable(text) {
-        return text.into();
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_unprintable(c) { shown += &format!("\\u{:04x}", u32::from(c)) } else { shown.push(c) }
-    }
-    shown.into()
 }
 
 impl Decode for String {

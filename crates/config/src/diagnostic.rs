@@ -7,7 +7,7 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::decode::{is_unprintable, printable};
+use crate::printable::{is_unprintable, printable};
 
 /// The most findings that are shown: they fit a terminal, and later ones often follow from the first. Each costs a pass over
 /// the text.

@@ -37,12 +37,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod classes;
 pub mod decode;
 pub mod diagnostic;
 pub mod discipline;
 pub mod edit;
 pub mod node;
 pub mod preset;
+mod printable;
 pub mod schema;
 pub mod shaper;
 pub mod suggest;

@@ -60,6 +60,17 @@ pub(crate) enum Anchor {
     End,
 }
 
+impl Anchor {
+    /// Where a text of this width begins.
+    pub(crate) fn begin(self, x: f64, width: f64) -> f64 {
+        match self {
+            Self::Start => x,
+            Self::Middle => x - width / 2.0,
+            Self::End => x - width,
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Shape {
     Rectangle {

@@ -1,6 +1,10 @@
 //! [`Drawing::pdf`]: a figure as a PDF of one page, with its font in it, as journals require.
 
-use crate::drawing::{Drawing, Ink, OPACITY, Shape, corners, push};
+use pdf_writer::types::{FontFlags, LineJoinStyle};
+use pdf_writer::writers::ExtGraphicsState;
+use pdf_writer::{Content, Finish as _, Name, Pdf, Rect, Ref, Str};
+
+use crate::drawing::{Drawing, Ink, OPACITY, Shape, corners};
 use crate::font;
 
 /// The characters of WinAnsiEncoding that figures use: Latin-1 and a few others.
@@ -26,112 +30,135 @@ fn byte(wanted: char) -> u8 {
     }
 }
 
+/// The names of the font and of the graphics state of areas in the resources of the page.
+const FONT: Name<'_> = Name(b"F");
+const AREA: Name<'_> = Name(b"A");
+
+const FONT_NAME: Name<'_> = Name(b"TIDEGT+Roboto-Regular");
+
 impl Drawing {
     /// Formats it as a PDF of one page of its size. Characters beyond Latin-1 are question marks.
     pub fn pdf(&self) -> Vec<u8> {
-        let page = self.content();
-        let font::Metrics { ascent, descent, capital_height, bounds: [left, bottom, right, top] } = font::metrics();
-        let widths: Vec<String> = (b' '..=255).map(|byte| format!("{:.0}", font::advance(character(byte)))).collect();
-        let stream = |entries: String, content: &[u8]| {
-            [format!("<< {entries} >>\nstream\n").as_bytes(), content, b"\nendstream"].concat()
-        };
-        let objects: [Vec<u8>; 7] = [
-            b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
-            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
-            format!(
-                "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {} {}] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> \
-                 /ExtGState << /A << /ca {OPACITY} >> /O << /ca 1 >> >> >> >>",
-                self.width, self.height
-            )
-            .into_bytes(),
-            stream(format!("/Length {}", page.len()), &page),
-            format!(
-                "<< /Type /Font /Subtype /TrueType /BaseFont /TIDEGT+Roboto-Regular /FirstChar 32 /LastChar 255 /Widths [{}] \
-                 /FontDescriptor 6 0 R /Encoding /WinAnsiEncoding >>",
-                widths.join(" ")
-            )
-            .into_bytes(),
-            format!(
-                "<< /Type /FontDescriptor /FontName /TIDEGT+Roboto-Regular /Flags 32 /FontBBox [{left:.0} {bottom:.0} {right:.0} \
-                 {top:.0}] /ItalicAngle 0 /Ascent {ascent:.0} /Descent {descent:.0} /CapHeight {capital_height:.0} /StemV 80 \
-                 /FontFile2 7 0 R >>"
-            )
-            .into_bytes(),
-            stream(format!("/Length {0} /Length1 {0}", font::FILE.len()), font::FILE),
-        ];
-        // The second line has bytes beyond ASCII: programs that copy files must not take it for text.
-        let mut pdf = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n".to_vec();
-        let size = objects.len() + 1;
-        let mut table = format!("xref\n0 {size}\n0000000000 65535 f \n");
-        for (n, object) in objects.iter().enumerate() {
-            push(&mut table, format_args!("{:010} 00000 n \n", pdf.len()));
-            pdf.extend(format!("{} 0 obj\n", n + 1).into_bytes());
-            pdf.extend(object);
-            pdf.extend(b"\nendobj\n");
-        }
-        let at = pdf.len();
-        pdf.extend(format!("{table}trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{at}\n%%EOF\n").into_bytes());
-        pdf
+        let [catalog, pages, page, content, font, descriptor, file] = [1, 2, 3, 4, 5, 6, 7].map(Ref::new);
+        let mut pdf = Pdf::new();
+        pdf.catalog(catalog).pages(pages);
+        pdf.pages(pages).kids([page]).count(1);
+        let mut writer = pdf.page(page);
+        writer.parent(pages).media_box(Rect::new(0.0, 0.0, self.width as f32, self.height as f32)).contents(content);
+        let mut resources = writer.resources();
+        resources.fonts().pair(FONT, font);
+        resources.ext_g_states().insert(AREA).start::<ExtGraphicsState<'_>>().non_stroking_alpha(OPACITY as f32);
+        resources.finish();
+        writer.finish();
+        pdf.stream(content, &self.content());
+        let mut dictionary = pdf.indirect(font).dict();
+        dictionary
+            .pair(Name(b"Type"), Name(b"Font"))
+            .pair(Name(b"Subtype"), Name(b"TrueType"))
+            .pair(Name(b"BaseFont"), FONT_NAME)
+            .pair(Name(b"FirstChar"), 32)
+            .pair(Name(b"LastChar"), 255)
+            .pair(Name(b"FontDescriptor"), descriptor)
+            .pair(Name(b"Encoding"), Name(b"WinAnsiEncoding"));
+        let widths = (b' '..=255).map(|byte| font::advance(character(byte)).round() as f32);
+        dictionary.insert(Name(b"Widths")).array().items(widths);
+        dictionary.finish();
+        let metrics = font::metrics();
+        let thousandths = |units| font::thousandths(units).round() as f32;
+        let bounds = metrics.bounds.unwrap_or_default();
+        pdf.font_descriptor(descriptor)
+            .name(FONT_NAME)
+            .flags(FontFlags::NON_SYMBOLIC)
+            .bbox(Rect::new(
+                thousandths(bounds.x_min),
+                thousandths(bounds.y_min),
+                thousandths(bounds.x_max),
+                thousandths(bounds.y_max),
+            ))
+            .italic_angle(0.0)
+            .ascent(thousandths(metrics.ascent))
+            .descent(thousandths(metrics.descent))
+            .cap_height(thousandths(metrics.cap_height.unwrap_or(0.0)))
+            .stem_v(80.0)
+            .font_file2(file);
+        pdf.stream(file, font::FILE).pair(Name(b"Length1"), font::FILE.len() as i32);
+        pdf.finish()
     }
 
     /// The shapes as operators of PDF.
     fn content(&self) -> Vec<u8> {
-        let mut page = Vec::new();
-        // PDF counts from the lower left.
-        let up = |y: f64| self.height - y;
-        let rgb = |ink: Ink| {
-            let [r, g, b] = ink.rgb().map(|part| f64::from(part) / 255.0);
-            format!("{r:.3} {g:.3} {b:.3}")
-        };
-        let path = |points: &[(f64, f64)]| {
-            let mut text = String::new();
-            for (n, (x, y)) in points.iter().enumerate() {
-                push(&mut text, format_args!("{x:.2} {:.2} {}\n", up(*y), if n == 0 { "m" } else { "l" }));
-            }
-            text
-        };
+        let mut page = Content::new();
+        page.set_line_join(LineJoinStyle::RoundJoin);
         for shape in &self.shapes {
             match shape {
-                Shape::Rectangle { x, y, width, height, ink } => page.extend(
-                    format!("{} rg {x:.2} {:.2} {width:.2} {height:.2} re f\n", rgb(*ink), up(y + height)).into_bytes(),
-                ),
+                Shape::Rectangle { x, y, width, height, ink } => {
+                    let (x, y) = self.point((*x, y + height));
+                    fill_colour(&mut page, *ink).rect(x, y, *width as f32, *height as f32).fill_nonzero();
+                }
                 Shape::Area { outline, ink } => {
-                    page.extend(format!("/A gs {} rg\n{}f\n/O gs\n", rgb(*ink), path(outline)).into_bytes());
+                    fill_colour(page.save_state().set_parameters(AREA), *ink);
+                    self.path(&mut page, outline).fill_nonzero().restore_state();
                 }
                 Shape::Lines { lines, width, ink, dash } => {
-                    let dash: Vec<String> = dash.iter().map(u32::to_string).collect();
-                    page.extend(format!("{} RG {width} w [{}] 0 d\n", rgb(*ink), dash.join(" ")).into_bytes());
-                    lines.iter().for_each(|line| page.extend(path(line).into_bytes()));
-                    page.extend(b"S\n");
+                    let [r, g, b] = rgb(*ink);
+                    page.set_stroke_rgb(r, g, b).set_line_width(*width as f32);
+                    page.set_dash_pattern(dash.iter().map(|length| *length as f32), 0.0);
+                    for line in lines {
+                        self.path(&mut page, line);
+                    }
+                    page.stroke();
                 }
                 Shape::Marks { points, radius, pen } => {
-                    page.extend(format!("{} rg\n", rgb(Ink::Curve(pen.colour))).into_bytes());
+                    fill_colour(&mut page, Ink::Curve(pen.colour));
                     for &(x, y) in points {
                         let outline = corners(*pen, (x, y), *radius).unwrap_or_else(|| {
                             let at = |n: u32| (f64::from(n) * std::f64::consts::TAU / 12.0).sin_cos();
                             (0..12).map(at).map(|(sin, cos)| (x + radius * cos, y + radius * sin)).collect()
                         });
-                        page.extend(path(&outline).into_bytes());
-                        page.extend(b"f\n");
+                        self.path(&mut page, &outline).fill_nonzero();
                     }
                 }
                 Shape::Text { x, y, anchor, size, ink, text } => {
                     let bytes: Vec<u8> = text.chars().map(byte).collect();
                     let width = bytes.iter().map(|byte| font::advance(character(*byte))).sum::<f64>() * size / 1000.0;
-                    let x = anchor.begin(*x, width);
-                    page.extend(format!("BT {} rg /F {size} Tf {x:.2} {:.2} Td (", rgb(*ink), up(*y)).into_bytes());
-                    for byte in bytes {
-                        if matches!(byte, b'(' | b')' | b'\\') {
-                            page.push(b'\\');
-                        }
-                        page.push(byte);
-                    }
-                    page.extend(b") Tj ET\n");
+                    let (x, y) = self.point((anchor.begin(*x, width), *y));
+                    fill_colour(page.begin_text(), *ink)
+                        .set_font(FONT, *size as f32)
+                        .next_line(x, y)
+                        .show(Str(&bytes))
+                        .end_text();
                 }
             }
         }
+        page.finish().into_vec()
+    }
+
+    /// A point in hundredths, counted from the lower left as in PDF.
+    fn point(&self, (x, y): (f64, f64)) -> (f32, f32) {
+        let rounded = |length: f64| ((length * 100.0).round() / 100.0) as f32;
+        (rounded(x), rounded(self.height - y))
+    }
+
+    fn path<'a>(&self, page: &'a mut Content, points: &[(f64, f64)]) -> &'a mut Content {
+        for (n, point) in points.iter().enumerate() {
+            let (x, y) = self.point(*point);
+            if n == 0 {
+                page.move_to(x, y)
+            } else {
+                page.line_to(x, y)
+            };
+        }
         page
     }
+}
+
+fn rgb(ink: Ink) -> [f32; 3] {
+    ink.rgb().map(|part| f32::from(part) / 255.0)
+}
+
+fn fill_colour(page: &mut Content, ink: Ink) -> &mut Content {
+    let [r, g, b] = rgb(ink);
+    page.set_fill_rgb(r, g, b)
 }
 
 #[cfg(test)]
@@ -140,28 +167,19 @@ mod tests {
     use crate::drawing::Anchor;
 
     #[test]
-    fn a_pdf_has_its_objects_where_its_table_names_them() {
+    fn a_pdf_has_its_shapes_and_its_font() {
         let mut drawing = Drawing { width: 200.0, height: 100.0, ..Drawing::default() };
-        drawing.text((10.0, 20.0), Anchor::Start, 12.0, Ink::Text, "50 % (\u{b1} 2 \u{3bc}s)");
+        drawing.text((10.0, 20.0), Anchor::Start, 12.0, Ink::Text, "50 % of 2 s");
+        drawing.text((10.0, 40.0), Anchor::Start, 12.0, Ink::Text, "\u{b1}\u{3bc}");
         drawing.rectangle((0.0, 90.0), 20.0, 10.0, Ink::Curve(0));
         drawing.shapes.push(Shape::Area { outline: vec![(0.0, 0.0), (5.0, 0.0), (5.0, 5.0)], ink: Ink::Curve(1) });
         let pdf = drawing.pdf();
         let text: String = pdf.iter().map(|byte| char::from(*byte)).collect();
-        assert!(
-            text.contains("/MediaBox [0 0 200 100]") && text.contains("(50 % \\(\u{b1} 2 \u{b5}s\\)) Tj"),
-            "{text}"
-        );
-        // At the bottom, ten points high.
-        assert!(text.contains("0.00 0.00 20.00 10.00 re f") && text.contains("/A gs"), "{text}");
-        let table = text.split_once("xref\n0 8\n").expect("a table").1;
-        for (n, line) in table.lines().skip(1).take(7).enumerate() {
-            let at: usize = line[..10].parse().expect("an offset");
-            assert!(pdf[at..].starts_with(format!("{} 0 obj\n", n + 1).as_bytes()));
+        // The second text has characters beyond ASCII, which are written by their numbers. The rectangle is at the bottom.
+        for part in ["/MediaBox [0 0 200 100]", "(50 % of 2 s) Tj", "<B1B5> Tj", "0 0 20 10 re", "/A gs"] {
+            assert!(text.contains(part), "{part} in {text}");
         }
-        let at: usize = text.rsplit("startxref\n").next().and_then(|end| end.lines().next()?.parse().ok()).expect("it");
-        assert!(pdf[at..].starts_with(b"xref"));
-        // The font is in it, whole.
-        assert!(pdf.windows(font::FILE.len()).any(|part| part == font::FILE));
+        assert!(pdf.windows(font::FILE.len()).any(|part| part == font::FILE), "the font, whole");
     }
 
     #[test]
@@ -170,6 +188,6 @@ mod tests {
         drawing.text((50.0, 10.0), Anchor::End, 10.0, Ink::Text, "123");
         let begin = 50.0 - font::width("123", 10.0);
         let text: String = drawing.pdf().iter().map(|byte| char::from(*byte)).collect();
-        assert!(text.contains(&format!("{begin:.2} 40.00 Td (123)")), "{begin}");
+        assert!(text.contains(&format!("{begin:.2} 40 Td\n(123)")), "{begin}");
     }
 }

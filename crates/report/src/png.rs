@@ -1,49 +1,23 @@
-//! [`Drawing::png`]: a figure as pixels, with the font of the crate.
+//! [`Drawing::png`]: a figure as pixels, its SVG drawn with the font of the crate.
 
-use tiny_skia::{Color, FillRule, LineJoin, Paint, PathBuilder, Pixmap, Stroke, StrokeDash, Transform};
+use std::sync::{Arc, LazyLock};
 
-use crate::drawing::{Anchor, Drawing, Ink, OPACITY, Shape, corners};
-use crate::font::{self, Outline};
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::fontdb::Database;
+use resvg::usvg::{Options, Tree};
+
+use crate::drawing::Drawing;
+use crate::font;
 
 /// The most pixels of a picture: 256 MB while it is drawn.
 const MOST: f64 = 64e6;
 
-impl Outline for PathBuilder {
-    fn move_to(&mut self, x: f32, y: f32) {
-        self.move_to(x, y);
-    }
-    fn line_to(&mut self, x: f32, y: f32) {
-        self.line_to(x, y);
-    }
-    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
-        self.quad_to(x1, y1, x, y);
-    }
-    fn close(&mut self) {
-        self.close();
-    }
-}
-
-fn paint(ink: Ink, opacity: f64) -> Paint<'static> {
-    let [r, g, b] = ink.rgb();
-    let mut paint = Paint { anti_alias: true, ..Paint::default() };
-    paint.set_color_rgba8(r, g, b, (opacity * 255.0).round() as u8);
-    paint
-}
-
-/// A path along `lines`, closed or not.
-fn path<'a>(lines: impl IntoIterator<Item = &'a [(f64, f64)]>, closed: bool) -> PathBuilder {
-    let mut path = PathBuilder::new();
-    for line in lines {
-        for (n, (x, y)) in line.iter().enumerate() {
-            let (x, y) = (*x as f32, *y as f32);
-            if n == 0 { path.move_to(x, y) } else { path.line_to(x, y) }
-        }
-        if closed {
-            path.close();
-        }
-    }
-    path
-}
+static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
+    let mut fonts = Database::new();
+    fonts.load_font_data(font::FILE.to_vec());
+    fonts.set_sans_serif_family("Roboto");
+    Arc::new(fonts)
+});
 
 impl Drawing {
     /// Formats it as PNG on white with `scale` pixels a point: 2 for a page, 4 for print.
@@ -57,72 +31,20 @@ impl Drawing {
         if width * height > MOST {
             return Err(large());
         }
+        // A curve that turns back makes no spikes.
+        let style_sheet = Some("path { stroke-linejoin: round }".to_owned());
+        let options = Options { fontdb: Arc::clone(&FONTS), style_sheet, ..Options::default() };
+        let tree = Tree::from_str(&self.svg(), &options).map_err(|error| error.to_string())?;
         let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(large)?;
-        pixels.fill(Color::WHITE);
-        let to_pixels = Transform::from_scale(scale as f32, scale as f32);
-        let fill = |pixels: &mut Pixmap, path: PathBuilder, ink: Ink, opacity: f64| {
-            if let Some(path) = path.finish() {
-                pixels.fill_path(&path, &paint(ink, opacity), FillRule::Winding, to_pixels, None);
-            }
-        };
-        for shape in &self.shapes {
-            match shape {
-                Shape::Rectangle { x, y, width, height, ink } => {
-                    let (right, bottom) = (x + width, y + height);
-                    let corners = [(*x, *y), (right, *y), (right, bottom), (*x, bottom)];
-                    fill(&mut pixels, path([&corners[..]], true), *ink, 1.0);
-                }
-                Shape::Area { outline, ink } => fill(&mut pixels, path([&outline[..]], true), *ink, OPACITY),
-                Shape::Lines { lines, width, ink, dash } => {
-                    let dash = dash.iter().map(|length| *length as f32).collect();
-                    let stroke = Stroke {
-                        width: *width as f32,
-                        line_join: LineJoin::Round,
-                        dash: StrokeDash::new(dash, 0.0),
-                        ..Stroke::default()
-                    };
-                    if let Some(path) = path(lines.iter().map(Vec::as_slice), false).finish() {
-                        pixels.stroke_path(&path, &paint(*ink, 1.0), &stroke, to_pixels, None);
-                    }
-                }
-                Shape::Marks { points, radius, pen } => {
-                    let mut marks = PathBuilder::new();
-                    for &(x, y) in points {
-                        match corners(*pen, (x, y), *radius) {
-                            None => marks.push_circle(x as f32, y as f32, *radius as f32),
-                            Some(corners) => {
-                                let mark = path([&corners[..]], true).finish();
-                                mark.into_iter().for_each(|mark| marks.push_path(&mark));
-                            }
-                        }
-                    }
-                    fill(&mut pixels, marks, Ink::Curve(pen.colour), 1.0);
-                }
-                Shape::Text { x, y, anchor, size, ink, text } => {
-                    let mut outline = PathBuilder::new();
-                    font::outline(text, (anchor.begin(*x, font::width(text, *size)), *y), *size, &mut outline);
-                    fill(&mut pixels, outline, *ink, 1.0);
-                }
-            }
-        }
+        resvg::render(&tree, Transform::from_scale(scale as f32, scale as f32), &mut pixels.as_mut());
         pixels.encode_png().map_err(|error| error.to_string())
-    }
-}
-
-impl Anchor {
-    /// Where a text of this width begins.
-    pub(crate) fn begin(self, x: f64, width: f64) -> f64 {
-        match self {
-            Self::Start => x,
-            Self::Middle => x - width / 2.0,
-            Self::End => x - width,
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drawing::{Anchor, Ink, Shape};
     use crate::palette::Pen;
 
     #[test]

@@ -6,12 +6,12 @@ mod classes;
 mod equal;
 mod expression;
 mod headers;
+mod mutants;
 #[allow(dead_code)] // The data path uses another part of it.
 #[rustfmt::skip]
 #[path = "../../../../twin/generated/options.rs"]
 mod options;
 mod packets;
-mod planted;
 mod promises;
 mod reference;
 mod source;
@@ -28,7 +28,7 @@ use source::Sources;
 use translate::Translator;
 
 pub use equal::{calls, equal};
-pub use planted::planted;
+pub use mutants::mutants;
 
 /// The generated files: deciders in C, and options in Rust.
 const GENERATED: &str = "twin/generated/deciders.h";

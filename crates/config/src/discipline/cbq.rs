@@ -9,7 +9,8 @@ use tidegate_core::cbq::{
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
 
-use super::{Discipline, Inside, NoPacket, Section, Site};
+use super::section::{NoPacket, Section, Site};
+use super::{Discipline, Inside};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::suggest;

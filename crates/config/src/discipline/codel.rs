@@ -5,7 +5,7 @@ use tidegate_core::fifo::Limit;
 use tidegate_core::red::Signal;
 use tidegate_core::{Bytes, Packet, Qdisc, Span};
 
-use super::{Section, Site, report};
+use super::section::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

@@ -6,7 +6,7 @@ use tidegate_core::fifo::Limit;
 use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Aqm, Bytes, Packet, Probability, Qdisc, Span};
 
-use super::report;
+use super::section::report;
 use crate::decode::{Scalar, Spanned, Wrong};
 use crate::diagnostic::{Diagnostics, Place};
 

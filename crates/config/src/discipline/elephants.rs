@@ -4,7 +4,7 @@ use tidegate_core::elephants::{self, FlowBy, Measure, PairRule};
 use tidegate_core::{Bytes, ParamError, Rate, Span, flow_table};
 
 use super::early::Length;
-use super::report;
+use super::section::report;
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

@@ -6,7 +6,7 @@ use tidegate_core::wf2q::Wf2q;
 use tidegate_core::wfq::Wfq;
 use tidegate_core::{Bytes, ClassId, Packet, Qdisc, Rate, Span};
 
-use super::{Section, Site, report};
+use super::section::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::suggest;

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use tidegate_core::nested::Nested;
 use tidegate_core::{Bytes, ClassId, Packet, Qdisc, Rate, Span};
 
-use super::{Section, Site};
+use super::section::{Section, Site};
+use crate::classes::file::{ClassSection, DisplaceSection, ShaperSection};
+use crate::classes::{self, Displace, FairBy, FlowBy, Match, Rule, Shaper};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
-use crate::shaper::file::{ClassSection, DisplaceSection, ShaperSection};
-use crate::shaper::{self, Displace, FairBy, FlowBy, Rule, Shaper};
 
 crate::record! {
     /// Classes in the order of their priorities, and in each the flows by their shares: FBC over FBQ.
@@ -71,7 +71,7 @@ impl FbqQueue {
             flows: self.flows,
         };
         let total = Spanned { value: total, place: self.mtu.place };
-        let shaper = shaper::resolve::classes(Some(&total), &self.class, largest, diagnostics);
+        let shaper = classes::resolve(Some(&total), &self.class, largest, diagnostics);
         let names: HashMap<&str, u32> = self.classes().into_iter().zip(0..).collect();
         let listed = self.classes();
         let rules = self.profile.iter().map(|profile| {
@@ -83,7 +83,7 @@ impl FbqQueue {
                     .help("write at least 1");
             }
             let displace = profile.displace.as_ref().map(|displace| {
-                let to = shaper::rules::lookup(&displace.to, &names, &listed, diagnostics);
+                let to = classes::lookup(&displace.to, &names, &listed, diagnostics);
                 if displace.below.value <= minimum {
                     diagnostics
                         .error(
@@ -98,7 +98,7 @@ impl FbqQueue {
             Rule {
                 name: Some(profile.name.value.clone()),
                 class: ClassId(0),
-                matches: shaper::Match::default(),
+                matches: Match::default(),
                 weight: profile.weight.value,
                 minimum,
                 flows: 1,

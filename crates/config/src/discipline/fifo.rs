@@ -3,7 +3,7 @@
 use tidegate_core::fifo::{self, Limit};
 use tidegate_core::{Bytes, Packet, Qdisc};
 
-use super::{Section, Site};
+use super::section::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

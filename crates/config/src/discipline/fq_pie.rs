@@ -6,7 +6,7 @@ use tidegate_core::pie;
 use tidegate_core::red::Signal;
 use tidegate_core::{Bytes, Packet, Qdisc, Span};
 
-use super::{Section, Site, report};
+use super::section::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

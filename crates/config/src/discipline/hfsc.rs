@@ -3,9 +3,10 @@
 use tidegate_core::hfsc::{Class, Curve, Hfsc};
 use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
 
+use super::Inside;
 use super::fair::default_lead;
+use super::section::{NoPacket, Section, Site, report};
 use super::tree::{self, Branch};
-use super::{Inside, Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -129,7 +130,7 @@ impl Section for HfscQueue {
             }
         }
         let site = Site { seed: 0, name: String::new(), now: tidegate_core::Instant::ZERO };
-        if good && let Err(error) = self.tree::<super::NoPacket>(&site) {
+        if good && let Err(error) = self.tree::<NoPacket>(&site) {
             report(&error, &[("link", self.link.place), ("guarantee", self.link.place)], place, diagnostics);
         }
     }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use tidegate_core::htb::{Class, Htb};
 use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
 
+use super::Inside;
+use super::section::{NoPacket, Section, Site, report};
 use super::tree::{self, Branch};
-use super::{Inside, Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -134,7 +135,7 @@ impl Section for HtbQueue {
             }
         }
         let site = Site { seed: 0, name: String::new(), now: tidegate_core::Instant::ZERO };
-        if good && let Err(error) = self.tree::<super::NoPacket>(&site) {
+        if good && let Err(error) = self.tree::<NoPacket>(&site) {
             report(&error, &[], place, diagnostics);
         }
         self.check_rates(diagnostics);

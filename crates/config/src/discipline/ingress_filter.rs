@@ -9,7 +9,7 @@ use tidegate_core::{Packet, Probability, Qdisc, Rate};
 
 use super::early::Length;
 use super::elephants::{self as common, Memory};
-use super::{Section, Site};
+use super::section::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

@@ -4,7 +4,8 @@ use tidegate_core::marker::{Marker, Point};
 use tidegate_core::{Packet, Qdisc, Rate};
 
 use super::meter::Metered;
-use super::{Discipline, Inside, Section, Site};
+use super::section::{Section, Site};
+use super::{Discipline, Inside};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

@@ -8,7 +8,7 @@ use tidegate_core::{Bytes, Packet, Probability, Qdisc, Rate, Span, ared, mered};
 
 use super::early::Length;
 use super::elephants::{self as common, Memory};
-use super::{Section, Site};
+use super::section::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

@@ -7,7 +7,7 @@ use tidegate_core::red::Signal;
 use tidegate_core::{Bytes, Packet, ParamError, Probability, Qdisc, Rate, Span, ared};
 
 use super::elephants::{self as common, Memory};
-use super::{Section, Site};
+use super::section::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

@@ -10,7 +10,7 @@ use tidegate_core::tswtcm::TswTcm;
 use tidegate_core::{Bytes, Dscp, ParamError, Rate, Span};
 use tidegate_core::{rfc4115, srtcm, trtcm, tswtcm};
 
-use super::{Site, report};
+use super::section::{Site, report};
 use crate::decode::{Scalar, Spanned, Wrong};
 use crate::diagnostic::{Diagnostics, Place};
 

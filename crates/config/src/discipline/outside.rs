@@ -38,7 +38,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::Value as Json;
 use tidegate_core::{AnyPacket, AnyQdisc, Packet, Qdisc, Rate};
 
-use super::{Discipline, Section, Site};
+use super::Discipline;
+use super::section::{Section, Site};
 use crate::decode::{Open, Record, tagged};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::node::Node;

@@ -6,7 +6,7 @@ use tidegate_core::ras::{self, Coupling, Curve, Ras};
 use tidegate_core::{Bytes, Packet, Qdisc, Rate, Span};
 
 use super::meter::{Meter, Metered};
-use super::{Section, Site, report};
+use super::section::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

@@ -4,7 +4,7 @@ use tidegate_core::red::{self, Profile, Red};
 use tidegate_core::{Bytes, Packet, Probability, Qdisc};
 
 use super::early::{self, Early, Length};
-use super::{Section, Site, report};
+use super::section::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

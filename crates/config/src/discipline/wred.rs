@@ -4,7 +4,7 @@ use tidegate_core::wred::{self, Selector, Wred};
 use tidegate_core::{Bytes, Packet, Qdisc};
 
 use super::early::{self, Early, Precedence};
-use super::{Section, Site};
+use super::section::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 

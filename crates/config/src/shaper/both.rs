@@ -3,8 +3,9 @@
 //! A running shaper has a text for each direction, which is edited and recorded. [`split`] makes these of the text for
 //! both, and [`join`] the text for both of these; comments stay where both are plain TOML, a header on each line.
 
-use super::file::{DataPath, File, InterfaceSection, ShapedDirection, Unattended};
-use super::{Config, Direction, resolve};
+use super::config::Config;
+use super::file::{DataPath, Direction, File, InterfaceSection, ShapedDirection, Unattended};
+use super::resolve;
 use crate::decode::{Decode, Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place, Source};
 use crate::node::{Entry, Node, Value};
@@ -46,7 +47,8 @@ fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnos
         let interface = InterfaceSection {
             name: written.map_or(Many(Vec::new()), |interface| interface.name.clone()),
             direction,
-            mtu: written.map_or(Spanned { value: super::DEFAULT_MTU, place: *place }, |interface| interface.mtu),
+            mtu: written
+                .map_or(Spanned { value: super::config::DEFAULT_MTU, place: *place }, |interface| interface.mtu),
             overhead: written.map_or(Spanned { value: tidegate_core::Bytes::ZERO, place: *place }, |one| one.overhead),
             data_path: written.map_or(DataPath::UserSpace, |interface| interface.data_path),
             unattended: written.map_or(Unattended::Keep, |interface| interface.unattended),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tidegate_core::classify::{self, BuildError, Cause, Classifier, DscpSet, MarkMatch};
 
-use super::{Match, Rule};
+use crate::classes::{Match, Rule};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::values::{Ports, Prefix, User};
 

@@ -2,7 +2,8 @@
 
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
-use super::{Borrow, Bursts, Config, Root, Shaper};
+use super::config::{Config, Root};
+use crate::classes::{Borrow, Bursts, Shaper};
 use crate::values::Percent;
 
 /// What a shaper promises, added up.

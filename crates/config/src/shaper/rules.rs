@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use tidegate_core::{ClassId, Rate};
+use tidegate_core::Rate;
 
+use super::conditions;
+use super::config::Root;
 use super::file::{File, RuleSection};
-use super::{Displace, Match, Root, Rule, Shaper, conditions};
+use crate::classes::{Displace, Match, Rule, Shaper, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
-use crate::suggest;
 
 pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
     let by_name = numbered(names);
@@ -28,22 +29,6 @@ pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mu
 
 pub(super) fn numbered(names: &[String]) -> HashMap<&str, u32> {
     names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect()
-}
-
-pub(crate) fn lookup(
-    name: &Spanned<String>,
-    by_name: &HashMap<&str, u32>,
-    listed: &[&str],
-    diagnostics: &mut Diagnostics,
-) -> ClassId {
-    let found = by_name.get(name.as_str()).copied();
-    if found.is_none() {
-        diagnostics
-            .error(name.place, format!("there is no class `{}`", name.value))
-            .label("unknown class")
-            .help(suggest::help(&name.value, listed));
-    }
-    ClassId(found.unwrap_or(0))
 }
 
 fn rule(

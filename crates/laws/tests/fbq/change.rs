@@ -115,11 +115,12 @@ fn a_successor_has_no_more_credit_than_there_was() {
 }
 
 #[test]
-fn compensation_of_lateness_can_be_set() {
+fn compensation_of_lateness_can_be_set_and_outlasts_a_change() {
     for (catch_up, third) in [(0, 2_500), (1, 2_000)] {
         let class = ClassParams { burst: Bytes::new(1_000), ..ClassParams::new(Rate::from_mbit(8)) };
         let mut shaper = Shaper::new(FbcParams::new(Rate::from_mbit(8)), vec![class], vec![], start()).unwrap();
         shaper.set_catch_up(Span::from_millis(catch_up));
+        shaper.change(start(), FbcParams::new(Rate::from_mbit(8)), &[class], vec![]).expect("the same parameters");
         for _ in 0..3 {
             shaper.enqueue(start(), TestPacket::new(0, 1, 1_000), &mut Discard);
         }

@@ -4,7 +4,7 @@ use tidegate_core::fbq::{self, Borrow, ClassParams, Fbc, FbcParams, Feedback, Ma
 use tidegate_core::nested::Nested;
 use tidegate_core::{Bytes, Packet, Span};
 
-use super::{Bursts, Class, Config, EcnFeedback, FairBy, Rule, Shaper, Sharing};
+use super::{Bursts, Class, EcnFeedback, FairBy, Rule, Shaper, Sharing};
 use crate::discipline::Site;
 
 /// A class with loose bursts may save up this many flow bursts: each of its flows is bounded, the class
@@ -86,14 +86,8 @@ impl Class {
     }
 }
 
-impl Config {
-    /// What the rules promise to flows: profile 0 is that of packets without a rule, rule `i` is profile `i + 1`.
-    pub fn profiles(&self) -> Vec<Profile> {
-        profiles(&self.rules)
-    }
-}
-
-fn profiles(rules: &[Rule]) -> Vec<Profile> {
+/// What the rules promise to flows: profile 0 is that of packets without a rule, rule `i` is profile `i + 1`.
+pub(crate) fn profiles(rules: &[Rule]) -> Vec<Profile> {
     let of_rule = |rule: &Rule| Profile {
         weight: u64::from(rule.weight) * WEIGHT_ONE,
         minimum: rule.minimum,

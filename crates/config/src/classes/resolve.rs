@@ -1,0 +1,256 @@
+//! From the sections of classes to a [`Shaper`] whose rates add up, or to errors with the reason why they do not.
+
+use std::collections::HashMap;
+
+use tidegate_core::{Bytes, ClassId, Rate, Span};
+
+use super::file::{ClassSection, ShaperSection};
+use super::{Borrow, Bursts, Class, EcnFeedback, FairBy, Feedback, FlowBy, Shaper, Sharing};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+use crate::suggest;
+
+/// The most classes of a shaper.
+const MOST_CLASSES: usize = 4096;
+
+/// 1 ms at `rate`, at least two of the largest packets.
+fn default_burst(rate: Rate, largest: Bytes) -> Bytes {
+    rate.bytes_in_floor(Span::from_millis(1)).max(largest.saturating_mul(2))
+}
+
+/// Classes and what they share, without the rules that lead to them.
+pub(crate) fn resolve(
+    section: Option<&Spanned<ShaperSection>>,
+    sections: &[Spanned<ClassSection>],
+    largest: Bytes,
+    diagnostics: &mut Diagnostics,
+) -> Shaper {
+    let classes: Vec<Class> = sections.iter().map(|class| self::class(class, largest, diagnostics)).collect();
+    duplicate_names(sections, diagnostics);
+    if let Some(class) = sections.get(MOST_CLASSES) {
+        diagnostics
+            .error(class.place, format!("there are {} classes", sections.len()))
+            .label("one too many")
+            .help(format!("a shaper has at most {MOST_CLASSES} classes; flows inside a class are free"));
+    }
+    let rate = total(section, sections, diagnostics);
+    let burst = section.and_then(|section| section.burst);
+    if let Some(burst) = burst {
+        at_least_largest("burst", burst, largest, diagnostics);
+    }
+    if let Some(section) = section {
+        if section.idle_timeout.value < Span::from_millis(10) {
+            diagnostics
+                .error(
+                    section.idle_timeout.place,
+                    format!("flows would end after {} already", section.idle_timeout.value),
+                )
+                .label("less than 10 ms, shorter than the pause between two packets of a call")
+                .help("write for example idle-timeout = \"10s\"");
+        }
+        if section.flows.value == 0 || section.flows.value > 1 << 24 {
+            diagnostics
+                .error(section.flows.place, "this number of flows cannot be kept")
+                .label("not between 1 and 16777216")
+                .help("write for example flows = 65536");
+        }
+    }
+    Shaper {
+        rate,
+        burst: burst.map_or_else(|| default_burst(rate, largest), |burst| burst.value),
+        flow_by: section.map_or(FlowBy::FiveTuple, |section| section.flow_by.value),
+        fair_by: section.map_or(FairBy::Flow, |section| section.fair_by.value),
+        idle_timeout: section.map_or(Span::from_secs(10), |section| section.idle_timeout.value),
+        flows: section.map_or(65_536, |section| section.flows.value),
+        classes,
+    }
+}
+
+fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {
+    let ClassSection { name, rate, queue, .. } = &section.value;
+    if name.is_empty() || name.chars().any(char::is_control) {
+        diagnostics
+            .error(name.place, "a class needs a name")
+            .label("not a name")
+            .help("write for example name = \"premium\"");
+    }
+    if rate.value.is_zero() {
+        diagnostics
+            .error(rate.place, format!("class `{}` is promised nothing", name.value))
+            .label("a rate of zero")
+            .help(
+                "write a rate; a class that only uses what others leave needs a small one to start, such as \"8kbit\"",
+            );
+    }
+    for (key, burst) in [("burst", section.burst), ("flow-burst", section.flow_burst)] {
+        if let Some(burst) = burst {
+            at_least_largest(key, burst, largest, diagnostics);
+        }
+    }
+    let burst = section.burst.map_or_else(|| default_burst(rate.value, largest), |burst| burst.value);
+    let flow_burst = section.flow_burst.map_or(burst, |burst| burst.value);
+    let default_limit = rate.value.bytes_in_floor(Span::from_millis(200)).max(largest.saturating_mul(64));
+    let limit = section.limit.map_or(default_limit, |limit| limit.value);
+    for (key, limit) in [("limit", section.limit), ("flow-limit", section.flow_limit)] {
+        if let Some(limit) = limit {
+            at_least_largest(key, limit, largest, diagnostics);
+        }
+    }
+    if let (Some(flow_limit), Some(limit)) = (section.flow_limit, section.limit)
+        && flow_limit.value > limit.value
+    {
+        diagnostics
+            .error(
+                flow_limit.place,
+                format!("one flow may queue more than its whole class: {} of {}", flow_limit.value, limit.value),
+            )
+            .label("more than `limit`")
+            .related(limit.place, "the limit of the class")
+            .help("lower flow-limit or raise limit");
+    }
+    let flow_limit =
+        section.flow_limit.map_or_else(|| Bytes::new(limit.as_u64() / 2).max(largest), |limit| limit.value);
+    if let Some(queue) = queue {
+        queue.value.check(queue.place, diagnostics);
+        let flow_keys = [
+            ("flow-burst", section.flow_burst.map(|burst| burst.place)),
+            ("flow-limit", section.flow_limit.map(|limit| limit.place)),
+            ("feedback", section.feedback.as_ref().map(|feedback| feedback.above.place)),
+        ];
+        for (key, place) in flow_keys {
+            if let Some(place) = place {
+                diagnostics
+                    .error(place, format!("`{key}` in a class with a `queue` of its own"))
+                    .label("there is no queue per flow here")
+                    .related(queue.place, "because of this")
+                    .help(format!("remove `{key}` or `queue`"));
+            }
+        }
+    }
+    let feedback = section.feedback.as_ref().map(|feedback| {
+        if feedback.below.value >= feedback.above.value {
+            diagnostics
+                .error(
+                    feedback.below.place,
+                    format!("`below` {} is not under `above` {}", feedback.below.value, feedback.above.value),
+                )
+                .label("out of order")
+                .related(feedback.above.place, "the upper threshold")
+                .help("lower `below` or raise `above`");
+        }
+        Feedback {
+            above: feedback.above.value,
+            below: feedback.below.value,
+            ecn: if feedback.ecn { EcnFeedback::Mark } else { EcnFeedback::Off },
+        }
+    });
+    let strict = section.share.value == Sharing::Strict;
+    if let Some(Spanned { value: true, place }) = section.borrow
+        && strict
+    {
+        diagnostics
+            .error(place, "a class with strict sharing cannot borrow")
+            .label("its flows would get more than their shares")
+            .related(section.share.place, "no flow gets more than its share")
+            .help("remove `borrow`, or write share = \"work-conserving\"");
+    }
+    let borrows = section.borrow.map_or(!strict, |borrow| borrow.value);
+    if section.bursts == Bursts::Loose
+        && let Some(burst) = section.burst
+    {
+        diagnostics
+            .warning(
+                burst.place,
+                format!("class `{}` has loose bursts, so that its `burst` bounds nothing", name.value),
+            )
+            .label("not used")
+            .help("remove it, or write bursts = \"strict\"");
+    }
+    Class {
+        name: name.value.clone(),
+        rate: rate.value,
+        burst,
+        flow_burst,
+        priority: section.priority.value,
+        dscp: section.dscp,
+        bursts: section.bursts,
+        share: section.share.value,
+        borrow: if borrows { Borrow::Allowed } else { Borrow::Never },
+        limit,
+        flow_limit,
+        increment: section.increment,
+        feedback,
+        queue: queue.as_ref().map(|queue| queue.value.clone()),
+    }
+}
+
+fn at_least_largest(key: &str, size: Spanned<Bytes>, largest: Bytes, diagnostics: &mut Diagnostics) {
+    if size.value < largest {
+        diagnostics
+            .error(size.place, format!("`{key}` is smaller than the largest packet, {} B", largest.as_u64()))
+            .label("the largest packet never fits")
+            .help(format!("write at least \"{}B\", or lower the mtu of the interface", largest.as_u64()));
+    }
+}
+
+fn duplicate_names(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnostics) {
+    let mut first: HashMap<&str, Place> = HashMap::new();
+    for class in classes {
+        let name = &class.value.name;
+        match first.get(name.as_str()) {
+            Some(place) => {
+                diagnostics
+                    .error(name.place, format!("a second class is called `{}`", name.value))
+                    .label("the same name")
+                    .related(*place, "the first one")
+                    .help("rename one of them; rules refer to classes by name");
+            }
+            None => {
+                first.insert(name.as_str(), name.place);
+            }
+        }
+    }
+}
+
+/// The total: as written, at least the sum of the classes; else that sum.
+fn total(
+    section: Option<&Spanned<ShaperSection>>,
+    classes: &[Spanned<ClassSection>],
+    diagnostics: &mut Diagnostics,
+) -> Rate {
+    let sum: u128 = classes.iter().map(|class| u128::from(class.rate.value.as_bps())).sum();
+    let sum = Rate::from_bps(u64::try_from(sum).unwrap_or(u64::MAX));
+    let Some(rate) = section.and_then(|section| section.rate) else { return sum };
+    if sum > rate.value {
+        let parts: Vec<String> = classes.iter().take(8).map(|class| class.rate.value.to_string()).collect();
+        let more = if classes.len() > 8 { " + ..." } else { "" };
+        let error = diagnostics
+            .error(rate.place, format!("the classes are promised {sum}, more than the total of {}", rate.value));
+        error.label(format!("{} too little", sum.saturating_sub(rate.value)));
+        for class in classes.iter().take(8) {
+            error.related(class.rate.place, format!("`{}`", class.name.value));
+        }
+        error.help(format!(
+            "{}{more} = {sum}: raise the total or lower a class; a promise must fit even when all are busy",
+            parts.join(" + ")
+        ));
+    }
+    rate.value
+}
+
+/// The number of the class that a file names.
+pub(crate) fn lookup(
+    name: &Spanned<String>,
+    by_name: &HashMap<&str, u32>,
+    listed: &[&str],
+    diagnostics: &mut Diagnostics,
+) -> ClassId {
+    let found = by_name.get(name.as_str()).copied();
+    if found.is_none() {
+        diagnostics
+            .error(name.place, format!("there is no class `{}`", name.value))
+            .label("unknown class")
+            .help(suggest::help(&name.value, listed));
+    }
+    ClassId(found.unwrap_or(0))
+}

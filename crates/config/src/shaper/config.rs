@@ -1,0 +1,126 @@
+//! What a shaper file is resolved to.
+
+use std::sync::Arc;
+
+use tidegate_core::fbq::Profile;
+use tidegate_core::{Bytes, ClassId, Span};
+
+use super::control::Control;
+use super::file::{DataPath, Detail, Direction, Unattended};
+use super::metrics::Metrics;
+use crate::classes::{self, Rule, Shaper};
+use crate::discipline::Discipline;
+use crate::node::Node;
+
+/// The largest packet of Ethernet.
+pub(super) const DEFAULT_MTU: Bytes = Bytes::new(1500);
+
+/// A whole shaper file, valid and resolved.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The text that it was read from, for recordings.
+    pub text: Arc<str>,
+    /// The same as tables.
+    pub(crate) tables: Arc<Node>,
+    /// Where the traffic leaves or arrives.
+    pub interface: Interface,
+    /// The discipline or the shaper of this direction.
+    pub root: Root,
+    /// Which packets go to which class; the first that matches wins. Rule `i` is profile `i + 1` of a packet,
+    /// profile 0 is that of packets that no rule matched.
+    pub rules: Vec<Rule>,
+    /// The class of packets that no rule matches.
+    pub default_class: ClassId,
+    /// The extent of the statistics.
+    pub statistics: Statistics,
+    /// Whether the resolver of the system is asked for the names of hosts.
+    pub reverse_lookup: bool,
+    /// Who may do what over the control socket.
+    pub control: Control,
+    /// Where metrics and the web page are served, if anywhere.
+    pub metrics: Option<Metrics>,
+}
+
+/// The extent of the statistics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Statistics {
+    /// Classes only, or flows as well.
+    pub detail: Detail,
+    /// The most flows that are remembered.
+    pub flows: u32,
+    /// A flow without packets for so long is forgotten.
+    pub idle: Span,
+}
+
+impl Default for Statistics {
+    /// Flows, 16,384 of them, for a minute: what a file without the section gets.
+    fn default() -> Self {
+        Self { detail: Detail::Flows, flows: 16_384, idle: Span::from_secs(60) }
+    }
+}
+
+impl Config {
+    /// The names of the classes, by number.
+    pub fn class_names(&self) -> Vec<&str> {
+        match &self.root {
+            Root::Shaper(shaper) => shaper.classes.iter().map(|class| class.name.as_str()).collect(),
+            Root::Discipline(discipline) => discipline.classes(),
+        }
+    }
+    /// What the rules promise to flows: profile 0 is that of packets without a rule, rule `i` is profile `i + 1`.
+    pub fn profiles(&self) -> Vec<Profile> {
+        classes::profiles(&self.rules)
+    }
+}
+
+/// The most threads of a data path: a packet is compared with the number of each.
+pub const MOST_THREADS: u32 = 16;
+
+/// The most interfaces under one total: the data path looks up the one of a packet among them.
+pub const MOST_INTERFACES: usize = 16;
+
+/// The interfaces whose traffic is shaped together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Their names in the order of the file; none when the command line has them. All rates are those of all of them
+    /// together.
+    pub names: Vec<String>,
+    /// What leaves by it or what arrives by it.
+    pub direction: Direction,
+    /// The size of the largest packet.
+    pub mtu: Bytes,
+    /// What the link adds to each packet, counted in all rates.
+    pub overhead: Bytes,
+    /// Where packets are queued.
+    pub data_path: DataPath,
+    /// What becomes of a data path in the kernel when tidegate ends without ending it.
+    pub unattended: Unattended,
+    /// How many threads share the work. With more than one [`Shaper::divided_by`] is the key.
+    pub threads: u32,
+}
+
+impl Default for Interface {
+    /// No name, what leaves, Ethernet, in user space: what a file without the section gets.
+    fn default() -> Self {
+        Self {
+            names: Vec::new(),
+            direction: Direction::Egress,
+            mtu: DEFAULT_MTU,
+            overhead: Bytes::ZERO,
+            data_path: DataPath::UserSpace,
+            unattended: Unattended::Keep,
+            threads: 1,
+        }
+    }
+}
+
+/// The discipline or the shaper of the traffic.
+// There is one for each file.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug)]
+pub enum Root {
+    /// Classes of flows: an FBC over FBQs.
+    Shaper(Shaper),
+    /// Any discipline.
+    Discipline(Box<Discipline>),
+}
