@@ -1,34 +1,11 @@
 //! Statistics allocate nothing once their tables are warm: neither a packet nor a look at classes and flows does.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
 use tidegate_core::{DropReason, Ecn, Instant, Span};
 use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
-
-/// The allocator of the system, and how often this thread asked it for memory.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the allocator of the system as it came; the counter is a plain cell of the thread, made
-// without an allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tidegate_sys::memory::{Counting, allocations};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -82,8 +59,8 @@ fn nothing_is_allocated_for_a_packet_or_a_look() {
         engine.flows().expect("counted").table().evicted.iter().sum::<u64>()
     };
     run(100_000, true);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     let evicted = run(50_000, true);
-    assert_eq!(ALLOCATIONS.get() - before, 0, "allocations for 50,000 packets");
+    assert_eq!(allocations() - before, 0, "allocations for 50,000 packets");
     assert!(evicted > 1_000, "the script reaches what makes room: {evicted}");
 }

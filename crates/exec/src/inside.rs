@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -17,6 +17,7 @@ use rustix::net::{
 };
 use tidegate_live::rtnl::{Address, Route, Rtnl, sysctl};
 use tidegate_live::{netns, tun};
+use tidegate_sys::process::take_stdin;
 
 /// The name of the device inside.
 pub const DEVICE: &str = "tidegate0";
@@ -39,12 +40,15 @@ pub enum Loopback {
 }
 
 /// Makes this process, which must have one thread, the program `command` in a namespace of its own; returns the exit
-/// code on failure. `socket` is the descriptor passed by the parent, which reports the error.
-pub fn run(socket: RawFd, loopback: Loopback, command: &[OsString]) -> u8 {
-    let Ok(mut socket) = tun::inherited_socket(socket) else { return 125 };
+/// code on failure. Its standard input is the socket of the parent, which sends the program's, and reports the error.
+pub fn run(loopback: Loopback, command: &[OsString]) -> u8 {
+    let Ok(mut socket) = take_stdin().map(UnixStream::from) else { return 125 };
+    if !receive(&socket).is_ok_and(|input| rustix::stdio::dup2_stdin(input).is_ok()) {
+        return 125;
+    }
     match prepare(loopback) {
         Ok(tun) => {
-            if send(&socket, &tun).is_err() {
+            if send(&socket, tun.as_fd()).is_err() {
                 return 125;
             }
         }
@@ -145,15 +149,16 @@ fn name_servers() -> Vec<IpAddr> {
         .collect()
 }
 
-fn send(socket: &UnixStream, device: &OwnedFd) -> rustix::io::Result<()> {
+/// Sends a descriptor.
+pub(crate) fn send(socket: &UnixStream, descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [device.as_fd()];
+    let descriptors = [descriptor];
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    rustix::net::sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::empty()).map(drop)
+    rustix::net::sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// The device, or the reason why there is none.
+/// The descriptor that the other side sends, or the reason why there is none.
 pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -161,11 +166,11 @@ pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
     let message =
         rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
             .map_err(|error| format!("cannot receive from inside the namespace: {error}"))?;
-    let device = control.drain().find_map(|message| match message {
+    let descriptor = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     });
-    device.ok_or_else(|| match message.bytes {
+    descriptor.ok_or_else(|| match message.bytes {
         0 => "the process inside the namespace ended without a word".into(),
         n => String::from_utf8_lossy(&bytes[..n]).into_owned(),
     })

@@ -29,9 +29,9 @@ mod udp;
 mod wire;
 
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::{BuildFailure, ClassStatus};
@@ -125,20 +125,22 @@ fn system(operation: &'static str) -> impl FnOnce(io::Error) -> Error {
 
 /// Runs a program behind the shapers and waits for its end.
 ///
-/// `launch` returns the command that starts this executable again, which must call [`inside::run`] with the given
-/// descriptor and becomes the program. Only a process with one thread can create the namespace, and this process may
+/// `again` is the command that starts this executable again, which must call [`inside::run`] and becomes the program. Only a process with one thread can create the namespace, and this process may
 /// have several.
 ///
 /// # Errors
 /// See [`Error`]; the program is then not running.
-pub fn run(options: &Options, launch: impl FnOnce(RawFd) -> Command) -> Result<Outcome, Error> {
+pub fn run(options: &Options, mut again: Command) -> Result<Outcome, Error> {
     let (up, down) = (shape::driver(options.up.as_ref())?, shape::driver(options.down.as_ref())?);
     let (ours, theirs) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
-    rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| system("pass a socket on")(e.into()))?;
     // Orphaned descendants of the program become our children, so that we can wait for their end.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let child = launch(theirs.as_raw_fd()).spawn().map_err(system("start again inside the namespace"))?;
-    drop(theirs);
+    again.stdin(Stdio::from(OwnedFd::from(theirs)));
+    let child = again.spawn().map_err(system("start again inside the namespace"))?;
+    // With their end of the connection: only the child keeps that open.
+    drop(again);
+    // If the child has ended already, it says nothing more, which is noticed next.
+    let _ = inside::send(&ours, io::stdin().as_fd());
     // Only now: the program must not inherit the blocked signals.
     let signals = signals::Signals::new().map_err(system("watch for signals"))?;
     let (child, tun) = receive(child, &ours)?;

@@ -18,7 +18,6 @@ mod memory;
 mod object;
 mod place;
 mod program;
-mod system;
 
 pub use error::LoadError;
 pub use memory::Mapped;

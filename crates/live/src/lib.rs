@@ -1,7 +1,7 @@
 //! The data paths of Tidegate: how packets of a real interface reach a discipline and how its decisions reach them.
 //!
-//! This is the only crate of the project with `unsafe` code and the only one that needs privileges. It communicates
-//! with the kernel over netlink sockets, and starts no other program: neither `nft` nor `iptables` nor `ip` needs to be
+//! This is the only library of the project that needs privileges. It communicates with the kernel over netlink sockets,
+//! and starts no other program: neither `nft` nor `iptables` nor `ip` needs to be
 //! installed, and everything works inside an unprivileged user namespace as it does for root.
 //!
 //! | module | what it does |
@@ -16,7 +16,6 @@
 //! | [`guardian`] | the process that lets packets pass when the shaper cannot |
 //! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
-//! | [`foreign`] | functions that another compiler has made, called by address |
 //! | [`bpf`] | programs in BPF that implement operations of the kernel |
 //! | [`bypass`] | what carries packets of an interface past its rules |
 //! | [`uplink`] | the interfaces of the default routes, and what they are stacked on |
@@ -24,12 +23,12 @@
 //! | [`doctor`] | what on this machine would keep shaping from working |
 //! | [`probe`] | proof that shaping is in force |
 
+#![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 pub mod bpf;
 pub mod bypass;
 pub mod doctor;
-pub mod foreign;
 pub mod guardian;
 pub mod marks;
 pub mod measure;
@@ -45,3 +44,6 @@ pub mod shaping;
 pub mod timing;
 pub mod tun;
 pub mod uplink;
+
+/// The system calls beneath, for tests of namespaces and processes.
+pub use tidegate_sys as sys;

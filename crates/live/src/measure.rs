@@ -14,13 +14,13 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant as Clock};
 
 use tidegate_engine::guard::lock;
+use tidegate_sys::net::unacknowledged;
 use tidegate_units::Rate;
 
 use crate::rtnl::Rtnl;
@@ -381,16 +381,6 @@ fn upload(peer: &Peer, address: SocketAddr, shared: &Shared) -> Result<(), Strin
         }
     }
     Ok(())
-}
-
-/// The bytes that were written to a connection and are not acknowledged by the peer.
-fn unacknowledged(stream: &TcpStream) -> io::Result<u64> {
-    let mut count: libc::c_int = 0;
-    // SAFETY: TIOCOUTQ writes an int, which is live for the call; the descriptor is that of an open socket.
-    if unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(count.max(0) as u64)
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use std::io;
 
 mod socket;
 
+pub(crate) use socket::send_bytes;
 pub use socket::{Protocol, Socket};
-pub(crate) use socket::{send_bytes, set_option};
 
 /// The size of a message header.
 pub const HEADER: usize = 16;
@@ -95,11 +95,6 @@ fn advice(errno: i32) -> &'static str {
 }
 
 impl Error {
-    /// The error of the last system call.
-    pub fn last(operation: impl Into<String>) -> Self {
-        Self::System { operation: operation.into(), source: io::Error::last_os_error() }
-    }
-
     /// The error number behind this error, if there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {

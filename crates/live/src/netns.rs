@@ -20,11 +20,14 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
+
+use rustix::process::{getegid, geteuid};
+use tidegate_sys::process::Namespace as Space;
+use tidegate_sys::process::{AtExec, Step, at_exec, enter_network, take, try_in_child};
 
 /// The way in which namespaces can be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,20 +51,19 @@ const STEP_USER: &str = "a user namespace of our own (unshare)";
 const STEP_MAP: &str = "becoming root in it (uid_map)";
 const STEP_NET: &str = "a network namespace inside it (unshare)";
 
+const USER: Step<'_> = Step::Unshare(Space::User);
+const NETWORK: Step<'_> = Step::Unshare(Space::Network);
+
 /// Finds out which way namespaces can be made, in a child process; nothing changes in this one.
 pub fn available() -> Result<Way, Unavailable> {
-    if in_child(|| unshare(libc::CLONE_NEWNET)).is_ok() {
+    if try_in_child(&[NETWORK]).is_ok() {
         return Ok(Way::Privileged);
     }
     let maps = Maps::current();
-    in_child(|| unshare(libc::CLONE_NEWUSER)).map_err(|e| unavailable(STEP_USER, e))?;
-    in_child(|| unshare(libc::CLONE_NEWUSER).and_then(|()| maps.write())).map_err(|e| unavailable(STEP_MAP, e))?;
-    in_child(|| {
-        unshare(libc::CLONE_NEWUSER)?;
-        maps.write()?;
-        unshare(libc::CLONE_NEWNET)
-    })
-    .map_err(|e| unavailable(STEP_NET, e))?;
+    let [groups, users, own_groups] = maps.steps();
+    try_in_child(&[USER]).map_err(|e| unavailable(STEP_USER, e))?;
+    try_in_child(&[USER, groups, users, own_groups]).map_err(|e| unavailable(STEP_MAP, e))?;
+    try_in_child(&[USER, groups, users, own_groups, NETWORK]).map_err(|e| unavailable(STEP_NET, e))?;
     Ok(Way::UserNamespace)
 }
 
@@ -73,13 +75,13 @@ pub fn available() -> Result<Way, Unavailable> {
 /// # Errors
 /// As [`available`]; and `EINVAL` at the first step if the process has more than one thread.
 pub fn enter() -> Result<Way, Unavailable> {
-    if in_child(|| unshare(libc::CLONE_NEWNET)).is_ok() {
+    if try_in_child(&[NETWORK]).is_ok() {
         return Ok(Way::Privileged);
     }
     let maps = Maps::current();
-    unshare(libc::CLONE_NEWUSER).map_err(|e| unavailable(STEP_USER, e))?;
-    maps.write().map_err(|e| unavailable(STEP_MAP, e))?;
-    in_child(|| unshare(libc::CLONE_NEWNET)).map_err(|e| unavailable(STEP_NET, e))?;
+    take(&[USER]).map_err(|e| unavailable(STEP_USER, e))?;
+    take(&maps.steps()).map_err(|e| unavailable(STEP_MAP, e))?;
+    try_in_child(&[NETWORK]).map_err(|e| unavailable(STEP_NET, e))?;
     Ok(Way::UserNamespace)
 }
 
@@ -89,13 +91,13 @@ pub fn enter() -> Result<Way, Unavailable> {
 /// # Errors
 /// As [`available`]; and `EINVAL` at the first step if the process has more than one thread.
 pub fn isolate() -> Result<Way, Unavailable> {
-    if unshare(libc::CLONE_NEWNET).is_ok() {
+    if take(&[NETWORK]).is_ok() {
         return Ok(Way::Privileged);
     }
     let maps = Maps::identity();
-    unshare(libc::CLONE_NEWUSER).map_err(|e| unavailable(STEP_USER, e))?;
-    maps.write().map_err(|e| unavailable(STEP_MAP, e))?;
-    unshare(libc::CLONE_NEWNET).map_err(|e| unavailable(STEP_NET, e))?;
+    take(&[USER]).map_err(|e| unavailable(STEP_USER, e))?;
+    take(&maps.steps()).map_err(|e| unavailable(STEP_MAP, e))?;
+    take(&[NETWORK]).map_err(|e| unavailable(STEP_NET, e))?;
     Ok(Way::UserNamespace)
 }
 
@@ -136,8 +138,7 @@ fn unavailable(step: &'static str, source: io::Error) -> Unavailable {
     Unavailable { step, source, advice }
 }
 
-/// What is written so that the user becomes root of the namespace. Prepared before the child exists, which may not
-/// allocate.
+/// The maps by which a user is the same as before or root of its namespace.
 struct Maps {
     uid: String,
     gid: String,
@@ -145,73 +146,23 @@ struct Maps {
 
 impl Maps {
     fn current() -> Self {
-        // SAFETY: these two take nothing and cannot fail.
-        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         Self { uid: format!("0 {uid} 1"), gid: format!("0 {gid} 1") }
     }
 
     fn identity() -> Self {
-        // SAFETY: these two take nothing and cannot fail.
-        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         Self { uid: format!("{uid} {uid} 1"), gid: format!("{gid} {gid} 1") }
     }
 
-    fn write(&self) -> io::Result<()> {
-        // Linux before 3.19 has no setgroups file; then the group map does not require it.
-        match write_file(c"/proc/self/setgroups", b"deny") {
-            Err(e) if e.raw_os_error() != Some(libc::ENOENT) => return Err(e),
-            _ => {}
-        }
-        write_file(c"/proc/self/uid_map", self.uid.as_bytes())?;
-        write_file(c"/proc/self/gid_map", self.gid.as_bytes())
-    }
-}
-
-/// Writes a file with system calls alone, so that it may be done between fork and exit.
-fn write_file(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: the path ends in a zero byte, the buffer is live and its length is given; the descriptor is closed here.
-    unsafe {
-        let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let written = libc::write(fd, bytes.as_ptr().cast(), bytes.len());
-        let error = io::Error::last_os_error();
-        libc::close(fd);
-        if written == bytes.len() as isize { Ok(()) } else { Err(error) }
-    }
-}
-
-fn unshare(flags: i32) -> io::Result<()> {
-    // SAFETY: unshare(2) takes no pointers.
-    if unsafe { libc::unshare(flags) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Runs `attempt` in a child process, where it may make nothing but system calls.
-fn in_child(attempt: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    // SAFETY: the child runs `attempt`, which makes system calls only and neither allocates nor takes locks, then ends
-    // without running anything of the parent's; so it is sound although other threads may exist. The parent waits.
-    unsafe {
-        let child = libc::fork();
-        if child < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if child == 0 {
-            let code = attempt().map_or_else(|e| e.raw_os_error().unwrap_or(libc::EIO), |()| 0);
-            libc::_exit(code);
-        }
-        let mut status = 0;
-        while libc::waitpid(child, &mut status, 0) < 0 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() != Some(libc::EINTR) {
-                return Err(error);
-            }
-        }
-        match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
-            (true, 0) => Ok(()),
-            (true, errno) => Err(io::Error::from_raw_os_error(errno)),
-            (false, _) => Err(io::Error::other("the child that tried it was killed")),
-        }
+    /// Writes them.
+    fn steps(&self) -> [Step<'_>; 3] {
+        [
+            // Linux before 3.19 has no such file; then the group map does not require it.
+            Step::WriteIfThere(c"/proc/self/setgroups", b"deny"),
+            Step::Write(c"/proc/self/uid_map", self.uid.as_bytes()),
+            Step::Write(c"/proc/self/gid_map", self.gid.as_bytes()),
+        ]
     }
 }
 
@@ -228,7 +179,7 @@ impl Namespace {
     /// `EPERM` without the right; see [`enter`].
     pub fn create() -> io::Result<Self> {
         on_thread(|| {
-            unshare(libc::CLONE_NEWNET)?;
+            take(&[NETWORK])?;
             Self::current()
         })
     }
@@ -280,22 +231,14 @@ impl Namespace {
 
     /// A command that will run inside the namespace.
     pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Command> {
-        let inside = self.try_clone()?;
         let mut command = Command::new(program);
-        // SAFETY: the closure makes one system call on a descriptor it owns; that is allowed between fork and exec.
-        unsafe {
-            command.pre_exec(move || inside.enter_thread());
-        }
+        at_exec(&mut command, AtExec::Enter(self.fd.try_clone()?));
         Ok(command)
     }
 
     /// Moves the calling thread into the namespace, for the rest of its life.
     pub fn enter_thread(&self) -> io::Result<()> {
-        // SAFETY: setns(2) takes no pointers; the descriptor is live.
-        if unsafe { libc::setns(self.fd.as_raw_fd(), libc::CLONE_NEWNET) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        enter_network(self.fd.as_fd())
     }
 }
 

@@ -15,10 +15,13 @@
 //! second queue in order.
 
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::netlink::{self, Attributes, Body, Builder, Error, Messages, Result, send_bytes, set_option};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force, socket_recv_buffer_size};
+
+use crate::netlink::{self, Attributes, Body, Builder, Error, Messages, Result, send_bytes};
 
 mod counters;
 mod packet;
@@ -196,20 +199,15 @@ impl QueueSocket {
         let plain = netlink::Socket::open(netlink::Protocol::Netfilter)?;
         let port = plain.port();
         let fd = plain.into_fd();
-        let wanted = i32::try_from(receive_buffer).unwrap_or(i32::MAX);
-        if set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &wanted).is_err() {
-            set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &wanted).map_err(|source| Error::System {
-                operation: "set the receive buffer of the queue socket".into(),
-                source,
-            })?;
+        let system = |operation: &str| {
+            let operation = operation.to_owned();
+            move |error: Errno| Error::System { operation, source: error.into() }
+        };
+        let wanted = receive_buffer.min(i32::MAX as usize);
+        if set_socket_recv_buffer_size_force(&fd, wanted).is_err() {
+            set_socket_recv_buffer_size(&fd, wanted).map_err(system("set the receive buffer of the queue socket"))?;
         }
-        // SAFETY: numbers.
-        unsafe {
-            let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
-            if flags < 0 || libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
-                return Err(Error::last("make the queue socket nonblocking"));
-            }
-        }
+        rustix::io::ioctl_fionbio(&fd, true).map_err(system("make the queue socket nonblocking"))?;
         let mut socket = Self {
             fd,
             port,
@@ -253,14 +251,7 @@ impl QueueSocket {
     }
 
     fn read_receive_buffer(&self) -> usize {
-        let mut size = 0i32;
-        let mut length = size_of::<i32>() as libc::socklen_t;
-        // SAFETY: `size` and `length` are live for the call and agree.
-        unsafe {
-            let level = libc::SOL_SOCKET;
-            libc::getsockopt(self.fd.as_raw_fd(), level, libc::SO_RCVBUF, (&raw mut size).cast(), &mut length);
-        }
-        size.max(0) as usize
+        socket_recv_buffer_size(&self.fd).unwrap_or(0)
     }
 
     /// The netlink port, by which the kernel's list of queues names this socket
@@ -357,23 +348,17 @@ impl QueueSocket {
         }
         let mut buffer = vec![0; 65_536];
         loop {
-            // SAFETY: the buffer is live for the call and its length is given.
-            let length = unsafe {
-                libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
-            };
-            if length < 0 {
-                let source = io::Error::last_os_error();
-                match source.raw_os_error() {
-                    Some(libc::EINTR) => continue,
-                    Some(libc::ENOBUFS) => {
-                        self.counters.overruns += 1;
-                        continue;
-                    }
-                    // The kernel replies before send() returns: no message means that the reply was lost.
-                    _ => return Err(system(source)),
+            let length = match rustix::net::recv(&self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((length, _)) => length,
+                Err(Errno::INTR) => continue,
+                Err(Errno::NOBUFS) => {
+                    self.counters.overruns += 1;
+                    continue;
                 }
-            }
-            let bytes = &buffer[..length as usize];
+                // The kernel replies before send() returns: no message means that the reply was lost.
+                Err(error) => return Err(system(error.into())),
+            };
+            let bytes = &buffer[..length];
             for message in Messages::new(bytes) {
                 match message.verdict() {
                     Some((0, _)) if message.sequence == sequence => return Ok(()),

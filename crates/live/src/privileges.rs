@@ -16,8 +16,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
 use crate::nfqueue::Outcome;
-use crate::timing::Priority;
+use crate::timing::{Priority, granted};
 
 mod filter;
 mod limits;
@@ -161,21 +165,15 @@ pub struct Restricted {
 /// refusal of new code.
 pub fn restrict(restriction: &Restriction<'_>) -> Restricted {
     let bounding_set = drop_bounding_set(restriction.keep);
-    let capabilities = outcome(keep_only(restriction.keep));
-    // SAFETY: each of these calls takes numbers only and concerns this process.
-    let (no_new_privs, no_new_code) = unsafe {
-        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-        let no_new_privs = checked(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-        // PR_SET_MDWE, which libc does not have: refuse the gain of execution, but not for programs that are run.
-        (no_new_privs, checked(libc::prctl(65, 0b11, 0, 0, 0)))
-    };
-    let calls = outcome(filter::install(&restriction.calls));
+    let capabilities = granted(keep_only(restriction.keep));
+    // A kernel that refuses it has none, since none is inheritable.
+    let _ = rustix::thread::clear_ambient_capability_set();
     Restricted {
         capabilities,
         bounding_set,
-        no_new_privs: outcome(no_new_privs),
-        no_new_code: outcome(no_new_code),
-        calls,
+        no_new_privs: granted(rustix::thread::set_no_new_privs(true)),
+        no_new_code: granted(tidegate_sys::process::refuse_new_code()),
+        calls: granted(filter::install(&restriction.calls)),
     }
 }
 
@@ -192,15 +190,15 @@ pub fn needed(reads: &[&Path], writes: &[&Path], priority: Priority) -> io::Resu
     let [effective, permitted] = capabilities_of_thread()?;
     set_capabilities(Capabilities(effective.0 & SHAPER.0), permitted)?;
     let mut needed = limits::needed(priority);
-    if reads.iter().any(|path| is_denied(path, libc::R_OK)) {
+    if reads.iter().any(|path| is_denied(path, Access::READ_OK)) {
         needed = needed | Capabilities::DAC_READ_SEARCH;
     }
     let denied = |path: &&Path| match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            is_denied(parent, libc::W_OK | libc::X_OK)
+            is_denied(parent, Access::WRITE_OK | Access::EXEC_OK)
         }
-        _ => is_denied(path, libc::W_OK),
+        _ => is_denied(path, Access::WRITE_OK),
     };
     if writes.iter().any(denied) {
         needed = needed | Capabilities::DAC_OVERRIDE;
@@ -213,22 +211,14 @@ pub fn needed(reads: &[&Path], writes: &[&Path], priority: Priority) -> io::Resu
 }
 
 /// Whether the effective user is refused access for lack of a permission, and not because there is no such file.
-fn is_denied(path: &Path, mode: i32) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the path ends in a zero byte and is live for the call.
-    let result = unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) };
-    result < 0 && matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EACCES | libc::EPERM))
+fn is_denied(path: &Path, mode: Access) -> bool {
+    matches!(rustix::fs::accessat(CWD, path, mode, AtFlags::EACCESS), Err(Errno::ACCESS | Errno::PERM))
 }
 
 fn binding_to_an_interface_is_denied() -> bool {
     let Ok(socket) = std::net::UdpSocket::bind("127.0.0.1:0") else { return false };
-    // SAFETY: the name is live for the call and its length is given.
-    let result = unsafe {
-        let socket = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, c"lo".as_ptr().cast(), 3)
-    };
-    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+    let bound = tidegate_sys::net::bind_to_interface(&socket, "lo");
+    bound.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
 }
 
 /// The privileges of a process.
@@ -291,44 +281,27 @@ fn keep_only(keep: Capabilities) -> io::Result<()> {
 
 fn drop_bounding_set(keep: Capabilities) -> Outcome {
     for bit in (0..64).filter(|bit| keep.0 >> bit & 1 == 0) {
-        // SAFETY: takes a number and concerns this thread.
-        match checked(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, bit as libc::c_ulong, 0, 0, 0) }) {
+        match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
             // Beyond the last capability of this kernel.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
-            Err(error) => return Outcome::Refused(error.to_string()),
+            Err(Errno::INVAL) => break,
+            Err(error) => return granted(Err(error)),
             Ok(()) => {}
         }
     }
     Outcome::InForce
 }
 
-/// Version 3 of the capability calls: 64 bits, in two halves.
-const VERSION: u32 = 0x2008_0522;
-
 /// The effective and the permitted capabilities of the calling thread.
 fn capabilities_of_thread() -> io::Result<[Capabilities; 2]> {
-    let (mut header, mut sets) = ([VERSION, 0], [0_u32; 6]);
-    // SAFETY: both are live for the call and have the sizes of this version; 0 is the calling thread.
-    checked(unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) } as i32)?;
-    Ok([0, 1].map(|set| Capabilities(u64::from(sets[set]) | u64::from(sets[set + 3]) << 32)))
+    let sets = rustix::thread::capabilities(None)?;
+    Ok([sets.effective, sets.permitted].map(|set| Capabilities(set.bits())))
 }
 
 /// Sets the effective and the permitted capabilities of the calling thread; no program inherits any.
 fn set_capabilities(effective: Capabilities, permitted: Capabilities) -> io::Result<()> {
-    let mut header = [VERSION, 0];
-    let [low, high] =
-        [0, 32].map(|shift| [effective, permitted, Capabilities::NONE].map(|set| (set.0 >> shift) as u32));
-    let sets: Vec<u32> = [low, high].concat();
-    // SAFETY: as above.
-    checked(unsafe { libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr()) } as i32)
-}
-
-fn checked(result: i32) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn outcome(result: io::Result<()>) -> Outcome {
-    result.map_or_else(|error| Outcome::Refused(error.to_string()), |()| Outcome::InForce)
+    let [effective, permitted, inheritable] =
+        [effective, permitted, Capabilities::NONE].map(|set| CapabilitySet::from_bits_retain(set.0));
+    Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective, permitted, inheritable })?)
 }
 
 #[cfg(test)]

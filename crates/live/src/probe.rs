@@ -18,11 +18,11 @@
 //! another run are not recognised.
 
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::AsRawFd;
 
-use crate::netlink::{Error, set_option};
+use tidegate_sys::net::{bind_to_interface, set_option};
+
+use crate::netlink::Error;
 use crate::nfqueue::{QueueCounters, queue_counters};
 use crate::rules::{Difference, Direction, Rules};
 
@@ -118,25 +118,25 @@ impl Prober {
             Version::V6 => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, probe.source_port.unwrap_or(0))).map_err(step("open a socket"))?;
-        bind_to_device(&socket, &self.interface).map_err(step("bind to the interface"))?;
+        bind_to_interface(&socket, &self.interface).map_err(step("bind to the interface"))?;
         let class = i32::from(probe.dscp & 0x3f) << 2;
         let (level, traffic_class, hops) = match probe.version {
             Version::V4 => (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_TTL),
             Version::V6 => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_UNICAST_HOPS),
         };
-        set_option(&socket, level, traffic_class, &class).map_err(step("set the DSCP"))?;
+        set_option(&socket, level, traffic_class, class).map_err(step("set the DSCP"))?;
         if self.direction == Direction::Ingress && !self.loopback {
             let (level, hops, through) = match probe.version {
                 Version::V4 => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, libc::IP_MULTICAST_LOOP),
                 Version::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, libc::IPV6_MULTICAST_LOOP),
             };
-            set_option(&socket, level, hops, &0_i32).map_err(step("keep it on this host"))?;
-            set_option(&socket, level, through, &1_i32).map_err(step("have a copy"))?;
+            set_option(&socket, level, hops, 0).map_err(step("keep it on this host"))?;
+            set_option(&socket, level, through, 1).map_err(step("have a copy"))?;
         } else {
-            set_option(&socket, level, hops, &1_i32).map_err(step("limit its reach"))?;
+            set_option(&socket, level, hops, 1).map_err(step("limit its reach"))?;
         }
         if let Some(mark) = probe.mark {
-            set_option(&socket, libc::SOL_SOCKET, libc::SO_MARK, &mark).map_err(step("set the mark"))?;
+            set_option(&socket, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed()).map_err(step("set the mark"))?;
         }
         let mut payload = [0; LENGTH];
         payload[..8].copy_from_slice(&MAGIC);
@@ -172,15 +172,6 @@ impl Prober {
 
 fn is_local(address: Ipv6Addr) -> bool {
     address.is_unicast_link_local() || address.segments()[0] & 0xff0f == 0xff02
-}
-
-fn bind_to_device(socket: &UdpSocket, name: &str) -> io::Result<()> {
-    // SAFETY: the name is live for the call and its length is given; the kernel needs no zero byte.
-    let result = unsafe {
-        let length = name.len() as libc::socklen_t;
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_ptr().cast(), length)
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The number of the probe in a packet (from its IP header on), if it is one of the run with this cookie.

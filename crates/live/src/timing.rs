@@ -11,8 +11,15 @@
 //! into the kernel's real-time throttling, which takes 35 to 40 ms at once.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::time::Duration;
 
+use rustix::mm::MlockAllFlags;
+use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, Timespec};
+use tidegate_sys::time::Readable;
+use tidegate_sys::{process, time};
 use tidegate_units::{Instant, Span};
 
 use crate::nfqueue::Outcome;
@@ -37,30 +44,31 @@ pub enum Clock {
 }
 
 /// Reads a clock; about 20 ns for the first two.
+#[inline]
 pub fn read(clock: Clock) -> Instant {
     let id = match clock {
-        Clock::Monotonic => libc::CLOCK_MONOTONIC,
-        Clock::Boot => libc::CLOCK_BOOTTIME,
-        Clock::ThreadCpu => libc::CLOCK_THREAD_CPUTIME_ID,
-        Clock::ProcessCpu => libc::CLOCK_PROCESS_CPUTIME_ID,
+        Clock::Monotonic => ClockId::Monotonic,
+        Clock::Boot => ClockId::Boottime,
+        Clock::ThreadCpu => ClockId::ThreadCPUTime,
+        Clock::ProcessCpu => ClockId::ProcessCPUTime,
     };
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is live for the call. These four clocks exist on every Linux this builds for: it cannot fail.
-    unsafe { libc::clock_gettime(id, &mut time) };
-    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Instant::from_nanos(nanos(rustix::time::clock_gettime(id)))
 }
 
 /// The time of the clock used for shaping.
+#[inline]
 pub fn now() -> Instant {
     read(Clock::Monotonic)
 }
 
 /// The step of the kernel's timers: 1 ns where they are exact, several milliseconds where they follow the tick.
 pub fn resolution() -> Span {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is live for the call, which cannot fail with this clock.
-    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &mut time) };
-    Span::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Span::from_nanos(nanos(rustix::time::clock_getres(ClockId::Monotonic)))
+}
+
+#[inline]
+fn nanos(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The processor time that the calling thread has used, and its context switches.
@@ -78,25 +86,22 @@ pub struct ThreadUsage {
 
 /// The usage of the calling thread so far.
 pub fn thread_usage() -> ThreadUsage {
-    // SAFETY: an all-zero rusage is valid and live for the call, which cannot fail with this argument.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage
-    };
-    let span = |t: libc::timeval| Span::from_micros(t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64);
+    let usage = time::thread_usage();
     ThreadUsage {
-        user: span(usage.ru_utime),
-        system: span(usage.ru_stime),
-        voluntary_switches: usage.ru_nvcsw as u64,
-        involuntary_switches: usage.ru_nivcsw as u64,
+        user: span(usage.user),
+        system: span(usage.system),
+        voluntary_switches: usage.voluntary_switches,
+        involuntary_switches: usage.involuntary_switches,
     }
+}
+
+fn span(time: Duration) -> Span {
+    Span::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The calling thread's number, for [`Scheduled::of`].
 pub fn thread_id() -> i32 {
-    // SAFETY: a system call without arguments that cannot fail.
-    unsafe { libc::gettid() }
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// How long a thread has run and has waited for a processor, by the kernel's scheduler.
@@ -160,12 +165,7 @@ impl Waiter {
     /// # Errors
     /// Those of `ppoll` except interruption, which is [`Woken::Nothing`].
     pub fn wait(&self, descriptors: &[&dyn AsFd], deadline: Option<Instant>) -> io::Result<Woken> {
-        let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 64];
-        let count = descriptors.len().min(64);
-        for (entry, descriptor) in polled.iter_mut().zip(descriptors) {
-            entry.fd = descriptor.as_fd().as_raw_fd();
-        }
-        let polled = &mut polled[..count];
+        let mut polled = Readable::<64>::new(descriptors.iter().map(|descriptor| Some(descriptor.as_fd())));
         loop {
             let now = now();
             let left = deadline.map(|d| d.saturating_since(now));
@@ -173,14 +173,15 @@ impl Waiter {
                 None => LONGEST_SLEEP,
                 Some(left) => left.saturating_sub(self.spin).min(LONGEST_SLEEP),
             };
-            match poll(polled, sleep)? {
-                Polled::Ready(bits) => return Ok(Woken::Ready(bits)),
-                Polled::Interrupted => return Ok(Woken::Nothing),
-                Polled::TimedOut => match left {
+            match polled.wait(Duration::from_nanos(sleep.as_nanos())) {
+                Ok(0) => match left {
                     Some(left) if left.is_zero() => return Ok(Woken::Deadline),
                     Some(left) if left <= LONGEST_SLEEP => {}
                     _ => return Ok(Woken::Nothing),
                 },
+                Ok(bits) => return Ok(Woken::Ready(bits)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Woken::Nothing),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -193,32 +194,6 @@ trait Saturating {
 impl Saturating for Instant {
     fn saturating_since(self, earlier: Self) -> Span {
         Span::from_nanos(self.as_nanos().saturating_sub(earlier.as_nanos()))
-    }
-}
-
-enum Polled {
-    Ready(u64),
-    TimedOut,
-    Interrupted,
-}
-
-fn poll(polled: &mut [libc::pollfd], sleep: Span) -> io::Result<Polled> {
-    let timeout = libc::timespec {
-        tv_sec: (sleep.as_nanos() / 1_000_000_000) as libc::time_t,
-        tv_nsec: (sleep.as_nanos() % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the entries and the time-out are live for the call, and the number of entries is their true number.
-    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &timeout, std::ptr::null()) };
-    match ready {
-        0 => Ok(Polled::TimedOut),
-        1.. => {
-            let bits = polled.iter().enumerate().filter(|(_, p)| p.revents != 0).fold(0, |bits, (i, _)| bits | 1 << i);
-            Ok(Polled::Ready(bits))
-        }
-        _ => match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EINTR) => Ok(Polled::Interrupted),
-            error => Err(error),
-        },
     }
 }
 
@@ -253,36 +228,25 @@ pub enum Priority {
 
 /// Prepares the calling thread for precise deadlines as far as the system allows, and returns what was granted.
 pub fn prepare_thread(priority: Priority) -> Readiness {
-    // SAFETY: each call takes numbers and, for the second, a parameter that is live for the call; none has an effect
-    // beyond this thread.
-    unsafe {
-        let timer_slack = granted(libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0));
-        if priority == Priority::Normal {
-            let (real_time, locked_memory) = (Outcome::NotAsked, Outcome::NotAsked);
-            return Readiness { timer_slack, real_time, short_turns: ask_for_short_turns(), locked_memory };
-        }
-        // The lowest real-time priority: before every normal thread, after all other real-time threads.
-        let parameter = libc::sched_param { sched_priority: 1 };
-        let reset = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        let real_time = granted(libc::sched_setscheduler(0, reset, &parameter));
-        let short_turns = if real_time.in_force() { Outcome::NotAsked } else { ask_for_short_turns() };
-        Readiness { timer_slack, real_time, short_turns, locked_memory: lock_memory() }
+    let timer_slack = shortest_timer_slack();
+    if priority == Priority::Normal {
+        let (real_time, locked_memory) = (Outcome::NotAsked, Outcome::NotAsked);
+        return Readiness { timer_slack, real_time, short_turns: ask_for_short_turns(), locked_memory };
     }
+    // The lowest real-time priority: before every normal thread, after all other real-time threads.
+    let real_time = granted(process::set_real_time(1, true));
+    let short_turns = if real_time.in_force() { Outcome::NotAsked } else { ask_for_short_turns() };
+    Readiness { timer_slack, real_time, short_turns, locked_memory: lock_memory() }
+}
+
+/// Has timers of the calling thread fire at once.
+pub(crate) fn shortest_timer_slack() -> Outcome {
+    granted(rustix::thread::set_current_timer_slack(NonZeroU64::new(1)))
 }
 
 /// Requests time slices of [`TURN`] and keeps all other scheduling attributes of the calling thread.
 fn ask_for_short_turns() -> Outcome {
-    let size = size_of::<libc::sched_attr>() as libc::c_uint;
-    // SAFETY: all-zero attributes are valid; both calls receive the size of what they read and write, which is live for
-    // them, and concern the calling thread (0) only.
-    unsafe {
-        let mut attributes: libc::sched_attr = std::mem::zeroed();
-        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) != 0 {
-            return Outcome::Refused(io::Error::last_os_error().to_string());
-        }
-        attributes.sched_runtime = TURN.as_nanos();
-        granted(libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) as i32)
-    }
+    granted(process::set_time_slice(Duration::from_nanos(TURN.as_nanos())))
 }
 
 /// Keeps the calling thread on one of the processors it may run on, the `nth` in turn.
@@ -291,32 +255,16 @@ fn ask_for_short_turns() -> Outcome {
 /// kernel has a queue for each processor, and serves it when that processor is free. On a loaded machine that happened
 /// about once in a hundred thousand packets.
 pub fn stay_on_a_processor(nth: usize) -> Outcome {
-    let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: a set of processors is plain bits, of which no bits is a value; the calls read and write `set` only,
-    // whose size is passed; the indices that are read and set are below its capacity.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size, &mut set) != 0 {
-            return Outcome::Refused(io::Error::last_os_error().to_string());
-        }
-        let mine: Vec<_> = (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect();
-        let mut one: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(mine[nth % mine.len()], &mut one);
-        granted(libc::sched_setaffinity(0, size, &one))
-    }
+    granted(process::processors().and_then(|ours| process::stay_on(ours[nth % ours.len()])))
 }
 
 /// Locks what is and what will be mapped, but only where no limit can make a later allocation fail for it.
 fn lock_memory() -> Outcome {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is live for the call, which cannot fail with this argument.
-    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    if limit.rlim_cur != libc::RLIM_INFINITY && !is_exempt_from_memory_limit() {
+    if getrlimit(Resource::Memlock).current.is_some() && !is_exempt_from_memory_limit() {
         let text = "the limit on locked memory (ulimit -l) is not \"unlimited\": later allocations could fail";
         return Outcome::Refused(text.into());
     }
-    // SAFETY: keeps pages resident and changes no memory.
-    granted(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) })
+    granted(rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT))
 }
 
 /// Whether the process has `CAP_IPC_LOCK` where it counts, in the initial user namespace.
@@ -331,8 +279,9 @@ fn is_exempt_from_memory_limit() -> bool {
     initial && capable
 }
 
-fn granted(result: i32) -> Outcome {
-    if result < 0 { Outcome::Refused(io::Error::last_os_error().to_string()) } else { Outcome::InForce }
+/// The outcome of a request to the system.
+pub(crate) fn granted(result: Result<(), impl Into<io::Error>>) -> Outcome {
+    result.map_or_else(|error| Outcome::Refused(error.into().to_string()), |()| Outcome::InForce)
 }
 
 #[cfg(test)]
@@ -385,23 +334,6 @@ mod tests {
             assert!(readiness.timer_slack.in_force());
             assert_eq!(readiness.real_time, Outcome::NotAsked);
             assert_ne!(readiness.short_turns, Outcome::NotAsked);
-        })
-        .join()
-        .unwrap();
-    }
-
-    #[test]
-    fn short_turns_leave_the_rest_of_the_scheduling_alone() {
-        std::thread::spawn(|| {
-            // SAFETY: concerns this thread only.
-            let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t) };
-            // SAFETY: as above.
-            assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, 5) }, 0);
-            match ask_for_short_turns() {
-                Outcome::Refused(why) => assert!(!why.is_empty()),
-                outcome => assert!(outcome.in_force()),
-            }
-            assert_eq!(nice(), 5);
         })
         .join()
         .unwrap();

@@ -1,14 +1,17 @@
 //! [`Function`]: five integers to a float, in Python or compiled.
 
-use std::num::NonZeroUsize;
+use std::cell::Cell;
+use std::io;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
-use tidegate_live::foreign;
 
 /// The signature, as messages have it.
 const SIGNATURE: &str = "float64(uint64, uint64, uint64, uint64, uint64)";
+
+/// Compiled code of this signature. It may be called by several threads at the same time, and does not unwind.
+type Code = extern "C" fn(u64, u64, u64, u64, u64) -> f64;
 
 /// A function of five unsigned integers that returns a float.
 pub enum Function {
@@ -16,7 +19,7 @@ pub enum Function {
     Python(Py<PyAny>),
     /// Machine code, called without the interpreter.
     Compiled {
-        code: foreign::Function,
+        code: Code,
         /// What keeps the code where it is.
         _owner: Py<PyAny>,
     },
@@ -28,7 +31,7 @@ impl Function {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
             let address: usize = object.extract()?;
-            if !foreign::is_executable(address)? {
+            if !is_executable(address)? {
                 let text = format!("there is no code at address {address:#x}: pass the compiled function itself");
                 return Err(PyValueError::new_err(text));
             }
@@ -53,8 +56,7 @@ impl Function {
     }
 
     fn compiled(address: usize, owner: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let address = NonZeroUsize::new(address).ok_or_else(|| PyValueError::new_err("address 0 has no code"))?;
-        Ok(Self::Compiled { code: foreign::Function::at(address), _owner: owner.clone().unbind() })
+        Ok(Self::Compiled { code: code_at(owner.py(), address)?, _owner: owner.clone().unbind() })
     }
 
     /// Calls it.
@@ -64,13 +66,54 @@ impl Function {
     #[inline]
     pub fn call(&self, arguments: [u64; 5]) -> PyResult<f64> {
         match self {
-            Self::Compiled { code, .. } => Ok(code.call(arguments)),
+            Self::Compiled { code, .. } => {
+                let [a, b, c, d, e] = arguments;
+                Ok(code(a, b, c, d, e))
+            }
             Self::Python(object) => Python::attach(|py| {
                 let [a, b, c, d, e] = arguments;
                 object.call1(py, (a, b, c, d, e))?.extract(py)
             }),
         }
     }
+}
+
+thread_local! {
+    /// The code that [`receive_code`] was called with.
+    static RECEIVED: Cell<Option<Code>> = const { Cell::new(None) };
+}
+
+/// Receives a function of C from the module `ctypes`.
+extern "C" fn receive_code(code: Option<Code>) {
+    RECEIVED.set(code);
+}
+
+/// The function whose code is at `address`.
+///
+/// No code shows its signature, so Rust cannot make a function of an address safely. `ctypes` can, for the user of Python
+/// who passes the address and answers for it there: this calls [`receive_code`] through it, with the address in the place of
+/// the function.
+fn code_at(py: Python<'_>, address: usize) -> PyResult<Code> {
+    let ctypes = py.import("ctypes")?;
+    // The interpreter's lock is held during the call, so that it stays on this thread.
+    let receives = ctypes.getattr("PYFUNCTYPE")?.call1((py.None(), ctypes.getattr("c_void_p")?))?;
+    receives.call1((receive_code as *const () as usize,))?.call1((address,))?;
+    RECEIVED.take().ok_or_else(|| PyValueError::new_err("address 0 has no code"))
+}
+
+/// Whether memory of this process at `address` may be executed. Of an address that somebody wrote down this excludes what
+/// is certainly no function.
+fn is_executable(address: usize) -> io::Result<bool> {
+    let maps = std::fs::read("/proc/self/maps")?;
+    Ok(String::from_utf8_lossy(&maps).lines().any(|line| maps_code(line, address) == Some(true)))
+}
+
+/// Whether a line of proc_pid_maps(5) is a mapping of code that contains `address`.
+fn maps_code(line: &str, address: usize) -> Option<bool> {
+    let (range, rest) = line.split_once(' ')?;
+    let (begin, end) = range.split_once('-')?;
+    let bound = |text| usize::from_str_radix(text, 16).ok();
+    Some((bound(begin)?..bound(end)?).contains(&address) && rest.as_bytes().get(2) == Some(&b'x'))
 }
 
 /// Checks that a function of `ctypes` takes five integers of 64 bits, signed or not, and returns a float of 64 bits.

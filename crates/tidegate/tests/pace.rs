@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -381,15 +380,8 @@ fn what_is_late_is_dropped_and_counted() {
     std::fs::write(&path, noise(400_000)).unwrap();
     let mut child = pace(&args).arg(&path).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // SAFETY: a system call on numbers.
-    let room = unsafe { libc::fcntl(stdout.as_raw_fd(), libc::F_GETPIPE_SZ) };
-    assert!(room > 0);
-    wait_for(|| {
-        let mut waiting: libc::c_int = 0;
-        // SAFETY: the number is live for the call.
-        assert_eq!(unsafe { libc::ioctl(stdout.as_raw_fd(), libc::FIONREAD, &mut waiting) }, 0);
-        (waiting >= room / 10 * 9).then_some(())
-    });
+    let room = rustix::pipe::fcntl_getpipe_size(&stdout).unwrap() as u64;
+    wait_for(|| (rustix::io::ioctl_fionread(&stdout).unwrap() >= room / 10 * 9).then_some(()));
     thread::sleep(Duration::from_millis(100));
     let mut read = Vec::new();
     stdout.read_to_end(&mut read).unwrap();

@@ -101,8 +101,7 @@ fn recorded_while(pair: &Pair, folder: &Folder, ready: &str, more: &[&str], duri
         assert!(talk.read_line(&mut said).unwrap() > 0 && Instant::now() < deadline, "{said}");
     }
     during();
-    // SAFETY: a child of ours that has not been waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    tidegate_sys::process::signal(child.id(), libc::SIGINT).unwrap();
     talk.read_to_string(&mut said).unwrap();
     assert!(child.wait().unwrap().success(), "{said}");
     said

@@ -5,7 +5,6 @@ mod running;
 mod support;
 
 use std::fs::{self, File};
-use std::io;
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -21,6 +20,7 @@ use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
 use tidegate_live::nft::{self, Base, Chain, Compare, Expression, Family, Field, MetaKey, Ownership, Rule, Table};
 use tidegate_live::rtnl::{Address, Rtnl};
+use tidegate_sys::process::{AtExec, at_exec};
 
 const SHAPER: &str = "version = 1\n\
     [[class]]\nname = \"gold\"\nrate = \"5mbit\"\ndscp = \"af11\"\n\
@@ -49,16 +49,7 @@ fn run(pair: &Pair, file: &Scratch, interface: &str) -> Command {
 
 /// Drops all capabilities of the command.
 fn powerless(command: &mut Command) {
-    const NO_ROOT_LOCKED: libc::c_ulong = 3;
-    let strip = || {
-        // SAFETY: a system call on numbers, allowed between fork and exec.
-        if unsafe { libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    };
-    // SAFETY: the closure makes one system call and touches nothing of the parent's.
-    unsafe { command.pre_exec(strip) };
+    at_exec(command, AtExec::WithoutRoot);
 }
 
 /// One datagram of each protocol arrives.

@@ -6,9 +6,8 @@ mod support;
 
 mod running;
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +18,8 @@ use support::{DEVICE, Ended, Pair};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
 use tidegate_live::rtnl::Rtnl;
+use tidegate_sys::bpf::{ProgramKind, ProgramSource, load_program};
+use tidegate_sys::process::{AtExec, at_exec, signal};
 use tidegate_units::{Bytes, Rate};
 
 const SHAPER: &str =
@@ -140,8 +141,7 @@ fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
     drop(running.stderr.take());
     for rate in ["3mbit", "4mbit"] {
         scratch.write("shaper.toml", &SHAPER.replace("5mbit", rate));
-        // SAFETY: a child of ours that has not been waited for.
-        assert_eq!(unsafe { libc::kill(running.id() as i32, libc::SIGHUP) }, 0);
+        signal(running.id(), libc::SIGHUP).unwrap();
         told(&manager, "RELOADING=1");
         told(&manager, "READY=1");
         let shown = status(&pair, control);
@@ -149,8 +149,7 @@ fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
         let bps = first_rate(&shown).as_u64().unwrap();
         assert_eq!(format!("{}mbit", bps / 1_000_000), rate);
     }
-    // SAFETY: as above.
-    assert_eq!(unsafe { libc::kill(running.id() as i32, libc::SIGTERM) }, 0);
+    signal(running.id(), libc::SIGTERM).unwrap();
     assert!(running.wait().unwrap().success());
     Ended::Passed
 }
@@ -334,43 +333,18 @@ fn doctor_finds_filters_that_take_packets() -> Ended {
 
 /// The smallest XDP program, which passes everything.
 fn xdp_program() -> Result<OwnedFd, String> {
-    const PROG_LOAD: libc::c_int = 5;
-    const TYPE_XDP: u32 = 6;
-    // The start of union bpf_attr, as known by the kernel since 4.8: type, count, instructions, licence, log.
-    #[repr(C)]
-    struct Load {
-        kind: u32,
-        count: u32,
-        instructions: u64,
-        licence: u64,
-        log_level: u32,
-        log_size: u32,
-        log: u64,
-        version: u32,
-        flags: u32,
-    }
     // r0 = XDP_PASS; exit.
-    let instructions: [u64; 2] = [0x0000_0002_0000_00b7, 0x0000_0000_0000_0095];
-    let load = Load {
-        kind: TYPE_XDP,
-        count: 2,
-        instructions: instructions.as_ptr() as u64,
-        licence: c"MIT".as_ptr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log: 0,
-        version: 0,
-        flags: 0,
+    let code: Vec<u8> =
+        [0x0000_0002_0000_00b7_u64, 0x0000_0000_0000_0095].iter().flat_map(|one| one.to_le_bytes()).collect();
+    let program = ProgramSource {
+        kind: ProgramKind::Xdp,
+        name: "pass",
+        code: &code,
+        licence: c"MIT",
+        types: None,
+        operation: (0, 0),
     };
-    // SAFETY: the attributes are live for the call and have the given size; a non-negative result is a descriptor
-    // that is ours.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>());
-        if fd < 0 {
-            return Err(format!("no program can be loaded: {}", std::io::Error::last_os_error()));
-        }
-        Ok(OwnedFd::from_raw_fd(fd as i32))
-    }
+    load_program(&program, None).map_err(|error| format!("no program can be loaded: {error}"))
 }
 
 fn doctor_finds_xdp_programs() -> Ended {
@@ -425,18 +399,9 @@ fn doctor_finds_xdp_programs() -> Ended {
 }
 
 fn doctor_says_when_it_may_not() -> Ended {
-    const NO_ROOT_LOCKED: libc::c_ulong = 3;
     let pair = Pair::new();
     let mut powerless = command(&pair, &["doctor", "--json", "--interface", DEVICE]);
-    let strip = || {
-        // SAFETY: a system call on numbers, allowed between fork and exec.
-        if unsafe { libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0) } < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(())
-    };
-    // SAFETY: the closure makes one system call and touches nothing of the parent's.
-    unsafe { powerless.pre_exec(strip) };
+    at_exec(&mut powerless, AtExec::WithoutRoot);
     let output = powerless.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -99,9 +99,9 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let pid = fs::read_to_string(self.scratch.0.join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
         if let Some(pid) = pid {
-            // SAFETY: a process that this test has started; one that has ended is still this test's, unless its number was
-            // given away again within the seconds that the test takes.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // A process that this test has started; one that has ended is still this test's, unless its number was given away
+            // again within the seconds that the test takes.
+            let _ = tidegate_sys::process::signal(pid, libc::SIGKILL);
         }
     }
 }

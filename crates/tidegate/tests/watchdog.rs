@@ -134,11 +134,7 @@ fn privileges_are_given_up_and_a_data_path_starts_again() -> Ended {
     let needed = ["CAP_NET_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_NICE", "CAP_IPC_LOCK"];
     let kept = |name: &serde_json::Value| needed.contains(&name.as_str().unwrap());
     // What this process may have, the data path has.
-    let real_time = thread::spawn(|| {
-        let lowest = libc::sched_param { sched_priority: 1 };
-        // SAFETY: the parameter is live for the call, which concerns this thread only.
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) == 0 }
-    });
+    let real_time = thread::spawn(|| tidegate_sys::process::set_real_time(1, false).is_ok());
     assert_eq!(before.contains(&libc::SCHED_FIFO.to_string()), real_time.join().unwrap(), "{before:?}");
     assert!(privileges["capabilities"].as_array().unwrap().iter().all(kept), "{privileges}");
     assert_eq!(privileges["obtainable"], serde_json::Value::Null, "{privileges}");

@@ -74,8 +74,8 @@ pub struct Client {
 impl Client {
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let credentials = rustix::net::sockopt::socket_peercred(&stream)?;
-        let peer = Peer { uid: credentials.uid.as_raw(), pid: credentials.pid.as_raw_nonzero().get() };
+        let found = tidegate_sys::net::peer(&stream)?;
+        let peer = Peer { uid: found.uid, pid: found.pid };
         Ok(Self {
             stream,
             peer,

@@ -248,9 +248,9 @@ impl Drop for Lock {
 
 /// Whether the daemon that listens at `path` is in the network namespace of this process, as far as that can be seen.
 fn is_of_this_namespace(path: &Path) -> bool {
-    let peer = UnixStream::connect(path).ok().and_then(|stream| net::sockopt::socket_peercred(&stream).ok());
+    let peer = UnixStream::connect(path).ok().and_then(|stream| tidegate_sys::net::peer(&stream).ok());
     let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|metadata| metadata.ino());
-    let theirs = peer.and_then(|peer| namespace(&peer.pid.as_raw_nonzero().to_string()));
+    let theirs = peer.and_then(|peer| namespace(&peer.pid.to_string()));
     theirs.is_some() && theirs == namespace("thread-self")
 }
 

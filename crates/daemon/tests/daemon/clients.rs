@@ -32,8 +32,7 @@ pub fn users_may_query_and_control_their_own_flows_within_bounds() -> Ended {
     let child = Child::fork(|| {
         let mut byte = [0];
         waits.read_exact(&mut byte).unwrap();
-        // SAFETY: changes this process to a user without privileges.
-        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+        tidegate_sys::process::set_user(OTHER).unwrap();
         as_another(&path);
         0
     });
@@ -283,8 +282,7 @@ fn beside_another_user(text: &str, what: impl FnOnce(&Path, &mut UnixStream)) ->
     // While this process has one thread.
     let child = Child::fork(|| {
         waits.read_exact(&mut [0]).unwrap();
-        // SAFETY: changes this process to a user without privileges.
-        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+        tidegate_sys::process::set_user(OTHER).unwrap();
         what(&path, &mut waits);
         0
     });

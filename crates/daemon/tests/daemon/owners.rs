@@ -33,8 +33,7 @@ pub fn a_promise_to_a_user_applies_to_no_other() -> Ended {
     assert_eq!((given.state.flows, given.state.held), (0, 1));
     let socket = |uid: u32| {
         let bind = move || {
-            // SAFETY: changes by whom the files of this thread, which ends soon, are made.
-            unsafe { libc::setfsuid(uid) };
+            tidegate_sys::process::set_file_user(uid);
             UdpSocket::bind("10.77.0.1:0").unwrap()
         };
         pair.sender.namespace.run(bind).unwrap()

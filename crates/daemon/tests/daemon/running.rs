@@ -128,7 +128,6 @@ pub fn refusal(error: ClientError) -> tidegate_control::Refusal {
 pub const OTHER: u32 = 12_345;
 
 pub fn is_root_of_the_machine() -> bool {
-    // SAFETY: cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    root && std::fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295")
+    tidegate_sys::process::effective_user() == 0
+        && std::fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295")
 }

@@ -1,23 +1,23 @@
 //! [`Program`]: loads an object, and registers what it implements with the kernel.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use tidegate_sys::bpf::{
+    Map, MapKind, MapSettings, MapTypes, ProgramKind, ProgramSource, ProgramTypes, Types, load_program,
+};
 
 use super::btf::{Btf, FUNCTION, STRUCT};
 use super::error::{LoadError, refused};
 use super::memory::Mapped;
 use super::object::{CONSTANTS, INSTRUCTION, Object, Reference, VARIABLES};
-use super::system::{Attributes, Command};
 use super::{kernel_types, wrapper};
 
-/// Types of maps and programs, flags and types of links, of `include/uapi/linux/bpf.h`.
-const ARRAY_MAP: u32 = 2;
-const OPERATIONS_MAP: u32 = 26;
-const OPERATIONS: u32 = 27;
+/// Flags of maps, of `include/uapi/linux/bpf.h`.
 const LINKED: u32 = 1 << 13;
 const CONSTANT: u32 = 1 << 7;
 const MAPPABLE: u32 = 1 << 10;
-const OPERATIONS_LINK: u32 = 44;
 /// What a loaded number refers to, in its source register.
 const MAP: u8 = 1;
 const MAP_VALUE: u8 = 2;
@@ -29,18 +29,10 @@ const OPERATIONS_SECTION: &str = ".struct_ops.link";
 const LOG: usize = 1 << 20;
 const LOG_LINES: usize = 12;
 
-/// A map of a program.
-#[derive(Debug)]
-struct Map {
-    descriptor: OwnedFd,
-    /// The size of its values together in bytes.
-    size: usize,
-}
-
 /// A loaded program. Its maps are there, and nothing runs until it is [attached](Self::attach).
 #[derive(Debug)]
 pub struct Program {
-    types: OwnedFd,
+    types: Types,
     maps: HashMap<String, Map>,
     /// The programs, one for each operation. The map of the operations refers to them by their numbers.
     _operations: Vec<OwnedFd>,
@@ -71,9 +63,7 @@ impl Program {
         let kind = kernel.find(STRUCT, &wrapper(&name)).ok_or_else(|| missing(&format!("{name} in BPF")))?;
         let target = kernel.find(STRUCT, &name).ok_or_else(|| missing(&name))?;
         let described = object.types.for_kernel();
-        let types =
-            Attributes::new().set_memory(0, &described).set(16, described.len() as u32).open(Command::LoadTypes);
-        let types = types.map_err(refused("load the types of a program in BPF"))?;
+        let types = Types::load(&described).map_err(refused("load the types of a program in BPF"))?;
         let maps = create_maps(&object, &types, without)?;
         let data = kernel.member(kind, "data").ok_or_else(|| missing("data in it"))?.offset;
         let member = |wanted: &str| {
@@ -85,10 +75,8 @@ impl Program {
             let members = object.types.members(of);
             let named = members.iter().find(|(_, member)| u64::from(member.offset) == at);
             let wanted = member(named.map_or("", |(name, _)| name))?;
-            let program =
-                load_operation(&object, function, &Parts { kernel: &kernel, types: &types, maps: &maps }, |to| {
-                    to.set(68, wanted.number).set(108, target);
-                })?;
+            let parts = Parts { kernel: &kernel, types: &types, maps: &maps };
+            let program = load_operation(&object, function, &parts, (wanted.number, target))?;
             let at = (data + wanted.offset) as usize;
             let slot = value.get_mut(at..at + 8).ok_or_else(|| missing("room for the operations"))?;
             slot.copy_from_slice(&(program.as_raw_fd() as u64).to_le_bytes());
@@ -120,7 +108,7 @@ impl Program {
     /// When there is none, or it was not made to be mapped.
     pub fn map(&self, name: &str) -> Result<Mapped, LoadError> {
         let map = self.maps.get(name).ok_or_else(|| LoadError::Object(format!("it has no map {name}")))?;
-        Mapped::new(map.descriptor.as_fd(), map.size).map_err(refused(format!("map {name} of the program in BPF")))
+        Mapped::new(map).map_err(refused(format!("map {name} of the program in BPF")))
     }
 
     /// Registers the operations under a name of up to 15 characters.
@@ -132,29 +120,18 @@ impl Program {
         let mut value = self.value.clone();
         value[self.name_at..self.name_at + 16].fill(0);
         value[self.name_at..][..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
-        let map = Attributes::new()
-            .set(0, OPERATIONS_MAP)
-            .set(4, 4)
-            .set(8, value.len() as u32)
-            .set(12, 1)
-            .set(16, LINKED)
-            .set_name(28, "operations")
-            .set(48, self.types.as_raw_fd() as u32)
-            .set(60, self.kind)
-            .open(Command::CreateMap)
-            .map_err(refused(operation.clone()))?;
-        let key = [0; 4];
-        Attributes::new()
-            .set(0, map.as_raw_fd() as u32)
-            .set_memory(8, &key)
-            .set_memory(16, &value)
-            .execute(Command::UpdateMap)
-            .map_err(refused(operation.clone()))?;
-        let link = Attributes::new()
-            .set(0, map.as_raw_fd() as u32)
-            .set(8, OPERATIONS_LINK)
-            .open(Command::CreateLink)
-            .map_err(refused(operation))?;
+        let types = MapTypes { types: &self.types, key: 0, value: 0, operations: self.kind };
+        let map = Map::create(&MapSettings {
+            kind: MapKind::Operations,
+            value_size: value.len() as u32,
+            entries: 1,
+            flags: LINKED,
+            name: "operations",
+            types: Some(types),
+        });
+        let map = map.map_err(refused(operation.clone()))?;
+        map.set_first(&value).map_err(refused(operation.clone()))?;
+        let link = map.link_operations().map_err(refused(operation))?;
         Ok(Attached { _link: link })
     }
 }
@@ -189,7 +166,7 @@ impl Array {
             |member: &str| Some(types.size_or_type(types.member(of, member)?.kind)).filter(|number| *number != 0);
         let number = |member: &str| refers(member).and_then(|number| types.length(number));
         let declared = || {
-            number("type").filter(|kind| *kind == ARRAY_MAP)?;
+            number("type").filter(|kind| *kind == MapKind::Array as u32)?;
             let (key, value) = (refers("key")?, refers("value")?);
             let (size, entries) = (types.size(value)?, number("max_entries")?);
             Some(Self { size, entries, flags: number("map_flags").unwrap_or(0), key, value })
@@ -199,53 +176,37 @@ impl Array {
 }
 
 /// Creates the maps that the object declares, and those of its variables and constants.
-fn create_maps(object: &Object<'_>, types: &OwnedFd, without: &[&str]) -> Result<HashMap<String, Map>, LoadError> {
+fn create_maps(object: &Object<'_>, types: &Types, without: &[&str]) -> Result<HashMap<String, Map>, LoadError> {
     let mut maps = HashMap::new();
     for variable in object.types.variables(".maps") {
         let name = object.types.name(variable);
         let Array { size, entries, flags, key, value } = Array::declared(object, variable)?;
         // A map that no program uses has to be there all the same.
         let (size, described) = if without.contains(&name) { (8, false) } else { (size, true) };
-        let mut attributes = Attributes::new();
-        attributes.set(0, ARRAY_MAP).set(4, 4).set(8, size).set(12, entries).set(16, flags).set_name(28, name);
-        if described {
-            attributes.set(48, types.as_raw_fd() as u32).set(52, key).set(56, value);
-        }
-        let descriptor = attributes.open(Command::CreateMap).map_err(refused(format!("make the map {name}")))?;
-        maps.insert(name.to_owned(), Map { descriptor, size: size as usize * entries as usize });
+        let types = described.then_some(MapTypes { types, key, value, operations: 0 });
+        let settings = MapSettings { kind: MapKind::Array, value_size: size, entries, flags, name, types };
+        let map = Map::create(&settings).map_err(refused(format!("make the map {name}")))?;
+        maps.insert(name.to_owned(), map);
     }
     for (section, flags) in [(VARIABLES, MAPPABLE), (CONSTANTS, CONSTANT)] {
-        let size = object.size(section) as u32;
-        if size == 0 {
+        let value_size = object.size(section) as u32;
+        if value_size == 0 {
             continue;
         }
         let operation = format!("make the map of {section}");
-        let descriptor = Attributes::new()
-            .set(0, ARRAY_MAP)
-            .set(4, 4)
-            .set(8, size)
-            .set(12, 1)
-            .set(16, flags)
-            .set_name(28, section)
-            .open(Command::CreateMap)
-            .map_err(refused(operation.clone()))?;
+        let settings = MapSettings { kind: MapKind::Array, value_size, entries: 1, flags, name: section, types: None };
+        let map = Map::create(&settings).map_err(refused(operation.clone()))?;
         if section == CONSTANTS {
             let mut values = object.contents(section).to_vec();
             for name in without {
                 let constant = object.place(&format!("has_{name}")).and_then(|at| values.get_mut(at as usize));
                 *constant.ok_or_else(|| LoadError::Object(format!("it cannot be without its map {name}")))? = 0;
             }
-            let (map, key) = (descriptor.as_raw_fd() as u32, [0; 4]);
-            Attributes::new()
-                .set(0, map)
-                .set_memory(8, &key)
-                .set_memory(16, &values)
-                .execute(Command::UpdateMap)
-                .map_err(refused(operation.clone()))?;
+            map.set_first(&values).map_err(refused(operation.clone()))?;
             // The kernel relies on the values from here on.
-            Attributes::new().set(0, map).execute(Command::FreezeMap).map_err(refused(operation))?;
+            map.freeze().map_err(refused(operation))?;
         }
-        maps.insert(section.to_owned(), Map { descriptor, size: size as usize });
+        maps.insert(section.to_owned(), map);
     }
     Ok(maps)
 }
@@ -253,22 +214,22 @@ fn create_maps(object: &Object<'_>, types: &OwnedFd, without: &[&str]) -> Result
 /// What programs refer to.
 struct Parts<'a> {
     kernel: &'a Btf,
-    types: &'a OwnedFd,
+    types: &'a Types,
     maps: &'a HashMap<String, Map>,
 }
 
-/// Loads the program of an operation.
+/// Loads the program of an operation, which is given by its number and the type of the struct of operations.
 fn load_operation(
     object: &Object<'_>,
     function: &str,
     parts: &Parts<'_>,
-    of: impl Fn(&mut Attributes<'_>),
+    operation: (u32, u32),
 ) -> Result<OwnedFd, LoadError> {
     let mut linked = object.link(function).map_err(LoadError::Object)?;
     for (at, reference) in std::mem::take(&mut linked.references) {
         let map = |name: &str| {
             let map = parts.maps.get(name).ok_or_else(|| LoadError::Object(format!("it has no map {name}")))?;
-            Ok(map.descriptor.as_raw_fd())
+            Ok(map.as_fd().as_raw_fd())
         };
         let (source, immediate, next) = match &reference {
             Reference::Map(name) => (MAP, map(name)?, Some(0)),
@@ -287,39 +248,25 @@ fn load_operation(
             bytes[12..16].copy_from_slice(&next.to_le_bytes());
         }
     }
-    let licence = object.contents("license");
-    let load = |log: Option<&mut [u8]>| {
-        let mut attributes = Attributes::new();
-        attributes
-            .set(0, OPERATIONS)
-            .set(4, (linked.code.len() / INSTRUCTION) as u32)
-            .set_memory(8, &linked.code)
-            .set_memory(16, licence)
-            .set_name(48, function)
-            .set(72, parts.types.as_raw_fd() as u32)
-            .set(76, 8)
-            .set_memory(80, &linked.functions)
-            .set(88, (linked.functions.len() / 8) as u32);
-        if !linked.relocations.is_empty() {
-            attributes
-                .set(116, (linked.relocations.len() / 16) as u32)
-                .set_memory(128, &linked.relocations)
-                .set(136, 16);
-        }
-        of(&mut attributes);
-        if let Some(log) = log {
-            attributes.set(24, 1).set(28, log.len() as u32).set_output(32, log);
-        }
-        attributes.open(Command::LoadProgram)
+    let licence = CStr::from_bytes_until_nul(object.contents("license"))
+        .map_err(|_| LoadError::Object("it names no licence".into()))?;
+    let types = ProgramTypes { types: parts.types, functions: &linked.functions, relocations: &linked.relocations };
+    let source = ProgramSource {
+        kind: ProgramKind::Operation,
+        name: function,
+        code: &linked.code,
+        licence,
+        types: Some(types),
+        operation,
     };
     let operation = format!("load {function}, the program in BPF");
-    load(None).map_err(|error| {
+    load_program(&source, None).map_err(|error| {
         if error.raw_os_error() == Some(libc::ENOMEM) {
             return refused(operation)(error);
         }
         let mut log = vec![0; LOG];
         // Refused again, with an explanation, for which there may be too little room: that is not the error.
-        let _ = load(Some(&mut log));
+        let _ = load_program(&source, Some(&mut log));
         match tail(&log) {
             // Access that a program may not have is refused like the right to load one.
             Some(log) => LoadError::Refused { operation, source: error, log: Some(log) },

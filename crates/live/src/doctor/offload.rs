@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+
+use tidegate_sys::net::{Ethtool, ethtool};
 
 /// An operation on packets that is offloaded to an interface or deferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,11 +18,6 @@ pub enum Offload {
     Lro,
 }
 
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
-const GET_TSO: u32 = 0x1e;
-const GET_GSO: u32 = 0x23;
-const GET_FLAGS: u32 = 0x25;
-const GET_GRO: u32 = 0x2b;
 const FLAG_LRO: u32 = 1 << 15;
 
 /// The offloads that are on. An interface without drivers' help, such as a tunnel, may have none.
@@ -31,13 +27,13 @@ const FLAG_LRO: u32 = 1 << 15;
 pub fn offloads(interface: &str) -> io::Result<Vec<Offload>> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     let mut on = Vec::new();
-    for (command, bit, offload) in [
-        (GET_TSO, 1, Offload::Tso),
-        (GET_GSO, 1, Offload::Gso),
-        (GET_GRO, 1, Offload::Gro),
-        (GET_FLAGS, FLAG_LRO, Offload::Lro),
+    for (request, bit, offload) in [
+        (Ethtool::GetTso, 1, Offload::Tso),
+        (Ethtool::GetGso, 1, Offload::Gso),
+        (Ethtool::GetGro, 1, Offload::Gro),
+        (Ethtool::GetFlags, FLAG_LRO, Offload::Lro),
     ] {
-        match ask(&socket, interface, command) {
+        match ethtool(&socket, interface, request, 0) {
             Ok(value) if value & bit != 0 => on.push(offload),
             Ok(_) => {}
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Err(error),
@@ -46,26 +42,6 @@ pub fn offloads(interface: &str) -> io::Result<Vec<Offload>> {
         }
     }
     Ok(on)
-}
-
-fn ask(socket: &UdpSocket, interface: &str, command: u32) -> io::Result<u32> {
-    // struct ethtool_value: the command, and the value.
-    let mut value = [command, 0];
-    // SAFETY: all zeroes are a valid request.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let name = interface.as_bytes();
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name) {
-        *to = *from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
-    // SAFETY: the request is live for the call and names `value`, which is as large as these commands read and write.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(value[1])
 }
 
 #[cfg(test)]

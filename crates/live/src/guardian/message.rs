@@ -1,9 +1,15 @@
 //! What a shaper, its guardian and its successor send each other: messages of at most [`LONGEST`] bytes, with
 //! descriptors, over a socket that keeps their boundaries.
 
-use std::io;
+use std::ffi::CStr;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
 
 /// The shaper: watch from now on.
 pub(super) const GO: u8 = b'G';
@@ -50,9 +56,9 @@ impl Kept {
         kept.path[..PATH - 1].get_mut(..path.len())?.copy_from_slice(path);
         Some(kept)
     }
-    /// The path, ended by a zero; empty if there is no listening socket.
-    pub fn path(&self) -> &[u8; PATH] {
-        &self.path
+    /// The path; empty if there is no listening socket.
+    pub fn path(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.path).unwrap_or_default()
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -77,49 +83,21 @@ impl Kept {
 
 /// A pair of connected sockets that keep the boundaries of messages.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: the array has room for the two descriptors, which have no other owner.
-    unsafe {
-        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        if libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
-    }
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Room for the descriptors of a message, aligned as a control message must be.
-#[repr(C, align(8))]
-struct Control([u8; 64]);
+/// Room for the descriptors of a message.
+const ROOM: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS));
 
 /// Sends a message with descriptors. Never waits.
 pub(super) fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    assert!(descriptors.len() <= DESCRIPTORS, "at most the room for them");
-    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut control = Control([0; 64]);
-    let size = size_of_val(descriptors) as u32;
-    // SAFETY: an all-zero msghdr is valid. It points at `part` and `control`, which are live for the call and of the
-    // sizes given; the room of `control` suffices for five descriptors (CMSG_SPACE(20) is 40), so that CMSG_FIRSTHDR
-    // is not null and CMSG_DATA has room. A borrowed descriptor is one integer in memory.
-    let sent = unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        if !descriptors.is_empty() {
-            message.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_controllen = libc::CMSG_SPACE(size) as usize;
-            let header = libc::CMSG_FIRSTHDR(&raw const message);
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(size) as usize;
-            let data: *mut i32 = libc::CMSG_DATA(header).cast();
-            for (at, descriptor) in descriptors.iter().enumerate() {
-                data.add(at).write_unaligned(descriptor.as_raw_fd());
-            }
-        }
-        libc::sendmsg(to.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-    };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let mut room = [MaybeUninit::uninit(); ROOM];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    if !descriptors.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)), "at most the room for them");
+    }
+    sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    Ok(())
 }
 
 /// Receives a message into `buffer`; returns its length, 0 at the end of the connection, and puts its descriptors into
@@ -129,37 +107,16 @@ pub(super) fn receive(
     buffer: &mut [u8],
     descriptors: &mut [Option<OwnedFd>],
 ) -> io::Result<usize> {
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = MaybeUninit::<Control>::zeroed();
-    // SAFETY: as in `send`. The kernel writes headers within the control buffer, which the macros walk; descriptors
-    // that it installs have no other owner.
-    unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of::<Control>();
-        let length = libc::recvmsg(from.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
-        if length < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mut places = descriptors.iter_mut();
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
-                let data: *const i32 = libc::CMSG_DATA(header).cast();
-                let count = ((*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize) / size_of::<i32>();
-                for at in 0..count {
-                    let descriptor = OwnedFd::from_raw_fd(data.add(at).read_unaligned());
-                    if let Some(place) = places.next() {
-                        *place = Some(descriptor);
-                    }
-                }
-            }
-            header = libc::CMSG_NXTHDR(&raw const message, header);
-        }
-        Ok(length as usize)
-    }
+    let mut room = [MaybeUninit::uninit(); ROOM];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let length = recvmsg(from, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let received = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    // Those that have no place are closed.
+    descriptors.iter_mut().zip(received.flatten()).for_each(|(place, descriptor)| *place = Some(descriptor));
+    Ok(length)
 }
 
 #[cfg(test)]

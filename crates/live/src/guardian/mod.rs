@@ -19,10 +19,10 @@ mod message;
 mod page;
 mod process;
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
@@ -31,9 +31,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Access, Mode};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tidegate_sys::map::memory_file;
+use tidegate_sys::time::Readable;
 use tidegate_units::Span;
 
-use crate::netlink::set_option;
 use message::{GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE, TAKE_LEFT, TURN};
 
 pub use page::{Page, Reason, Turn};
@@ -131,7 +136,6 @@ pub(crate) fn socket_name(table: &str, thread: usize) -> io::Result<String> {
 pub fn read_messages(bytes: &[u8]) {
     if let Some(kept) = Kept::decode(bytes) {
         assert_eq!(Kept::decode(&kept.encode()).as_ref(), Some(&kept), "what was read is written the same");
-        assert!(kept.path().contains(&0), "a path ends");
     }
     process::read_packet(bytes);
 }
@@ -181,7 +185,7 @@ impl Guardian {
     fn spawn(&self) -> io::Result<Process> {
         let (control, other) = message::pair()?;
         let listener = match self.kept.path() {
-            [0, ..] => None,
+            path if path.is_empty() => None,
             path => Some(listen(path)?),
         };
         let mut command = Command::new(&self.settings.program);
@@ -259,7 +263,7 @@ impl Guardian {
     }
     /// Whether a successor can take over through it.
     pub fn is_reachable(&self) -> bool {
-        self.kept.path()[0] != 0
+        !self.kept.path().is_empty()
     }
     /// Further handles of what it holds.
     ///
@@ -278,9 +282,9 @@ impl Guardian {
     /// Removes the socket for a successor.
     fn unlink(&self) {
         let path = self.kept.path();
-        if path[0] != 0 {
-            // SAFETY: the path ends with a zero.
-            unsafe { libc::unlink(path.as_ptr().cast()) };
+        if !path.is_empty() {
+            // Another one may have replaced it.
+            let _ = rustix::fs::unlink(path);
         }
     }
 
@@ -322,9 +326,8 @@ impl Process {
     /// Why another one is needed.
     fn look(&mut self, page: &Page) -> Result<Condition, String> {
         let mut byte = [0; 1];
-        let mut polled = [libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-        // SAFETY: one entry, live for the call.
-        if unsafe { libc::poll(polled.as_mut_ptr(), 1, 0) } > 0 {
+        let mut readable = Readable::<1>::new([Some(self.control.as_fd())]);
+        if readable.wait(Duration::ZERO).is_ok_and(|ready| ready != 0) {
             return match message::receive(self.control.as_fd(), &mut byte, &mut []) {
                 Ok(1) if byte[0] == SUCCESSOR => Ok(Condition::Successor),
                 Ok(1) => Ok(Condition::Watching),
@@ -402,93 +405,52 @@ impl Left {
 /// Whether the directory is there, or can be made, and files can be made in it.
 fn is_there(directory: &Path) -> bool {
     let _ = fs::DirBuilder::new().mode(0o755).create(directory);
-    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the path is a C string that is live for the call.
-    unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 }
+    rustix::fs::access(directory, Access::WRITE_OK).is_ok()
 }
 
 /// A new file for what a shaper leaves to its successor.
 pub(crate) fn state_file() -> io::Result<fs::File> {
-    page::memory_file(c"tidegate-state").map(fs::File::from)
+    memory_file(c"tidegate-state").map(fs::File::from)
 }
 
 /// Whether the process at the other end is of this user or of root.
 fn is_trusted(peer: BorrowedFd<'_>) -> bool {
-    let mut peer_is = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the credentials and their length are live for the call and agree.
-    unsafe {
-        let result = libc::getsockopt(
-            peer.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer_is).cast(),
-            &raw mut length,
-        );
-        result == 0 && (peer_is.uid == 0 || peer_is.uid == libc::geteuid())
-    }
+    let own = rustix::process::geteuid().as_raw();
+    tidegate_sys::net::peer(peer).is_ok_and(|peer| [0, own].contains(&peer.uid))
 }
 
 fn wait_at_most(socket: &OwnedFd, time: Duration) -> io::Result<()> {
-    let limit = libc::timeval { tv_sec: time.as_secs() as libc::time_t, tv_usec: 0 };
-    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit)
+    Ok(set_socket_timeout(socket, Timeout::Recv, Some(time))?)
 }
 
 fn socket() -> io::Result<OwnedFd> {
-    // SAFETY: numbers; the descriptor has no other owner.
-    unsafe {
-        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
-        if socket < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(socket)) }
-    }
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-fn address(path: &[u8]) -> io::Result<libc::sockaddr_un> {
-    // SAFETY: an all-zero sockaddr_un is valid.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    if path.len() >= address.sun_path.len() {
-        return Err(io::Error::other("the path of the guardian's socket is too long"));
-    }
-    for (to, from) in address.sun_path.iter_mut().zip(path) {
-        *to = *from as libc::c_char;
-    }
-    Ok(address)
+fn address(path: impl rustix::path::Arg) -> io::Result<SocketAddrUnix> {
+    let too_long = |_| io::Error::other("the path of the guardian's socket is too long");
+    SocketAddrUnix::new(path).map_err(too_long)
 }
 
-/// Listens at a path that ends with a zero, in the place of an earlier guardian. Only the owner may connect.
-fn listen(path: &[u8; message::PATH]) -> io::Result<OwnedFd> {
-    let end = path.iter().position(|&byte| byte == 0).unwrap_or(0);
-    let (socket, address) = (socket()?, address(&path[..end])?);
-    // SAFETY: the path ends with a zero; the address is live for the call and of the size given.
-    unsafe {
-        libc::unlink(path.as_ptr().cast());
-        let size = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-        // The mode of a socket's file is that of the socket when it is bound.
-        if libc::fchmod(socket.as_raw_fd(), 0o600) < 0
-            || libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) < 0
-            || libc::listen(socket.as_raw_fd(), 4) < 0
-        {
-            return Err(io::Error::last_os_error());
-        }
-    }
+/// Listens at a path in the place of an earlier guardian. Only the owner may connect.
+fn listen(path: &CStr) -> io::Result<OwnedFd> {
+    let (socket, address) = (socket()?, address(path)?);
+    // There may be none.
+    let _ = rustix::fs::unlink(path);
+    // The mode of a socket's file is that of the socket when it is bound.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, 4)?;
     Ok(socket)
 }
 
 /// Connects to a guardian's socket, if one listens.
 fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
-    let (socket, address) = (socket()?, address(path.as_os_str().as_bytes())?);
-    // SAFETY: the address is live for the call and of the size given.
-    let connected = unsafe {
-        let size = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-        libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size)
-    };
-    if connected == 0 {
-        return Ok(Some(socket));
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
+    let (socket, address) = (socket()?, address(path)?);
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => Ok(Some(socket)),
         // The last one: of another user. That the rules are in use is found out later.
-        Some(libc::ENOENT | libc::ENOTDIR | libc::ECONNREFUSED | libc::EACCES) => Ok(None),
-        _ => Err(error),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED | Errno::ACCESS) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }

@@ -3,8 +3,15 @@
 //! After its preparation it allocates nothing and opens nothing; of packets it reads the queue and the id.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::mm::MlockAllFlags;
+use rustix::net::SocketFlags;
+use rustix::process::{Resource, Rlimit};
+use tidegate_sys::net::receive_netlink;
+use tidegate_sys::process::{ignore_signals, set_real_time, take_stdin};
+use tidegate_sys::time::Readable;
 use tidegate_units::{Instant, Span};
 
 use super::message::{self, GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE};
@@ -26,7 +33,7 @@ const PASSING: Span = Span::from_millis(5);
 const HOLD: Span = Span::from_millis(40);
 
 /// A pause between packets in which queueing ends.
-const PAUSE_MILLIS: i32 = 1;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The packets of one system call.
 const BATCH: usize = 64;
@@ -40,8 +47,7 @@ const MSG_PACKET: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | libc::NFQNL_MSG_
 /// When standard input is not the socket of a shaper.
 pub fn run() -> io::Result<()> {
     become_independent();
-    // SAFETY: standard input is a descriptor that nothing else in this process uses or closes.
-    let control = unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) };
+    let control = take_stdin()?;
     let mut setup = [0; LONGEST];
     let mut descriptors = [const { None }; HELD + 1];
     let length = message::receive(control.as_fd(), &mut setup, &mut descriptors)?;
@@ -53,6 +59,8 @@ pub fn run() -> io::Result<()> {
     };
     // Mapped before memory is locked and the limit of locked memory applies again.
     let page = Page::open(page)?;
+    // The first look at the clock finds out how, which cannot be done any more later.
+    let checked = timing::now();
     let granted = prepare(kept.queues[0]);
     let mut guard = Guard {
         page,
@@ -69,7 +77,7 @@ pub fn run() -> io::Result<()> {
         holding: None,
         beats: 0,
         quiet: 0,
-        checked: timing::now(),
+        checked,
         gone: None,
     };
     guard.send_control(&[READY, granted.locked.into(), granted.real_time.into(), granted.dropped.into()]);
@@ -154,15 +162,14 @@ impl Guard {
     /// Waits for the next check, for packets while they pass, and for the others. Returns which of control, listener
     /// and successor are ready.
     fn wait(&self) -> [bool; 3] {
-        let number = |descriptor: &Option<OwnedFd>| descriptor.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let passing = self.page.turn() != Turn::Shaper;
-        let queue = if passing && self.page.held() == 0 { self.queue.as_raw_fd() } else { -1 };
-        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut polled = [number(&self.control), number(&self.listener), number(&self.successor), queue].map(entry);
+        let queue = (passing && self.page.held() == 0).then_some(&self.queue);
+        let all = [self.control.as_ref(), self.listener.as_ref(), self.successor.as_ref(), queue];
+        let mut readable = Readable::<4>::new(all.map(|descriptor| descriptor.map(AsFd::as_fd)));
         let wait = if passing { PASSING } else { CHECK };
-        // SAFETY: the entries are live for the call, and their number is given. Negative descriptors are ignored.
-        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, (wait.as_nanos() / 1_000_000) as i32) };
-        [0, 1, 2].map(|at: usize| polled[at].revents != 0)
+        // None is ready when a signal has arrived.
+        let ready = readable.wait(Duration::from_nanos(wait.as_nanos())).unwrap_or(0);
+        [0, 1, 2].map(|at| ready >> at & 1 != 0)
     }
 
     /// Reads a message of the shaper; returns whether the guardian ends.
@@ -189,16 +196,8 @@ impl Guard {
 
     fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
-        // SAFETY: no address is asked for; the descriptor has no other owner.
-        let peer = unsafe {
-            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            let (none, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
-            let peer = libc::accept4(listener.as_raw_fd(), none, no_length, flags);
-            if peer < 0 {
-                return;
-            }
-            OwnedFd::from_raw_fd(peer)
-        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(peer) = rustix::net::accept_with(listener, flags) else { return };
         // One successor at a time; the last one, because an earlier one may have given up.
         if super::is_trusted(peer.as_fd()) {
             self.successor = Some(peer);
@@ -298,17 +297,14 @@ impl Guard {
         let began = timing::now();
         loop {
             self.pass();
-            let mut queue = libc::pollfd { fd: self.queue.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry, live for the call.
-            let ready = unsafe { libc::poll(&raw mut queue, 1, PAUSE_MILLIS) };
-            if ready == 0 || timing::now().since(began) > release::LONGEST_BURST {
+            let ready = Readable::<1>::new([Some(self.queue.as_fd())]).wait(PAUSE);
+            if matches!(ready, Ok(0)) || timing::now().since(began) > release::LONGEST_BURST {
                 break;
             }
         }
         let _ = release::end_queueing(self.queue.as_fd(), self.kept.queues, self.page.received());
         if self.listener.is_some() {
-            // SAFETY: the path ends with a zero.
-            unsafe { libc::unlink(self.kept.path().as_ptr().cast()) };
+            let _ = rustix::fs::unlink(self.kept.path());
         }
     }
 }
@@ -331,61 +327,41 @@ pub(super) fn read_packet(bytes: &[u8]) {
 
 /// Receives the beginnings of messages; returns how many, and which are from the kernel.
 fn receive(from: BorrowedFd<'_>, buffers: &mut [[u8; HEADERS]; BATCH]) -> (usize, [bool; BATCH]) {
-    // SAFETY: all-zero headers, vectors and addresses are valid, empty ones.
-    let (mut headers, mut vectors, mut senders): (
-        [libc::mmsghdr; BATCH],
-        [libc::iovec; BATCH],
-        [libc::sockaddr_nl; BATCH],
-    ) = unsafe { std::mem::zeroed() };
-    for (at, buffer) in buffers.iter_mut().enumerate() {
-        vectors[at] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: HEADERS };
-        headers[at].msg_hdr.msg_iov = &raw mut vectors[at];
-        headers[at].msg_hdr.msg_iovlen = 1;
-        headers[at].msg_hdr.msg_name = (&raw mut senders[at]).cast();
-        headers[at].msg_hdr.msg_namelen = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-    }
+    let mut from_kernel = [false; BATCH];
     loop {
-        // SAFETY: each header points at its own vector and address, each vector at its own buffer, all live for the call
-        // and of the sizes given.
-        let count = unsafe {
-            let none = std::ptr::null_mut();
-            libc::recvmmsg(from.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
-        };
-        if count > 0 {
-            return (count as usize, senders.map(|sender| sender.nl_pid == 0));
-        }
-        match io::Error::last_os_error().raw_os_error() {
-            // Packets whose messages found no room have passed already.
-            Some(libc::ENOBUFS | libc::EINTR) => {}
-            _ => return (0, [false; BATCH]),
+        let received = receive_netlink::<BATCH>(from, buffers.as_flattened_mut(), HEADERS, |at, datagram| {
+            from_kernel[at] = datagram.is_from_kernel;
+        });
+        match received {
+            Ok(count) => return (count, from_kernel),
+            Err(error) => match error.raw_os_error() {
+                // Packets whose messages found no room have passed already.
+                Some(libc::ENOBUFS | libc::EINTR) => {}
+                _ => return (0, from_kernel),
+            },
         }
     }
 }
 
 /// Leaves the shaper's terminal, process group and signals.
 fn become_independent() {
-    // SAFETY: each call takes numbers, or a C string that lives for ever, and concerns this process, which has one
-    // thread.
-    unsafe {
-        libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"tidegate-guard".as_ptr());
-        // It ends with its shaper. What a terminal or a service manager sends to all processes concerns the shaper.
-        for signal in [
-            libc::SIGHUP,
-            libc::SIGINT,
-            libc::SIGQUIT,
-            libc::SIGTERM,
-            libc::SIGPIPE,
-            libc::SIGUSR1,
-            libc::SIGUSR2,
-            libc::SIGALRM,
-            libc::SIGTSTP,
-            libc::SIGTTIN,
-            libc::SIGTTOU,
-        ] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-    }
+    // The leader of a group of processes stays in its session.
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(c"tidegate-guard");
+    // It ends with its shaper. What a terminal or a service manager sends to all processes concerns the shaper.
+    ignore_signals(&[
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGPIPE,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ]);
 }
 
 struct Granted {
@@ -399,17 +375,12 @@ fn prepare(queue: u16) -> Granted {
     // On the processor of the data path: packets that two processors send may overtake each other.
     let _ = timing::stay_on_a_processor(usize::from(queue) / 2);
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
-    // SAFETY: the calls take numbers and parameters that are live for them, and concern this process.
-    let (real_time, locked) = unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        // Before the data path, which may be what does not stop running.
-        let parameter = libc::sched_param { sched_priority: 2 };
-        let real_time = libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) == 0;
-        // Nothing is mapped later; a stack that grows needs no more than what is mapped already.
-        let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-        libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const unlimited);
-        (real_time, libc::mlockall(libc::MCL_CURRENT) == 0)
-    };
+    let _ = timing::shortest_timer_slack();
+    // Before the data path, which may be what does not stop running.
+    let real_time = set_real_time(2, false).is_ok();
+    // Nothing is mapped later; a stack that grows needs no more than what is mapped already.
+    let _ = rustix::process::setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+    let locked = rustix::mm::mlockall(MlockAllFlags::CURRENT).is_ok();
     let keep = privileges::Capabilities::NET_ADMIN;
     let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Only(CALLS) });
     Granted { locked, real_time, dropped: restricted.capabilities.in_force() && restricted.calls.in_force() }
@@ -438,10 +409,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_membarrier,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_unlink,
 ];
 
 #[cfg(test)]

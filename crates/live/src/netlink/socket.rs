@@ -1,8 +1,14 @@
 //! Sockets: requests, acknowledgements, dumps, batches.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use tidegate_sys::net::set_option;
 
 use super::{ACK, Body, Builder, DUMP, Error, KIND_DONE, KIND_NOOP, Messages, REQUEST, Reply, Result};
 
@@ -36,38 +42,25 @@ impl Socket {
 
     /// Opens a socket that also receives the notifications of `groups` (a bit mask).
     pub fn with_groups(protocol: Protocol, groups: u32) -> Result<Self> {
-        let number = match protocol {
-            Protocol::Route => libc::NETLINK_ROUTE,
-            Protocol::Netfilter => libc::NETLINK_NETFILTER,
+        let protocol = match protocol {
+            // The number of this one is zero.
+            Protocol::Route => None,
+            Protocol::Netfilter => Some(rustix::net::netlink::NETFILTER),
         };
-        // SAFETY: socket(2) takes no pointers; the descriptor it returns has no other owner.
-        let fd = unsafe {
-            let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, number);
-            if fd < 0 {
-                return Err(Error::last("open a netlink socket"));
-            }
-            OwnedFd::from_raw_fd(fd)
+        let system = |operation: &str| {
+            let operation = operation.to_owned();
+            move |error: Errno| Error::System { operation, source: error.into() }
         };
-        // SAFETY: an all-zero sockaddr_nl is valid; bind and getsockname get its true size and stay within it.
-        let port = unsafe {
-            let mut address: libc::sockaddr_nl = std::mem::zeroed();
-            address.nl_family = libc::AF_NETLINK as u16;
-            address.nl_groups = groups;
-            let mut length = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-            if libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) < 0
-                || libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &mut length) < 0
-            {
-                return Err(Error::last("bind a netlink socket"));
-            }
-            address.nl_pid
-        };
+        let fd = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
+            .map_err(system("open a netlink socket"))?;
+        let bound = rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups)).and_then(|()| port(&fd));
+        let port = bound.map_err(system("bind a netlink socket"))?;
         let socket = Self { fd, port, sequence: 0, buffer: vec![0; BUFFER] };
         // Older kernels lack these two; then errors have no message of the kernel.
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, 1);
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1);
-        let patience = libc::timeval { tv_sec: PATIENCE.as_secs() as libc::time_t, tv_usec: 0 };
-        set_option(&socket.fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience)
-            .map_err(|source| Error::System { operation: "set the time-out of a netlink socket".into(), source })?;
+        set_socket_timeout(&socket.fd, Timeout::Recv, Some(PATIENCE))
+            .map_err(system("set the time-out of a netlink socket"))?;
         Ok(socket)
     }
 
@@ -76,17 +69,8 @@ impl Socket {
     /// # Errors
     /// When the descriptor is no netlink socket.
     pub(crate) fn adopt(fd: OwnedFd) -> Result<Self> {
-        // SAFETY: as in `with_groups`.
-        let port = unsafe {
-            let mut address: libc::sockaddr_nl = std::mem::zeroed();
-            let mut length = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-            if libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &mut length) < 0
-                || i32::from(address.nl_family) != libc::AF_NETLINK
-            {
-                return Err(Error::last("take over a netlink socket"));
-            }
-            address.nl_pid
-        };
+        let port = port(&fd)
+            .map_err(|error| Error::System { operation: "take over a netlink socket".into(), source: error.into() })?;
         // Other numbers than those of replies to the earlier owner that are still to be read.
         let sequence = std::process::id() << 12;
         Ok(Self { fd, port, sequence, buffer: vec![0; BUFFER] })
@@ -94,7 +78,7 @@ impl Socket {
 
     /// Sets an integer socket option.
     pub fn option(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
-        set_option(&self.fd, level, name, &value)
+        set_option(&self.fd, level, name, value)
     }
 
     /// Returns the descriptor and its ownership.
@@ -220,7 +204,7 @@ impl Socket {
 
     /// Waits for the next datagram from the kernel.
     pub fn receive(&mut self, operation: &str) -> Result<&[u8]> {
-        let length = self.receive_with(operation, 0)?.ok_or_else(|| Error::System {
+        let length = self.receive_with(operation, RecvFlags::empty())?.ok_or_else(|| Error::System {
             operation: operation.into(),
             source: io::Error::new(io::ErrorKind::TimedOut, "the kernel did not answer within 5 s"),
         })?;
@@ -229,36 +213,21 @@ impl Socket {
 
     /// The next datagram from the kernel, if one is there.
     pub fn try_receive(&mut self, operation: &str) -> Result<Option<&[u8]>> {
-        let length = self.receive_with(operation, libc::MSG_DONTWAIT)?;
+        let length = self.receive_with(operation, RecvFlags::DONTWAIT)?;
         Ok(length.map(|n| &self.buffer[..n]))
     }
 
-    fn receive_with(&mut self, operation: &str, flags: i32) -> Result<Option<usize>> {
+    fn receive_with(&mut self, operation: &str, flags: RecvFlags) -> Result<Option<usize>> {
         loop {
-            // SAFETY: the buffer and the address are live and of the sizes given for the whole call.
-            let (length, sender) = unsafe {
-                let mut address: libc::sockaddr_nl = std::mem::zeroed();
-                let mut size = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-                let length = libc::recvfrom(
-                    self.fd.as_raw_fd(),
-                    self.buffer.as_mut_ptr().cast(),
-                    self.buffer.len(),
-                    flags | libc::MSG_TRUNC,
-                    (&raw mut address).cast(),
-                    &mut size,
-                );
-                (length, address.nl_pid)
+            let received = rustix::net::recvfrom(&self.fd, &mut self.buffer[..], flags | RecvFlags::TRUNC);
+            let (_, length, sender) = match received {
+                Ok(received) => received,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(Error::System { operation: operation.into(), source: error.into() }),
             };
-            if length < 0 {
-                let source = io::Error::last_os_error();
-                match source.raw_os_error() {
-                    Some(libc::EINTR) => continue,
-                    Some(libc::EAGAIN) => return Ok(None),
-                    _ => return Err(Error::System { operation: operation.into(), source }),
-                }
-            }
-            let length = length as usize;
-            if sender != 0 {
+            let sender = sender.and_then(|sender| SocketAddrNetlink::try_from(sender).ok());
+            if sender.is_none_or(|sender| sender.pid() != 0) {
                 continue; // Another process wrote to our port: it is not from the kernel and is ignored.
             }
             if length > self.buffer.len() {
@@ -269,6 +238,11 @@ impl Socket {
     }
 }
 
+/// The port of a netlink socket.
+fn port(fd: &OwnedFd) -> rustix::io::Result<u32> {
+    Ok(SocketAddrNetlink::try_from(rustix::net::getsockname(fd)?)?.pid())
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -276,26 +250,8 @@ impl AsFd for Socket {
 }
 
 /// Sends one datagram, repeating a call that a signal interrupted.
+#[inline]
 pub(crate) fn send_bytes(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
-    loop {
-        // SAFETY: `bytes` is live for the call and its length is given.
-        let sent = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
-        if sent >= 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() != Some(libc::EINTR) {
-            return Err(error);
-        }
-    }
-}
-
-/// Sets a socket option to a plain value.
-pub(crate) fn set_option<T: Copy>(fd: &impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
-    // SAFETY: `value` is live for the call and its true size is given.
-    let result = unsafe {
-        let pointer: *const T = value;
-        libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, pointer.cast(), size_of::<T>() as libc::socklen_t)
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    rustix::io::retry_on_intr(|| rustix::net::send(fd, bytes, SendFlags::NOSIGNAL))?;
+    Ok(())
 }

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
+
+use tidegate_sys::net::receive_netlink;
 
 use super::{Attributes, BATCH, MSG_PACKET, Messages};
 use crate::netlink::Message;
@@ -208,35 +210,12 @@ impl Ring {
 
     pub(super) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         (self.count, self.truncated) = (0, 0);
-        // SAFETY: an all-zero mmsghdr, iovec and sockaddr_nl is a valid, empty one.
-        let (mut headers, mut vectors, mut senders): (
-            [libc::mmsghdr; BATCH],
-            [libc::iovec; BATCH],
-            [libc::sockaddr_nl; BATCH],
-        ) = unsafe { std::mem::zeroed() };
-        for (i, slot) in self.bytes.chunks_exact_mut(self.slot).enumerate() {
-            vectors[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
-            headers[i].msg_hdr.msg_iov = &raw mut vectors[i];
-            headers[i].msg_hdr.msg_iovlen = 1;
-            headers[i].msg_hdr.msg_name = (&raw mut senders[i]).cast();
-            headers[i].msg_hdr.msg_namelen = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-        }
-        // SAFETY: each header points at its own vector and address, each vector at its own slot of `self.bytes`; all
-        // of them outlive the call, and the kernel writes no more than the lengths given.
-        let count = unsafe {
-            let none = std::ptr::null_mut();
-            libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
-        };
-        if count < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        self.count = count as usize;
-        for i in 0..self.count {
+        let Self { bytes, slot, lengths, truncated, .. } = self;
+        self.count = receive_netlink::<BATCH>(fd, bytes, *slot, |at, datagram| {
             // A datagram from another process is not from the kernel: it counts as empty.
-            let from_kernel = senders[i].nl_pid == 0;
-            self.lengths[i] = if from_kernel { (headers[i].msg_len as usize).min(self.slot) } else { 0 };
-            self.truncated += u64::from(headers[i].msg_hdr.msg_flags & libc::MSG_TRUNC != 0);
-        }
+            lengths[at] = if datagram.is_from_kernel { datagram.length } else { 0 };
+            *truncated += u64::from(datagram.is_truncated);
+        })?;
         Ok(self.count)
     }
 }

@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::thread::MembarrierCommand;
 use tidegate_core::Span;
 
 use super::{CFG_FLAGS, CFG_MASK, CFG_QUEUE_MAXLEN, FLAG_FAIL_OPEN, MSG_CONFIG, MSG_VERDICT_BATCH, generic_header};
@@ -97,9 +98,7 @@ pub(crate) fn end_queueing(socket: BorrowedFd<'_>, queues: [u16; 2], received: u
     send_bytes(socket, &close(queues, received))?;
     // MEMBARRIER_CMD_GLOBAL: a grace period of RCU, within which the kernel passes a packet to a queue and on. Where the kernel
     // refuses it, such a packet may be lost.
-    //
-    // SAFETY: the call has no pointers.
-    unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) };
+    let _ = rustix::thread::membarrier(MembarrierCommand::Global);
     Ok(())
 }
 

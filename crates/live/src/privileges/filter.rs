@@ -206,19 +206,7 @@ pub(super) fn install(calls: &Calls<'_>) -> io::Result<()> {
     let Some(architecture) = ARCHITECTURE.filter(|_| cfg!(target_endian = "little")) else {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "there is no filter for this architecture"));
     };
-    let mut program = program(calls, architecture);
-    let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let whole = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
-    // Without the last flag kernels before 5.16 make every call of a filtered process slower, against a leak from one
-    // part of a process to another part; here all parts trust each other.
-    let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-    // SAFETY: `whole` and the program it points to are live for the call, which copies them.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const whole) };
-    match result {
-        0 => Ok(()),
-        result if result > 0 => Err(io::Error::other(format!("thread {result} has another filter"))),
-        _ => Err(io::Error::last_os_error()),
-    }
+    tidegate_sys::process::filter_calls(&program(calls, architecture))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Limits of the kernel on the resources of a process.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::{Capabilities, Priority};
 
 /// The number of open files below which a message warns: one for each client, and a few dozen of the process itself.
@@ -12,9 +14,10 @@ const FILES: u64 = 1_024;
 /// them, unless `priority` asks for neither.
 pub fn raise_limits(priority: Priority) -> Vec<String> {
     let mut messages = Vec::new();
-    if let Some((soft, hard)) = get(libc::RLIMIT_NOFILE) {
-        // Refused or not, the limit that holds is examined.
-        let files = if set(libc::RLIMIT_NOFILE, hard, hard) { hard } else { soft };
+    let files = getrlimit(Resource::Nofile);
+    // Refused or not, the limit that holds is examined.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).is_ok();
+    if let Some(files) = if raised { files.maximum } else { files.current } {
         if files < FILES {
             let text = format!("at most {files} files may be open, and each client takes one");
             messages.push(format!("{text}; raise the limit to {FILES} or more: ulimit -Hn, LimitNOFILE="));
@@ -23,19 +26,19 @@ pub fn raise_limits(priority: Priority) -> Vec<String> {
     if priority == Priority::RealTime {
         // Refusals are reported where the data path asks for what these allow.
         // One for the data path, and one above it for the guardian.
-        raise(libc::RLIMIT_RTPRIO, 2);
-        raise(libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY);
-        if let Some((soft, _)) = get(libc::RLIMIT_RTTIME).filter(|(soft, _)| *soft != libc::RLIM_INFINITY) {
+        raise(Resource::Rtprio, Some(2));
+        raise(Resource::Memlock, None);
+        if let Some(soft) = getrlimit(Resource::Rttime).current {
             let text = format!("a real-time thread is ended after {soft} us without a pause (RLIMIT_RTTIME)");
             messages.push(format!("{text}; remove that limit, or use --normal-priority"));
         }
     }
     for (resource, name, effect) in [
-        (libc::RLIMIT_AS, "RLIMIT_AS", "bytes of memory, beyond which shaping would end"),
-        (libc::RLIMIT_DATA, "RLIMIT_DATA", "bytes of data, beyond which shaping would end"),
-        (libc::RLIMIT_CPU, "RLIMIT_CPU", "seconds of processor time, after which shaping ends"),
+        (Resource::As, "RLIMIT_AS", "bytes of memory, beyond which shaping would end"),
+        (Resource::Data, "RLIMIT_DATA", "bytes of data, beyond which shaping would end"),
+        (Resource::Cpu, "RLIMIT_CPU", "seconds of processor time, after which shaping ends"),
     ] {
-        if let Some((soft, _)) = get(resource).filter(|(soft, _)| *soft != libc::RLIM_INFINITY) {
+        if let Some(soft) = getrlimit(resource).current {
             messages.push(format!("limited to {soft} {effect}; remove the limit {name}"));
         }
     }
@@ -46,35 +49,24 @@ pub fn raise_limits(priority: Priority) -> Vec<String> {
 pub(super) fn needed(priority: Priority) -> Capabilities {
     let mut needed = Capabilities::NONE;
     if priority == Priority::RealTime {
-        if get(libc::RLIMIT_RTPRIO).is_none_or(|(soft, _)| soft == 0) {
+        if getrlimit(Resource::Rtprio).current == Some(0) {
             needed = needed | Capabilities::SYS_NICE;
         }
-        if get(libc::RLIMIT_MEMLOCK).is_none_or(|(soft, _)| soft != libc::RLIM_INFINITY) {
+        if getrlimit(Resource::Memlock).current.is_some() {
             needed = needed | Capabilities::IPC_LOCK;
         }
     }
     needed
 }
 
-/// Raises a limit to `value` at least.
-fn raise(resource: libc::__rlimit_resource_t, value: u64) {
-    if let Some((soft, hard)) = get(resource) {
-        // Without CAP_SYS_RESOURCE the hard limit stays; as much of it as there is helps.
-        if !set(resource, soft.max(value), hard.max(value)) {
-            let _ = set(resource, hard.min(value).max(soft), hard);
-        }
+/// Raises a limit to `value` at least; `None` is no limit.
+fn raise(resource: Resource, value: Option<u64>) {
+    let Rlimit { current: soft, maximum: hard } = getrlimit(resource);
+    let higher = |one: Option<u64>, other: Option<u64>| Some(one?.max(other?));
+    let lower = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+    let set = |current, maximum| setrlimit(resource, Rlimit { current, maximum });
+    // Without CAP_SYS_RESOURCE the hard limit stays; as much of it as there is helps.
+    if set(higher(soft, value), higher(hard, value)).is_err() {
+        let _ = set(higher(lower(hard, value), soft), hard);
     }
-}
-
-/// The soft and the hard limit.
-fn get(resource: libc::__rlimit_resource_t) -> Option<(u64, u64)> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is live for the call.
-    (unsafe { libc::getrlimit(resource, &mut limit) } == 0).then_some((limit.rlim_cur, limit.rlim_max))
-}
-
-fn set(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) -> bool {
-    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
-    // SAFETY: `limit` is live for the call.
-    unsafe { libc::setrlimit(resource, &limit) == 0 }
 }

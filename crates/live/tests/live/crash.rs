@@ -5,6 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::time::Duration;
 
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
@@ -192,10 +193,9 @@ pub fn a_user_cannot_keep_an_instance_from_starting() -> Ended {
 
 /// Drops every capability of the calling thread, in effect and permitted.
 fn drop_capabilities() {
-    // Version 3: two words each of effective, permitted and inheritable capabilities, of the calling thread (0).
-    let (header, none) = ([0x2008_0522_u32, 0], [0_u32; 6]);
-    // SAFETY: both are live for the call and have the sizes of version 3.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }, 0);
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets).unwrap();
 }
 
 /// The lock is two sockets: with those, another process holds it on.
@@ -226,8 +226,7 @@ pub fn the_lock_lasts_as_long_as_a_process_has_its_socket() -> Ended {
             .run(|| {
                 let install = || Rules::install(&Spec::new(DEVICE, QUEUE + 2));
                 assert!(matches!(install(), Err(RulesError::Busy { .. })), "{ownership:?}");
-                // SAFETY: a number of a process of ours that nobody has waited for, and a signal.
-                assert_eq!(unsafe { libc::kill(i32::from_ne_bytes(heir), libc::SIGKILL) }, 0);
+                tidegate_sys::process::signal(u32::from_ne_bytes(heir), libc::SIGKILL).unwrap();
                 let began = std::time::Instant::now();
                 // Not a child of this process: the lock itself shows that it has ended.
                 while let Err(error) = install() {

@@ -2,12 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::QueueSocket;
 use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
 use tidegate_live::rtnl::{Route, Rtnl, sysctl};
 use tidegate_live::rules::Spec;
+use tidegate_sys::net::set_option;
 
 use crate::queue::{PORT, QUEUE, default_queue, drain, serve, shaped, texts, transport};
 use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
@@ -102,17 +104,12 @@ const ECHO: u8 = 128;
 
 /// Sends an ICMPv6 packet with that hop limit.
 fn send_icmp(kind: u8, hops: i32, length: usize, to: SocketAddrV6) {
-    use std::os::fd::{FromRawFd, OwnedFd};
-    // SAFETY: a new descriptor that nothing else has; the option is an int, live for the call.
-    let socket = unsafe {
-        let fd = libc::socket(libc::AF_INET6, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::IPPROTO_ICMPV6);
-        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        for option in [libc::IPV6_UNICAST_HOPS, libc::IPV6_MULTICAST_HOPS] {
-            let set = libc::setsockopt(fd, libc::IPPROTO_IPV6, option, (&raw const hops).cast(), 4);
-            assert!(set == 0, "{}", std::io::Error::last_os_error());
-        }
-        UdpSocket::from(OwnedFd::from_raw_fd(fd))
-    };
+    let (family, protocol) = (AddressFamily::INET6, Some(ipproto::ICMPV6));
+    let socket = rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol).unwrap();
+    for option in [libc::IPV6_UNICAST_HOPS, libc::IPV6_MULTICAST_HOPS] {
+        set_option(&socket, libc::IPPROTO_IPV6, option, hops).unwrap();
+    }
+    let socket = UdpSocket::from(socket);
     let mut packet = vec![kind, 0, 0, 0, 0, 0, 0, 0];
     packet.extend_from_slice(MARKER);
     packet.resize(length.max(packet.len()), 0);

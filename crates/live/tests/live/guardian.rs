@@ -5,12 +5,15 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::guardian::{Condition, Settings};
 use tidegate_live::netlink::{Protocol, Socket};
@@ -20,7 +23,7 @@ use tidegate_live::shaping::{Options, Shaping, Successor};
 
 use crate::queue::PATIENCE;
 use crate::support::steady::patiently;
-use crate::support::{Child, DEVICE, Ended, LEFT, Pair, RIGHT};
+use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT};
 
 /// 500 bytes with headers, at 2,000 a second: 8 Mbit/s. The shaper lets 7.5 Mbit/s pass, so that packets are held.
 const PAYLOAD: usize = 472;
@@ -40,7 +43,7 @@ const LEAVE: u8 = b'l';
 const END: u8 = b'e';
 const ADOPTED: u8 = b'a';
 
-/// A process that shapes. It answers each byte that it is sent with the number of its guardian, or with how many packets
+/// A process that shapes, of this program. It answers each byte that it is sent with the number of its guardian, or with how many packets
 /// data paths have taken from the one before.
 struct Shaper {
     child: Child,
@@ -48,18 +51,16 @@ struct Shaper {
 }
 
 impl Shaper {
-    /// A process that starts to shape when [`start`](Self::start) is called: later no process can be forked.
-    fn fork(pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
-        Self::fork_with(SHAPER, pair, directory, take_over)
+    /// A process that starts to shape when [`start`](Self::start) is called.
+    fn spawn(pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
+        Self::spawn_with(SHAPER, pair, directory, take_over)
     }
-    fn fork_with(file: &str, pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
+    fn spawn_with(file: &str, pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
         let (pipe, theirs) = UnixStream::pair().unwrap();
         pipe.set_read_timeout(Some(PATIENCE)).unwrap();
-        let child = Child::fork(|| {
-            pair.left.enter_thread().unwrap();
-            shape(file, theirs, directory, take_over);
-            0
-        });
+        let mut command = pair.left.command("/proc/self/exe").unwrap();
+        command.args([SHAPE, file]).arg(directory).arg(take_over.to_string());
+        let child = command.stdin(OwnedFd::from(theirs)).spawn().unwrap();
         Self { child, pipe }
     }
     /// Sends a byte and returns the answer.
@@ -74,13 +75,31 @@ impl Shaper {
         self.tell(b's')
     }
     fn signal(&self, signal: i32) {
-        kill(self.child.id(), signal);
+        tidegate_sys::process::signal(self.child.id(), signal).unwrap();
+    }
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+    /// Its exit code, if it has ended.
+    fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap()?.code()
     }
 }
 
 fn kill(process: i32, signal: i32) {
-    // SAFETY: a process that the test has started, directly or through a shaper.
-    assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+    tidegate_sys::process::signal(process as u32, signal).unwrap();
+}
+
+/// The first argument of such a process.
+pub const SHAPE: &str = "shape";
+
+/// Does what the arguments after [`SHAPE`] say.
+pub fn shape_by(mut arguments: impl Iterator<Item = String>) {
+    let mut next = || arguments.next().unwrap();
+    let (file, directory, take_over) = (next(), next(), next() == "true");
+    let pipe = UnixStream::from(tidegate_sys::process::take_stdin().unwrap());
+    shape(&file, pipe, directory.as_ref(), take_over);
 }
 
 fn shape(file: &str, mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
@@ -178,16 +197,9 @@ pub fn traffic_to(count: u8, every: Duration, pair: &Pair, work: impl FnOnce(&dy
     };
     let senders: Vec<UdpSocket> = hosts.iter().map(sender_to).collect();
     receiver.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let size: libc::c_int = 8 << 20;
-    for name in [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF] {
-        // SAFETY: `size` is live for the call and its size is given. As large as allowed is enough.
-        unsafe {
-            let (socket, value) = (std::os::fd::AsRawFd::as_raw_fd(&receiver), (&raw const size).cast());
-            if libc::setsockopt(socket, libc::SOL_SOCKET, name, value, size_of_val(&size) as u32) == 0 {
-                break;
-            }
-        }
-    }
+    // As large as allowed is enough.
+    let _ = set_socket_recv_buffer_size_force(&receiver, 8 << 20)
+        .or_else(|_| set_socket_recv_buffer_size(&receiver, 8 << 20));
     let (stop, all_sent) = (AtomicBool::new(false), AtomicBool::new(false));
     let (sent, arrived) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -299,7 +311,7 @@ const GONE: Duration = Duration::from_millis(50);
 pub fn a_stopped_shaper_loses_nothing_and_shapes_again_when_it_continues() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());
-        let mut shaper = Shaper::fork(&pair, &directory.0, false);
+        let mut shaper = Shaper::spawn(&pair, &directory.0, false);
         assert_ne!(shaper.start(), 0);
         let arrivals = traffic(&pair, |until| {
             until(1_500);
@@ -324,11 +336,11 @@ fn until_nothing_is_left(pair: &Pair, directory: &Directory) {
 pub fn a_killed_shaper_loses_nothing_and_its_rules_go() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());
-        let mut shaper = Shaper::fork(&pair, &directory.0, false);
+        let mut shaper = Shaper::spawn(&pair, &directory.0, false);
         shaper.start();
         let arrivals = traffic(&pair, |until| {
             until(1_500);
-            shaper.child.kill();
+            shaper.kill();
             // Longer than the guardian waits for a successor.
             until(8_000);
         });
@@ -341,7 +353,7 @@ pub fn a_killed_shaper_loses_nothing_and_its_rules_go() -> Ended {
 /// The sender is late, because its socket waits for what the shaper holds, and catches up in a burst when the shaper ends.
 pub fn an_end_that_causes_a_burst_keeps_the_order() -> Ended {
     let (pair, directory) = (Pair::new(), Directory::new());
-    let shapers: Vec<Shaper> = (0..4).map(|_| Shaper::fork(&pair, &directory.0, false)).collect();
+    let shapers: Vec<Shaper> = (0..4).map(|_| Shaper::spawn(&pair, &directory.0, false)).collect();
     for mut shaper in shapers {
         shaper.start();
         let arrivals = traffic_to(1, EVERY / 2, &pair, |until| {
@@ -357,14 +369,14 @@ pub fn an_end_that_causes_a_burst_keeps_the_order() -> Ended {
 pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());
-        let mut first = Shaper::fork(&pair, &directory.0, false);
-        let mut second = Shaper::fork(&pair, &directory.0, false);
-        let mut third = Shaper::fork(&pair, &directory.0, true);
+        let mut first = Shaper::spawn(&pair, &directory.0, false);
+        let mut second = Shaper::spawn(&pair, &directory.0, false);
+        let mut third = Shaper::spawn(&pair, &directory.0, true);
         let mut adopted = 0;
         first.start();
         let arrivals = traffic(&pair, |until| {
             until(1_500);
-            first.child.kill();
+            first.kill();
             until(200);
             second.start();
             until(1_500);
@@ -375,7 +387,7 @@ pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> E
             third.tell(END);
         });
         arrivals.all_in_order();
-        assert_eq!(second.child.try_wait(), Some(Ok(0)));
+        assert_eq!(second.ended(), Some(0));
         assert_eq!(tables(&pair), 0);
         arrivals.within(GONE)?;
         // The second one has shaped for long enough to hold some.
@@ -385,7 +397,7 @@ pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> E
 
 pub fn a_guardian_that_ends_or_stops_is_replaced() -> Ended {
     let (pair, directory) = (Pair::new(), Directory::new());
-    let mut shaper = Shaper::fork(&pair, &directory.0, false);
+    let mut shaper = Shaper::spawn(&pair, &directory.0, false);
     let first = shaper.start();
     let arrivals = traffic(&pair, |passed| {
         passed(500);
@@ -416,7 +428,7 @@ pub fn a_guardian_that_ends_or_stops_is_replaced() -> Ended {
 pub fn a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());
-        let mut shaper = Shaper::fork(&pair, &directory.0, false);
+        let mut shaper = Shaper::spawn(&pair, &directory.0, false);
         let mut adopted = 0;
         shaper.start();
         let arrivals = traffic(&pair, |until| {
@@ -438,15 +450,15 @@ pub fn a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one() -> Ended
 pub fn a_successor_takes_over_all_threads() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());
-        let mut first = Shaper::fork_with(THREADS, &pair, &directory.0, false);
-        let mut second = Shaper::fork_with(THREADS, &pair, &directory.0, false);
-        let mut third = Shaper::fork_with(THREADS, &pair, &directory.0, true);
-        let mut fourth = Shaper::fork(&pair, &directory.0, true);
+        let mut first = Shaper::spawn_with(THREADS, &pair, &directory.0, false);
+        let mut second = Shaper::spawn_with(THREADS, &pair, &directory.0, false);
+        let mut third = Shaper::spawn_with(THREADS, &pair, &directory.0, true);
+        let mut fourth = Shaper::spawn(&pair, &directory.0, true);
         let mut adopted = [0; 2];
         first.start();
         let arrivals = traffic_to(HOSTS, EVERY, &pair, |until| {
             until(1_500);
-            first.child.kill();
+            first.kill();
             until(200);
             second.start();
             until(1_500);
@@ -462,7 +474,7 @@ pub fn a_successor_takes_over_all_threads() -> Ended {
             fourth.tell(END);
         });
         arrivals.all_in_order();
-        assert_eq!((second.child.try_wait(), third.child.try_wait()), (Some(Ok(0)), Some(Ok(0))));
+        assert_eq!((second.ended(), third.ended()), (Some(0), Some(0)));
         assert_eq!(tables(&pair), 0);
         arrivals.within(GONE)?;
         if adopted[0] > 0 && adopted[1] > adopted[0] {
@@ -477,7 +489,7 @@ pub fn a_successor_takes_over_all_threads() -> Ended {
 pub fn threads_that_stop_and_are_killed_lose_nothing() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());
-        let mut shaper = Shaper::fork_with(THREADS, &pair, &directory.0, false);
+        let mut shaper = Shaper::spawn_with(THREADS, &pair, &directory.0, false);
         shaper.start();
         let arrivals = traffic_to(HOSTS, EVERY, &pair, |until| {
             until(1_500);
@@ -485,7 +497,7 @@ pub fn threads_that_stop_and_are_killed_lose_nothing() -> Ended {
             until(2_000);
             shaper.signal(libc::SIGCONT);
             until(1_500);
-            shaper.child.kill();
+            shaper.kill();
             until(8_000);
         });
         arrivals.all_in_order();

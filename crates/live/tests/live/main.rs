@@ -26,9 +26,11 @@ macro_rules! tests {
 }
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("guard-a-shaper") {
-        tidegate_live::guardian::run().unwrap();
-        return;
+    // The processes that tests of the guardian start.
+    match std::env::args().nth(1).as_deref() {
+        Some("guard-a-shaper") => return tidegate_live::guardian::run().unwrap(),
+        Some(guardian::SHAPE) => return guardian::shape_by(std::env::args().skip(2)),
+        _ => {}
     }
     tests!(
         queue::packets_of_both_families_arrive_and_verdicts_work,

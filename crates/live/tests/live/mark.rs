@@ -1,7 +1,6 @@
 //! Marks: DSCP and CE written behind the queue, senders recognised before it.
 
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use tidegate_live::marks::{Action, MarkLayout};
@@ -10,23 +9,16 @@ use tidegate_live::nfqueue::QueueSocket;
 use tidegate_live::nft::{self, Chain, Compare, Expression, Family, MetaKey, Ownership, Rule, Table};
 use tidegate_live::rtnl::sysctl;
 use tidegate_live::rules::{Rules, Sender, Spec, TagRule, attempts, cgroup};
+use tidegate_sys::net::{set_header_options, set_option};
 
 use crate::queue::{QUEUE, default_queue, serve, shaped, stream, texts, transport, udp};
 use crate::support::{DEVICE, Ended, Pair};
 use crate::wire::{Tap, disable_offloads, is_sound, traffic_class};
 
-fn set(socket: &UdpSocket, level: i32, name: i32, value: &[u8]) {
-    // SAFETY: the value is live for the call and its length is given.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), value.len() as libc::socklen_t)
-    };
-    assert!(result >= 0, "{}", std::io::Error::last_os_error());
-}
-
 fn set_class(socket: &UdpSocket, family: usize, class: i32) {
     match family {
-        0 => set(socket, libc::IPPROTO_IP, libc::IP_TOS, &class.to_ne_bytes()),
-        _ => set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &class.to_ne_bytes()),
+        0 => set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, class).unwrap(),
+        _ => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class).unwrap(),
     }
 }
 
@@ -54,7 +46,7 @@ fn rewrite_all(pair: &Pair, socket: &mut QueueSocket, mut rules: Rules) {
         let family = family % 2;
         let (sender, _receiver) = udp(pair, family);
         if options {
-            set(&sender, libc::IPPROTO_IP, libc::IP_OPTIONS, &[1, 1, 1, 0]);
+            set_header_options(&sender, &[1, 1, 1, 0]).unwrap();
         }
         // (class as sent, action, DSCP and ECN as they must arrive)
         let cases = [
@@ -173,7 +165,7 @@ pub fn the_callers_bits_come_back() -> Ended {
     nft::create(&mut netfilter, &[observer(&ends)], Ownership::Socket).unwrap();
     let (sender, receiver) = udp(&pair, 0);
     for (mark, action, _) in cases {
-        set(&sender, libc::SOL_SOCKET, libc::SO_MARK, &u32::to_ne_bytes(mark));
+        set_option(&sender, libc::SOL_SOCKET, libc::SO_MARK, u32::cast_signed(mark)).unwrap();
         sender.send(b"x").unwrap();
         serve(&mut socket, 1, |packet, verdicts| {
             let ours = transport(packet).0 == 17;

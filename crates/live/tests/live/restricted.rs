@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
+use rustix::mount::MountFlags;
+use rustix::net::{AddressFamily, SocketType};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{Outcome, QueueSettings, QueueSocket};
@@ -65,15 +67,11 @@ pub fn a_restricted_process_shapes_and_does_nothing_else() -> Ended {
         refused("a namespace", Namespace::create().map(drop));
         refused("another namespace", Namespace::current().unwrap().enter_thread());
         refused("a vsock", socket(libc::AF_VSOCK));
-        let call = |number| {
-            // SAFETY: every argument is zero, with which none of these calls has an effect.
-            let result = unsafe { libc::syscall(number, 0, 0, 0, 0, 0) };
-            if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-        };
-        refused("a mount", call(libc::SYS_mount));
-        refused("a trace", call(libc::SYS_ptrace));
-        refused("a program of BPF", call(libc::SYS_bpf));
-        refused("a ring", call(libc::SYS_io_uring_setup));
+        let of_rustix = |result: rustix::io::Result<()>| result.map_err(std::io::Error::from);
+        refused("a mount", of_rustix(rustix::mount::mount("none", "/nosuch", "tmpfs", MountFlags::empty(), None)));
+        refused("a trace", nix::sys::ptrace::attach(nix::unistd::getppid()).map_err(std::io::Error::from));
+        refused("a program of BPF", tidegate_sys::bpf::Types::load(&[]).map(drop));
+        refused("another root", of_rustix(rustix::process::chroot("/")));
         // A program that it runs inherits all of that.
         let output = Command::new("cat").arg("/proc/self/status").output().unwrap();
         let status = String::from_utf8(output.stdout).unwrap();
@@ -124,9 +122,5 @@ pub fn files_of_others_need_a_capability() -> Ended {
 }
 
 fn socket(family: i32) -> std::io::Result<()> {
-    // SAFETY: takes numbers only.
-    match unsafe { libc::socket(family, libc::SOCK_DGRAM, 0) } {
-        -1 => Err(std::io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    Ok(rustix::net::socket(AddressFamily::from_raw(family as u16), SocketType::DGRAM, None).map(drop)?)
 }

@@ -1,8 +1,11 @@
 //! Packets on the wire, captured by a packet socket at the far end.
 
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
+
+use nix::sys::socket::sockopt::RcvBuf;
+use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, setsockopt, socket};
+use tidegate_sys::net::{Ethtool, ethtool};
 
 use crate::queue::PATIENCE;
 
@@ -11,19 +14,9 @@ pub struct Tap(OwnedFd);
 
 impl Tap {
     pub fn open() -> Self {
-        // SAFETY: socket(2) takes no pointers; the descriptor is ours alone.
-        let fd = unsafe {
-            let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-            let fd = libc::socket(libc::AF_PACKET, kind, i32::from((libc::ETH_P_ALL as u16).to_be()));
-            assert!(fd >= 0, "packet socket: {}", io::Error::last_os_error());
-            OwnedFd::from_raw_fd(fd)
-        };
-        let size = 8_000_000_i32;
-        // SAFETY: the value is live for the call and its size is given.
-        unsafe {
-            let length = size_of::<i32>() as libc::socklen_t;
-            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, (&raw const size).cast(), length);
-        }
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Packet, SockType::Datagram, flags, SockProtocol::EthAll).unwrap();
+        setsockopt(&fd, RcvBuf, &8_000_000).unwrap();
         Self(fd)
     }
 
@@ -32,20 +25,9 @@ impl Tap {
         let mut packets = vec![];
         let mut buffer = vec![0; 70_000];
         loop {
-            // SAFETY: buffer and address are live for the call and their sizes are given.
-            let (length, address) = unsafe {
-                let mut address: libc::sockaddr_ll = std::mem::zeroed();
-                let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-                let buffer_length = buffer.len();
-                let pointer = (&raw mut address).cast();
-                let buffer = buffer.as_mut_ptr().cast();
-                (libc::recvfrom(self.0.as_raw_fd(), buffer, buffer_length, 0, pointer, &mut size), address)
-            };
-            if length < 0 {
-                return packets;
-            }
-            if address.sll_pkttype != libc::PACKET_OUTGOING {
-                packets.push(buffer[..length as usize].to_vec());
+            let Ok((length, address)) = recvfrom::<LinkAddr>(self.0.as_raw_fd(), &mut buffer) else { return packets };
+            if address.is_some_and(|address| address.pkttype() != libc::PACKET_OUTGOING) {
+                packets.push(buffer[..length].to_vec());
             }
         }
     }
@@ -105,26 +87,8 @@ pub fn is_sound(packet: &[u8]) -> bool {
 /// Makes the interface compute checksums and cut superpackets in software, so that a capture contains complete packets.
 /// To be called in the namespace of the interface.
 pub fn disable_offloads(device: &str) {
-    const SIOCETHTOOL: u64 = 0x8946;
-    const SET_TX_CHECKSUMS: u32 = 0x17;
-    const SET_TSO: u32 = 0x1f;
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    for command in [SET_TSO, SET_TX_CHECKSUMS] {
-        let mut value = Value { command, data: 0 };
-        // SAFETY: the request names the device with a zero byte behind it and points at `value`, live for the call.
-        let result = unsafe {
-            let mut request: libc::ifreq = std::mem::zeroed();
-            for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
-                *to = from as libc::c_char;
-            }
-            request.ifr_ifru.ifru_data = (&raw mut value).cast();
-            libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut request)
-        };
-        assert!(result >= 0, "ethtool {command:#x}: {}", io::Error::last_os_error());
+    for request in [Ethtool::SetTso, Ethtool::SetSendChecksums] {
+        ethtool(&socket, device, request, 0).unwrap();
     }
 }

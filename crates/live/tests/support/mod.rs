@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
 use std::sync::OnceLock;
@@ -19,6 +18,9 @@ use tidegate_live::netns::{self, Namespace};
 use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
 use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 use tidegate_live::rules::{Rules, Spec};
+use tidegate_live::sys::map::memory_file;
+use tidegate_live::sys::process;
+pub use tidegate_live::sys::process::Child;
 
 pub mod steady;
 
@@ -65,8 +67,7 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
     let threads = threads.and_then(|number| number.parse().ok()).unwrap_or(2).max(1);
     let contains = |name: &str, parts: &[String]| parts.iter().any(|part| name.contains(part.as_str()));
     let is_chosen = |full: &str| (filters.is_empty() || contains(full, &filters)) && !contains(full, &skips);
-    // SAFETY: geteuid cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = process::effective_user() == 0;
     let mut modes = vec![];
     if root {
         modes.push(("root", false));
@@ -164,17 +165,9 @@ struct Running {
 impl Running {
     /// Starts it; `alone` when no other test runs beside it.
     fn start(case: Case, alone: bool, log: Option<&File>) -> Self {
-        // SAFETY: the name is a string constant; the result is a descriptor of ours when it is not negative.
-        let output = unsafe {
-            let fd = libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC);
-            assert!(fd >= 0, "memfd_create: {}", io::Error::last_os_error());
-            File::from_raw_fd(fd)
-        };
+        let output = File::from(memory_file(c"output").unwrap());
         let child = Child::fork(|| {
-            for standard in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-                // SAFETY: both are open descriptors.
-                unsafe { libc::dup2(output.as_raw_fd(), standard) };
-            }
+            process::redirect_output(&output).unwrap();
             case.run(alone, log)
         });
         Self { case, child, began: Instant::now(), output }
@@ -214,7 +207,7 @@ impl Case {
             SKIPPED
         };
         if self.drop_root
-            && let Err(error) = become_nobody()
+            && let Err(error) = process::set_user_and_group(NOBODY, NOBODY)
         {
             return skip(&format!("cannot become an unprivileged user: {error}"));
         }
@@ -264,62 +257,6 @@ fn has_a_data_path() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     QueueSocket::open(1)?.bind(1, &QueueSettings::default())?;
     Rules::install(&Spec::new(DEVICE, 1))?;
     Ok(())
-}
-
-fn become_nobody() -> io::Result<()> {
-    // SAFETY: system calls on plain numbers; a zero count needs no list.
-    unsafe {
-        if libc::setgroups(0, std::ptr::null()) < 0
-            || libc::setresgid(NOBODY, NOBODY, NOBODY) < 0
-            || libc::setresuid(NOBODY, NOBODY, NOBODY) < 0
-            // A change of user makes /proc/self unwritable until this.
-            || libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) < 0
-        {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
-/// A forked process.
-pub struct Child(libc::pid_t);
-
-impl Child {
-    /// Forks; the child does `work` and ends. Only from a process with one thread.
-    pub fn fork(work: impl FnOnce() -> i32) -> Self {
-        // SAFETY: the process has one thread, so the child may do anything the parent may; it never returns from here.
-        let pid = unsafe { libc::fork() };
-        assert!(pid >= 0, "fork: {}", io::Error::last_os_error());
-        if pid == 0 {
-            let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(101);
-            // SAFETY: ends this process without running what the parent has still to run.
-            unsafe { libc::_exit(code) };
-        }
-        Self(pid)
-    }
-
-    /// The number of the process.
-    pub fn id(&self) -> libc::pid_t {
-        self.0
-    }
-
-    /// Kills it as `kill -9` does and waits until it is gone.
-    pub fn kill(&self) {
-        // SAFETY: our own child, not yet waited for.
-        unsafe {
-            libc::kill(self.0, libc::SIGKILL);
-            libc::waitpid(self.0, std::ptr::null_mut(), 0);
-        }
-    }
-
-    /// How it ended, if it has: its exit code, or the signal.
-    pub fn try_wait(&self) -> Option<Result<i32, i32>> {
-        let mut status = 0;
-        // SAFETY: our own child; `status` is live for the call.
-        let result = unsafe { libc::waitpid(self.0, &mut status, libc::WNOHANG) };
-        (result == self.0)
-            .then(|| if libc::WIFEXITED(status) { Ok(libc::WEXITSTATUS(status)) } else { Err(libc::WTERMSIG(status)) })
-    }
 }
 
 /// Two namespaces joined by a veth pair: `tg0` in the left one, `peer0` in the right one.

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use tidegate_live::sys::process;
+
 use super::Ended;
 
 /// Failed attempts on a steady machine after which the test fails.
@@ -209,28 +211,14 @@ fn ours() -> HashMap<u32, Ours> {
 
 /// The processors that this process may use, so many as are worth a thread each.
 fn allowed() -> Vec<usize> {
-    // SAFETY: a set of bits, for which zeroes are valid, and its size.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
-        set
-    };
-    // SAFETY: within the set's size.
-    (0..libc::CPU_SETSIZE as usize).filter(|&n| unsafe { libc::CPU_ISSET(n, &set) }).take(8).collect()
+    let ours = process::processors().unwrap_or_default();
+    ours.into_iter().take(8).collect()
 }
 
 /// How long `processor` stood still until `stop`: as a thread sees it that goes before every other one, so that only
 /// the kernel or the host keep it from waking. `None` where such a thread may not be had.
 fn stalls(processor: usize, stop: &AtomicBool) -> Option<Duration> {
-    // SAFETY: numbers and structures of this frame.
-    let first = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(processor, &mut set);
-        let priority = libc::sched_param { sched_priority: libc::sched_get_priority_max(libc::SCHED_FIFO) };
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) == 0
-            && libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) == 0
-    };
-    if !first {
+    if process::stay_on(processor).is_err() || process::set_real_time(99, false).is_err() {
         return None;
     }
     const EVERY: Duration = Duration::from_millis(1);

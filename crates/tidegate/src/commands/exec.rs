@@ -1,7 +1,6 @@
 //! `tidegate exec`: one program and its children, shaped in both directions.
 
 use std::ffi::OsString;
-use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -54,9 +53,9 @@ pub struct Args {
     /// Print the totals at the end as JSON, on standard error: standard output is the program's
     #[arg(long, conflicts_with = "verbose")]
     json: bool,
-    /// For the inner process: the number of a socket
-    #[arg(long, hide = true, value_name = "NUMBER")]
-    inside: Option<RawFd>,
+    /// For the inner process, whose standard input is a socket
+    #[arg(long, hide = true)]
+    inside: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -76,8 +75,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         LoopbackArg::Host => Loopback::Host,
         LoopbackArg::Own => Loopback::Own,
     };
-    if let Some(socket) = args.inside {
-        return Err(Failure::Exit(inside::run(socket, loopback, &args.command), String::new()));
+    if args.inside {
+        return Err(Failure::Exit(inside::run(loopback, &args.command), String::new()));
     }
     let options = Options {
         up: side(args.up, args.config.as_ref())?,
@@ -87,14 +86,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if options.up.is_none() && options.down.is_none() {
         message!("tidegate: neither --down nor --up: nothing is shaped");
     }
-    let launch = |socket: RawFd| {
-        let mut again = Command::new("/proc/self/exe");
-        again.args(["exec", "--inside", &socket.to_string(), "--loopback"]);
-        again.arg(if loopback == Loopback::Host { "host" } else { "own" });
-        again.arg("--").args(&args.command);
-        again
-    };
-    match tidegate_exec::run(&options, launch) {
+    let mut again = Command::new("/proc/self/exe");
+    again.args(["exec", "--inside", "--loopback", if loopback == Loopback::Host { "host" } else { "own" }]);
+    again.arg("--").args(&args.command);
+    match tidegate_exec::run(&options, again) {
         Ok(outcome) => {
             if args.verbose {
                 summarise(&outcome);

@@ -28,6 +28,7 @@ use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nft;
 use tidegate_live::rtnl::{Address, Rtnl, sysctl};
+use tidegate_sys::process;
 
 const ROLE: &str = "TIDEGATE_EXEC_ROLE";
 const V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
@@ -255,8 +256,7 @@ fn exit_codes_and_signals_are_passed_through() -> Ended {
     let mut out = child.stdout.take().unwrap();
     let mut ready = [0; 6];
     out.read_exact(&mut ready).unwrap();
-    // SAFETY: a child of ours that has not been waited for.
-    unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
+    process::signal(child.id(), libc::SIGUSR1).unwrap();
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
     assert_eq!((child.wait().unwrap().code(), rest.trim()), (Some(7), "heard"));
@@ -344,9 +344,7 @@ fn the_program_is_who_it_was() -> Ended {
     let own = std::env::current_exe().unwrap();
     let expected = Command::new(&own).env(ROLE, "identity").output().unwrap();
     assert_eq!(printed(&client(&host, &[], "identity")), printed(&expected));
-    // SAFETY: cannot fail.
-    if unsafe { libc::geteuid() } == 0 && std::fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295")
-    {
+    if process::effective_user() == 0 && std::fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295") {
         if std::fs::metadata("/dev/net/tun").unwrap().mode() & 0o006 != 0o006 {
             return Ended::Skipped("only root may open /dev/net/tun".into());
         }
@@ -420,9 +418,8 @@ fn the_host_is_not_touched_and_a_dead_relay_lets_nothing_out() -> Ended {
         out = scratch.0.join("out").display(),
         own = own.display()
     );
-    let fifo = std::ffi::CString::new(scratch.0.join("fifo").to_str().unwrap()).unwrap();
-    // SAFETY: the path is live for the call.
-    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+    let owner = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, scratch.0.join("fifo"), rustix::fs::FileType::Fifo, owner, 0).unwrap();
     let mut child =
         command(&host, &["--up", "1mbit"], "sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut started = [0; 7];

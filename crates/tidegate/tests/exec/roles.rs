@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::FromRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -91,12 +90,8 @@ pub fn play(role: &str) {
         }
         // Pings once, and prints the result.
         "ping" => {
-            // SAFETY: a system call on numbers; the result is a descriptor of ours.
-            let socket = unsafe {
-                let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP);
-                assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-                UdpSocket::from_raw_fd(fd)
-            };
+            use rustix::net::{AddressFamily, SocketType, ipproto, socket};
+            let socket = UdpSocket::from(socket(AddressFamily::INET, SocketType::DGRAM, Some(ipproto::ICMP)).unwrap());
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             socket.connect((words[1], 0)).unwrap();
             // Type 8, code 0; checksum and identifier are the kernel's; sequence 7; eight bytes of data.

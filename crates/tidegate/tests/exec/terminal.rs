@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Instant;
 
+use nix::pty::{OpenptyResult, openpty};
 use tidegate_live::netns::Namespace;
+use tidegate_sys::process::{AtExec, at_exec};
 
 use crate::running::PATIENCE;
 
@@ -22,31 +22,12 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn open(host: &Namespace) -> Self {
-        let (mut master, mut slave) = (0, 0);
-        // SAFETY: both numbers are live for the call; name, modes and size may be left out.
-        let opened = unsafe {
-            libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut())
-        };
-        assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: both are descriptors of ours now.
-        let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let master = File::from(master);
         let mut command = host.command("sh").unwrap();
         command.arg("-i").env("PS1", "$ ").env("TERM", "dumb").env_remove("ENV");
         command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
-        let lead = || {
-            // SAFETY: system calls on numbers, allowed between fork and exec; 0 is the terminal.
-            if unsafe { libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 } {
-                return Err(std::io::Error::last_os_error());
-            }
-            // Who runs tests in the background has them ignored, for good as far as shells go.
-            for signal in [libc::SIGINT, libc::SIGQUIT] {
-                // SAFETY: no handler is named; allowed between fork and exec.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
-            }
-            Ok(())
-        };
-        // SAFETY: the closure makes system calls and touches nothing of the parent's.
-        unsafe { command.pre_exec(lead) };
+        at_exec(&mut command, AtExec::LeadTerminal);
         let shell = command.spawn().unwrap();
         drop(command);
         let mut from = master.try_clone().unwrap();

@@ -101,8 +101,7 @@ impl Running {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: a child of ours that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+        tidegate_sys::process::signal(self.child.id(), signal).unwrap();
     }
 
     /// Waits for its end: the exit status, standard output, and all messages.
@@ -179,8 +178,7 @@ impl Printing {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: a child of ours that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+        tidegate_sys::process::signal(self.child.id(), signal).unwrap();
     }
 
     /// Waits for its end: the exit status, and all output.

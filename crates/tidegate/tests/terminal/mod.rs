@@ -3,11 +3,12 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use nix::pty::{OpenptyResult, Winsize, openpty};
+use tidegate_sys::process::{AtExec, at_exec};
 
 /// How long a test waits for output that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,28 +25,13 @@ pub struct Terminal {
 impl Terminal {
     /// Runs the command at a terminal with so many columns and rows, where given.
     pub fn start(mut command: Command, size: Option<(u16, u16)>) -> Self {
-        let (mut master, mut slave) = (0, 0);
-        let none = std::ptr::null_mut();
-        let size =
-            size.map(|(columns, rows)| libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
-        let size = size.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: both numbers and the size, if any, are live for the call; no name and attributes are asked for.
-        assert_eq!(unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), size) }, 0);
-        // SAFETY: openpty has just opened both, and nothing else has them.
-        let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let size = size.map(|(columns, rows)| Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
+        let OpenptyResult { master, slave } = openpty(size.as_ref(), None).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
         command.stdin(end()).stdout(end()).stderr(end());
-        // SAFETY: setsid and ioctl are async-signal-safe; descriptor 0 is the terminal by then.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                Ok(())
-            });
-        }
+        at_exec(&mut command, AtExec::LeadTerminal);
         let child = command.spawn().unwrap();
-        // SAFETY: fcntl on a descriptor that is open.
-        unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        rustix::io::ioctl_fionbio(&master, true).unwrap();
         Self { master: master.into(), shown: String::new(), unread: Vec::new(), child }
     }
 
