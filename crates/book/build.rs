@@ -10,7 +10,7 @@ fn main() -> io::Result<()> {
     let root = here.join("../..");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let (book, core) = (root.join("book/src"), root.join("crates/core/src"));
-    let experiments = root.join("experiments");
+    let experiments = root.join("lab/papers");
     for watched in [&book, &core, &experiments] {
         println!("cargo::rerun-if-changed={}", watched.display());
     }

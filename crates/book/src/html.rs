@@ -230,7 +230,7 @@ mod tests {
     fn every_link_of_the_book_leads_somewhere() {
         let chapters = crate::Book::new().chapters();
         for chapter in &chapters {
-            if chapter.slug.starts_with("experiments/") {
+            if chapter.slug.starts_with("lab/papers/") {
                 // These are pages of the repository, with links to its files.
                 continue;
             }
@@ -250,7 +250,7 @@ mod tests {
     fn every_figure_is_shown_and_is_there() {
         let chapters = crate::Book::new().chapters();
         let mut shown = Vec::new();
-        for chapter in chapters.iter().filter(|chapter| !chapter.slug.starts_with("experiments/")) {
+        for chapter in chapters.iter().filter(|chapter| !chapter.slug.starts_with("lab/papers/")) {
             for event in Parser::new(&chapter.text) {
                 let Event::Start(Tag::Image { dest_url, .. }) = event else { continue };
                 assert!(figure(&chapter.slug, &dest_url).is_some(), "{}: {dest_url}", chapter.slug);

@@ -146,7 +146,7 @@ fn chapters() -> Vec<Chapter> {
         if slug == EXPERIMENTS_AFTER {
             let pages = EXPERIMENTS
                 .iter()
-                .map(|(name, text)| Chapter::new(format!("experiments/{name}"), depth + 1, Cow::Borrowed(*text)));
+                .map(|(name, text)| Chapter::new(format!("lab/papers/{name}"), depth + 1, Cow::Borrowed(*text)));
             chapters.extend(pages);
         }
     }

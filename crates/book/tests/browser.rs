@@ -3,7 +3,7 @@
 //!
 //! With `TIDEGATE_SHOTS=folder` the screenshots are kept for inspection.
 
-#[path = "../../report/tests/support/mod.rs"]
+#[path = "../../../lab/report/tests/support/mod.rs"]
 mod support;
 
 use std::path::PathBuf;

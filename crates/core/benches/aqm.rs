@@ -1,7 +1,7 @@
 //! The cost of a packet in AQM and fair queueing disciplines, by the number of flows: one enqueue and one dequeue,
 //! with 1,000 packets queued, flows drawn at random.
 
-#[path = "../../../benches/harness.rs"]
+#[path = "../../../tools/benches/harness.rs"]
 mod harness;
 
 use std::hint::black_box;

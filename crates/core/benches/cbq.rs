@@ -1,6 +1,6 @@
 //! A packet through CBQ, enqueued and dequeued, compared with FIFO, by the number of classes and by depth.
 
-#[path = "../../../benches/harness.rs"]
+#[path = "../../../tools/benches/harness.rs"]
 mod harness;
 
 use std::hint::black_box;

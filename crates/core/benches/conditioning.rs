@@ -1,6 +1,6 @@
 //! Nanoseconds per packet of meters, early drop and rate adaptive shapers. Beside the meters DPDK's `rte_meter`.
 
-#[path = "../../../benches/harness.rs"]
+#[path = "../../../tools/benches/harness.rs"]
 mod harness;
 
 use std::hint::black_box;

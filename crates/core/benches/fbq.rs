@@ -1,7 +1,7 @@
 //! ns/packet of FBC over FBQ by the number of flows, with FIFO as the baseline of the same run: every flow has a
 //! packet queued, one packet leaves and the next of its flow arrives. Beside it DPDK's `rte_sched`.
 
-#[path = "../../../benches/harness.rs"]
+#[path = "../../../tools/benches/harness.rs"]
 mod harness;
 
 use std::hint::black_box;

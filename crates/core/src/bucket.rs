@@ -7,7 +7,7 @@
 //! *Cost*: O(1), one multiplication of 64 bits; [`TokenBucket::time_of`] one division more.
 //! *Notes*: an earlier instant than the last earns nothing. A change of rate or depth first adds what the old rate
 //! earned. Level and depth are 64 bits, so a depth is at most [`MAX_DEPTH`]; a larger one counts as that.
-//! *See also*: `twin/`, where [`full`](TokenBucket::full), [`take`](TokenBucket::take) and
+//! *See also*: `kernel/`, where [`full`](TokenBucket::full), [`take`](TokenBucket::take) and
 //! [`time_of`](TokenBucket::time_of) are translated to C.
 
 use core::hint::select_unpredictable;

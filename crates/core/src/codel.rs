@@ -16,7 +16,7 @@
 //! `longest` is for senders that ignore drops: the law drops more often by the square root of the time, so that a sender
 //! of five times the rate fills any queue for seconds. A sender that responds to drops has emptied the queue within two
 //! intervals.
-//! *See also*: `twin/`, where the control law is translated to C; [`fq_codel`](crate::fq_codel), one CoDel for each flow; [`pie`](crate::pie), which decides on arrival;
+//! *See also*: `kernel/`, where the control law is translated to C; [`fq_codel`](crate::fq_codel), one CoDel for each flow; [`pie`](crate::pie), which decides on arrival;
 //! [`cake`](crate::cake), whose COBALT adds BLUE.
 //!
 //! ```

@@ -8,7 +8,7 @@
 //! *Cost*: O(1) per call; no allocation once the queue has reached its greatest length.
 //! *Departures from the source, and why*: exact credit instead of a time in ticks; no peak rate, which is a second
 //! bucket that [`htb`](crate::htb) has.
-//! *See also*: [`bucket`](crate::bucket); `twin/`, the same discipline for the kernel.
+//! *See also*: [`bucket`](crate::bucket); `kernel/`, the same discipline for the kernel.
 //!
 //! ```
 //! use tidegate_core::{fifo::Limit, qdisc::{Discard, Qdisc}, tbf::{Params, Tbf}, *};

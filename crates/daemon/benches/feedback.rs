@@ -15,9 +15,9 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Feedback, Target};
 use tidegate_control::{Client, EventKind, Pushed};
 use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
-use tidegate_experiments::lab::Pair;
 use tidegate_live::netns;
 use tidegate_live::shaping::Options;
+use tidegate_papers::lab::Pair;
 use tidegate_units::Rate;
 
 const SHAPER: &str = "version = 1\n[shaper]\nidle-timeout = \"250ms\"\n\

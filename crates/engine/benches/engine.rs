@@ -3,7 +3,7 @@
 //! statistics, the engine's own included. Behind a driver, 32 packets together and one by one. As one of two shards, and how
 //! many packets two shards in two threads pass for each that one engine passes.
 
-#[path = "../../../benches/harness.rs"]
+#[path = "../../../tools/benches/harness.rs"]
 mod harness;
 mod workload;
 

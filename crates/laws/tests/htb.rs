@@ -81,7 +81,7 @@ fn near(ours: &[u64], theirs: &[u64]) {
 
 /// Linux 7.3.4 with iproute2 6.15, 22 November 2026: `tc htb` on veth between two namespaces, bursts of 10,000 B, a FIFO
 /// of 50 packets for each leaf, UDP of 1000 B (headers included) at 8 Mbit/s to each, in a virtual machine whose time is
-/// counted in instructions. Bytes of `tc -s class show` between 2 s and 12 s. `field/htb` measures it again.
+/// counted in instructions. Bytes of `tc -s class show` between 2 s and 12 s. `testbed/field/htb` measures it again.
 #[test]
 fn the_classes_have_the_rates_that_linux_gives_them() {
     let root = || Node::inner(class(10_000, 10_000, 0, 1_000), None);

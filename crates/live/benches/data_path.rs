@@ -4,7 +4,7 @@
 //! fast as one thread sends it, and one TCP stream, each beside the same without a queue; then two interfaces through one
 //! engine, through two threads and through one engine each; then how late deadlines are. The last four need namespaces and are skipped with a message where there are none.
 
-#[path = "../../../benches/peers.rs"]
+#[path = "../../../tools/benches/peers.rs"]
 mod peers;
 
 use std::hint::black_box;

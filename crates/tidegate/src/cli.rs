@@ -95,11 +95,11 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl From<tidegate_experiments::Failure> for Failure {
-    fn from(failure: tidegate_experiments::Failure) -> Self {
+impl From<tidegate_papers::Failure> for Failure {
+    fn from(failure: tidegate_papers::Failure) -> Self {
         match failure {
-            tidegate_experiments::Failure::Failed(text) => Self::Failed(text),
-            tidegate_experiments::Failure::Output(error) => error.into(),
+            tidegate_papers::Failure::Failed(text) => Self::Failed(text),
+            tidegate_papers::Failure::Output(error) => error.into(),
         }
     }
 }
@@ -249,7 +249,7 @@ mod tests {
     fn every_command_line_of_the_book_is_understood() {
         let mut seen = 0;
         for chapter in Book::new().chapters() {
-            if chapter.slug.starts_with("experiments/") || chapter.slug.starts_with("howto") {
+            if chapter.slug.starts_with("lab/papers/") || chapter.slug.starts_with("howto") {
                 continue;
             }
             for block in blocks(&chapter.text).iter().filter(|block| block.language == "sh") {

@@ -192,7 +192,7 @@ fn the_reference_has_every_key_of_the_schema() {
 #[test]
 fn every_scenario_of_the_tree_fits_the_schema() {
     let schema: serde_json::Value = serde_json::from_slice(&tidegate(&["schema", "scenario"], "").stdout).unwrap();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")];
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/papers")];
     let mut seen = 0;
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

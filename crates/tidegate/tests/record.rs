@@ -3,7 +3,7 @@
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
 
-#[path = "../../report/tests/support/mod.rs"]
+#[path = "../../../lab/report/tests/support/mod.rs"]
 mod browser;
 
 use std::fs;

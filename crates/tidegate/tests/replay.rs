@@ -197,7 +197,7 @@ fn what_is_read_is_not_written_over() {
 
 #[test]
 fn the_seed_that_is_told_is_the_one_that_was_used() {
-    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr");
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/fuzz/seeds/recording/small.tgr");
     let folder = Folder::new("seed");
     let file = folder.path("c.pcap");
     fs::write(&file, capture(&[0, 1_000])).expect("written");
@@ -233,7 +233,8 @@ fn standard_input_is_one_thing() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains("not both"), "{}", text(&output.stderr));
     }
-    let small = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr")).expect("there");
+    let small =
+        fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/fuzz/seeds/recording/small.tgr")).expect("there");
     let output = of(&["explain", "-", "--event", "3"], &small);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("not standard input"), "{}", text(&output.stderr));

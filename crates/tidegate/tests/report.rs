@@ -3,7 +3,7 @@
 #[path = "command/mod.rs"]
 mod command;
 
-#[path = "../../report/tests/support/mod.rs"]
+#[path = "../../../lab/report/tests/support/mod.rs"]
 mod browser;
 
 use std::path::Path;
@@ -145,7 +145,7 @@ fn an_experiment_has_its_items_and_its_page() {
     for item in results["items"].as_array().expect("items") {
         assert!(page.contains(item["id"].as_str().expect("an id")), "{item}");
     }
-    assert!(page.contains("experiments/pacing/README.md") && page.contains("tidegate reproduce pacing --only fig6"));
+    assert!(page.contains("lab/papers/pacing/README.md") && page.contains("tidegate reproduce pacing --only fig6"));
 }
 
 /// A capture of datagrams of 1000 bytes, `count` of them, `gap` microseconds apart.
@@ -173,7 +173,7 @@ fn capture(count: u32, gap: u32) -> Vec<u8> {
 fn the_report_of_a_recording_has_what_was_recorded_with() {
     let folder = Folder::new("recorded");
     let page = folder.path("p.html");
-    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr");
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/fuzz/seeds/recording/small.tgr");
     let run = tidegate(&["replay", recording, "--with", "fifo@4mbit", "--report", &page]);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let whole = std::fs::read_to_string(&page).expect("a report");

@@ -19,9 +19,9 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("reproduce", &["reproduce", "pacing", "--only", "fig12.size1"]),
     ("check-cbq", &["check", "crates/tidegate/tests/width/cbq.toml"]),
     ("compare", &["compare", "crates/tidegate/tests/width/fifo.json", "crates/tidegate/tests/width/codel.json"]),
-    ("script", &["script", "crates/script/tests/scripts/fifo.tgs", "--trace"]),
+    ("script", &["script", "lab/script/tests/scripts/fifo.tgs", "--trace"]),
     ("reproduce-list", &["reproduce", "--list"]),
-    ("replay", &["replay", "fuzz/seeds/replay/micro.pcap", "--with", "fq-codel@1mbit", "fifo@1mbit"]),
+    ("replay", &["replay", "tools/fuzz/seeds/replay/micro.pcap", "--with", "fq-codel@1mbit", "fifo@1mbit"]),
 ];
 
 fn shown(columns: u16, arguments: &[&str]) -> String {

@@ -1,6 +1,6 @@
 //! Products of 128 bits of which the result has 64.
 //!
-//! The kernel twin has the same functions by hand (`twin/integers.h`), because BPF has no 128 bits; so what is translated
+//! The kernel twin has the same functions by hand (`kernel/integers.h`), because BPF has no 128 bits; so what is translated
 //! for it calls these and has none itself.
 
 /// The upper half of `a * b`.

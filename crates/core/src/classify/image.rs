@@ -1,5 +1,5 @@
 //! The tables of a classifier as numbers of 64 bits, with what its rules lead to: the form in which a program in the kernel
-//! reads them (`twin/classify.h`).
+//! reads them (`kernel/classify.h`).
 //!
 //! Positions count numbers from the first one on. An interval is found by bisection instead of by the tables of
 //! [`intervals`](super::intervals): its steps grow with the logarithm of the number of intervals, and each takes three numbers.

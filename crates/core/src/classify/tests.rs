@@ -340,7 +340,7 @@ fn mark_masks_have_a_limit() {
     assert_eq!(Classifier::new(marks(17)).unwrap_err(), BuildError::Masks { rule: 16 });
 }
 
-/// A thousand rules on hosts and ports have room in a program of the kernel: 65,536 numbers (`TWIN_RULES` of twin/classify.h).
+/// A thousand rules on hosts and ports have room in a program of the kernel: 65,536 numbers (`TWIN_RULES` of kernel/classify.h).
 #[test]
 fn the_image_of_a_thousand_rules_fits() {
     let rules: Vec<Rule> = (0..1_000_u32)

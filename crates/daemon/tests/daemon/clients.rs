@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use tidegate_control::calls::{CALLS, Displacement, Events, Feedback, Permission, PromiseCall, Reserve, Target};
 use tidegate_control::{Client, ClientError, Code, EventKind, Pushed};
 use tidegate_daemon::Listening;
-use tidegate_experiments::lab::topology::Pair;
-use tidegate_experiments::lab::{Senders, Sink};
+use tidegate_papers::lab::topology::Pair;
+use tidegate_papers::lab::{Senders, Sink};
 use tidegate_units::{Rate, Span};
 
 use crate::recovery::CBQ;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{Apply, Events, Feedback, Flows, Target};
 use tidegate_control::{Client, Code, EventKind, Pushed};
-use tidegate_experiments::lab::topology::Pair;
-use tidegate_experiments::lab::{FlowSpec, Senders, Sink};
+use tidegate_papers::lab::topology::Pair;
+use tidegate_papers::lab::{FlowSpec, Senders, Sink};
 use tidegate_units::Rate;
 
 use crate::recovery::mortal;

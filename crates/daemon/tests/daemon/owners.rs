@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{PromiseCall, Target};
 use tidegate_control::{Code, EventKind, Pushed};
-use tidegate_experiments::lab::topology::Pair;
+use tidegate_papers::lab::topology::Pair;
 use tidegate_units::Rate;
 
 use crate::promises::CHILD;

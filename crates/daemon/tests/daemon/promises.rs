@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{Apply, Displacement, PromiseCall, Target};
 use tidegate_control::{Code, EventKind, Pushed};
-use tidegate_experiments::lab::topology::Pair;
-use tidegate_experiments::lab::{FlowSpec, Senders, Sink};
+use tidegate_papers::lab::topology::Pair;
+use tidegate_papers::lab::{FlowSpec, Senders, Sink};
 use tidegate_units::{Rate, Span};
 
 use crate::running::{PATIENCE, Running, SHAPER, minimum, refusal, settles, target, udp, until};

@@ -7,9 +7,9 @@ use tidegate_control::calls::{
     Apply, Confirm, Events, Flows, InForce, PromiseCall, Refresh, ReservationsQuery, Reserve, Rollback, Unreserve,
 };
 use tidegate_control::{Client, Code, EventKind, Pushed};
-use tidegate_experiments::lab::topology::Pair;
-use tidegate_experiments::lab::{FlowSpec, Senders, Sink};
 use tidegate_live::shaping::{Injection, Options};
+use tidegate_papers::lab::topology::Pair;
+use tidegate_papers::lab::{FlowSpec, Senders, Sink};
 use tidegate_units::{Rate, Span};
 
 use crate::running::{PATIENCE, Running, SHAPER, minimum, refusal, settles, udp, until};

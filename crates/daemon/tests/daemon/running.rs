@@ -11,9 +11,9 @@ use tidegate_config::diagnostic::{Diagnostics, Source};
 use tidegate_control::calls::{PromiseCall, Target};
 use tidegate_control::{Client, ClientError};
 use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
-use tidegate_experiments::lab::topology::Pair;
-use tidegate_experiments::lab::{FlowSpec, Sink};
 use tidegate_live::shaping::Options;
+use tidegate_papers::lab::topology::Pair;
+use tidegate_papers::lab::{FlowSpec, Sink};
 use tidegate_units::{Bytes, Rate};
 
 use crate::support::steady::Measurements;

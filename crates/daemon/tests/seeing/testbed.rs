@@ -12,7 +12,7 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_control::Client;
 use tidegate_daemon::web::{Reach, WebSettings};
 use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
-use tidegate_experiments::lab::{FlowSpec, Pair, Senders, Sink};
+use tidegate_papers::lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
 use super::support::note_report;

@@ -1,6 +1,6 @@
 //! Faults that tests inject into a running data path, to show that traffic passes nevertheless.
 //!
-//! Compiled in builds with debug assertions only: releases and packages hold none of it (`.ci/checks`).
+//! Compiled in builds with debug assertions only: releases and packages hold none of it (`tools/checks`).
 
 use tidegate_units::{Instant, Span};
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use tidegate_config::decode::printable;
-use tidegate_experiments::demo::{self, Show};
+use tidegate_papers::demo::{self, Show};
 
 use super::check;
 use crate::Failure;

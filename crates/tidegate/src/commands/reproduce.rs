@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_experiments::reproduce::item::from_json;
-use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, WORK, output, verdicts};
+use tidegate_papers::reproduce::item::from_json;
+use tidegate_papers::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, WORK, output, verdicts};
 
 use crate::Failure;
 use crate::output::{Files, hanging, width};

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 
-use tidegate_experiments::lab::dropped_between;
 use tidegate_live::netns::Namespace;
+use tidegate_papers::lab::dropped_between;
 
 use crate::support::{LEFT, Pair, RIGHT, note_report};
 

@@ -12,7 +12,7 @@ use tidegate_engine::FlowElsewhere;
 use super::options::{FBQ, FBQ_PROMISES};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
 
-/// Bits of `known` of `struct twin_flow_fields`, by `enum twin_field` of twin/classify.h.
+/// Bits of `known` of `struct twin_flow_fields`, by `enum twin_field` of kernel/classify.h.
 const SOURCE: u64 = 0;
 const SOURCE_PORT: u64 = 2;
 const DESTINATION_PORT: u64 = 3;
@@ -22,7 +22,7 @@ const DSCP: u64 = 7;
 /// The kind of IPv6 without its protocol, and of a packet whose protocol is not known.
 const V6_KINDS: u64 = 257;
 const UNKNOWN_PROTOCOL: u64 = 256;
-/// `TWIN_NONE` of twin/queues.h, in place of a slot.
+/// `TWIN_NONE` of kernel/queues.h, in place of a slot.
 const NO_SLOT: u64 = u32::MAX as u64;
 
 macro_rules! places {

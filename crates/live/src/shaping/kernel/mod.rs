@@ -1,5 +1,5 @@
 //! The data path in the kernel: a queueing discipline in BPF at the root of the interface, and a thread that reads what it
-//! counts. `twin/` has the discipline, and shows that it decides as that of the core.
+//! counts. `kernel/` has the discipline, and shows that it decides as that of the core.
 //!
 //! *Law*: where a start returns, the kernel has confirmed that the discipline is at the root.
 //! *Notes*: the program is loaded and registered before the process gives up privileges ([`KernelPrograms`]). Afterwards its
@@ -11,7 +11,7 @@ mod classes;
 mod flows;
 #[allow(dead_code)] // The checks use another part of it.
 #[rustfmt::skip]
-#[path = "../../../../../twin/generated/options.rs"]
+#[path = "../../../../../kernel/generated/options.rs"]
 mod options;
 mod plan;
 mod programs;

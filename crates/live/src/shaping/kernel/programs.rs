@@ -16,8 +16,8 @@ use super::promises::{Promises, room_for};
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 use crate::timing;
 
-/// Compiled from twin/chassis.bpf.c by twin/build, under the licence of that file.
-const OBJECT: &[u8] = include_bytes!("../../../../../twin/generated/chassis.o");
+/// Compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
+const OBJECT: &[u8] = include_bytes!("../../../../../kernel/generated/chassis.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
     functions: &[
@@ -59,11 +59,11 @@ pub(in crate::shaping) struct Written {
 pub(in crate::shaping) struct Discipline {
     /// The name of the discipline.
     pub name: String,
-    /// `struct twin_options` of twin/disciplines.h.
+    /// `struct twin_options` of kernel/disciplines.h.
     pub options: Mapped,
-    /// `struct twin_fbq_options` of twin/fbq.h.
+    /// `struct twin_fbq_options` of kernel/fbq.h.
     pub classes: Mapped,
-    /// `struct twin_link` of twin/chassis.bpf.c.
+    /// `struct twin_link` of kernel/chassis.bpf.c.
     pub link: Mapped,
     /// `struct twin_counters` of the same: for each account.
     pub counters: Mapped,
@@ -71,7 +71,7 @@ pub(in crate::shaping) struct Discipline {
     pub accounts: Mutex<Vec<String>>,
     /// Whether it has what MERED needs.
     pub has_mered: bool,
-    /// `struct twin_rules` of twin/classify.h.
+    /// `struct twin_rules` of kernel/classify.h.
     rules: Mapped,
     /// The variables of the program, which are only read.
     pub flows: Flows,

@@ -48,12 +48,12 @@ const FILES: &[(&str, &str)] = &[
 
 /// The crates that the new one may depend on, and their folders.
 const CRATES: [(&str, &str); 6] = [
-    ("tidegate", "tidegate"),
-    ("tidegate-core", "core"),
-    ("tidegate-config", "config"),
-    ("tidegate-laws", "laws"),
-    ("tidegate-script", "script"),
-    ("tidegate-sim", "sim"),
+    ("tidegate", "crates/tidegate"),
+    ("tidegate-core", "crates/core"),
+    ("tidegate-config", "crates/config"),
+    ("tidegate-laws", "crates/laws"),
+    ("tidegate-script", "lab/script"),
+    ("tidegate-sim", "lab/sim"),
 ];
 
 /// Names that a crate or a module cannot have: keywords of Rust, and crates that are always present.
@@ -136,7 +136,7 @@ impl Origin {
     fn dependency(&self, name: &str, folder: &str) -> String {
         match self {
             Self::Tree(root) => {
-                let path = root.join("crates").join(folder);
+                let path = root.join(folder);
                 format!("{name} = {{ path = {} }}", quoted(&path.display().to_string()))
             }
             Self::Git(url) => format!("{name} = {{ git = {} }}", quoted(url)),
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_crates_come_from_where_the_user_says() {
-        let line = |said: &str| origin(Some(said)).map(|origin| origin.dependency("tidegate-core", "core"));
+        let line = |said: &str| origin(Some(said)).map(|origin| origin.dependency("tidegate-core", "crates/core"));
         assert_eq!(
             line("https://example.org/t.git").ok().as_deref(),
             Some("tidegate-core = { git = \"https://example.org/t.git\" }")

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The chassis in the kernel: a queueing discipline whose packets wait in slots while the disciplines decide on integers. It is
+ * written from the kernel's documentation of BPF (struct_ops, kptr, kfuncs) and its tests' interface, not from its code.
+ *
+ * One instance at a time: its packets and its state are in maps and variables of the program. The kernel calls every operation
+ * of an instance with the lock of the queue held. crates/live/src/shaping/kernel loads it; kernel/equal-in-kernel loads it to compare calls.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+
+/* A loop that the verifier follows until it repeats itself, by the iterators of Linux 6.4. */
+#define TWIN_FOR(type, i, from, to)                                                                                         \
+	type i __attribute__((unused)) = 0;                                                                                 \
+	for (struct bpf_iter_num i##_iterator __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))),                   \
+	     /* clang 16 describes no function that only an attribute names. */                                              \
+	     *i##_begun __attribute__((unused)) =                                                                           \
+		     (bpf_iter_num_new(&i##_iterator, (from), (to)), (void)bpf_iter_num_destroy, NULL);                     \
+	     ({                                                                                                             \
+		     int *i##_next = bpf_iter_num_next(&i##_iterator);                                                      \
+		     i##_next ? (i = *i##_next, true) : false;                                                              \
+	     });)
+
+#include "disciplines.h"
+#include "fbc.h"
+#include "skb.h"
+
+char _license[] SEC("license") = "Dual MIT/GPL";
+
+#undef __kptr
+#define __kptr __attribute__((btf_type_tag("kptr")))
+
+#define NET_XMIT_SUCCESS 0
+#define NET_XMIT_DROP 1
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define EBUSY 16
+#define EINVAL 22
+
+struct twin_slot {
+	struct sk_buff __kptr *skb;
+};
+
+/* Left out where it is not asked for: see crates/live/src/bpf/program.rs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct twin_tables);
+} twin_tables SEC(".maps");
+const volatile bool has_twin_tables = true;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TWIN_SLOTS);
+	__type(key, u32);
+	__type(value, struct twin_slot);
+} twin_slots SEC(".maps");
+
+/* Mapped by the user, and written before the first packet; a later change is put in force by the next call. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_options);
+} twin_options SEC(".maps");
+
+/* The classes of TWIN_FBQ, written together with the options. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_fbq_options);
+} twin_classes SEC(".maps");
+
+/* How the link counts packets, and until when it is shaped. Mapped by the user; zeros are for a user who sets nothing. */
+struct twin_link {
+	/* 1: a packet has the size that it has from the network header on, and the overhead. 0: as the kernel counts it. */
+	u64 from_network;
+	/* What the link adds to each packet, in bytes; to each segment of a superpacket. */
+	u64 overhead;
+	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
+	u64 until;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_link);
+} twin_link SEC(".maps");
+
+/* Waits are counted in steps of 1,024 ns up to four of them, then four to each doubling; 2^38 ns is the longest. */
+#define WAITS 108
+#define LONGEST_SLEEP 100000000ull
+
+/*
+ * What was counted of an account since the program was loaded; without classes all is of the first. Mapped by the user. A
+ * superpacket is one packet.
+ */
+struct twin_counters {
+	u64 arrived_packets, arrived_bytes;
+	u64 sent_packets, sent_bytes;
+	/* Dropped at a full queue, by an AQM, and because the interface went down or away while they waited. */
+	u64 full_packets, full_bytes;
+	u64 early_packets, early_bytes;
+	u64 flushed_packets, flushed_bytes;
+	/* Came from another account and went to one, while they waited. */
+	u64 moved_in_packets, moved_in_bytes;
+	u64 moved_out_packets, moved_out_bytes;
+	u64 queued_packets, queued_bytes;
+	/* How often none was queued after one was sent. */
+	u64 emptied;
+	/* What the bytes that were sent have beyond those from the network header on. */
+	u64 overhead_bytes;
+	/* Arrived by protocol. */
+	u64 v4_packets, v6_packets;
+	/* The longest wait of a packet that was sent, in ns. */
+	u64 longest;
+	u64 waits[WAITS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TWIN_FBQ_CLASSES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_counters);
+} twin_counters SEC(".maps");
+
+/* A call and what it decided, as kernel/translator/src/reference.rs describes them. */
+struct twin_call {
+	u64 what, now, first, capable, flow, pair;
+	u64 result, drops, which, deadline, packets, bytes;
+};
+
+enum { ENQUEUE = 1, DEQUEUE, SET_RATE };
+
+#ifdef TWIN_CALLS
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TWIN_CALLS);
+	__type(key, u32);
+	__type(value, struct twin_call);
+} twin_calls SEC(".maps");
+static u32 recorded;
+/* What is recorded of a call, while it is made. */
+struct twin_call call;
+/* Whether the state is that of the first packet on: a reset begins anew. */
+static bool recording;
+#define RECORD(...) __VA_ARGS__
+#else
+#define RECORD(...)
+#endif
+
+/* Not static: the compiler splits static structs, and the kernel refuses what it then writes of their types. */
+struct twin_state state;
+static u64 in_use;
+/* The options in force: the user may be writing others. And those read of the user last. */
+struct twin_options in_force, fresh;
+/* Of TWIN_FBQ: its state, and the same of its options. Of other kinds there is one class, with an account and nothing else. */
+struct twin_fbq fbq;
+struct twin_fbq_options classes, fresh_classes;
+/* The class that the packets of a class have after a change of structure; TWIN_NONE for another account. */
+u32 moved[TWIN_FBQ_CLASSES];
+/* The account that each had before. */
+u32 accounts[TWIN_FBQ_CLASSES];
+
+/* See promises.h. */
+__noinline u32 twin_know_flow(u32 number)
+{
+	u32 key = 0;
+
+	note_fields(&flow_fields[twin_index(number, TWIN_QUEUES)]);
+	return twin_promise_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules);
+}
+
+static __always_inline struct twin_options *written_options(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_options, &key);
+}
+
+static __always_inline struct twin_slot *slot_of(u32 number)
+{
+	u32 key = number % TWIN_SLOTS;
+
+	return bpf_map_lookup_elem(&twin_slots, &key);
+}
+
+static __always_inline struct twin_link *link_of(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_link, &key);
+}
+
+static __always_inline struct twin_counters *counters_at(u32 account)
+{
+	u32 key = account;
+
+	return bpf_map_lookup_elem(&twin_counters, &key);
+}
+
+/* The counters of a class. */
+static __always_inline struct twin_counters *counters_of(u32 class)
+{
+	return counters_at(twin_index(twin_fbq_params(&classes, class)->account, TWIN_FBQ_CLASSES));
+}
+
+/* The records of mered; NULL for other kinds. */
+static __always_inline struct twin_tables *tables_of(const struct twin_options *options)
+{
+	u32 key = 0;
+
+	return has_twin_tables && options->kind == TWIN_MERED ? bpf_map_lookup_elem(&twin_tables, &key) : NULL;
+}
+
+/* The packets that a superpacket becomes. Kernels before 6.19 do not keep their number: it counts as one. */
+static __always_inline u64 segments_of(const struct sk_buff *skb)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+
+	return bpf_core_field_exists(cb->pkt_segs) ? max_u64(cb->pkt_segs, 1) : 1;
+}
+
+/* The size as the link counts it. */
+static __always_inline u64 size_of(const struct sk_buff *skb, const struct twin_link *link)
+{
+	u64 size = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, segments, header;
+
+	if (!link->from_network)
+		return size;
+	segments = segments_of(skb);
+	header = (u16)(skb->network_header - skb->mac_header);
+	return saturating_sub_u64(size, segments * header) + segments * min_u64(link->overhead, U32_MAX);
+}
+
+/* Whether packets pass undecided, because the user has not renewed the time until which the link is shaped. */
+static __always_inline bool is_over(const struct twin_link *link, u64 now)
+{
+	/* In one comparison: before 0 is the largest number. */
+	return link->until - 1 < now - 1;
+}
+
+static __always_inline u32 wait_index(u64 wait)
+{
+	u64 units = min_u64(wait >> 10, (1 << 28) - 1), rest = units;
+	u32 doubling = 0;
+
+	if (units < 4)
+		return units;
+	for (u32 bits = 16; bits > 0; bits /= 2) {
+		if (rest >> bits) {
+			rest >>= bits;
+			doubling += bits;
+		}
+	}
+	return 4 * (doubling - 1) + ((units >> (doubling - 2)) & 3);
+}
+
+static __always_inline void count_sent(struct twin_counters *counters, u64 size, u64 wait)
+{
+	u32 index = wait_index(wait);
+
+	counters->sent_packets++;
+	counters->sent_bytes += size;
+	if (counters->queued_packets == 0)
+		counters->emptied++;
+	if (wait > counters->longest)
+		counters->longest = wait;
+	if (index < WAITS)
+		counters->waits[index]++;
+}
+
+static __always_inline void count_queued(struct twin_counters *counters, u64 size)
+{
+	counters->queued_packets++;
+	counters->queued_bytes += size;
+}
+
+/*
+ * These are verified once each, and not at every place that calls them; each call costs about 20 instructions. The key of a
+ * flow is the hash of its addresses and ports, of 32 bits. Packets are not marked: a signal is a drop.
+ */
+
+/* The slot of a packet that arrives, or TWIN_NONE. */
+__noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 key, u64 always)
+{
+	bool mark;
+
+	return options ? twin_accept(options, &state, tables_of(options), now, size, key, 0, false, always != 0, &mark) : TWIN_NONE;
+}
+
+/* The same of a packet that has a class, in the lower half, and a profile in the upper one. */
+__noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 always)
+{
+	u64 arrived = state.arrived++;
+
+	state.early = false;
+	return twin_fbq_enqueue(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
+				always != 0);
+}
+
+/* The slot of a packet that exceeds the limit, or TWIN_NONE. */
+__noinline u32 twin_excess(struct twin_options *options)
+{
+	return options ? twin_overflow(options, &state) : TWIN_NONE;
+}
+
+/*
+ * The action of a step in the upper half, the slot in the lower one. The first step of a call has its time, the others 0.
+ * always: a packet leaves if there is one.
+ */
+__noinline u64 twin_decide(struct twin_options *options, u64 now, u64 always)
+{
+	struct twin_step step = { .action = TWIN_EMPTY };
+
+	if (!options)
+		return (u64)TWIN_EMPTY << 32;
+	if (now)
+		twin_prepare(options, &state, now);
+	if (always && !twin_has_flows(options)) {
+		if (state.held.backlog.packets != 0) {
+			step.action = TWIN_SEND;
+			step.slot = twin_pop(&state.held, 0);
+		}
+	} else {
+		step = twin_next(options, &state, tables_of(options));
+	}
+	return (u64)step.action << 32 | step.slot;
+}
+
+/* The same of packets that have classes. */
+__noinline u64 twin_decide_classified(u64 now, u64 always)
+{
+	u32 slot = twin_fbq_dequeue(&classes, &fbq, &state.held, twin_now(&state, now), always != 0);
+
+	return (u64)(slot == TWIN_NONE ? TWIN_WAIT : TWIN_SEND) << 32 | slot;
+}
+
+__noinline u64 twin_due(struct twin_options *options, u64 now)
+{
+	u64 at;
+
+	if (!options)
+		return TWIN_IDLE;
+	if (options->kind != TWIN_FBQ)
+		return twin_deadline(options, &state, now);
+	at = twin_fbq_deadline(&fbq, &state.held);
+	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
+}
+
+#ifdef TWIN_CALLS
+/* Ends the record of a call. */
+__noinline int twin_record(struct twin_options *options, u64 what, u64 now)
+{
+	u32 key = recorded, after = key + 1;
+	struct twin_call *record, *next;
+
+	if (!recording || !options)
+		return 0;
+	record = bpf_map_lookup_elem(&twin_calls, &key);
+	/* The record ends before the first call that is none. */
+	next = bpf_map_lookup_elem(&twin_calls, &after);
+	if (!record || !next)
+		return 0;
+	next->what = 0;
+	recorded = after;
+	call.what = what;
+	call.now = now;
+	call.deadline = twin_due(options, now);
+	call.packets = state.held.backlog.packets;
+	call.bytes = state.held.backlog.bytes;
+	*record = call;
+	return 0;
+}
+#endif
+
+static __always_inline void count_drop(struct twin_counters *counters, u64 number, u64 size, bool early)
+{
+	RECORD(call.drops += 2; call.which += number + 1;)
+	if (early) {
+		counters->early_packets++;
+		counters->early_bytes += size;
+	} else {
+		counters->full_packets++;
+		counters->full_bytes += size;
+	}
+}
+
+static __always_inline void count_left(struct Qdisc *sch, struct twin_counters *counters, u64 size)
+{
+	counters->queued_packets--;
+	counters->queued_bytes -= size;
+	sch->q.qlen--;
+	sch->qstats.backlog -= size;
+}
+
+#include "change.h"
+
+SEC("struct_ops/twin_enqueue")
+int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+{
+	u64 now = bpf_ktime_get_ns(), size, arrived = state.arrived;
+	struct twin_options *options = &in_force;
+	struct twin_counters *counters;
+	struct twin_link *link = link_of();
+	struct twin_slot *slot;
+	u32 number;
+
+	follow(now);
+	class_of = (struct twin_class_of){0};
+	if (options->kind == TWIN_FBQ || twin_has_flows(options))
+		classify(skb, options->rules);
+	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8. */
+	RECORD(class_of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; class_of.profile = skb->mark >> 8 & 0xff;)
+	counters = counters_of(class_of.class);
+	if (!counters || !link) {
+		bpf_qdisc_skb_drop(skb, to_free);
+		return NET_XMIT_DROP;
+	}
+	size = size_of(skb, link);
+	counters->arrived_packets++;
+	counters->arrived_bytes += size;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		counters->v4_packets++;
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		counters->v6_packets++;
+	RECORD(call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };)
+	if (options->kind == TWIN_FBQ)
+		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
+	else
+		number = twin_take(options, now, size, class_of.flow, is_over(link, now));
+	slot = number == TWIN_NONE ? NULL : slot_of(number);
+	if (!slot) {
+		count_drop(counters, arrived, size, state.early);
+		sch->qstats.drops++;
+		bpf_qdisc_skb_drop(skb, to_free);
+		RECORD(twin_record(options, ENQUEUE, now);)
+		return NET_XMIT_DROP;
+	}
+	skb = bpf_kptr_xchg(&slot->skb, skb);
+	if (skb)
+		bpf_qdisc_skb_drop(skb, to_free);
+	sch->q.qlen++;
+	sch->qstats.backlog += size;
+	count_queued(counters, size);
+	RECORD(call.result = 1;)
+	if (twin_exceeds(options, &state)) {
+		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+			struct twin_packet *packet;
+
+			number = twin_excess(options);
+			slot = number == TWIN_NONE ? NULL : slot_of(number);
+			if (!slot)
+				break;
+			packet = twin_packet_of(&state.held, number);
+			count_drop(counters, packet->number, packet->size, false);
+			sch->qstats.drops++;
+			count_left(sch, counters, packet->size);
+			skb = bpf_kptr_xchg(&slot->skb, NULL);
+			if (skb)
+				bpf_qdisc_skb_drop(skb, to_free);
+		}
+	}
+	RECORD(twin_record(options, ENQUEUE, now);)
+	return NET_XMIT_SUCCESS;
+}
+
+/* Does a step of a call of dequeue. Returns whether there is another; *sent is the packet that leaves, if one does. */
+static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *options, const struct twin_link *link, u64 now,
+				    bool over, struct sk_buff **sent)
+{
+	u64 step = options->kind == TWIN_FBQ ? twin_decide_classified(now, over) : twin_decide(options, now, over);
+	u32 action = step >> 32, number = step;
+	struct twin_counters *counters;
+	struct twin_packet *packet;
+	struct twin_slot *slot;
+	struct sk_buff *skb;
+
+	if (action == TWIN_AGAIN)
+		return true;
+	if (action == TWIN_EMPTY || action == TWIN_WAIT)
+		return false;
+	packet = twin_packet_of(&state.held, number);
+	slot = slot_of(number);
+	counters = counters_of(packet->class);
+	if (!slot || !counters)
+		return false;
+	count_left(sch, counters, packet->size);
+	skb = bpf_kptr_xchg(&slot->skb, NULL);
+	if (!skb)
+		return false;
+	if (action == TWIN_DROP) {
+		count_drop(counters, packet->number, packet->size, true);
+		sch->qstats.drops++;
+		bpf_kfree_skb(skb);
+		return true;
+	}
+	RECORD(call.result = packet->number + 1;)
+	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->at));
+	if (link->from_network)
+		counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
+	*sent = skb;
+	return false;
+}
+
+SEC("struct_ops/twin_dequeue")
+struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
+{
+	struct twin_options *options = &in_force;
+	struct twin_link *link;
+	struct sk_buff *skb = NULL;
+	u64 now;
+	bool over;
+
+	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
+	if (twin_rests(options, &state))
+		return NULL;
+	link = link_of();
+	if (!link)
+		return NULL;
+	now = bpf_ktime_get_ns();
+	over = is_over(link, now);
+	follow(now);
+	RECORD(call = (struct twin_call){0};)
+	if (do_step(sch, options, link, now, over, &skb)) {
+		TWIN_FOR(u32, i, 1, TWIN_MOST_STEPS) {
+			if (!do_step(sch, options, link, 0, over, &skb))
+				break;
+		}
+	}
+	RECORD(twin_record(options, DEQUEUE, now);)
+	if (skb) {
+		bpf_qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	/* By then at the latest, what the user has changed is in force. */
+	if (state.held.backlog.packets != 0)
+		bpf_qdisc_watchdog_schedule(sch, min_u64(twin_due(options, now), now + LONGEST_SLEEP), 0);
+	return NULL;
+}
+
+/* Begins anew, without packets. */
+static __always_inline void clear(void)
+{
+	twin_forget_all(&state);
+	restart();
+}
+
+SEC("struct_ops/twin_init")
+int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct twin_options *written = written_options();
+
+	if (__sync_val_compare_and_swap(&in_use, 0, 1) != 0)
+		return -EBUSY;
+	if (!written || !take_options(written)) {
+		in_use = 0;
+		return -EINVAL;
+	}
+	in_force = fresh;
+	memory.rules++;
+	copy_classes(&classes, &fresh_classes);
+	sch->limit = in_force.limit_packets;
+	clear();
+	RECORD(recorded = 0; recording = true;)
+	return 0;
+}
+
+SEC("struct_ops/twin_reset")
+void BPF_PROG(twin_reset, struct Qdisc *sch)
+{
+	RECORD(recording = false;)
+	TWIN_FOR(u32, account, 0, TWIN_FBQ_CLASSES) {
+		struct twin_counters *counters = counters_at(account);
+
+		if (counters) {
+			counters->flushed_packets += counters->queued_packets;
+			counters->flushed_bytes += counters->queued_bytes;
+		}
+	}
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		struct twin_slot *slot = slot_of(i);
+		struct sk_buff *skb;
+
+		if (!slot)
+			break;
+		skb = bpf_kptr_xchg(&slot->skb, NULL);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+	clear();
+}
+
+SEC("struct_ops/twin_destroy")
+void BPF_PROG(twin_destroy, struct Qdisc *sch)
+{
+	in_use = 0;
+}
+
+SEC(".struct_ops.link")
+struct Qdisc_ops twin = {
+	.enqueue = (void *)twin_enqueue,
+	.dequeue = (void *)twin_dequeue,
+	.init = (void *)twin_init,
+	.reset = (void *)twin_reset,
+	.destroy = (void *)twin_destroy,
+	.id = "bpf_tidegate",
+};

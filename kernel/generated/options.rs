@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Made from kernel/*.h by `cargo run -p tidegate-translator -- --write`. Changes belong there: `.ci/run` compares.
+
+/// `TWIN_SLOTS` of kernel/queues.h.
+pub const SLOTS: u64 = 4096;
+/// `TWIN_QUEUES` of kernel/queues.h.
+pub const QUEUES: u64 = 4096;
+/// `TWIN_RECORDS` of kernel/records.h.
+pub const RECORDS: u64 = 65536;
+/// `TWIN_FBQ_CLASSES` of kernel/fbq.h.
+pub const FBQ_CLASSES: u64 = 64;
+/// `TWIN_FBQ_PROFILES` of kernel/fbq.h.
+pub const FBQ_PROFILES: u64 = 256;
+/// `TWIN_FBQ_PROMISES` of kernel/fbq.h.
+pub const FBQ_PROMISES: u64 = 256;
+/// `TWIN_RULES` of kernel/classify.h.
+pub const RULES: u64 = 65536;
+/// `TWIN_RULE_STEPS` of kernel/classify.h.
+pub const RULE_STEPS: u64 = 256;
+
+// `enum twin_kind` of kernel/disciplines.h.
+pub const FIFO: u64 = 0;
+pub const TBF: u64 = 1;
+pub const CODEL: u64 = 2;
+pub const RED: u64 = 3;
+pub const ARED: u64 = 4;
+pub const PIE: u64 = 5;
+pub const DRR: u64 = 6;
+pub const SFQ: u64 = 7;
+pub const FQ_CODEL: u64 = 8;
+pub const MERED: u64 = 9;
+pub const KINDS: u64 = 10;
+pub const FBQ: u64 = 10;
+
+/// `struct twin_options` of kernel/disciplines.h, which describes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    pub kind: u64,
+    pub limit_packets: u64,
+    pub limit_bytes: u64,
+    pub rate: u64,
+    pub burst: u64,
+    pub target: u64,
+    pub interval: u64,
+    pub mtu: u64,
+    pub longest: u64,
+    pub marks: u64,
+    pub min: u64,
+    pub max: u64,
+    pub in_bytes: u64,
+    pub max_p: u64,
+    pub weight: u64,
+    pub above_max: u64,
+    pub spacing: u64,
+    pub idle_packet: u64,
+    pub mean: u64,
+    pub allowance: u64,
+    pub alpha: u64,
+    pub beta: u64,
+    pub least_queue_mean: u64,
+    pub most_marked: u64,
+    pub quantum: u64,
+    pub queues: u64,
+    pub perturb: u64,
+    pub seed: u64,
+    pub random: [u64; 4],
+    pub longest_mouse: u64,
+    pub counts_packets: u64,
+    pub by_pair: u64,
+    pub records: u64,
+    pub idle: u64,
+    pub pair_threshold: u64,
+    pub pair_rate: u64,
+    pub elephant_limit: u64,
+    pub floor: u64,
+    pub floor_credit: u64,
+    pub account: u64,
+    pub rules: u64,
+    pub changes: u64,
+}
+
+impl Options {
+    /// How many numbers they are.
+    pub const NUMBERS: usize = 45;
+
+    /// The numbers in their order.
+    pub fn numbers(&self) -> [u64; Self::NUMBERS] {
+        let Self {
+            kind,
+            limit_packets,
+            limit_bytes,
+            rate,
+            burst,
+            target,
+            interval,
+            mtu,
+            longest,
+            marks,
+            min,
+            max,
+            in_bytes,
+            max_p,
+            weight,
+            above_max,
+            spacing,
+            idle_packet,
+            mean,
+            allowance,
+            alpha,
+            beta,
+            least_queue_mean,
+            most_marked,
+            quantum,
+            queues,
+            perturb,
+            seed,
+            random: [random_0, random_1, random_2, random_3],
+            longest_mouse,
+            counts_packets,
+            by_pair,
+            records,
+            idle,
+            pair_threshold,
+            pair_rate,
+            elephant_limit,
+            floor,
+            floor_credit,
+            account,
+            rules,
+            changes,
+        } = *self;
+        [
+            kind,
+            limit_packets,
+            limit_bytes,
+            rate,
+            burst,
+            target,
+            interval,
+            mtu,
+            longest,
+            marks,
+            min,
+            max,
+            in_bytes,
+            max_p,
+            weight,
+            above_max,
+            spacing,
+            idle_packet,
+            mean,
+            allowance,
+            alpha,
+            beta,
+            least_queue_mean,
+            most_marked,
+            quantum,
+            queues,
+            perturb,
+            seed,
+            random_0,
+            random_1,
+            random_2,
+            random_3,
+            longest_mouse,
+            counts_packets,
+            by_pair,
+            records,
+            idle,
+            pair_threshold,
+            pair_rate,
+            elephant_limit,
+            floor,
+            floor_credit,
+            account,
+            rules,
+            changes,
+        ]
+    }
+    /// Options of numbers in their order.
+    pub fn of_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
+        let [
+            kind,
+            limit_packets,
+            limit_bytes,
+            rate,
+            burst,
+            target,
+            interval,
+            mtu,
+            longest,
+            marks,
+            min,
+            max,
+            in_bytes,
+            max_p,
+            weight,
+            above_max,
+            spacing,
+            idle_packet,
+            mean,
+            allowance,
+            alpha,
+            beta,
+            least_queue_mean,
+            most_marked,
+            quantum,
+            queues,
+            perturb,
+            seed,
+            random_0,
+            random_1,
+            random_2,
+            random_3,
+            longest_mouse,
+            counts_packets,
+            by_pair,
+            records,
+            idle,
+            pair_threshold,
+            pair_rate,
+            elephant_limit,
+            floor,
+            floor_credit,
+            account,
+            rules,
+            changes,
+        ] = numbers;
+        Self {
+            kind,
+            limit_packets,
+            limit_bytes,
+            rate,
+            burst,
+            target,
+            interval,
+            mtu,
+            longest,
+            marks,
+            min,
+            max,
+            in_bytes,
+            max_p,
+            weight,
+            above_max,
+            spacing,
+            idle_packet,
+            mean,
+            allowance,
+            alpha,
+            beta,
+            least_queue_mean,
+            most_marked,
+            quantum,
+            queues,
+            perturb,
+            seed,
+            random: [random_0, random_1, random_2, random_3],
+            longest_mouse,
+            counts_packets,
+            by_pair,
+            records,
+            idle,
+            pair_threshold,
+            pair_rate,
+            elephant_limit,
+            floor,
+            floor_credit,
+            account,
+            rules,
+            changes,
+        }
+    }
+}
+
+/// Words of `struct twin_link` of kernel/chassis.bpf.c.
+pub mod link {
+    pub const FROM_NETWORK: usize = 0;
+    pub const OVERHEAD: usize = 1;
+    pub const UNTIL: usize = 2;
+    /// The words of the struct.
+    pub const WORDS: usize = 3;
+}
+
+/// Words of `struct twin_counters` of kernel/chassis.bpf.c.
+pub mod counters {
+    pub const ARRIVED_PACKETS: usize = 0;
+    pub const ARRIVED_BYTES: usize = 1;
+    pub const SENT_PACKETS: usize = 2;
+    pub const SENT_BYTES: usize = 3;
+    pub const FULL_PACKETS: usize = 4;
+    pub const FULL_BYTES: usize = 5;
+    pub const EARLY_PACKETS: usize = 6;
+    pub const EARLY_BYTES: usize = 7;
+    pub const FLUSHED_PACKETS: usize = 8;
+    pub const FLUSHED_BYTES: usize = 9;
+    pub const MOVED_IN_PACKETS: usize = 10;
+    pub const MOVED_IN_BYTES: usize = 11;
+    pub const MOVED_OUT_PACKETS: usize = 12;
+    pub const MOVED_OUT_BYTES: usize = 13;
+    pub const QUEUED_PACKETS: usize = 14;
+    pub const QUEUED_BYTES: usize = 15;
+    pub const EMPTIED: usize = 16;
+    pub const OVERHEAD_BYTES: usize = 17;
+    pub const V4_PACKETS: usize = 18;
+    pub const V6_PACKETS: usize = 19;
+    pub const LONGEST: usize = 20;
+    pub const WAITS: usize = 21;
+    /// The words of the struct.
+    pub const WORDS: usize = 129;
+}
+
+/// Words of `struct twin_fbq_options` of kernel/fbq.h.
+pub mod fbq_options {
+    pub const RATE: usize = 0;
+    pub const BURST: usize = 1;
+    pub const IDLE_TIMEOUT: usize = 2;
+    pub const FLOWS: usize = 3;
+    pub const CATCH_UP: usize = 4;
+    pub const CLASSES: usize = 5;
+    pub const PROFILES: usize = 6;
+    pub const STRUCTURE: usize = 7;
+    pub const DEFAULT_CLASS: usize = 8;
+    pub const CONDITIONS: usize = 9;
+    /// The words of the struct.
+    pub const WORDS: usize = 10;
+}
+
+/// Words of `struct twin_fbq_class_options` of kernel/fbq.h.
+pub mod fbq_class_options {
+    pub const ACCOUNT: usize = 0;
+    pub const RATE: usize = 1;
+    pub const BURST: usize = 2;
+    pub const FLOW_BURST: usize = 3;
+    pub const PRIORITY: usize = 4;
+    pub const BORROWS: usize = 5;
+    pub const LIMIT: usize = 6;
+    pub const FLOW_LIMIT: usize = 7;
+    /// The words of the struct.
+    pub const WORDS: usize = 8;
+}
+
+/// Words of `struct twin_fbq_profile` of kernel/fbq.h.
+pub mod fbq_profile {
+    pub const WEIGHT: usize = 0;
+    pub const MINIMUM: usize = 1;
+    /// The words of the struct.
+    pub const WORDS: usize = 2;
+}
+
+/// Words of `struct twin_fbq_promise` of kernel/fbq.h.
+pub mod fbq_promise {
+    pub const NUMBER: usize = 0;
+    pub const CLASS: usize = 1;
+    pub const MINIMUM: usize = 2;
+    pub const FLOWS: usize = 3;
+    /// The words of the struct.
+    pub const WORDS: usize = 4;
+}

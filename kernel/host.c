@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A chassis for tests: reads operations, writes decisions. A record is six numbers of 64 bits: what, the time, and four
+ * arguments; kernel/translator/src/reference.rs describes both. A record of zeros writes what was decided so far.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TWIN_PAIRS
+#include "disciplines.h"
+#include "fbc.h"
+
+/* The bytes of a packet. */
+typedef struct {
+	const u8 *first;
+	u32 count;
+} twin_bytes;
+
+static bool twin_read(const twin_bytes *bytes, u32 at, u8 *to, u32 count)
+{
+	if (at > bytes->count || count > bytes->count - at)
+		return false;
+	memcpy(to, bytes->first + at, count);
+	return true;
+}
+
+/* From a network header on; beyond the end are zeros. */
+typedef twin_bytes twin_start;
+
+static u64 twin_word(twin_start start, u32 i)
+{
+	u64 word = 0;
+
+	for (u32 at = 8 * i; at < 8 * i + 8; at++)
+		word = word << 8 | (at < start.count ? start.first[at] : 0);
+	return word;
+}
+
+#include "plain.h"
+
+enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE };
+
+/* Result, drops and marks, which were dropped, deadline, packets, bytes. */
+struct decision {
+	u64 result, drops, which, deadline, packets, bytes;
+};
+
+static struct twin_options options;
+static struct twin_state state;
+static struct twin_tables tables_of_mered;
+/* Of the kind TWIN_FBQ, whose packets are in the state too. */
+static struct twin_fbq_options fbq_options;
+static struct twin_fbq fbq;
+/* Of the packet that arrives: the place of its promise, plus 1. */
+static u32 promise;
+
+TWIN_GLOBAL u32 twin_know_flow(u32 number)
+{
+	(void)number;
+	return promise;
+}
+
+static struct twin_rules rules;
+/* Which are in force. */
+static u64 which;
+static struct twin_memory memory;
+
+/* Takes other rules, of the number of numbers that the record has. */
+static bool take_rules(const u64 *record)
+{
+	/* Those in force are not written. */
+	u64 next = !which;
+
+	if (record[1] > TWIN_RULES || fread(rules.numbers + next * TWIN_RULES, 8, record[1], stdin) != record[1])
+		return false;
+	which = next;
+	memory.rules++;
+	return true;
+}
+
+/* A frame of Ethernet: the bytes that were captured, and its length; mark, user and control group, or a number beyond each. */
+static bool classify_frame(const u64 *record, struct decision *decision)
+{
+	static u8 frame[65536];
+	const u64 *numbers = twin_rules_in_force(&rules, which);
+	u32 first = U32_MAX;
+	twin_bytes bytes = { frame, record[1] };
+	struct twin_fields fields = { .known = 0 };
+	struct twin_class_of of;
+	struct twin_plain plain;
+	struct twin_kept *kept;
+	u8 type[2];
+	bool is_plain;
+
+	if (record[1] > sizeof(frame) || fread(frame, 1, record[1], stdin) != record[1])
+		return false;
+	twin_know(&fields, TWIN_PACKET_MARK, 0, record[3]);
+	if (record[4] <= U32_MAX)
+		twin_know(&fields, TWIN_UID, 0, record[4]);
+	/* Then those that have it: each has half of its number. */
+	for (u64 group = record[5]; record[5] != U64_MAX && group != 0; group /= 2)
+		twin_know_group(numbers, group, &first, &fields);
+	is_plain = record[1] >= 14 && twin_read(&bytes, 12, type, 2) &&
+		   twin_read_plain((twin_start){ frame + 14, record[1] - 14 }, twin_be16(type), min_u64(record[1], record[2]) - 14, &plain);
+	kept = is_plain ? twin_kept_at(&memory, twin_place_of(&plain)) : NULL;
+	if (is_plain)
+		twin_know_plain(&plain, &fields);
+	else if (twin_read(&bytes, 12, type, 2))
+		twin_dissect(&bytes, 14, twin_be16(type), record[2], record[1], &fields);
+	if (kept && twin_is_kept(kept, &plain, twin_under(&memory, record[3]))) {
+		of = kept->of;
+		/* The same from what is kept, but for the owner, which no rule is about. */
+		fields.known &= 1 << TWIN_UID | 1 << TWIN_CGROUP;
+		twin_know_plain(&kept->plain, &fields);
+		twin_know(&fields, TWIN_PACKET_MARK, 0, (u32)kept->under);
+	} else {
+		twin_find_class(numbers, &fields, &of);
+		if (kept)
+			twin_keep(numbers, &memory, &plain, record[3], &of);
+	}
+	*decision = (struct decision){ of.class, of.profile | (u64)twin_find_promise(numbers, &fields) << 32, of.flow, twin_host_key(numbers, &fields, TWIN_SOURCE),
+				       twin_host_key(numbers, &fields, TWIN_DESTINATION),
+				       fields.is_fragment << 49 | fields.more << 48 | fields.fragment_at << 32 | fields.fragment_id };
+	return true;
+}
+
+static struct twin_tables *tables(void)
+{
+	return options.kind == TWIN_MERED ? &tables_of_mered : NULL;
+}
+
+static void dropped(struct decision *decision, u64 number)
+{
+	decision->drops += 2;
+	decision->which += number + 1;
+}
+
+static void enqueue(const u64 *record, struct decision *decision)
+{
+	u64 arrived = state.arrived;
+	bool mark;
+	u32 slot;
+
+	if (options.kind == TWIN_FBQ) {
+		state.arrived++;
+		mark = false;
+		promise = record[5] >> 32;
+		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
+					record[4], record[3], (u32)record[5], false);
+	} else {
+		slot = twin_accept(&options, &state, tables(), record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
+	}
+
+	if (slot == TWIN_NONE) {
+		dropped(decision, arrived);
+		return;
+	}
+	decision->result = 1;
+	decision->drops = mark;
+	while ((slot = twin_overflow(&options, &state)) != TWIN_NONE)
+		dropped(decision, twin_packet_of(&state.held, slot)->number);
+}
+
+static void dequeue(u64 now, struct decision *decision)
+{
+	if (options.kind == TWIN_FBQ) {
+		u32 slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, twin_now(&state, now), false);
+
+		if (slot != TWIN_NONE)
+			decision->result = twin_packet_of(&state.held, slot)->number + 1;
+		return;
+	}
+	if (twin_rests(&options, &state)) {
+		twin_now(&state, now);
+		return;
+	}
+	twin_prepare(&options, &state, now);
+	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
+		struct twin_step step = twin_next(&options, &state, tables());
+		u64 number = twin_packet_of(&state.held, step.slot)->number;
+
+		switch (step.action) {
+		case TWIN_AGAIN:
+			continue;
+		case TWIN_DROP:
+			dropped(decision, number);
+			continue;
+		case TWIN_SEND:
+		case TWIN_MARK:
+			decision->result = number + 1;
+			decision->drops += step.action == TWIN_MARK;
+		}
+		return;
+	}
+	fprintf(stderr, "a call does not end\n");
+	exit(1);
+}
+
+/* Another promise in the place of one: place and class, minimum, flows, number. Packets may be of other promises from then on. */
+static void set_promise(const u64 *record)
+{
+	static struct twin_fbq_options next;
+
+	twin_fbq_queue_alone(&fbq_options, &fbq, &state.held);
+	next = fbq_options;
+	next.conditions++;
+	next.promise[record[2] % TWIN_FBQ_PROMISES] =
+		(struct twin_fbq_promise){ record[5], record[2] >> 32, record[3], record[4] };
+	twin_fbq_follow_promises(&fbq_options, &next, &fbq, &state.held, max_u64(state.latest, record[1]));
+	fbq_options = next;
+	twin_fbq_hold_promises(&fbq_options, &fbq);
+}
+
+static u64 deadline(u64 now)
+{
+	u64 at;
+
+	if (options.kind != TWIN_FBQ)
+		return twin_deadline(&options, &state, now);
+	at = twin_fbq_deadline(&fbq, &state.held);
+	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
+}
+
+int main(void)
+{
+	u64 record[6];
+
+	while (fread(record, sizeof(record), 1, stdin) == 1) {
+		struct decision decision = {0};
+
+		switch (record[0]) {
+		case FLUSH:
+			fflush(stdout);
+			continue;
+		case BEGIN:
+			if (fread(&options, sizeof(options), 1, stdin) != 1)
+				return 1;
+			if (options.kind == TWIN_FBQ) {
+				if (fread(&fbq_options, sizeof(fbq_options), 1, stdin) != 1 || !twin_fbq_supports(&fbq_options))
+					return 1;
+				twin_fbq_begin(&fbq_options, &fbq);
+			} else if (!twin_supports(&options)) {
+				return 1;
+			}
+			twin_forget_all(&state);
+			twin_begin_aqm(&state, tables(), &options);
+			twin_begin_adapting(&state, &options);
+			twin_begin_queues(&state, &options);
+			continue;
+		case RULES:
+			if (!take_rules(record))
+				return 1;
+			continue;
+		case CLASSIFY:
+			if (!classify_frame(record, &decision))
+				return 1;
+			fwrite(&decision, sizeof(decision), 1, stdout);
+			continue;
+		case ENQUEUE:
+			enqueue(record, &decision);
+			break;
+		case DEQUEUE:
+			dequeue(record[1], &decision);
+			break;
+		case SET_RATE:
+			if (options.kind == TWIN_FBQ) {
+				twin_fbq_queue_alone(&fbq_options, &fbq, &state.held);
+				twin_fbq_set_rate(&fbq_options, &fbq, &state.held, max_u64(state.latest, record[1]),
+						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);
+			} else
+				twin_set_rate(&options, &state, record[1], record[2]);
+			break;
+		case PROMISE:
+			set_promise(record);
+			break;
+		default:
+			return 1;
+		}
+		decision.deadline = deadline(record[1]);
+		decision.packets = state.held.backlog.packets;
+		decision.bytes = state.held.backlog.bytes;
+		fwrite(&decision, sizeof(decision), 1, stdout);
+	}
+	return 0;
+}

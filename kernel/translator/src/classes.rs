@@ -1,0 +1,141 @@
+//! FBC over FBQ with the parameters that `struct twin_fbq_options` of `kernel/fbq.h` has.
+
+use tidegate_core::fbq::{Borrow, ClassParams, Fbc, FbcParams, Profile, WEIGHT_ONE};
+use tidegate_core::random::Stream;
+use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
+
+use super::equal::spread;
+use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
+
+const CLASSES: usize = FBQ_CLASSES as usize;
+const PROFILES: usize = FBQ_PROFILES as usize;
+const PROMISES: usize = FBQ_PROMISES as usize;
+/// The numbers before the classes, of a class, of a profile and of a promise, and of all.
+const HEAD: usize = 10;
+const CLASS: usize = 8;
+const PROFILE: usize = 2;
+const PROMISE: usize = 4;
+pub const NUMBERS: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE + PROMISES * PROMISE;
+
+/// The parameters: in numbers, as the C has them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Classes {
+    rate: u64,
+    burst: u64,
+    idle_timeout: u64,
+    flows: u64,
+    catch_up: u64,
+    classes: Vec<[u64; CLASS]>,
+    profiles: Vec<[u64; PROFILE]>,
+}
+
+impl Classes {
+    /// At random, for packets of which one lasts about `typical` nanoseconds at the total `rate`.
+    pub fn random(random: &mut Stream, rate: u64, typical: u64) -> Self {
+        let count = if random.below(8) == 0 { 1 + random.below(CLASSES as u64) } else { 1 + random.below(5) };
+        let each = rate / count;
+        let class = |random: &mut Stream| {
+            let limit = spread(random, 100, 2_000_000);
+            [
+                0,
+                if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) },
+                spread(random, 1, 200_000),
+                random.below(2) * spread(random, 1, 200_000),
+                random.below(3),
+                random.below(2),
+                limit,
+                if random.below(2) == 0 { u64::MAX } else { spread(random, 100, limit) },
+            ]
+        };
+        let profile = |random: &mut Stream| {
+            let weight = match random.below(3) {
+                0 => WEIGHT_ONE,
+                1 => WEIGHT_ONE * (1 + random.below(4)),
+                _ => spread(random, 1, 1 << 40),
+            };
+            [weight, random.below(2) * random.below(each / 2 + 2)]
+        };
+        let profiles = random.below(6);
+        Self {
+            rate,
+            burst: spread(random, 1, 200_000),
+            idle_timeout: typical.saturating_mul(spread(random, 1, 2_000)).max(1),
+            flows: spread(random, 1, 300),
+            catch_up: random.below(2) * random.below(typical.saturating_mul(20).max(1)),
+            classes: (0..count).map(|_| class(random)).collect(),
+            profiles: (0..profiles).map(|_| profile(random)).collect(),
+        }
+    }
+    /// As the C reads them, without promises.
+    pub fn record(&self) -> Vec<u64> {
+        let counts = [self.classes.len() as u64, self.profiles.len() as u64];
+        let mut record = vec![self.rate, self.burst, self.idle_timeout, self.flows, self.catch_up];
+        record.extend(counts);
+        record.extend([0, 0, 0]);
+        record.extend(self.classes.iter().flatten());
+        record.resize(HEAD + CLASSES * CLASS, 0);
+        record.extend(self.profiles.iter().flatten());
+        record.resize(NUMBERS, 0);
+        record
+    }
+    /// From what the C reads.
+    pub fn of_record(record: &[u64; NUMBERS]) -> Self {
+        let [rate, burst, idle_timeout, flows, catch_up, classes, profiles, ..] = *record;
+        let (of_classes, of_profiles) = record[HEAD..].split_at(CLASSES * CLASS);
+        Self {
+            rate,
+            burst,
+            idle_timeout,
+            flows,
+            catch_up,
+            classes: of_classes.as_chunks().0.iter().copied().take(classes as usize).collect(),
+            profiles: of_profiles.as_chunks().0.iter().copied().take(profiles as usize).collect(),
+        }
+    }
+    /// The number of classes.
+    pub fn count(&self) -> u64 {
+        self.classes.len() as u64
+    }
+    /// A class and a profile for a packet of `flow`: mostly those of the flow, seldom one that there is not.
+    pub fn of_flow(&self, random: &mut Stream, flow: u64) -> (u64, u64) {
+        let other = random.below(200) == 0;
+        let class = if other { random.below(self.count() + 1) } else { flow % self.count() };
+        let profiles = self.profiles.len() as u64 + 1;
+        (class, if random.below(200) == 0 { random.below(profiles) } else { flow / 3 % profiles })
+    }
+    /// The discipline of the core, empty.
+    ///
+    /// # Errors
+    /// As [`Fbc::new`].
+    pub fn discipline<P: Packet>(&self) -> Result<Fbc<P>, String> {
+        let params = FbcParams {
+            burst: Bytes::new(self.burst),
+            idle_timeout: Span::from_nanos(self.idle_timeout),
+            max_flows: usize::try_from(self.flows).unwrap_or(usize::MAX),
+            catch_up: Span::from_nanos(self.catch_up),
+            ..FbcParams::new(Rate::from_bps(self.rate))
+        };
+        let class = |&[_, rate, burst, flow_burst, priority, borrows, limit, flow_limit]: &[u64; CLASS]| ClassParams {
+            burst: Bytes::new(burst),
+            flow_burst: Bytes::new(flow_burst),
+            priority: u32::try_from(priority).unwrap_or(u32::MAX),
+            borrow: if borrows == 1 { Borrow::FromOthers } else { Borrow::Never },
+            limit: Bytes::new(limit),
+            flow_limit: Bytes::new(flow_limit),
+            ..ClassParams::new(Rate::from_bps(rate))
+        };
+        let profile =
+            |&[weight, minimum]: &[u64; PROFILE]| Profile { weight, minimum: Rate::from_bps(minimum), displace: None };
+        let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
+        Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO).map_err(|error| error.to_string())
+    }
+}
+
+/// Changes the rate of class `number - 1`, or with 0 the total.
+pub fn set_rate<P: Packet>(fbc: &mut Fbc<P>, now: Instant, number: u64, rate: u64) {
+    let rate = Rate::from_bps(rate);
+    match number.checked_sub(1) {
+        None => fbc.set_rate(now, rate),
+        Some(class) => fbc.set_class_rate(now, ClassId(u32::try_from(class).unwrap_or(u32::MAX)), rate),
+    };
+}

@@ -1,0 +1,26 @@
+//! Experiments around the product: the experiments of the papers ([`reproduce`]), real traffic shaped between
+//! throwaway namespaces ([`demo`]), and the networks that both and the live tests send over ([`lab`]).
+//!
+//! Only the command depends on this crate, and tests do.
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // They panic once the reader has closed its end.
+
+pub mod demo;
+pub mod lab;
+pub mod reproduce;
+#[cfg(test)]
+#[path = "../../../crates/tidegate/tests/width/mod.rs"]
+mod width;
+
+use std::io;
+
+/// Why an experiment or the demonstration could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The machine lacks something, or refuses it; the text names it.
+    #[error("{0}")]
+    Failed(String),
+    /// Output could not be written; a closed pipe is among these.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+}

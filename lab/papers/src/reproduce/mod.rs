@@ -1,0 +1,291 @@
+//! The experiments of the papers, the paper's value beside ours.
+
+mod cbq;
+mod faults;
+mod fbq;
+mod figure;
+mod hostile;
+pub mod item;
+mod mice;
+pub mod output;
+mod pacing;
+mod rfc2963;
+pub mod verdicts;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_report::Plot;
+
+use crate::Failure;
+pub use item::{Item, Verdict};
+
+/// How an experiment is to be run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Only items whose id begins with this.
+    pub only: Option<String>,
+    /// No items of groups that begin with one of these: see [`Experiment::on_this_machine`].
+    pub without: &'static [&'static str],
+    /// Runs with seeds `seed .. seed + runs`.
+    pub runs: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// Where plots go, if they are wanted.
+    pub plots: Arc<Gallery>,
+    /// The page that the table of an experiment is written into, if it has one.
+    pub page: Option<PathBuf>,
+}
+
+/// Where the plots of an experiment go.
+#[derive(Debug, Default)]
+pub struct Gallery {
+    folder: Option<PathBuf>,
+    /// Those of a report, if there is to be one.
+    kept: Option<Mutex<Vec<Plot>>>,
+}
+
+impl Gallery {
+    /// Plots go into `folder`, if there is one; with `keep` they are kept for a report, too.
+    pub fn new(folder: Option<PathBuf>, keep: bool) -> Self {
+        Self { folder, kept: keep.then(Mutex::default) }
+    }
+    /// Whether plots are written.
+    pub fn wanted(&self) -> bool {
+        self.folder.is_some() || self.kept.is_some()
+    }
+    /// Writes `plot` as `name`.svg where plots were asked for, and keeps it for the report.
+    ///
+    /// # Errors
+    /// What the file system has against it.
+    pub fn add(&self, name: &str, plot: Plot) -> Result<(), Failure> {
+        if let Some(folder) = &self.folder {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|error| Failure::Failed(format!("cannot make {}: {error}", folder.display())))?;
+            let path = folder.join(format!("{name}.svg"));
+            let written = std::fs::write(&path, plot.svg());
+            written.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+        }
+        if let Some(kept) = &self.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(plot);
+        }
+        Ok(())
+    }
+    fn kept(&self) -> Vec<Plot> {
+        self.kept.as_ref().map_or(Vec::new(), |kept| kept.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl Options {
+    /// Whether the item (or, for a prefix of ids, any item of the group) is wanted.
+    pub fn wants(&self, id: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| id.starts_with(only) || only.starts_with(id))
+            && !self.without.iter().any(|group| id.starts_with(group))
+    }
+}
+
+/// An experiment: its name, the sentence that captions it, and how to run it.
+#[derive(Debug)]
+pub struct Experiment {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// The sentence that captions it.
+    pub sentence: &'static str,
+    /// Its page: what is expected, what was found, where the bounds come from.
+    page: &'static str,
+    /// The groups of items that are measured on the clock and the kernel of this machine; all others are the same on
+    /// every machine.
+    pub on_this_machine: &'static [&'static str],
+    /// How many seeds a result needs, where each of the runs that are asked for is one.
+    pub runs: u32,
+    /// The verdicts of the others, as recorded.
+    pub recorded: &'static str,
+    /// The same of the first seed alone: what a change is compared with in seconds. Empty where one run is all.
+    pub recorded_short: &'static str,
+    run: fn(&Options) -> Result<Vec<Item>, Failure>,
+    /// Draws the figures whose points are items.
+    draw: fn(&Options, &[Item]) -> Result<(), Failure>,
+}
+
+/// Every experiment there is, one line each.
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "fbq",
+        page: include_str!("../../fbq/README.md"),
+        on_this_machine: &["live"],
+        runs: 20,
+        recorded: include_str!("../../fbq/verdicts.csv"),
+        recorded_short: include_str!("../../fbq/verdicts-short.csv"),
+        sentence: fbq::SENTENCE,
+        run: fbq::run,
+        draw: fbq::figures,
+    },
+    Experiment {
+        name: "cbq",
+        page: include_str!("../../cbq/README.md"),
+        on_this_machine: &["s6.2"],
+        runs: 1,
+        recorded: include_str!("../../cbq/verdicts.csv"),
+        recorded_short: "",
+        sentence: "A CBQ router: each defect of 1999 and its cure, and link sharing as of 1995",
+        run: cbq::run,
+        draw: cbq::figures,
+    },
+    Experiment {
+        name: hostile::NAME,
+        page: include_str!("../../hostile/README.md"),
+        // All of it shapes live traffic.
+        on_this_machine: &[""],
+        runs: 1,
+        recorded: "id,verdict\n",
+        recorded_short: "",
+        sentence: hostile::SENTENCE,
+        run: hostile::run,
+        draw: |_, _| Ok(()),
+    },
+    Experiment {
+        name: faults::NAME,
+        page: include_str!("../../faults/README.md"),
+        // All of it shapes live traffic.
+        on_this_machine: &[""],
+        runs: 1,
+        recorded: "id,verdict\n",
+        recorded_short: "",
+        sentence: faults::SENTENCE,
+        run: faults::run,
+        draw: |_, _| Ok(()),
+    },
+    Experiment {
+        name: "mice",
+        page: include_str!("../../mice/README.md"),
+        on_this_machine: &["live"],
+        runs: 20,
+        recorded: include_str!("../../mice/verdicts.csv"),
+        recorded_short: include_str!("../../mice/verdicts-short.csv"),
+        sentence: "Short transfers among long ones: Mice and Elephants beside its peers",
+        run: mice::run,
+        draw: mice::illustrations,
+    },
+    Experiment {
+        name: "pacing",
+        page: include_str!("../../pacing/README.md"),
+        on_this_machine: &["real"],
+        runs: 1,
+        recorded: include_str!("../../pacing/verdicts.csv"),
+        recorded_short: "",
+        sentence: "Pacing a sender on a sleep of 10 ms: DT0 loses to it, DT1, DT2 and AT0 do not (SMLI TR-99-77)",
+        run: pacing::run,
+        draw: |_, _| Ok(()),
+    },
+    Experiment {
+        name: rfc2963::NAME,
+        page: include_str!("../../rfc2963/README.md"),
+        on_this_machine: &[],
+        runs: 20,
+        recorded: include_str!("../../rfc2963/verdicts.csv"),
+        recorded_short: include_str!("../../rfc2963/verdicts-short.csv"),
+        sentence: "A rate adaptive shaper before a three colour marker, at ten customers of a 70 Mbit/s backbone",
+        run: rfc2963::run,
+        draw: rfc2963::draw,
+    },
+];
+
+/// How many simulations of this process have begun to be wanted, and how many have ended: for a display of the progress.
+#[derive(Debug, Default)]
+pub struct Work {
+    wanted: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// The simulations of this process.
+pub static WORK: Work = Work { wanted: AtomicUsize::new(0), ended: AtomicUsize::new(0) };
+
+impl Work {
+    /// How many have ended, and how many are wanted so far. Parts of an experiment that follow add to the latter.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.ended.load(Ordering::Relaxed), self.wanted.load(Ordering::Relaxed))
+    }
+}
+
+/// Runs each of `inputs` on the processors there are; results in the order of the inputs.
+fn in_parallel<T: Sync, R: Send>(inputs: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from).min(inputs.len().max(1));
+    WORK.wanted.fetch_add(inputs.len(), Ordering::Relaxed);
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(input) = inputs.get(n) else { return done };
+            done.push((n, run(input)));
+            WORK.ended.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
+        // A worker that panics has a bug that the user should see.
+        threads.into_iter().flat_map(|thread| thread.join().expect("a simulation panicked")).collect()
+    });
+    results.sort_by_key(|(n, _)| *n);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Simulates `runs` seeds from that of `options` on, on the processors there are; results in the order of the seeds.
+fn under_seeds<R: Send>(
+    options: &Options,
+    runs: u64,
+    simulate: impl Fn(u64) -> Result<R, Failure> + Sync,
+) -> Result<Vec<R>, Failure> {
+    let seeds: Vec<u64> = (options.seed..options.seed + runs).collect();
+    in_parallel(&seeds, |&seed| simulate(seed)).into_iter().collect()
+}
+
+impl Experiment {
+    /// The experiment of that name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    }
+    /// Its page in the repository.
+    pub fn page(&self) -> &'static str {
+        self.page
+    }
+    /// Compares the verdicts of `items`, of a run with `options`, with those recorded; one line for each difference.
+    /// Items of this machine are not compared.
+    ///
+    /// # Errors
+    /// When there are none for so many runs, or the recorded verdicts are not readable.
+    pub fn differences(&self, items: &[Item], options: &Options) -> Result<Vec<String>, String> {
+        let (file, recorded) = match options.runs {
+            runs if runs == self.runs => ("verdicts.csv", self.recorded),
+            1 => ("verdicts-short.csv", self.recorded_short),
+            runs => {
+                let wanted = self.runs;
+                return Err(format!(
+                    "verdicts are recorded of {wanted} runs and of one, not of {runs}: leave out --runs"
+                ));
+            }
+        };
+        let here = |item: &&Item| self.on_this_machine.iter().any(|group| item.id.starts_with(group));
+        let items: Vec<Item> = items.iter().filter(|item| !here(item)).cloned().collect();
+        let found = verdicts::differences(&items, recorded, options.only.as_deref().unwrap_or_default());
+        found.map_err(|wrong| format!("lab/papers/{}/{file}, {wrong}", self.name))
+    }
+    /// Runs it. The items are those that the options ask for.
+    ///
+    /// # Errors
+    /// When the machine does not let it be run, or a plot cannot be written.
+    pub fn run(&self, options: &Options) -> Result<Vec<Item>, Failure> {
+        let mut items = (self.run)(options)?;
+        (self.draw)(options, &items)?;
+        items.retain(|item| options.wants(&item.id));
+        Ok(items)
+    }
+    /// Draws the figures whose points are items of `items`, measured elsewhere or before.
+    ///
+    /// # Errors
+    /// When a plot cannot be written.
+    pub fn draw(&self, options: &Options, items: &[Item]) -> Result<(), Failure> {
+        (self.draw)(options, items)
+    }
+}

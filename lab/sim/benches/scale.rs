@@ -1,0 +1,127 @@
+//! Set-up, speed and memory for 100 to 100,000 TCP flows over one bottleneck, and for 10,000 pairs of hosts.
+//!
+//! Each row is a process of its own, so that its resident memory is that of the row; times are of the processor. The bottleneck has 100 kbit/s for
+//! each flow and a queue of 50 ms; the simulated time is that of about two million packets, at most 60 s.
+
+#[path = "../../../tools/benches/peers.rs"]
+mod peers;
+
+use std::process::Command;
+use std::sync::Arc;
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_sim::{FlowId, FlowSpec, Line, Network, Workload, tcp};
+
+/// Flows, and whether each has hosts of its own.
+const ROWS: [(u64, bool); 5] = [(100, false), (1_000, false), (10_000, false), (100_000, false), (10_000, true)];
+
+/// Simulated seconds of the row of the table of speed: ns-2 takes ten times as long.
+const SHORT: u64 = 4;
+
+fn network(flows: u64, apart: bool) -> Network {
+    let mut net = Network::new(1);
+    let rate = Rate::from_bps(flows * 100_000);
+    let (near, far) = (net.router("near"), net.router("far"));
+    let (bottleneck, _) = net.duplex(near, far, Line::new(rate, Span::from_millis(10)));
+    net.queue(bottleneck, Fifo::new(Limit::bytes(Bytes::new(rate.as_bps() / 8 / 20))));
+    let (workload, config) = (Arc::new(Workload::BULK), Arc::new(tcp::Config::sack()));
+    let access = if apart {
+        Line::new(Rate::from_mbit(100), Span::from_millis(1))
+    } else {
+        // One bottleneck: faster than it, or a second queue would hold a window of each flow.
+        Line::new(Rate::from_bps(rate.as_bps() * 4), Span::from_millis(1))
+    };
+    let mut first: Option<FlowId> = None;
+    let mut ends = None;
+    for n in 0..flows {
+        let (from, to) = match ends {
+            Some(ends) if !apart => ends,
+            _ => {
+                let (from, to) = (net.host(format!("s{n}")), net.host(format!("d{n}")));
+                net.duplex(from, near, access.limit(Limit::packets(1_000_000)));
+                net.duplex(far, to, access.limit(Limit::packets(1_000_000)));
+                (from, to)
+            }
+        };
+        ends = Some((from, to));
+        let spec = FlowSpec::tcp(format!("f{n}"), from, to, Arc::clone(&config), Arc::clone(&workload));
+        let spec = spec.jittered(Span::from_secs(1));
+        let id = net.flow(match first {
+            Some(first) => spec.pooled(first),
+            None => spec,
+        });
+        first.get_or_insert(id);
+    }
+    net
+}
+
+/// A field of /proc/self/status in bytes, where the system reports it.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Seconds that this process has had a processor, where the system reports it; else since 1970.
+fn processor_time() -> f64 {
+    let schedstat = std::fs::read_to_string("/proc/self/schedstat").ok();
+    let nanos = schedstat.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let clock = || std::time::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64());
+    nanos.map_or_else(clock, |nanos| nanos / 1e9)
+}
+
+fn row(flows: u64, apart: bool, rows: bool) {
+    let before = resident();
+    let begin = processor_time();
+    let mut sim = network(flows, apart).build().expect("a network that works");
+    let set_up = processor_time() - begin;
+    let built = resident().saturating_sub(before);
+    // 100 kbit/s are 8.33 packets of 1,500 bytes a second.
+    let seconds = if rows { SHORT } else { (2_000_000 * 12 / 100 / flows).clamp(2, 60) };
+    let begin = processor_time();
+    sim.run_until(Instant::ZERO + Span::from_secs(seconds));
+    let ran = processor_time() - begin;
+    let held = resident().saturating_sub(before);
+    if rows {
+        println!("row flows/{flows} {:.0}", ran * 1e9);
+        return;
+    }
+    let goodput: u64 = sim.flows().map(|(_, metrics)| metrics.goodput(sim.measured()).as_bps()).sum();
+    println!(
+        "{flows:>9} {:>6} {set_up:>9.3} {:>11} {:>9.2} {:>9.2} {:>9} {:>9} {:>10.1}",
+        if apart { flows } else { 1 },
+        sim.events(),
+        sim.events() as f64 / ran / 1e6,
+        sim.hops() as f64 / ran / 1e6,
+        built / flows,
+        held / flows,
+        goodput as f64 / 1e6,
+    );
+}
+
+fn main() {
+    // For the table of speed, which runs ns-2 with as many flows in turn.
+    if std::env::args().any(|arg| arg == "--rows") {
+        row(10_000, false, true);
+        return;
+    }
+    let mut args = std::env::args().skip(1).filter(|arg| !arg.starts_with("--"));
+    if let (Some(flows), Some(apart)) = (args.next(), args.next()) {
+        row(flows.parse().expect("a number of flows"), apart == "apart", false);
+        return;
+    }
+    println!(
+        "{:>9} {:>6} {:>9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>10}",
+        "flows", "pairs", "set-up s", "events", "M ev/s", "M hops/s", "B built", "B a flow", "Mbit/s"
+    );
+    let own = std::env::current_exe().expect("this program has a path");
+    for (flows, apart) in ROWS {
+        let way = if apart { "apart" } else { "together" };
+        let status = Command::new(&own).args([flows.to_string().as_str(), way]).status();
+        assert!(status.is_ok_and(|status| status.success()), "the row of {flows} flows failed");
+    }
+    match peers::measure(peers::Peer::Ns2Flows(10_000, 24)) {
+        Ok(figures) => println!("ns-2, 10,000 flows: {:.2} s", figures["cpu"] / 1e9),
+        Err(reason) => println!("ns-2, 10,000 flows: not measured: {reason}"),
+    }
+}

@@ -1,0 +1,37 @@
+//! Results of the scenarios of this repository. A digest that changes is a change of results: it belongs into
+//! BEHAVIOUR.md, with the reason. Scenarios with shaper files are not among them:
+//! the state of the engine is in their digests, with the keys of its tables.
+
+use std::path::Path;
+
+use tidegate_config::{Diagnostics, Source};
+use tidegate_metrics::Digest;
+use tidegate_sim::scenario::Scenario;
+
+const DIGESTS: [(&str, &str); 4] = [
+    ("lab/papers/scenarios/dumbbell.toml", "18ad4dfb8551f8c6c95dbef7ead75f8e"),
+    ("lab/papers/scenarios/mice-and-an-elephant.toml", "b5674b6a10f2cdf2429fa63cdabc8da7"),
+    ("lab/papers/scenarios/web-at-ninety-percent.toml", "c517d6f218c7598e526a23d984355018"),
+    ("lab/papers/rfc2963/scenario.toml", "caf8e74452de36c4ca4075030bd5ca54"),
+];
+
+#[test]
+fn results_are_those_that_were_published() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut wrong = Vec::new();
+    for (file, expected) in DIGESTS {
+        let path = root.join(file);
+        let source = Source::open(&path).expect("a file of the repository");
+        let open = |name: &str| Source::open(&path.with_file_name(name));
+        let mut diagnostics = Diagnostics::new();
+        let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
+        let scenario = scenario.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        // As `tidegate simulate --runs 1 --hash` prints it.
+        let mut digest = Digest::default();
+        digest.digest(scenario.run(scenario.seed, |_| ()).digest);
+        if digest.to_string() != expected {
+            wrong.push(format!("{file}: {digest}, not {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,142 @@
+//! Programs of others that do the same work, for figures of the same run: DPDK's `rte_sched` and `rte_meter`, ns-2, and
+//! the kernel's HTB. A peer that is not installed is named with the package that has it.
+// Each benchmark uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A peer, with what it is to do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Peer {
+    /// DPDK's scheduler with this many pipes, a power of two: `packet`, in ns.
+    RteSched(u32),
+    /// DPDK's meters: `srtcm`, `trtcm` and `rfc4115`, in ns a packet.
+    RteMeter,
+    /// ns-2 in the scenario of RFC 2963: `cpu`, in ns of processor time for the whole run.
+    Ns2,
+    /// ns-2 with this many flows over one bottleneck for so many seconds: `cpu` as above, without its set-up.
+    Ns2Flows(u32, u32),
+    /// The kernel's HTB over a veth pair: `udp` in packets a second, `tcp` in bit/s.
+    Htb,
+    /// Tidegate in the same place, the program at `target/release/tidegate`: also `cpu` in ns of processor time a packet, `start` and
+    /// `status` in ms.
+    Live,
+    /// HTB with one class of 20, 100 and 500 Mbit/s and packets of 1,400 bytes: `gap-20` and so on, the 99th percentile of the
+    /// distance of a gap from the mean gap, in microseconds.
+    HtbPaced,
+    /// Tidegate in the same place: also `cpu-20` and so on, in percent of a processor.
+    LivePaced,
+}
+
+/// The root of the repository: every package is two levels below it.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs the peer once and returns its figures by name.
+///
+/// # Errors
+/// Why it could not run, with the package to install.
+pub fn measure(peer: Peer) -> Result<BTreeMap<String, f64>, String> {
+    match peer {
+        Peer::RteSched(pipes) => {
+            let program = compile("rte_sched")?;
+            let pipes = pipes.to_string();
+            let output = run(Command::new(program).args(["--no-huge", "-m", "3000", "--no-pci", "--", &pipes]))?;
+            Ok(medians(&output))
+        }
+        Peer::RteMeter => {
+            let program = compile("rte_meter")?;
+            Ok(medians(&run(Command::new(program).args(["--no-huge", "-m", "512", "--no-pci"]))?))
+        }
+        Peer::Ns2 => ns2(&["rfc2963.tcl", "3"]),
+        Peer::Ns2Flows(flows, seconds) => {
+            let script = root().join("tools/benches/flows.tcl");
+            let mut command = Command::new("ns");
+            command.arg(script).args([flows.to_string(), seconds.to_string()]);
+            run(&mut command).map(|output| medians(&output)).map_err(no_ns2)
+        }
+        Peer::Htb => Ok(medians(&live(&["flood", "htb"])?)),
+        Peer::HtbPaced => Ok(medians(&live(&["paced", "htb"])?)),
+        Peer::Live => Ok(medians(&live(&["flood", "tidegate", &tidegate()?])?)),
+        Peer::LivePaced => Ok(medians(&live(&["paced", "tidegate", &tidegate()?])?)),
+    }
+}
+
+/// Compiles a program of `tools/benches/`, unless it is newer than its source.
+fn compile(name: &str) -> Result<PathBuf, String> {
+    let source = root().join("tools/benches").join(format!("{name}.c"));
+    let folder = root().join("target/peers");
+    let program = folder.join(name);
+    let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    if changed(&program).is_some_and(|at| Some(at) > changed(&source)) {
+        return Ok(program);
+    }
+    let flags = run(Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]))
+        .map_err(|_| "DPDK is not installed (Debian: libdpdk-dev, pkg-config)".to_owned())?;
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O3", "-march=native", "-o"]).arg(&program).arg(&source).args(flags.split_whitespace());
+    run(&mut compiler).map(|_| program)
+}
+
+/// The path of the program.
+fn tidegate() -> Result<String, String> {
+    let program = root().join("target/release/tidegate");
+    if !program.exists() {
+        return Err("target/release/tidegate is missing: cargo build --profile bench -p tidegate".into());
+    }
+    Ok(program.to_string_lossy().into_owned())
+}
+
+fn ns2(arguments: &[&str]) -> Result<BTreeMap<String, f64>, String> {
+    let mut command = Command::new("sh");
+    // The second line of `times` is the time of the children, user and system.
+    command.args(["-c", "ns \"$@\" >/dev/null; code=$?; times; exit $code", "ns"]).args(arguments);
+    let output = run(command.current_dir(root().join("tools/benches"))).map_err(no_ns2)?;
+    let children = output.lines().nth(1).unwrap_or_default();
+    let seconds = children.split_whitespace().filter_map(|time| {
+        let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    });
+    Ok(BTreeMap::from([("cpu".to_owned(), seconds.sum::<f64>() * 1e9)]))
+}
+
+fn no_ns2(error: String) -> String {
+    format!("ns-2 is not installed (Debian: ns2), or failed: {error}")
+}
+
+fn live(arguments: &[&str]) -> Result<String, String> {
+    run(Command::new(root().join("tools/benches/live.sh")).args(arguments))
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it failed").trim();
+    Err(format!("{}: {last}", command.get_program().display()))
+}
+
+/// The median of each figure that lines `NAME VALUE` report; other lines are left out.
+fn medians(output: &str) -> BTreeMap<String, f64> {
+    let mut figures: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for line in output.lines() {
+        if let Some((name, value)) = line.split_once(' ')
+            && let Ok(value) = value.parse()
+        {
+            figures.entry(name.to_owned()).or_default().push(value);
+        }
+    }
+    figures.into_iter().map(|(name, mut values)| (name, median(&mut values))).collect()
+}
+
+/// The median, the upper of the middle two.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
