@@ -17,11 +17,9 @@ pub fn raise_limits(priority: Priority) -> Vec<String> {
     let files = getrlimit(Resource::Nofile);
     // Refused or not, the limit that holds is examined.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).is_ok();
-    if let Some(files) = if raised { files.maximum } else { files.current } {
-        if files < FILES {
-            let text = format!("at most {files} files may be open, and each client takes one");
-            messages.push(format!("{text}; raise the limit to {FILES} or more: ulimit -Hn, LimitNOFILE="));
-        }
+    if let Some(files) = if raised { files.maximum } else { files.current }.filter(|files| *files < FILES) {
+        let text = format!("at most {files} files may be open, and each client takes one");
+        messages.push(format!("{text}; raise the limit to {FILES} or more: ulimit -Hn, LimitNOFILE="));
     }
     if priority == Priority::RealTime {
         // Refusals are reported where the data path asks for what these allow.
