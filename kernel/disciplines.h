@@ -368,9 +368,9 @@ TWIN_INLINE void twin_put(const struct twin_options *options, struct twin_state 
 		return;
 	twin_classify(&state->held, number);
 	if (options->kind == TWIN_FQ_CODEL) {
-		if (queue->place == FLOW_QUEUES_PLACE_OFF || queue->busy_period != state->busy_period) {
+		if (queue->place == FLOW_QUEUES_PLACE_OFF || queue->since != state->busy_period) {
 			queue->place = FLOW_QUEUES_PLACE_NEW;
-			queue->busy_period = state->busy_period;
+			queue->since = state->busy_period;
 			queue->deficit = round_deficit_starting_with(options->quantum);
 			twin_list_append(&state->held, &state->fresh, number);
 		}

@@ -52,12 +52,10 @@ struct twin_queue {
 	u32 chain;
 	u64 key;
 	round_allowance allowance;
-	/* sfq: changes of the hash when it became busy. */
+	/* When it became busy: sfq by changes of the hash, fq_codel by the busy periods of all queues together. */
 	u64 since;
 	round_deficit deficit;
 	flow_queues_place place;
-	/* fq_codel: the busy period that the place is about. */
-	u64 busy_period;
 	codel_state codel;
 };
 
