@@ -2,7 +2,7 @@
 //! direction that hands every packet over when its time has come.
 //!
 //! *Law*: packets arrive in their order, each `delay` after it was sent; none is lost as long as less than
-//! [`WAITING`] of them come while the thread does not run. The error is the time in which a thread wakes up: some 60 us,
+//! `WAITING` of them come while the thread does not run. The error is the time in which a thread wakes up: some 60 us,
 //! and what a busy machine takes.
 //! *Notes*: a TUN device has no offloads, so packets have the size that the MTU allows, as on a slow line.
 
