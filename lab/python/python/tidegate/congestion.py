@@ -71,15 +71,19 @@ class Reno:
             self.bytes_acked -= self.cwnd
             self.cwnd += self.mss
 
+    def _half_of(self, flight_size: int) -> int:
+        # In whole segments: a fraction of one is never sent, but would have to be acknowledged before the window grows.
+        return max(flight_size // 2 // self.mss, 2) * self.mss
+
     def on_congestion(self, now: int, flight_size: int, signal: str) -> None:
         """Halves the window."""
-        self.cwnd = self.ssthresh = max(flight_size // 2, 2 * self.mss)
+        self.cwnd = self.ssthresh = self._half_of(flight_size)
         self.bytes_acked = 0
 
     def on_timeout(self, now: int, flight_size: int, first: bool) -> None:
         """Begins slow start again with one segment."""
         if first:
-            self.ssthresh = max(flight_size // 2, 2 * self.mss)
+            self.ssthresh = self._half_of(flight_size)
         self.cwnd = self.mss
         self.bytes_acked = 0
 
