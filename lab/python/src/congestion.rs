@@ -119,14 +119,14 @@ impl PyAck {
     fn ecn_capable(&self) -> u64 {
         self.0.ecn.capable
     }
-    /// Of these, those with "congestion experienced".
+    /// How many of these were marked "congestion experienced" (CE).
     #[getter]
     fn ecn_ce(&self) -> u64 {
         self.0.ecn.ce
     }
 }
 
-/// What was delivered with an acknowledgement.
+/// The delivery that an acknowledgement reports.
 #[pyclass(frozen, name = "DeliverySample", module = "tidegate._tidegate")]
 pub struct PySample(DeliverySample);
 
@@ -187,7 +187,7 @@ pub struct PythonControl {
     window: Window,
 }
 
-/// What the object has decided.
+/// The object's last decision.
 #[derive(Clone, Copy)]
 struct Window {
     cwnd: u64,

@@ -191,7 +191,7 @@ struct Decided {
     /// Packets with the times of their arrival.
     queue: VecDeque<(Instant, AnyPacket)>,
     backlog: Backlog,
-    /// Of the packet that left last.
+    /// The queueing delay of the packet that left last.
     delay_ns: u64,
 }
 

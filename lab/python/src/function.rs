@@ -20,7 +20,7 @@ pub enum Function {
     /// Machine code, called without the interpreter.
     Compiled {
         code: Code,
-        /// What keeps the code where it is.
+        /// Keeps the compiled code alive.
         _owner: Py<PyAny>,
     },
 }
@@ -62,7 +62,7 @@ impl Function {
     /// Calls it.
     ///
     /// # Errors
-    /// What the function raised, or that it returned no number. Compiled code raises nothing.
+    /// The exception that the function raised, or a `TypeError` if it returned no number. Compiled code raises nothing.
     #[inline]
     pub fn call(&self, arguments: [u64; 5]) -> PyResult<f64> {
         match self {

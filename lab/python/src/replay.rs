@@ -61,19 +61,18 @@ impl Replay {
     fn packets(&self) -> u64 {
         self.packets
     }
-    /// What was repaired or left out of the file.
+    /// Notices of repairs to the file and of parts that were left out.
     #[getter]
     fn notices(&self) -> Vec<String> {
         self.notices.clone()
     }
-    /// Of a recording, whether its own configuration had the departures of the recording, bit for bit; `None` for a
-    /// capture.
+    /// Whether a recording's own configuration produced the recorded departures, bit for bit; `None` for a capture.
     #[getter]
     fn is_exact(&self) -> Option<bool> {
         let again = self.again.as_ref()?;
         Some(again.broken.is_none() && matches!(again.exact.verdict, Verdict::Equal))
     }
-    /// Of a recording that is not exact, the first difference.
+    /// The first difference if a recording is not exact.
     #[getter]
     fn difference(&self) -> Option<String> {
         match &self.again.as_ref()?.exact.verdict {
@@ -171,8 +170,8 @@ pub fn run_replay(
     })
 }
 
-/// What became of a packet of a capture or a recording, and why, as JSON: packet `packet` (from 1), or that of record `event`
-/// (from 0) of a recording. A capture needs a configuration, the text of a shaper file.
+/// Explains as JSON what became of a packet of a capture or a recording, and why: packet `packet` (from 1), or that of
+/// record `event` (from 0) of a recording. A capture needs a configuration, the text of a shaper file.
 #[pyfunction]
 #[pyo3(signature = (path, packet, event, configuration, link, seed))]
 pub fn run_explain(

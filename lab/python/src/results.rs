@@ -135,14 +135,14 @@ impl Results {
         }
     }
 
-    /// What was done to shapers, and what they reported: dictionaries with seed, time_ns, variant, link, kind, refused and
+    /// The calls that were made to shapers, and their reports: dictionaries with seed, time_ns, variant, link, kind, refused and
     /// result.
     #[getter]
     fn reports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("json")?.getattr("loads")?.call1((self._reports(),))
     }
 
-    /// The same as JSON.
+    /// The reports as JSON.
     fn _reports(&self) -> String {
         let reports = self.outcomes.iter().flat_map(|outcome| {
             outcome.reports.iter().map(|report| {

@@ -13,7 +13,7 @@ use crate::qdisc::PythonQdisc;
 use crate::scenario::open_beside;
 use crate::table::Table;
 
-/// What came of a script.
+/// The result of a script.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct ScriptResult {
     outcome: Outcome,

@@ -198,7 +198,7 @@ impl Simulation {
         }
     }
 
-    /// What was measured so far; the run can go on. Without reports of shapers, which :meth:`finish` has.
+    /// The results so far; the run can go on. Without reports of shapers, which :meth:`finish` has.
     fn results(&self, py: Python<'_>) -> PyResult<Results> {
         let outcome = self.call(py, |network| network.outcome())?;
         Ok(Results::new(self.checked.clone(), vec![outcome], self.parts))

@@ -17,7 +17,7 @@ const EVENTS: u64 = 10_000;
 /// interpreter runs them, as Python has it.
 ///
 /// # Errors
-/// What a handler raised.
+/// The exception that a signal handler raised.
 pub fn signals() -> PyResult<()> {
     Python::attach(|py| py.check_signals())
 }

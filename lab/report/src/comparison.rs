@@ -16,7 +16,7 @@ pub struct Comparison {
     pub groups: Vec<Group>,
 }
 
-/// What is measured of one subject: a flow, a link, a class.
+/// The measurements of one subject: a flow, a link, a class.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Group {
     /// The subject; empty where there is only one.

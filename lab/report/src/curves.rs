@@ -14,7 +14,7 @@ const OVERLAID: usize = 4;
 pub struct Runs {
     /// A curve for each that all runs have: at each place the median of the runs.
     pub medians: Vec<Measured>,
-    /// Of each curve how far the runs are apart: x, the lower and the upper end.
+    /// The spread of the runs around each curve: x, the lower and the upper end.
     pub bands: Vec<Band>,
 }
 

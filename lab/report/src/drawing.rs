@@ -10,7 +10,7 @@ use crate::palette::{self, Pen};
 pub struct Drawing {
     pub(crate) width: f64,
     pub(crate) height: f64,
-    /// What it shows, for readers who do not see it.
+    /// A description for readers who cannot see the drawing.
     pub(crate) title: String,
     pub(crate) shapes: Vec<Shape>,
 }

@@ -189,7 +189,7 @@ impl Table {
 /// Small multiples: plots of the same quantities beside each other, over the same ranges.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Panels {
-    /// What they have in common, in one line.
+    /// A one-line title for all panels.
     pub title: String,
     /// The name of each, and its plot.
     pub panels: Vec<(String, Plot)>,
@@ -308,7 +308,7 @@ pub enum Scale {
     Linear,
     /// Logarithmic.
     Log,
-    /// Of a share: logarithmic in what is left to 1, so that 90 %, 99 % and 99.9 % are equally far apart.
+    /// For shares: logarithmic in the distance to 1, so that 90 %, 99 % and 99.9 % are equally far apart.
     Tail,
 }
 

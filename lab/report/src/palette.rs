@@ -1,6 +1,7 @@
 //! The colours of curves, the same eight in the browser ([`THEME_CSS`](crate::assets::THEME_CSS)) and in SVG.
 //!
-//! What has the same name has the same [pen](Pens) in all plots of a report, and disciplines have the same in all reports.
+//! Curves of the same name are drawn with the same [pen](Pens) in all plots of a report; disciplines have the same pen in
+//! all reports.
 //!
 //! Each colour has a contrast of at least 3:1 against its background (WCAG 2.2, 1.4.11 for graphics), and any two are
 //! distinguishable also with one of the three kinds of cones missing. Neighbours also differ in their [dash](DASHES), or in
@@ -53,7 +54,8 @@ pub struct Pens {
     known: BTreeMap<String, usize>,
 }
 
-/// What a curve is of, before what distinguishes it from others of the same: `red: flow bulk`, `red, the paper`.
+/// Splits a curve's name into its subject and what distinguishes it from other curves of that subject: `red: flow bulk`,
+/// `red, the paper`.
 fn split(name: &str) -> (&str, &str) {
     let end = name.find(": ").into_iter().chain(name.find(", ")).min().unwrap_or(name.len());
     name.split_at(end)

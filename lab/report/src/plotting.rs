@@ -73,7 +73,7 @@ impl Ruler {
             }
         }
     }
-    /// Of the horizontal and the vertical axis of `plots`, over what all of them have.
+    /// The scales of the horizontal and the vertical axis that cover the points of all `plots`.
     fn pair<'a>(plots: impl Iterator<Item = &'a Plot> + Clone, first: &Plot) -> (Self, Self) {
         let placed: Vec<_> =
             plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
@@ -338,7 +338,7 @@ impl Plot {
         self.drawn(&x, &y, self.legend(), pens)
     }
 
-    /// The same curves on the axes of another plot.
+    /// Returns these curves on the axes of another plot.
     fn on_axes_of(&self, other: &Self) -> Self {
         Self { x: other.x.clone(), y: other.y.clone(), ..self.clone() }
     }

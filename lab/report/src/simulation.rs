@@ -19,7 +19,7 @@ pub struct Run<'a> {
     pub events: u64,
     /// The digest of everything that was measured.
     pub digest: String,
-    /// What was measured.
+    /// The measured values.
     pub values: &'a [Value],
     /// Series and distributions.
     pub curves: &'a [Curve],
@@ -51,7 +51,7 @@ pub struct Quantity {
     pub subject: String,
     /// The variant; empty where there are none.
     pub variant: String,
-    /// What was measured.
+    /// The name of the measured quantity.
     pub measure: String,
     /// Its unit.
     pub unit: &'static str,
@@ -184,7 +184,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What users ask of each flow and of the busiest links, variants beside each other.
+    /// Compares the measures that users ask for, variants beside each other, for each flow and the busiest links.
     pub fn comparison(&self) -> Comparison {
         compared("What was measured", &self.quantities())
     }
@@ -289,8 +289,8 @@ fn loss(sent: &Quantity, dropped: &Quantity) -> Option<Estimate> {
     Some(Estimate::of_runs(summary.mean, summary.half_width, values))
 }
 
-/// What users ask of each subject of `quantities`, variants beside each other: rate, delay, fairness, loss. Of links those
-/// that are used most; flows before them.
+/// Compares the measures that users ask for (rate, delay, fairness, loss) for each subject of `quantities`, variants beside
+/// each other: all flows first, then the links that are used most.
 pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
     let mut subjects: Vec<&str> = Vec::new();
     let mut variants: Vec<&str> = Vec::new();

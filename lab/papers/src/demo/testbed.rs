@@ -23,7 +23,7 @@ pub struct ClassNow {
     pub promised: Option<f64>,
     /// Its rate in bit/s, on the link.
     pub rate: f64,
-    /// What waits.
+    /// The backlog.
     pub queue: Bytes,
     /// The median delay in the queue.
     pub median_wait: Span,
@@ -44,7 +44,7 @@ pub struct FlowNow {
     pub promised: Option<f64>,
     /// The rate of arriving payload in bit/s.
     pub rate: f64,
-    /// What waits.
+    /// The backlog.
     pub queue: Bytes,
     /// Jitter in ns, for UDP.
     pub jitter: Option<f64>,

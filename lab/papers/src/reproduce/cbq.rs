@@ -137,7 +137,7 @@ fn kernel(mtu: u64) -> Params {
     Params::altq(LINK, Bytes::new(mtu), ROOT)
 }
 
-/// The same with a clock of expected finish times that is held at its lead instead of being set back.
+/// Like [`kernel`], but the clock of expected finish times is clamped at its lead instead of being set back.
 fn held_clock(mtu: u64) -> Params {
     let lead = LINK.time_for_ceil(Bytes::new(16 * mtu)).unwrap_or(Span::MAX);
     Params { link_clock: LinkClock::Clamp(lead), ..kernel(mtu) }

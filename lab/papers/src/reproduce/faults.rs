@@ -181,7 +181,7 @@ pub(super) struct Bench {
 
 struct Shaper {
     child: Child,
-    /// What it prints; closed when this is dropped.
+    /// The lines that the process prints. The channel is closed when this is dropped.
     lines: Option<Receiver<String>>,
     said: String,
 }
@@ -275,7 +275,7 @@ fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper
     Ok(shaper)
 }
 
-/// What became of the traffic.
+/// How many packets were sent and lost.
 pub(super) struct Outcome {
     pub sent: u64,
     pub lost: u64,

@@ -56,7 +56,7 @@ const FLOODS: &[(&str, &str)] = &[
     ("web", "250 connections to the page of metrics that read nothing"),
 ];
 
-/// What root sees of a flood.
+/// A flood as root observes it.
 struct Seen {
     outcome: Outcome,
     median: Duration,

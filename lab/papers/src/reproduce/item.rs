@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// What the comparison of an item with its paper results in.
+/// The result of comparing an item with its paper.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -145,7 +145,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of one value a run.
+    /// Makes a sample of one value for each run.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         /// Quantiles of Student's distribution at 97.5 % for 1 to 30 degrees of freedom.
         const T: [f64; 30] = [
@@ -182,7 +182,7 @@ pub fn median(mut runs: Vec<f64>) -> f64 {
 pub struct Item {
     /// Unique within the experiment, groups first: `a2.c1.green`.
     pub id: String,
-    /// What is measured, in words.
+    /// A description of the quantity that is measured.
     pub what: String,
     /// The unit of the value.
     pub unit: String,
@@ -215,7 +215,7 @@ struct Record {
     high: Option<f64>,
     /// Where the bound comes from.
     source: Option<String>,
-    /// What explains a value outside of the bound.
+    /// Why the value may be outside of the bound.
     #[serde(skip_deserializing)]
     cause: Option<&'static str>,
     #[serde(skip_deserializing)]
@@ -308,7 +308,7 @@ impl Item {
     pub fn claim(id: impl Into<String>, what: impl Into<String>, holds: bool, basis: Basis) -> Self {
         Self::measured(id, what, "true=1", f64::from(u8::from(holds))).bound(Bound::at_least(1.0, basis))
     }
-    /// What this machine cannot measure, and why: never a silent pass.
+    /// An item that this machine cannot measure, with the reason. It never counts as passed.
     pub fn unmeasured(id: impl Into<String>, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { measured: None, note: why.into(), ..Self::measured(id, what, "", 0.0) }
     }

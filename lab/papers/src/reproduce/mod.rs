@@ -58,7 +58,7 @@ impl Gallery {
     /// Writes `plot` as `name`.svg where plots were asked for, and keeps it for the report.
     ///
     /// # Errors
-    /// What the file system has against it.
+    /// The file system's error if the figure cannot be written.
     pub fn add(&self, name: &str, plot: Plot) -> Result<(), Failure> {
         if let Some(folder) = &self.folder {
             let made = std::fs::create_dir_all(folder);
@@ -88,7 +88,7 @@ impl Options {
 /// An experiment: its name, the sentence that captions it, and how to run it.
 #[derive(Debug)]
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
     /// The sentence that captions it.
     pub sentence: &'static str,
@@ -101,7 +101,8 @@ pub struct Experiment {
     pub runs: u32,
     /// The verdicts of the others, as recorded.
     pub recorded: &'static str,
-    /// The same of the first seed alone: what a change is compared with in seconds. Empty where one run is all.
+    /// The verdicts of the first seed alone, with which a change can be compared within seconds. Empty if the experiment
+    /// has only one run.
     pub recorded_short: &'static str,
     run: fn(&Options) -> Result<Vec<Item>, Failure>,
     /// Draws the figures whose points are items.

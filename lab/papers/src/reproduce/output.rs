@@ -105,7 +105,7 @@ fn table(items: &[&Item]) -> Table {
     table
 }
 
-/// What the verdicts are, in words.
+/// Summarises the verdicts in a sentence.
 fn said(items: &[Item]) -> String {
     let Counts { reproduced, deviates, contradicted, information, unmeasured } = Counts::of(items);
     let bounded = reproduced + deviates + contradicted;
@@ -357,7 +357,7 @@ pub fn print(out: &mut impl Write, sentence: &str, items: &[Item], width: Option
     Ok(())
 }
 
-/// What is before and behind the table in the page of an experiment, with the two lines between which it is.
+/// The text before and after the table on the page of an experiment, including the two marker lines around it.
 fn around_table(path: &std::path::Path, experiment: &str) -> Result<(String, String), Failure> {
     let (begin, end) = (format!("<!-- written by tidegate reproduce {experiment} --page -->\n"), "<!-- end -->\n");
     let failed = |text: String| Failure::Failed(format!("{}: {text}", path.display()));

@@ -211,7 +211,7 @@ fn figure_5(numbers: &Paper, items: &mut Vec<Item>) {
 /// The least and the largest rate on the plateau of figure 6, whose ends the text gives.
 const PLATEAU: std::ops::Range<u64> = 150_000..700_000;
 
-/// What DT0 loses to a sleep of 10 ms.
+/// The rate that DT0 loses to a sleep of 10 ms.
 fn figure_6(numbers: &Paper, items: &mut Vec<Item>) {
     let packets = numbers.figure_7.packets as f64;
     let mut plateau = Vec::new();
@@ -316,7 +316,7 @@ fn figure_7(numbers: &Paper, items: &mut Vec<Item>) {
     }
 }
 
-/// What the algorithms that correct for oversleeping reach.
+/// The rates of the algorithms that correct for oversleeping.
 fn figure_12(numbers: &Paper, options: &Options, items: &mut Vec<Item>) {
     let (short, long) = (10_000, 300_000);
     let mut bursts = Vec::new();
@@ -409,7 +409,7 @@ fn live(figure: &Figure14, mut algorithm: Box<dyn Algorithm + Send>) -> Vec<Inst
     sent
 }
 
-/// The same under each of the algorithms that the paper names.
+/// The departures under each of the algorithms that the paper names.
 fn live_data(figure: &Figure14) -> Vec<(&'static str, Vec<Instant>)> {
     let rate = Rate::from_bytes_per_sec(figure.rate_byte_per_s);
     let at0 = At0::new(rate, Instant::ZERO).expect("the rate of the paper is not zero");

@@ -215,8 +215,8 @@ fn packets(classes: u32, size: u32) -> Vec<SimPacket> {
     (0..classes).map(packet).collect()
 }
 
-/// What a packet takes through each of several disciplines, enqueued and dequeued, in ns: the best of many short runs
-/// in turn, because other load of the machine only adds to it.
+/// Measures the time in ns that each of several disciplines takes to enqueue and dequeue a packet. The disciplines run in
+/// turn, and the shortest of many short runs counts, because other load of the machine only adds to it.
 fn nanoseconds(of: &mut [(&mut dyn Qdisc<SimPacket>, &[SimPacket])]) -> Vec<f64> {
     const RUN: u32 = 5_000;
     // Long enough between two packets that the smallest class here is never over its limit.

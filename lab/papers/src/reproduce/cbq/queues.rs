@@ -54,7 +54,7 @@ pub fn left_over(_: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
     ])
 }
 
-/// What a class may send in a round of weighted round robin: section 2.1.
+/// The bytes that a class may send in a round of weighted round robin: section 2.1.
 fn allotment(share: u64) -> f64 {
     3.0 * 1_500.0 * share as f64 / 100.0
 }
@@ -159,7 +159,7 @@ fn red(plain: &Outcome, items: &mut Vec<Item>) {
     );
 }
 
-/// What weighted round robin delays a packet: a class that sends a packet now and then among classes that always send.
+/// The delay under weighted round robin of a class that sends a packet now and then among classes that always send.
 fn classes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
     /// A packet every 243 ms, which is no multiple of the 6 ms that one takes on the link; less than a class of 20 has.
     const SPARSE: Load = Load::Udp { rate: Rate::from_bps(49_300), packet: 1_500 };

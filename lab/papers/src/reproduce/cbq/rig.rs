@@ -81,7 +81,7 @@ pub struct Observation {
     pub number: u32,
 }
 
-/// What becomes of the class of the fragments that the first leaf's source sends, three a datagram (section 7.1).
+/// How the fragments that the first leaf's source sends, three to a datagram, are classified (section 7.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fragmenting {
     /// Nothing is fragmented.
@@ -357,7 +357,7 @@ impl Outcome {
         Self::median(&self.backlog(class), skip)
     }
 
-    /// The same of the bytes of a class that wait in the buffers of the driver.
+    /// The median of the bytes of a class in the buffers of the driver.
     pub fn median_in_driver(&self, class: u32, skip: u64) -> f64 {
         Self::median(&self.between(class, Stage::Dequeued, |stage| stage == Stage::Transmitting), skip)
     }
@@ -378,8 +378,8 @@ impl Outcome {
         median.map_or(f64::NAN, |span| span.0)
     }
 
-    /// Of the datagrams of a source that came whole, in three fragments each: the part that left whole, and how many
-    /// had a later fragment leave before the first.
+    /// The part of a source's datagrams that left whole, of those that arrived whole in three fragments, and the number
+    /// of datagrams of which a later fragment left before the first.
     pub fn datagrams(&self, source: u32) -> (f64, u64) {
         let own = |stage: Stage| {
             self.observations.iter().filter(move |packet| packet.source == source && packet.stage == stage)

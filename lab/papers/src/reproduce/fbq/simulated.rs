@@ -293,7 +293,7 @@ fn simulate(config: &Config, load: Load, classes: &[usize], seed: u64) -> Outcom
     }
 }
 
-/// What went onto the wire after the warm-up.
+/// The packets that were transmitted after the warm-up.
 #[derive(Default)]
 struct Wire {
     /// When each packet of each flow went onto it.

@@ -18,15 +18,15 @@ const LINE: Rate = Rate::from_kbit(56);
 const ROOM: u64 = 30;
 /// One way. The paper does not state it.
 const DELAY: Span = Span::from_millis(50);
-/// Uploads that the client has open at most; the paper states that some could not be started, not when.
+/// The most uploads that the client has open at once. The paper states that some could not be started, but not when.
 const MOST_OPEN: u32 = 25;
-/// Runs for each seed where the first minute and a half is looked at, which differs more.
+/// Runs for each seed for the early interval, whose results vary more.
 const STARTS: u64 = 5;
-/// When measuring begins and ends: a TCP has learnt by then what a round trip is.
+/// The long-run interval of measurement: TCP has learnt the round-trip time when it begins.
 const LONG: (Span, Span) = (Span::from_secs(120), Span::from_secs(1_920));
-/// The same, while it has not.
+/// The early interval of measurement: TCP has not learnt the round-trip time yet.
 const START: (Span, Span) = (Span::from_secs(15), Span::from_secs(90));
-/// An elephant that has less than this is starved: a quarter of what it has in the long run, in bit/s.
+/// An elephant is starved below this goodput in bit/s, a quarter of its long-run goodput.
 const STARVED: f64 = 2_700.0;
 
 /// Makes the discipline of a run from its limit and its seed.
@@ -61,7 +61,7 @@ struct Outcome {
     response: f64,
     /// From the SYN to the end of the handshake, in seconds.
     connect: f64,
-    /// Of the elephant, in bit/s.
+    /// The elephant's goodput in bit/s.
     goodput: f64,
     /// Share of the mice that could not be started.
     refused: f64,
@@ -178,7 +178,7 @@ fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// What the elephant has from 15 to 90 s, and in how many runs it is starved then.
+/// The elephant's goodput from 15 to 90 s, and the number of runs in which it starves in that time.
 fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
     let patient = Span::from_secs(5);
     let usual = RtoBounds::default().min;
@@ -213,7 +213,7 @@ fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// What the paper does not state moves its values by more than this: see `dialup.sensitivity`.
+/// Parameters that the paper does not state move its values by more than this: see `dialup.sensitivity`.
 const NEAR: f64 = 0.10;
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {

@@ -18,7 +18,7 @@ use crate::Failure;
 use crate::reproduce::item::{median, range};
 
 const GROUP: &str = "live.mix";
-/// What a machine of two processors carries beside 200 connections a second that begin and end.
+/// The rate that a machine with two processors can carry while 200 connections begin and end each second.
 const LINE: Rate = Rate::from_mbit(20);
 const LOAD: f64 = 0.9;
 /// 200 ms of the line, as in the simulator.

@@ -25,7 +25,7 @@ pub const RATES_MBIT: [u64; 4] = [10, 50, 100, 200];
 /// Flows that share the rate.
 const FLOWS: u16 = 4;
 
-/// What carries the traffic through the router or into the client.
+/// The system that forwards the traffic through the router or into the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
     /// The links alone, without a discipline.

@@ -21,7 +21,7 @@ const HOSTS: usize = 10;
 /// five in ten thousand, carry a fifth of the bytes.
 const SIZE: Distribution = Distribution::BoundedPareto { shape: 1.2, least: 2_000.0, most: 10_000_000.0 };
 
-/// What one discipline does at one load.
+/// The measurements of one discipline at one load.
 #[derive(Default)]
 struct Outcome {
     completion: [Histogram; 4],

@@ -34,7 +34,7 @@ pub enum Peer {
     Meredt,
     /// MERED as the paper has it: no floor for elephants, and no rule on pairs of hosts.
     MeredAsPublished,
-    /// The same, with a threshold in packets.
+    /// MERED with a threshold in packets.
     MeredByPackets,
     /// MERED with the floor from packet to packet, and no rule on pairs of hosts.
     MeredWithFloor,

@@ -20,7 +20,7 @@ use scenario::{CIRS, Customer, Outcome, Setup};
 use tidegate_core::Colour;
 use tidegate_core::ras::Coupling;
 
-/// What it is called on the command line.
+/// Its name on the command line.
 pub const NAME: &str = "rfc2963";
 
 /// The RFC's numbers.
@@ -93,8 +93,8 @@ fn bound(cell: &Cell<'_>) -> Bound {
     Bound::near(cell.value, TOLERANCE, spread(basis))
 }
 
-/// What an experiment of its own found of a cell: which open parameter moves it, and how far below and above the RFC's value
-/// it is for that reason. The items of that experiment are the same cells with another value of the parameter.
+/// Returns which parameter that the RFC leaves open moves a cell, and how far below and above the RFC's value the cell is for
+/// that reason. A separate experiment found this: its items are the same cells with another value of the parameter.
 fn cause(cell: &Cell<'_>) -> Option<(&'static str, f64, f64)> {
     Some(match (cell.table, cell.customer, cell.what) {
         ("a2", 1, _) if cell.cbs_kb == 3 => ("sensitivity.delay.50ms.a2.c1", 0.0, 0.25),
@@ -124,11 +124,11 @@ impl Runs {
     fn customer(&self, n: usize, of: impl Fn(&Customer) -> f64) -> f64 {
         self.mean(|outcome| of(&outcome.customers[n - 1]))
     }
-    /// The same for each run, as a sample.
+    /// The gain of each run, as a sample.
     fn gains(&self, n: usize, of: impl Fn(&Customer) -> f64 + Copy) -> Sample {
         Sample::of((0..self.0.len()).map(|seed| self.gain_of(seed, n, of)))
     }
-    /// The same for one run.
+    /// The gain in one run.
     fn gain_of(&self, seed: usize, n: usize, of: impl Fn(&Customer) -> f64) -> f64 {
         let customers = &self.0[seed].customers;
         of(&customers[n + 4]) / of(&customers[n - 1])
@@ -300,7 +300,7 @@ fn ratio(value: f64, source: &str) -> Bound {
     Bound::near(value, TOLERANCE, spread(format!("{source}, with the bound of a cell")))
 }
 
-/// What the RFC says of the green shaper against the other one.
+/// The RFC's statements that compare the green shaper with the other one.
 fn green_against_plain(group: &str, plain: &Runs, green: &Runs) -> Vec<Item> {
     let shaped = |outcome: &Outcome, of: fn(&Customer) -> f64| outcome.customers[5..].iter().map(of).sum::<f64>();
     let over = |of: fn(&Customer) -> f64| {

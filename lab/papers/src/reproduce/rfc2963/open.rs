@@ -1,4 +1,4 @@
-//! What RFC 2963 leaves open: the values chosen, and the results of other values.
+//! The parameters that RFC 2963 leaves open: the values we chose, and the results of other values.
 
 use tidegate_core::marker::Point;
 use tidegate_core::ras::Coupling;

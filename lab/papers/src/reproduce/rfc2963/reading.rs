@@ -14,11 +14,11 @@ use tidegate_core::{Credit, Instant, Packet, Qdisc, Rate, Span};
 pub enum Schedule {
     /// When the packet before it is paid for at the shaping rate, which changes with every arrival: that of the core.
     Paid,
-    /// The same, at the rate at which the packet before it left.
+    /// Like the variant before, but at the rate at which the previous packet left.
     PaidAtOnce,
     /// When it has been sent at the shaping rate itself, as by a link of that rate.
     Served,
-    /// The same, at the rate when it became the head.
+    /// Like `Served`, but at the rate when the packet became the head.
     ServedAtOnce,
 }
 
@@ -32,7 +32,7 @@ pub struct Shaper<P> {
     backlog: Backlog,
     ear: Ear,
     rate: Rate,
-    /// What is left to be paid at `settled`.
+    /// The debt that remained at `settled`.
     debt: Credit,
     settled: Instant,
     head_since: Instant,

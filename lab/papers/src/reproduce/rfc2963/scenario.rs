@@ -31,7 +31,7 @@ pub enum Sources {
     Udp { percent_of_cir: u64 },
 }
 
-/// What the RFC leaves open, and CBS and the shaper, which its tables vary.
+/// The parameters that the RFC leaves open, and CBS and the shaper, which its tables vary.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// The seed of start times and of RIO.
@@ -40,7 +40,7 @@ pub struct Setup {
     pub cbs_kb: u64,
     /// Bytes of a KByte.
     pub kb: u64,
-    /// What the workstations send.
+    /// The traffic of the workstations.
     pub sources: Sources,
     /// Whether C6 to C10 shape at all.
     pub shaped: bool,
@@ -66,7 +66,7 @@ pub struct Setup {
     pub vintage: Vintage,
     /// Connections start at random within this time.
     pub starts: Span,
-    /// What RIO does above a maximum threshold.
+    /// How RIO drops above a maximum threshold.
     pub above_max: AboveMax,
     /// Which packets RIO's averages count.
     pub coupling: rio::Coupling,
@@ -110,12 +110,13 @@ impl Setup {
     }
 }
 
-/// What is measured of one customer router, in Mbit/s.
+/// The measurements of one customer router, in Mbit/s.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Customer {
-    /// What it sent towards ER1, by colour: as the tables' totals exceed the bottleneck, the RFC measures there.
+    /// The rate it sent towards ER1, by colour. The RFC must have measured there, because its tables' totals exceed the
+    /// bottleneck.
     pub sent: [f64; 3],
-    /// What reached the applications behind its twin.
+    /// The rate that reached the applications behind the router on the other side.
     pub goodput: f64,
 }
 
@@ -124,7 +125,7 @@ impl Customer {
     pub fn total(&self) -> f64 {
         self.sent.iter().sum()
     }
-    /// What it sent in `colour`.
+    /// The rate it sent in `colour`.
     pub fn colour(&self, colour: Colour) -> f64 {
         self.sent[colour as usize]
     }
