@@ -175,81 +175,85 @@ impl Drawing {
             colour(Ink::Ground),
         );
         for shape in &self.shapes {
-            match shape {
-                Shape::Rectangle { x, y, width, height, ink } => push(
-                    &mut svg,
-                    format_args!(
-                        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"/>\n",
-                        colour(*ink)
-                    ),
-                ),
-                Shape::Lines { lines, width, ink, dash } => {
-                    let mut path = String::new();
-                    for line in lines {
-                        for (n, (x, y)) in line.iter().enumerate() {
-                            push(&mut path, format_args!("{}{x:.1},{y:.1}", if n == 0 { "M" } else { "L" }));
-                        }
-                    }
-                    let dash: Vec<String> = dash.iter().map(u32::to_string).collect();
-                    let dash = match dash.is_empty() {
-                        true => String::new(),
-                        false => format!(" stroke-dasharray=\"{}\"", dash.join(" ")),
-                    };
-                    push(
-                        &mut svg,
-                        format_args!(
-                            "<path d=\"{path}\" fill=\"none\" stroke-width=\"{width}\" stroke=\"{}\"{dash}/>\n",
-                            colour(*ink)
-                        ),
-                    );
-                }
-                Shape::Area { outline, ink } => {
-                    let corners: Vec<String> = outline.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-                    push(
-                        &mut svg,
-                        format_args!(
-                            "<path d=\"M{}Z\" fill=\"{}\" fill-opacity=\"{OPACITY}\"/>\n",
-                            corners.join("L"),
-                            colour(*ink)
-                        ),
-                    );
-                }
-                Shape::Marks { points, radius, pen } => {
-                    push(&mut svg, format_args!("<g fill=\"{}\">", colour(Ink::Curve(pen.colour))));
-                    for &(x, y) in points {
-                        match corners(*pen, (x, y), *radius) {
-                            None => {
-                                push(&mut svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>"))
-                            }
-                            Some(corners) => {
-                                let corners = corners.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
-                                let corners: Vec<String> = corners.collect();
-                                push(&mut svg, format_args!("<path d=\"M{}Z\"/>", corners.join("L")));
-                            }
-                        }
-                    }
-                    svg.push_str("</g>\n");
-                }
-                Shape::Text { x, y, anchor, size, ink, text } => {
-                    let anchor = match anchor {
-                        Anchor::Start => "start",
-                        Anchor::Middle => "middle",
-                        Anchor::End => "end",
-                    };
-                    push(
-                        &mut svg,
-                        format_args!(
-                            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\" \
-                             fill=\"{}\">{}</text>\n",
-                            colour(*ink),
-                            escape(text)
-                        ),
-                    );
-                }
-            }
+            shape.write_svg(&colour, &mut svg);
         }
         svg.push_str("</svg>\n");
         svg
+    }
+}
+
+impl Shape {
+    fn write_svg(&self, colour: &impl Fn(Ink) -> String, svg: &mut String) {
+        match self {
+            Shape::Rectangle { x, y, width, height, ink } => push(
+                svg,
+                format_args!(
+                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"/>\n",
+                    colour(*ink)
+                ),
+            ),
+            Shape::Lines { lines, width, ink, dash } => {
+                let mut path = String::new();
+                for line in lines {
+                    for (n, (x, y)) in line.iter().enumerate() {
+                        push(&mut path, format_args!("{}{x:.1},{y:.1}", if n == 0 { "M" } else { "L" }));
+                    }
+                }
+                let dash: Vec<String> = dash.iter().map(u32::to_string).collect();
+                let dash = match dash.is_empty() {
+                    true => String::new(),
+                    false => format!(" stroke-dasharray=\"{}\"", dash.join(" ")),
+                };
+                push(
+                    svg,
+                    format_args!(
+                        "<path d=\"{path}\" fill=\"none\" stroke-width=\"{width}\" stroke=\"{}\"{dash}/>\n",
+                        colour(*ink)
+                    ),
+                );
+            }
+            Shape::Area { outline, ink } => {
+                let corners: Vec<String> = outline.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+                push(
+                    svg,
+                    format_args!(
+                        "<path d=\"M{}Z\" fill=\"{}\" fill-opacity=\"{OPACITY}\"/>\n",
+                        corners.join("L"),
+                        colour(*ink)
+                    ),
+                );
+            }
+            Shape::Marks { points, radius, pen } => {
+                push(svg, format_args!("<g fill=\"{}\">", colour(Ink::Curve(pen.colour))));
+                for &(x, y) in points {
+                    match corners(*pen, (x, y), *radius) {
+                        None => push(svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>")),
+                        Some(corners) => {
+                            let corners = corners.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
+                            let corners: Vec<String> = corners.collect();
+                            push(svg, format_args!("<path d=\"M{}Z\"/>", corners.join("L")));
+                        }
+                    }
+                }
+                svg.push_str("</g>\n");
+            }
+            Shape::Text { x, y, anchor, size, ink, text } => {
+                let anchor = match anchor {
+                    Anchor::Start => "start",
+                    Anchor::Middle => "middle",
+                    Anchor::End => "end",
+                };
+                push(
+                    svg,
+                    format_args!(
+                        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\" \
+                         fill=\"{}\">{}</text>\n",
+                        colour(*ink),
+                        escape(text)
+                    ),
+                );
+            }
+        }
     }
 }
 

@@ -50,10 +50,25 @@ fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
 impl Report {
     /// Formats the report as one HTML file without any address and without anything to load.
     pub fn html(&self) -> String {
-        let title = escape(&self.title);
         let mut page = String::new();
+        self.head(&mut page);
+        self.contents(&mut page);
+        let mut plots = Vec::new();
+        let pens = self.pens();
+        for (n, section) in self.sections.iter().enumerate() {
+            section.html(n, &mut page, &mut plots, &pens);
+        }
+        self.configuration(&mut page);
+        page.push_str("</main>\n");
+        scripts(&plots, &pens, &mut page);
+        page
+    }
+
+    /// Writes the head of the file and the title, sentence and facts of the page.
+    fn head(&self, page: &mut String) {
+        let title = escape(&self.title);
         push(
-            &mut page,
+            page,
             format_args!(
                 "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
                  <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -66,29 +81,30 @@ impl Report {
                 assets::UPLOT_CSS,
             ),
         );
-        push(
-            &mut page,
-            format_args!("<a class=\"skip\" href=\"#main\">To the contents</a>\n<header>\n<h1>{title}</h1>\n"),
-        );
+        push(page, format_args!("<a class=\"skip\" href=\"#main\">To the contents</a>\n<header>\n<h1>{title}</h1>\n"));
         if let Some(sentence) = &self.sentence {
-            push(&mut page, format_args!("<p class=\"sentence\">{}</p>\n", escape(sentence)));
+            push(page, format_args!("<p class=\"sentence\">{}</p>\n", escape(sentence)));
         }
         if !self.facts.is_empty() {
             page.push_str("<dl class=\"facts\">\n");
             for (name, value) in &self.facts {
-                push(&mut page, format_args!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)));
+                push(page, format_args!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)));
             }
             page.push_str("</dl>\n");
         }
-        page.push_str("</header>\n<nav aria-label=\"Contents\">\n<ul class=\"scroll\">\n");
-        // Sections of one subject, `Seed 1: Rates` and those after it, are listed once.
+        page.push_str("</header>\n");
+    }
+
+    /// Writes the list of sections. Sections of one subject, `Seed 1: Rates` and those after it, are listed once.
+    fn contents(&self, page: &mut String) {
+        page.push_str("<nav aria-label=\"Contents\">\n<ul class=\"scroll\">\n");
         let subject = |section: &Section| section.title.split_once(": ").map(|(subject, _)| subject.to_owned());
         let mut before = None;
         for (n, section) in self.sections.iter().enumerate() {
             let subject = subject(section);
             if subject.is_none() || subject != before {
                 let name = subject.as_ref().unwrap_or(&section.title);
-                push(&mut page, format_args!("<li><a href=\"#s{n}\">{}</a></li>\n", escape(name)));
+                push(page, format_args!("<li><a href=\"#s{n}\">{}</a></li>\n", escape(name)));
             }
             before = subject;
         }
@@ -100,16 +116,15 @@ impl Report {
              <main id=\"main\">\n<noscript><p class=\"note\">Plots need a script, which is in this file. Tables and the \
              summary of each plot can be read without it.</p></noscript>\n",
         );
-        let mut plots = Vec::new();
-        let pens = self.pens();
-        for (n, section) in self.sections.iter().enumerate() {
-            section.html(n, &mut page, &mut plots, &pens);
-        }
+    }
+
+    /// Writes the files from which the run can be repeated.
+    fn configuration(&self, page: &mut String) {
         if !self.sources.is_empty() {
             page.push_str("<section id=\"sources\">\n<h2>Configuration</h2>\n");
             for source in &self.sources {
                 push(
-                    &mut page,
+                    page,
                     format_args!(
                         "<details class=\"source\"><summary>{}</summary>\n<pre tabindex=\"0\"><code>{}</code></pre>\n</details>\n",
                         escape(&source.name),
@@ -119,36 +134,39 @@ impl Report {
             }
             page.push_str("</section>\n");
         }
-        page.push_str("</main>\n<footer>\n");
+    }
+}
+
+/// Writes the footer, the points of the plots as JSON, and the scripts that draw them.
+fn scripts(plots: &[&Plot], pens: &Pens, page: &mut String) {
+    page.push_str("<footer>\n");
+    push(
+        page,
+        format_args!(
+            "<p>Written by Tidegate {}. Plots are drawn by uPlot {}, which is in this file.</p>\n\
+             <details><summary>Licence of uPlot</summary><pre>{}</pre></details>\n</footer>\n",
+            env!("CARGO_PKG_VERSION"),
+            assets::UPLOT_VERSION,
+            escape(assets::UPLOT_LICENCE)
+        ),
+    );
+    page.push_str("<script type=\"application/json\" id=\"data\">[");
+    for (n, plot) in plots.iter().enumerate() {
+        page.push_str(if n == 0 { "\n" } else { ",\n" });
+        data(plot, &plot.pens(pens), page);
+    }
+    page.push_str("\n]</script>\n");
+    if !plots.is_empty() {
         push(
-            &mut page,
+            page,
             format_args!(
-                "<p>Written by Tidegate {}. Plots are drawn by uPlot {}, which is in this file.</p>\n\
-                 <details><summary>Licence of uPlot</summary><pre>{}</pre></details>\n</footer>\n",
-                env!("CARGO_PKG_VERSION"),
+                "<script>\n/* uPlot {}, MIT licence, see the foot of the page */\n{}</script>\n",
                 assets::UPLOT_VERSION,
-                escape(assets::UPLOT_LICENCE)
+                assets::uplot_js_without_address()
             ),
         );
-        page.push_str("<script type=\"application/json\" id=\"data\">[");
-        for (n, plot) in plots.iter().enumerate() {
-            page.push_str(if n == 0 { "\n" } else { ",\n" });
-            data(plot, &plot.pens(&pens), &mut page);
-        }
-        page.push_str("\n]</script>\n");
-        if !plots.is_empty() {
-            push(
-                &mut page,
-                format_args!(
-                    "<script>\n/* uPlot {}, MIT licence, see the foot of the page */\n{}</script>\n",
-                    assets::UPLOT_VERSION,
-                    assets::uplot_js_without_address()
-                ),
-            );
-        }
-        push(&mut page, format_args!("<script>\n{JS}</script>\n</body>\n</html>\n"));
-        page
     }
+    push(page, format_args!("<script>\n{JS}</script>\n</body>\n</html>\n"));
 }
 
 impl Section {
