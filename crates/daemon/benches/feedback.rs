@@ -17,7 +17,7 @@ use tidegate_control::{Client, EventKind, Pushed};
 use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
 use tidegate_live::netns;
 use tidegate_live::shaping::Options;
-use tidegate_papers::lab::Pair;
+use tidegate_testbed::Pair;
 use tidegate_units::Rate;
 
 const SHAPER: &str = "version = 1\n[shaper]\nidle-timeout = \"250ms\"\n\

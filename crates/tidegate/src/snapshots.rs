@@ -1,11 +1,8 @@
 //! Tables at terminals of several widths, for tests.
 
-#[path = "../tests/width/mod.rs"]
-mod width;
-
 use tidegate_control::Status;
 use tidegate_control::calls::Observation;
-pub use width::check;
+pub use tidegate_testbed::width::check;
 
 /// What the shaper of a gateway with three hosts replied.
 pub fn gateway() -> (Status, Observation) {

@@ -1,16 +1,12 @@
-//! Experiments around the product: the experiments of the papers ([`reproduce`]), real traffic shaped between
-//! throwaway namespaces ([`demo`]), and the networks that both and the live tests send over ([`lab`]).
+//! Experiments around the product: the experiments of the papers ([`reproduce`]), and real traffic shaped between
+//! throwaway namespaces ([`demo`]).
 //!
 //! Only the command depends on this crate, and tests do.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // They panic once the reader has closed its end.
 
 pub mod demo;
-pub mod lab;
 pub mod reproduce;
-#[cfg(test)]
-#[path = "../../../crates/tidegate/tests/width/mod.rs"]
-mod width;
 
 use std::io;
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Claims about one crate.
 struct Boundary {
-    /// Its folder under `crates/` or `lab/`.
+    /// Its folder under `crates/` or `lab/`, or at the root.
     name: &'static str,
     /// The packages that it may depend on directly, where that is part of the claim.
     only: Option<&'static [&'static str]>,
@@ -110,14 +110,19 @@ const BOUNDARIES: &[Boundary] = &[
     boundary("papers"),
     boundary("tidegate"),
     Boundary { only: Some(PYTHON), ..boundary("python") },
+    boundary("testbed"),
 ];
 
 /// Packages on which only these crates may depend.
-const USERS: &[(&str, &[&str])] =
-    &[("tidegate-papers", &["tidegate"]), ("clap", &["tidegate"]), ("smoltcp", &["exec"])];
+const USERS: &[(&str, &[&str])] = &[
+    ("tidegate-papers", &["tidegate"]),
+    ("tidegate-testbed", &["papers"]),
+    ("clap", &["tidegate"]),
+    ("smoltcp", &["exec"]),
+];
 
 /// The folders with the crates that the table describes.
-const PARTS: [&str; 2] = ["crates", "lab"];
+const PARTS: [&str; 3] = ["crates", "lab", ""];
 
 /// The folder of a crate, from the root.
 fn folder(root: &Path, name: &str) -> PathBuf {

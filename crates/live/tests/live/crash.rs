@@ -13,7 +13,9 @@ use tidegate_live::nft::{self, Family, Ownership, Table};
 use tidegate_live::rules::{self, Attempt, Rules, RulesError, Spec, TagRule, attempts, remove_all_stale, remove_stale};
 
 use crate::queue::{PATIENCE, QUEUE, texts, udp};
-use crate::support::{Child, DEVICE, Ended, Pair};
+use tidegate_testbed::Ended;
+use tidegate_testbed::harness::Child;
+use tidegate_testbed::veth::{DEVICE, Pair};
 
 /// A process that shapes and never sends a verdict. Returns when its rules are in force.
 fn hung_instance(pair: &Pair, ownership: Ownership) -> Child {

@@ -12,7 +12,8 @@ use tidegate_live::rules::Spec;
 use tidegate_sys::net::set_option;
 
 use crate::queue::{PORT, QUEUE, default_queue, drain, serve, shaped, texts, transport};
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
 
 const GROUP4: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x7469, 0x7777);

@@ -22,8 +22,9 @@ use tidegate_live::rtnl::{Address, Rtnl};
 use tidegate_live::shaping::{Options, Shaping, Successor};
 
 use crate::queue::PATIENCE;
-use crate::support::steady::patiently;
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT};
+use tidegate_testbed::Ended;
+use tidegate_testbed::steady::patiently;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
 
 /// 500 bytes with headers, at 2,000 a second: 8 Mbit/s. The shaper lets 7.5 Mbit/s pass, so that packets are held.
 const PAYLOAD: usize = 472;

@@ -15,7 +15,9 @@ use tidegate_live::rules::Difference;
 use tidegate_live::shaping::{Options, Shaping, StartError};
 
 use crate::queue::PATIENCE;
-use crate::support::{Child, DEVICE, Ended, LEFT, Pair, RIGHT};
+use tidegate_testbed::Ended;
+use tidegate_testbed::harness::Child;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
 
 const PORT: u16 = 7_000;
 

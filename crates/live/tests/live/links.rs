@@ -13,7 +13,8 @@ use tidegate_live::rules::{Interface, Rules, RulesError, Spec};
 use tidegate_live::shaping::{Options, Shaping};
 
 use crate::queue::{PATIENCE, PORT, QUEUE, default_queue, serve, shaped, texts, transport, udp};
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
 
 fn wait_for(monitor: &mut LinkMonitor, what: &str, matches: impl Fn(&LinkEvent) -> bool) {
     let deadline = Instant::now() + PATIENCE;

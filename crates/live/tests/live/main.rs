@@ -1,8 +1,5 @@
 //! The data path on real interfaces: namespaces, a veth pair, real sockets, no mocks.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod crash;
 mod exempt;
 mod guardian;
@@ -19,12 +16,6 @@ mod together;
 mod unproven;
 mod wire;
 
-macro_rules! tests {
-    ($($module:ident :: $test:ident),* $(,)?) => {
-        support::main(&[$((stringify!($test), $module::$test)),*])
-    };
-}
-
 fn main() {
     // The processes that tests of the guardian start.
     match std::env::args().nth(1).as_deref() {
@@ -32,7 +23,7 @@ fn main() {
         Some(guardian::SHAPE) => return guardian::shape_by(std::env::args().skip(2)),
         _ => {}
     }
-    tests!(
+    tidegate_testbed::tests! {
         queue::packets_of_both_families_arrive_and_verdicts_work,
         queue::verdicts_may_come_in_any_order,
         queue::superpackets_arrive_whole,
@@ -95,5 +86,5 @@ fn main() {
         unproven::a_protocol_that_is_switched_off_is_not_carried,
         steady::busy_strangers_excuse_what_goes_wrong,
         steady::our_own_work_excuses_nothing,
-    );
+    }
 }

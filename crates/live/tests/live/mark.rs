@@ -12,8 +12,9 @@ use tidegate_live::rules::{Rules, Sender, Spec, TagRule, attempts, cgroup};
 use tidegate_sys::net::{set_header_options, set_option};
 
 use crate::queue::{QUEUE, default_queue, serve, shaped, stream, texts, transport, udp};
-use crate::support::{DEVICE, Ended, Pair};
 use crate::wire::{Tap, disable_offloads, is_sound, traffic_class};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, Pair};
 
 fn set_class(socket: &UdpSocket, family: usize, class: i32) {
     match family {

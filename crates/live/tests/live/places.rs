@@ -17,7 +17,8 @@ use tidegate_live::tun;
 use tidegate_live::uplink::Uplinks;
 
 use crate::queue::{PATIENCE, PORT};
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
 
 const RATE: u64 = 10_000_000;
 

@@ -8,7 +8,8 @@ use tidegate_live::rules::{Difference, Rules, Spec};
 
 use crate::crash::owned_by;
 use crate::queue::{QUEUE, default_queue, drain, serve, shaped};
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
 
 pub fn tampering_is_found() -> Ended {
     let pair = Pair::new();

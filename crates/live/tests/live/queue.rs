@@ -13,7 +13,8 @@ use tidegate_live::nfqueue::{
 use tidegate_live::rtnl::sysctl;
 use tidegate_live::rules::{DividedBy, QUEUES_OF_ONE, Rules, Spec};
 
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
 
 pub const QUEUE: u16 = 40;
 pub const SEGMENTS: u16 = 41;

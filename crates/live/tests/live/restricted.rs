@@ -16,7 +16,9 @@ use tidegate_live::rules::{Rules, Spec};
 use tidegate_live::timing::Priority;
 
 use crate::queue::{PATIENCE, QUEUE};
-use crate::support::{Child, DEVICE, Ended, Pair};
+use tidegate_testbed::Ended;
+use tidegate_testbed::harness::Child;
+use tidegate_testbed::veth::{DEVICE, Pair};
 
 /// Does `work` in a process that has given up privileges, in the left namespace.
 fn restricted(pair: &Pair, calls: Calls<'_>, work: impl FnOnce()) {

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
-use crate::support::Ended;
-use crate::support::steady::{Watch, patiently};
+use tidegate_testbed::Ended;
+use tidegate_testbed::steady::{Watch, patiently};
 
 /// Programs that are not children of this process and keep processors busy. They end when this is dropped.
 struct Strangers(Vec<String>);

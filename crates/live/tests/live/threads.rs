@@ -9,8 +9,9 @@ use tidegate_live::shaping::{Options, Shaping, StartError};
 use tidegate_units::Span;
 
 use crate::guardian::{HOSTS, hosts, traffic_to};
-use crate::support::steady::patiently;
-use crate::support::{DEVICE, Ended, Pair};
+use tidegate_testbed::Ended;
+use tidegate_testbed::steady::patiently;
+use tidegate_testbed::veth::{DEVICE, Pair};
 
 /// 20 Mbit/s.
 const RATE: u64 = 20_000_000;

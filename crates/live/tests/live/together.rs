@@ -12,7 +12,8 @@ use tidegate_live::rtnl::{Address, Rtnl};
 use tidegate_live::shaping::{Options, Shaping, StartError, Successor};
 
 use crate::queue::PATIENCE;
-use crate::support::{Ended, Pair};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::Pair;
 
 const LANS: [&str; 2] = ["lan.5", "lan.6"];
 

@@ -12,7 +12,8 @@ use tidegate_live::rtnl::{Rtnl, sysctl};
 use tidegate_live::shaping::{Options, Shaping};
 
 use crate::queue::{PATIENCE, PORT};
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
 
 fn config(direction: &str) -> Config {
     let text = format!(

@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crate::lab::{FlowReport, FlowSpec, Pair, Senders, Sink, Transport};
 use serde::Serialize;
 use tidegate_config::shaper::Config;
 use tidegate_live::shaping::{Options, Shaping};
 use tidegate_report::Table;
 use tidegate_report::text::wrapped;
+use tidegate_testbed::{FlowReport, FlowSpec, Pair, Senders, Sink, Transport};
 use tidegate_units::{Bytes, Rate};
 
 use super::progress;

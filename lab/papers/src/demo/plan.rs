@@ -1,7 +1,7 @@
 //! The flows of the demonstration, their shaper file, and the changes while it runs.
 
-use crate::lab::{FlowSpec, Transport};
 use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_testbed::{FlowSpec, Transport};
 use tidegate_units::{Bytes, Rate};
 
 /// The shaper file of the demonstration: the classes of the FBQ paper's experiment, 80 of 100 Mbit/s.

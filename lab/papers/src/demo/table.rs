@@ -166,7 +166,7 @@ mod tests {
                 dscps_seen: vec![0, 46],
             })
             .collect();
-        crate::width::check("demo", |columns| {
+        tidegate_testbed::width::check("demo", |columns| {
             let mut out = Vec::new();
             print(&mut out, &rows, Some(columns.into())).unwrap();
             String::from_utf8(out).unwrap()

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use crate::lab::{FlowReport, Pair, Senders, Sink};
 use tidegate_core::Event;
 use tidegate_core::fbq::FlowView;
 use tidegate_engine::ClassStatus;
 use tidegate_live::shaping::{Options, Shaping};
+use tidegate_testbed::{FlowReport, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Span};
 
 use super::plan::{self, Change, DemoFlow};

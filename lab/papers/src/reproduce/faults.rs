@@ -23,7 +23,7 @@ use tidegate_units::{Bytes, Rate};
 use super::item::{Bound, theory};
 use super::{Item, Options, output};
 use crate::Failure;
-use crate::lab::{FlowSpec, Pair, Senders, Sink, dropped_between};
+use tidegate_testbed::{FlowSpec, Pair, Senders, Sink, dropped_between};
 
 pub const NAME: &str = "faults";
 pub const SENTENCE: &str =

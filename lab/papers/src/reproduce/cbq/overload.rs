@@ -10,9 +10,9 @@ use tidegate_live::netns;
 use tidegate_units::{Bytes, Rate};
 
 use super::{Item, Options};
-use crate::lab::{Chain, FlowSpec, Host, Senders, Sink};
 use crate::reproduce::item::{Bound, median, paper, range};
 use crate::reproduce::mice::shape;
+use tidegate_testbed::{Chain, FlowSpec, Host, Senders, Sink};
 
 /// Loads in thousands of packets a second.
 pub const OFFERED: [u64; 8] = [5, 10, 20, 50, 100, 150, 200, 300];

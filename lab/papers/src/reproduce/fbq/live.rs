@@ -5,11 +5,11 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::netns;
 use tidegate_live::rtnl::HtbClass;
 use tidegate_live::shaping::{Options as Shape, Shaping};
+use tidegate_testbed::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
 use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items};
@@ -114,7 +114,8 @@ fn measure(system: System, load: Load) -> io::Result<Outcome> {
     let packets: u64 = reports.iter().map(|report| report.packets).sum();
     let wanted = load.kbit as f64 * 1e3 * specs.len() as f64 / 8.0 / (PAYLOAD + HEADERS) as f64 * elapsed / 1e9;
     Ok(Outcome {
-        jitter: reports.iter().map(crate::lab::FlowReport::gap_deviation_nanos).sum::<f64>() / reports.len() as f64,
+        jitter: reports.iter().map(tidegate_testbed::FlowReport::gap_deviation_nanos).sum::<f64>()
+            / reports.len() as f64,
         rate: packets as f64 * (PAYLOAD + HEADERS) as f64 * 8e9 / elapsed,
         loss: (1.0 - packets as f64 / wanted).max(0.0),
         processor: busy.map(|busy| busy / (elapsed / 1e9)),

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use crate::lab::mice::PATIENCE;
-use crate::lab::{Chain, Direction, FlowSpec, Mice, MiceSpec, Mouse, Senders, Sink, Sizes};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::netns;
 use tidegate_live::shaping::{Options as Shape, Shaping};
 use tidegate_report::{Axis, Curve, Plot, Style};
+use tidegate_testbed::mice::PATIENCE;
+use tidegate_testbed::{Chain, Direction, FlowSpec, Mice, MiceSpec, Mouse, Senders, Sink, Sizes};
 use tidegate_units::{Bytes, Rate};
 
 use super::{Item, Options};
@@ -259,7 +259,7 @@ pub fn queues() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Shapes an interface of `host`.
-pub fn shape(host: &crate::lab::Host, text: &str) -> io::Result<Shaping> {
+pub fn shape(host: &tidegate_testbed::Host, text: &str) -> io::Result<Shaping> {
     let source = Source::new("mice.toml", text);
     let mut diagnostics = Diagnostics::new();
     let config =

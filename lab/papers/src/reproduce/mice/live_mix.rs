@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::lab::mice::PATIENCE;
-use crate::lab::{Chain, Direction, Mice, MiceSpec, Mouse, Sizes};
 use tidegate_live::netns;
 use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::metrics::SizeClass;
+use tidegate_testbed::mice::PATIENCE;
+use tidegate_testbed::{Chain, Direction, Mice, MiceSpec, Mouse, Sizes};
 use tidegate_units::{Bytes, Rate};
 
 use super::live::{RUNS, mean, quantile, queue_text};

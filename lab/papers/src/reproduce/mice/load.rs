@@ -4,10 +4,10 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::lab::{Chain, FlowSpec, Senders, Sink};
 use tidegate_live::netns;
 use tidegate_live::rtnl::HtbClass;
 use tidegate_live::shaping::Shaping;
+use tidegate_testbed::{Chain, FlowSpec, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
 use super::{Item, Options, shape};

@@ -1,0 +1,4 @@
+//! Tests of parsing and of capture files.
+
+mod dissect;
+mod files;

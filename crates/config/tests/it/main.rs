@@ -1,0 +1,19 @@
+//! Tests of the configuration language.
+
+mod any_text;
+mod aqm;
+mod both;
+mod broken;
+mod cbq;
+mod conditioning;
+mod conditions;
+mod control;
+mod default_class;
+mod direction;
+mod edit;
+mod examples;
+mod hosts;
+mod outside;
+mod readme;
+mod schema;
+mod threads;

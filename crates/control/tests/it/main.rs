@@ -1,0 +1,3 @@
+//! Tests of the protocol and of its generated page.
+
+mod protocol;

@@ -1,0 +1,3 @@
+//! Tests of what the daemon exports.
+
+mod metrics;

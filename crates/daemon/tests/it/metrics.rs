@@ -1,0 +1,223 @@
+//! The metrics conform to the format, and report what was counted.
+
+use std::sync::Arc;
+
+use tidegate_control::calls::{
+    ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, HostDirection,
+    HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, WaitTimes, Waits,
+};
+use tidegate_daemon::metrics;
+use tidegate_testbed::openmetrics::{Family, Sample, parse};
+use tidegate_units::{Bytes, Rate, Span};
+
+fn class(name: &str) -> ClassObservation {
+    let mut up_to: Vec<u64> = vec![0; 21];
+    // 5 waits up to 32.768 µs, 7 up to twice that, 8 up to 17 s, one longer.
+    up_to.iter_mut().enumerate().for_each(|(n, count)| *count = [0, 5, 7][n.min(2)] + u64::from(n == 20));
+    ClassObservation {
+        name: name.into(),
+        promised: Some(Rate::from_mbit(8)),
+        flows: Some(3),
+        sent_packets: 9,
+        sent_bytes: Bytes::new(12_345),
+        dropped: vec![DropCount { reason: "flow_limit".into(), packets: 4, bytes: Bytes::new(400) }],
+        waits: Waits { count: 9, sum: Span::from_millis(1_500), up_to },
+        promise_kept_seconds: 17,
+        promise_missed_seconds: 2,
+        ..ClassObservation::default()
+    }
+}
+
+fn flow(port: u16, rate: u64) -> FlowObservation {
+    FlowObservation {
+        flow: Flow {
+            key: format!("{port:016x}"),
+            protocol: Some(Protocol::UDP),
+            source: Some("2001:db8::1".parse().unwrap()),
+            source_port: Some(port),
+            destination: Some("192.0.2.1".parse().unwrap()),
+            destination_port: Some(5004),
+            uid: Some(1000),
+        },
+        class: "calls".into(),
+        through: None,
+        rule: Some("protocol udp destination-port 5004".into()),
+        age: Span::from_secs(10),
+        idle: Span::ZERO,
+        rate: Rate::from_bps(rate),
+        share: Some(Rate::from_mbit(1)),
+        minimum: Some(Rate::from_mbit(1)),
+        granted: true,
+        preferred: 0,
+        arrived_packets: 10,
+        arrived_bytes: Bytes::new(1_000),
+        sent_packets: 8,
+        sent_bytes: Bytes::new(800),
+        borrowed_bytes: Bytes::ZERO,
+        queue: Queued { packets: 1, bytes: Bytes::new(100) },
+        wait: WaitTimes {
+            p50: Span::from_millis(1),
+            p90: Span::from_millis(2),
+            p99: Span::from_millis(3),
+            longest: Span::from_millis(4),
+            jitter: Span::from_micros(50),
+        },
+        dropped: vec![FlowDrops { reason: "flow_limit".into(), packets: 1 }],
+        dropped_bytes: Bytes::new(100),
+        marked_packets: 0,
+        remarked_packets: 8,
+        promise_kept_seconds: 5,
+        promise_missed_seconds: 1,
+    }
+}
+
+fn observation() -> Observation {
+    let up = DirectionObservation {
+        name: "up".into(),
+        limit: Some(Rate::from_mbit(10)),
+        line: LineObservation { carries: None, used: Rate::from_mbit(8), overhead: Rate::from_kbit(80) },
+        classes: vec![class("calls"), class("a \"class\"\\ with\nall")],
+        flows: (0..50).map(|n| flow(1_000 + n, u64::from(n) * 1_000)).collect(),
+        ..DirectionObservation::default()
+    };
+    let host = |n: u8| HostObservation {
+        address: [192, 168, 1, n].into(),
+        name: (n == 1).then(|| "laptop".into()),
+        up: HostDirection {
+            rate: Rate::from_kbit(u64::from(100 - n)),
+            sent_bytes: Bytes::new(1_000),
+            ..Default::default()
+        },
+        down: HostDirection { dropped_packets: 3, ..Default::default() },
+        class: "calls".into(),
+        limited_by: HostLimit::Share,
+    };
+    let down =
+        DirectionObservation { name: "down".into(), classes: vec![class("calls")], ..DirectionObservation::default() };
+    let hosts = (1..=64).map(host).collect();
+    Observation {
+        interface: "eth0".into(),
+        in_force: true,
+        directions: vec![up, down],
+        hosts,
+        ..Observation::default()
+    }
+}
+
+fn text(observation: Observation) -> String {
+    metrics::text(&Arc::new(observation), &ControlStatus { requests: 3, lost: 2, ..ControlStatus::default() })
+        .expect("text")
+}
+
+fn value(family: &Family, labels: &[(&str, &str)]) -> f64 {
+    let fits = |sample: &&Sample| {
+        labels.iter().all(|(key, value)| sample.labels.get(*key).map(String::as_str) == Some(*value))
+    };
+    let mut found = family.samples.iter().filter(fits);
+    let value = found.next().unwrap_or_else(|| panic!("no {labels:?} in {family:?}")).value;
+    assert!(found.next().is_none(), "one only: {labels:?}");
+    value
+}
+
+#[test]
+fn what_is_written_is_strictly_openmetrics() {
+    let text = text(observation());
+    let families = parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let of = |name: &str| families.get(name).unwrap_or_else(|| panic!("{name} in {:?}", families.keys()));
+    assert!(families.values().all(|family| !family.help.is_empty() && !family.samples.is_empty()));
+    assert_eq!(value(of("tidegate_in_force"), &[]), 1.0);
+    assert_eq!(value(of("tidegate_build"), &[("interface", "eth0")]), 1.0);
+    let calls = [("direction", "up"), ("class", "calls")];
+    assert_eq!(value(of("tidegate_class_sent_bytes"), &calls), 12_345.0);
+    assert_eq!(value(of("tidegate_class_promised_bytes_per_second"), &calls), 1e6);
+    let dropped = of("tidegate_class_dropped_packets");
+    assert_eq!(value(dropped, &[calls[0], calls[1], ("reason", "flow_limit")]), 4.0);
+    let promise = of("tidegate_class_promise_seconds");
+    assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "missed")]), 2.0);
+    assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "kept")]), 17.0);
+    // Any class name is preserved by escaping.
+    assert_eq!(value(of("tidegate_class_flows"), &[("class", "a \"class\"\\ with\nall")]), 3.0);
+    let waits = of("tidegate_class_wait_seconds");
+    assert_eq!(waits.kind, "histogram");
+    assert_eq!(value(waits, &[calls[0], calls[1], ("le", "0.000016384")]), 0.0);
+    assert_eq!(value(waits, &[calls[0], calls[1], ("le", "0.000032768")]), 5.0);
+    assert_eq!(value(waits, &[calls[0], calls[1], ("le", "+Inf")]), 9.0);
+    let sum = waits.samples.iter().find(|sample| sample.name.ends_with("_sum")).unwrap();
+    assert_eq!(sum.value, 1.5);
+    assert_eq!(value(of("tidegate_control_events_lost"), &[]), 2.0);
+    assert!(families.contains_key("tidegate_data_path_turns"));
+}
+
+#[test]
+fn only_the_fastest_flows_are_exported() {
+    let families = parse(&text(observation())).unwrap();
+    let flows = &families["tidegate_flow_sent_bytes"];
+    assert_eq!(flows.samples.len(), metrics::FLOWS);
+    for port in 1_030..1_050 {
+        let port = port.to_string();
+        assert_eq!(value(flows, &[("source_port", &port), ("protocol", "udp"), ("source", "2001:db8::1")]), 800.0);
+    }
+    let missed = &families["tidegate_flow_promise_seconds"];
+    assert_eq!(value(missed, &[("source_port", "1049"), ("outcome", "missed")]), 1.0);
+}
+
+#[test]
+fn only_the_fastest_hosts_are_exported_in_both_directions() {
+    let families = parse(&text(observation())).unwrap();
+    let sent = &families["tidegate_host_sent_bytes"];
+    assert_eq!((sent.kind.as_str(), sent.samples.len()), ("counter", 2 * metrics::HOSTS));
+    assert_eq!(value(sent, &[("host", "192.168.1.1"), ("name", "laptop"), ("direction", "up")]), 1_000.0);
+    assert_eq!(value(sent, &[("host", "192.168.1.20"), ("name", ""), ("direction", "down")]), 0.0);
+    assert_eq!(
+        value(&families["tidegate_host_dropped_packets"], &[("host", "192.168.1.9"), ("direction", "down")]),
+        3.0
+    );
+    // The line of each direction, where something is known of it.
+    assert_eq!(value(&families["tidegate_line_used_bytes_per_second"], &[("direction", "up")]), 1e6);
+    assert_eq!(value(&families["tidegate_line_overhead_bytes_per_second"], &[("direction", "up")]), 1e4);
+    assert!(!families.contains_key("tidegate_line_bytes_per_second"), "the configuration does not state it");
+}
+
+#[test]
+fn nothing_seen_yet_is_valid_too() {
+    let text = text(Observation::default());
+    let families = parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    assert!(!families.contains_key("tidegate_class_sent_bytes"), "a family without samples is left out");
+    assert_eq!(metrics::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+}
+
+/// The parser must refuse invalid text.
+#[test]
+fn the_parser_refuses_what_is_wrong() {
+    let good = text(observation());
+    let with = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replacen(from, to, 1)
+    };
+    let wrong = [
+        ("no end", good.replace("# EOF\n", "")),
+        ("more behind the end", format!("{good}tidegate_x 1\n")),
+        ("no newline at the end", good.trim_end().to_owned()),
+        ("an empty line", with("# TYPE", "\n# TYPE")),
+        ("a counter without its suffix", with("tidegate_data_path_turns_total", "tidegate_data_path_turns")),
+        ("a counter below zero", with("reason=\"flow_limit\"} 4", "reason=\"flow_limit\"} -4")),
+        ("an unknown type", with("# TYPE tidegate_in_force gauge", "# TYPE tidegate_in_force number")),
+        ("a bad escape", with("\\\"class\\\"", "\\xclass\\\"")),
+        ("a raw newline in a label", with("with\\nall", "with\nall")),
+        ("a bucket that falls", with(",class=\"calls\"} 5\n", ",class=\"calls\"} 8\n")),
+        (
+            "no last bucket",
+            good.lines().filter(|line| !line.contains("+Inf")).map(|line| format!("{line}\n")).collect(),
+        ),
+        ("a value that is none", with("tidegate_in_force 1.0", "tidegate_in_force one")),
+        ("a series twice", with("tidegate_in_force 1.0\n", "tidegate_in_force 1.0\ntidegate_in_force 1.0\n")),
+        (
+            "a family in two pieces",
+            good.replace("# EOF\n", "# TYPE tidegate_in_force gauge\ntidegate_in_force{x=\"1\"} 1\n# EOF\n"),
+        ),
+        ("two spaces", with("tidegate_in_force 1.0", "tidegate_in_force  1.0")),
+    ];
+    for (what, text) in wrong {
+        assert!(parse(&text).is_err(), "{what}");
+    }
+}

@@ -1,0 +1,137 @@
+//! The reported numbers match the traffic.
+
+use tidegate_control::ClientError;
+use tidegate_control::calls::{DirectionObservation, FlowObservation, FlowSort, Flows, Observation};
+
+use crate::testbed::{Testbed, until};
+use tidegate_testbed::Ended;
+use tidegate_testbed::openmetrics::{Family, parse};
+use tidegate_testbed::steady::Measurements;
+
+/// Headers of IPv4 and UDP.
+const HEADERS: u64 = 28;
+
+fn up(observation: &Observation) -> &DirectionObservation {
+    &observation.directions[0]
+}
+fn to_port(observation: &Observation, port: u16) -> &FlowObservation {
+    let mine = |flow: &&FlowObservation| flow.flow.destination_port == Some(port);
+    up(observation).flows.iter().find(mine).unwrap_or_else(|| panic!("no flow to {port} in {observation:#?}"))
+}
+
+pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
+    let testbed = Testbed::start("numbers");
+    let mut client = testbed.client();
+    // The first request starts the observation.
+    until("all flows, for some seconds", || {
+        let observation = client.flows(&Flows::default()).expect("flows");
+        let besteffort = up(&observation).classes.iter().find(|class| class.name == "besteffort").expect("a class");
+        let flow = |port: u16| up(&observation).flows.iter().find(|flow| flow.flow.destination_port == Some(port));
+        [8_080, 8_081, 9_000].into_iter().all(|port| flow(port).is_some())
+            && flow(5_004).is_some_and(|call| call.remarked_packets > 100)
+            && flow(9_001).is_some_and(|flood| flood.dropped.iter().any(|drops| drops.packets > 10))
+            && besteffort.promise_kept_seconds + besteffort.promise_missed_seconds >= 4
+    });
+    let observation = client.flows(&Flows::default()).expect("flows");
+    let direction = up(&observation);
+    assert!(observation.in_force && direction.table.counted && observation.interface == "tg0");
+    assert!(direction.table.flows >= 5, "{:?}", direction.table);
+
+    // The call, which leaves as EF: its rate, the name of its rule, its promise.
+    let call = to_port(&observation, 5004);
+    assert_eq!((call.class.as_str(), call.rule.as_deref()), ("calls", Some("video call")));
+    assert_eq!(call.flow.source, Some(testbed.pair.sender.v4.into()));
+    assert!(call.flow.uid.is_some(), "the owner of the socket is told");
+    assert_eq!((call.minimum.map(|rate| rate.as_bps()), call.granted), (Some(1_000_000), true), "{direction:#?}");
+    // Another class than "web" by what the rule matches.
+    assert!(to_port(&observation, 8080).rule.as_deref().is_some_and(|rule| rule.contains("8080")));
+    assert_eq!(to_port(&observation, 9_001).rule, None);
+    // The flood exceeds its rate: it is queued and dropped from, and the reason is reported.
+    let flood = to_port(&observation, 9_001);
+    let balance = flood.sent_packets + flood.queue.packets + flood.dropped_packets();
+    assert_eq!(flood.arrived_packets, balance, "every packet is somewhere");
+    let best = |observation: &Observation| {
+        up(observation).classes.iter().find(|class| class.name == "besteffort").expect("a class").clone()
+    };
+    let waits = best(&observation).waits;
+    assert!(waits.count == best(&observation).sent_packets && waits.up_to.last() == Some(&waits.count), "{waits:?}");
+    // Delivered packets are counted, although a reply may be somewhat old.
+    let delivered = |n| testbed.sink.report(n).bytes + testbed.sink.report(n).packets * HEADERS;
+    let ports = [5004, 8080, 8081];
+    let before: Vec<u64> = (0..3).map(delivered).collect();
+    until("what was delivered in the counts", || {
+        let observation = client.flows(&Flows::default()).expect("flows");
+        ports
+            .into_iter()
+            .zip(&before)
+            .all(|(port, delivered)| to_port(&observation, port).sent_bytes.as_u64() >= *delivered)
+    });
+
+    let mut measured = Measurements::new();
+    measured.hold(|| {
+        let observation = client.flows(&Flows::default()).expect("flows");
+        // Counted packets were delivered, except those that had not been read yet.
+        for (n, port) in ports.into_iter().enumerate() {
+            let (counted, delivered) = (to_port(&observation, port).sent_bytes.as_u64(), delivered(n));
+            if counted > delivered + 200_000 {
+                return Err(format!("{port}: {counted} {delivered}"));
+            }
+        }
+        let (call, flood, best) = (to_port(&observation, 5004), to_port(&observation, 9_001), best(&observation));
+        // Its class is promised 3 Mbit/s, and asks for more all the time: each second is kept or missed.
+        let kept = best.promise_kept_seconds >= 2 || best.rate.as_bps() < 2_980_000;
+        let full = best.rate.as_bps() > 2_000_000 && best.queue.bytes.as_u64() > 0;
+        let waits = flood.queue.packets > 0 && flood.wait.p99 > call.wait.p99;
+        if kept && full && waits { Ok(()) } else { Err(format!("{best:?} {flood:?}")) }
+    });
+
+    // Sorted, limited, filtered.
+    let ask = |sort, limit| Flows { sort, limit: Some(limit), ..Flows::default() };
+    let first = client.flows(&ask(FlowSort::Drops, 1)).expect("flows");
+    assert_eq!(up(&first).flows.len(), 1);
+    assert!([Some(9_001), Some(9_000)].contains(&up(&first).flows[0].flow.destination_port));
+    let only = client.flows(&Flows { port: Some(8081), class: Some("web".into()), ..Flows::default() }).expect("flows");
+    assert_eq!(up(&only).flows.len(), 1);
+    assert!(client.classes().expect("classes").directions[0].flows.is_empty());
+    for limit in [0, Flows::MOST + 1] {
+        assert!(matches!(client.flows(&ask(FlowSort::Rate, limit)), Err(ClientError::Refused(_))), "{limit}");
+    }
+
+    metrics(&testbed);
+    measured.ended()
+}
+
+fn value(family: &Family, key: &str, wanted: &str) -> f64 {
+    let mut found = family.samples.iter().filter(|sample| sample.labels.get(key).is_some_and(|value| value == wanted));
+    found.next().unwrap_or_else(|| panic!("no {key}={wanted} in {family:?}")).value
+}
+
+/// The same numbers, for Prometheus; they grow from one scrape to the next.
+fn metrics(testbed: &Testbed) {
+    let scrape = || {
+        let (head, body) = testbed.get("/metrics");
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
+        parse(&body).unwrap_or_else(|why| panic!("{why}\n{body}"))
+    };
+    let sent = |families: &std::collections::BTreeMap<String, Family>, class| {
+        value(&families["tidegate_class_sent_bytes"], "class", class)
+    };
+    let turns =
+        |families: &std::collections::BTreeMap<String, Family>| families["tidegate_data_path_turns"].samples[0].value;
+    let before = scrape();
+    let mut after = scrape();
+    until("another count", || {
+        after = scrape();
+        let grows = |class| sent(&after, class) > sent(&before, class) && sent(&before, class) > 10_000.0;
+        ["calls", "web", "besteffort"].into_iter().all(grows) && turns(&after) > turns(&before)
+    });
+    let flow = &after["tidegate_flow_sent_bytes"];
+    assert!(value(flow, "rule", "video call") > 10_000.0 && value(flow, "destination_port", "9001") > 10_000.0);
+    let wait = &after["tidegate_class_wait_seconds"];
+    assert!(wait.samples.iter().any(|sample| sample.name.ends_with("_bucket") && sample.value > 0.0));
+    assert_eq!(value(&after["tidegate_class_promised_bytes_per_second"], "class", "web"), 625_000.0);
+    assert!(
+        after.contains_key("tidegate_class_promise_seconds") && after.contains_key("tidegate_flow_promise_seconds")
+    );
+}

@@ -1,0 +1,194 @@
+//! The terms, targets and leases of promises.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{Apply, Displacement, PromiseCall, Target};
+use tidegate_control::{Code, EventKind, Pushed};
+use tidegate_testbed::topology::Pair;
+use tidegate_testbed::{FlowSpec, Senders, Sink};
+use tidegate_units::{Rate, Span};
+
+use crate::running::{PATIENCE, Running, SHAPER, minimum, refusal, settles, target, udp, until};
+use tidegate_testbed::Ended;
+use tidegate_testbed::steady::Measurements;
+
+pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_connection() -> Ended {
+    let (pair, mut measured) = (Pair::create().unwrap(), Measurements::new());
+    let running = Running::start(&pair, SHAPER);
+    // Four greedy flows of 8 Mbit/s, each worth 2: about 1.95 of payload.
+    let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
+    let mut early = running.client();
+    // Before the first packet.
+    let given = early.promise(&minimum(5_000, 4_000)).unwrap();
+    assert_eq!((given.state.class.as_str(), given.state.flows, given.state.held), ("media", 0, 1));
+    assert_eq!(given.state.free, Rate::from_mbit(4), "half of the class is held");
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    // 4 Mbit/s at IP level are 4 * 1200/1228 = 3.9 of payload; the others share 4, 1.3 each, although they
+    // always find the buffer in the same order.
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, the others share 4", |rates| {
+        rates[0] > 3_600
+            && (3_400..4_100).contains(&rates[1..].iter().sum::<u64>())
+            && rates[1..].iter().all(|rate| (900..1_700).contains(rate))
+    });
+    // After it, for another flow; then there is no more than a megabit left.
+    let mut late = running.client();
+    let given = late.promise(&minimum(5_001, 3_000)).unwrap();
+    assert_eq!((given.state.flows, given.state.waiting), (1, 0));
+    let refused = refusal(late.promise(&minimum(5_002, 2_000)).unwrap_err());
+    assert_eq!(refused.code, Code::NoRoom);
+    assert!(refused.message.contains("1mbit"), "{refused}");
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the second", |rates| {
+        rates[0] > 3_600 && rates[1] > 2_700 && rates[2] + rates[3] < 1_300
+    });
+    // A waiting promise is granted as soon as another is released, here by closing the connection.
+    let mut patient = running.client();
+    let given = patient.promise(&PromiseCall { wait: true, ..minimum(5_002, 3_000) }).unwrap();
+    assert_eq!((given.state.waiting, given.state.free), (1, Rate::from_mbit(1)));
+    drop(late);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match patient.next_push(Some(Duration::from_millis(100))).unwrap() {
+            Some((_, Pushed::Event(event))) if event.kind == EventKind::Promised => {
+                assert_eq!((event.promise, event.minimum), (Some(given.promise), Some(Rate::from_mbit(3))));
+                break;
+            }
+            _ => assert!(Instant::now() < deadline, "it is never told"),
+        }
+    }
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the third", |rates| {
+        rates[0] > 3_600 && rates[2] > 2_700 && rates[1] + rates[3] < 1_300
+    });
+    assert_eq!(running.client().promises().unwrap().len(), 2);
+    senders.stop();
+    sink.stop();
+    measured.ended()
+}
+
+/// Its class goes, or all classes do.
+pub fn a_promise_that_ends_with_a_change_reports_why() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let without = SHAPER.replace("\"media\"", "\"films\"");
+    let discipline = "version = 1\n[discipline]\nkind = \"fifo\"\n".to_owned();
+    for (text, why) in [(without, "there is no class `media`"), (discipline, "there is no class `films`")] {
+        let mut holder = running.client();
+        let class = if text.contains("films") { "media" } else { "films" };
+        let given = holder.promise(&PromiseCall { class: Some(class.into()), ..minimum(5_000, 1_000) }).unwrap();
+        running.client().call(&Apply { text: Some(text), ..Apply::default() }).unwrap();
+        let ended = loop {
+            match holder.next_push(Some(PATIENCE)).unwrap() {
+                Some((_, Pushed::Event(event))) if event.kind == EventKind::PromiseEnded => break event,
+                Some(_) => {}
+                None => panic!("its end is not reported"),
+            }
+        };
+        assert_eq!((ended.promise, ended.text.as_deref()), (Some(given.promise), Some(why)));
+        assert!(running.client().promises().unwrap().is_empty());
+    }
+    Ended::Passed
+}
+
+pub fn preference_displacement_and_leases() -> Ended {
+    let (pair, mut measured) = (Pair::create().unwrap(), Measurements::new());
+    let running = Running::start(&pair, SHAPER);
+    let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    let mut client = running.client();
+    // A step is a tenth of the class at the cost of the others: they must be present.
+    until("four flows", || running.client().status().unwrap().directions[0].classes[0].flows == Some(4));
+    // Two steps of 10% of 8 Mbit/s: 2 + 1.6 = 3.6, and 1.47 for each of the others.
+    let call = PromiseCall { prefer: 2, target: target(5_000), ..PromiseCall::default() };
+    let given = client.promise(&call).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    settles(&mut measured, &sink, 4, "3.6 Mbit/s for the preferred, 1.47 for each other", |rates| {
+        (3_200..3_800).contains(&rates[0]) && rates[1..].iter().all(|rate| (1_200..1_700).contains(rate))
+    });
+    client.release(given.promise).unwrap();
+    settles(&mut measured, &sink, 4, "2 Mbit/s each", |rates| rates.iter().all(|rate| (1_700..2_200).contains(rate)));
+    // With 2 Mbit/s it is granted less than 3, and `rest` is empty.
+    let displace = Some(Displacement { below: Rate::from_mbit(3), to: "rest".into() });
+    let call = PromiseCall {
+        displace,
+        target: target(5_001),
+        lease: Some(Span::from_secs(3_600)),
+        detached: true,
+        ..PromiseCall::default()
+    };
+    let given = client.promise(&call).unwrap();
+    until("word of the displacement", || {
+        let pushed = client.next_push(Some(Duration::from_millis(100))).unwrap();
+        let Some((_, Pushed::Event(event))) = pushed else { return false };
+        let moved = event.kind == EventKind::Moved;
+        if moved {
+            assert_eq!((event.from_class.as_deref(), event.class.as_deref()), (Some("media"), Some("rest")));
+        }
+        moved
+    });
+    drop(client);
+    settles(&mut measured, &sink, 4, "alone in rest with 4", |rates| rates[1] > 3_500 && rates[0] > 2_300);
+    // It outlives its connection, and ends with its lease, a short one.
+    let mut other = running.client();
+    let state = &other.promises().unwrap()[0];
+    assert_eq!((state.promise, state.detached), (given.promise, true));
+    other.release(given.promise).unwrap();
+    let began = Instant::now();
+    let lease = Some(Span::from_millis(1_500));
+    let given =
+        other.promise(&PromiseCall { prefer: 1, target: target(5_002), lease, detached: true, ..call }).unwrap();
+    drop(other);
+    let listed = running.client().promises().unwrap();
+    assert!(listed.iter().any(|one| one.promise == given.promise) || began.elapsed() > Duration::from_millis(1_500));
+    until("the end of the lease", || running.client().promises().unwrap().is_empty());
+    assert!(began.elapsed() >= Duration::from_millis(1_500), "{:?}", began.elapsed());
+    senders.stop();
+    sink.stop();
+    measured.ended()
+}
+
+/// A child process that waits for a line, then sends from one socket to a port for as long as it lives.
+pub const CHILD: &str =
+    "read go; exec 3>/dev/udp/10.77.0.2/5003; while :; do printf '%01200d' 0 >&3 || true; sleep 0.005; done";
+
+pub fn a_process_tree_has_its_promise_before_it_sends() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut command = pair.sender.namespace.command("bash").unwrap();
+    // The one that sends is a child of the one that is named.
+    command.args(["-c", &format!("bash -c \"{CHILD}\""), "outer"]);
+    let Ok(mut outer) = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        return Ended::Skipped("there is no bash".into());
+    };
+    let call = PromiseCall {
+        minimum: Some(Rate::from_mbit(4)),
+        flows: 1,
+        class: Some("media".into()),
+        target: Target { pid: Some(outer.id()), ..Target::default() },
+        ..PromiseCall::default()
+    };
+    let mut client = running.client();
+    let given = client.promise(&call).unwrap();
+    assert_eq!((given.state.flows, given.state.held), (0, 1));
+    // The one flow lives on: its process can be looked up at any time, however slow the machine is.
+    outer.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let mut found = false;
+    while !found && Instant::now() < deadline {
+        if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(200))).unwrap() {
+            found = event.kind == EventKind::Promised && event.minimum == Some(Rate::from_mbit(4));
+        }
+    }
+    let listed = running.client().promises().unwrap();
+    outer.kill().unwrap();
+    outer.wait().unwrap();
+    // The inner shell ends with its pipe or is killed with the namespace.
+    assert!(found, "a flow of the tree is promised its minimum: {listed:?}");
+    let missing = PromiseCall { target: Target { pid: Some(4_000_000), ..Target::default() }, ..call };
+    assert_eq!(refusal(client.promise(&missing).unwrap_err()).code, Code::NotFound);
+    Ended::Passed
+}

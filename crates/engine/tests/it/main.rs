@@ -1,0 +1,9 @@
+//! Tests of the engine and of the driver around it.
+
+mod batches;
+mod data_path;
+mod driver;
+mod flow_keys;
+mod promises;
+mod statistics;
+mod swap;

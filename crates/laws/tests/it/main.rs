@@ -1,0 +1,20 @@
+//! Tests of the disciplines by their laws, by oracles, and by the papers' figures.
+
+mod any_packet;
+mod batches;
+mod cbq;
+mod cbq_oracle;
+mod fair;
+mod fbq;
+mod fbq_hosts;
+mod fifo;
+mod hfsc;
+mod htb;
+mod meters;
+mod mice;
+mod nested;
+mod pool;
+mod ras;
+mod red;
+mod rio;
+mod wfq;

@@ -1,0 +1,240 @@
+//! `tidegate check` and `tidegate schema` as a shell sees them: output, errors, exit codes.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(args)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that does not read its input closes the pipe.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_valid_file_shows_its_tree_and_its_sums() {
+    let output = tidegate(&["check", "examples/host.toml"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    for expected in [
+        "10mbit + 30mbit + 40mbit = 80mbit of 80mbit: it fits, nothing left over",
+        "├─ premium",
+        "└─ best-effort (default)",
+        "37.5%",
+        // 5 of 10 Mbit/s are promised to 50 calls of 100 kbit/s; the other 5 have capacity for 50 more.
+        "50 x 100kbit to flows of rule 1 (protocol udp destination-port 16384-32767); full at 100 such flows",
+        "below 3mbit to best-effort",
+    ] {
+        assert!(out.contains(expected), "no `{expected}` in:\n{out}");
+    }
+}
+
+const AGENCIES: &str = r#"
+version = 1
+
+[discipline]
+kind = "cbq"
+link = "10mbit"
+default = "b"
+reservations = { class = "reserved", flows = 4 }
+class = [
+  { name = "a", share = "40%" },
+  { name = "a video", parent = "a", rate = "1.5mbit", priority = 0, borrow = "from-parent" },
+  { name = "a data", parent = "a", share = "20%", queue = { kind = "codel" } },
+  { name = "b", share = "30%" },
+  { name = "reserved", rate = "2mbit" },
+]
+"#;
+
+#[test]
+fn a_tree_of_cbq_shows_who_has_what_and_what_is_left() {
+    let output = tidegate(&["check", "-"], AGENCIES);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows: Vec<Vec<&str>> = text(&output.stdout).lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [
+        &["link", "10mbit", "100%", "1mbit"][..],
+        &["├─", "a", "4mbit", "40%", "500kbit", "no"],
+        &["│", "├─", "a", "video", "0", "1.5mbit", "15%", "yes", "fifo"],
+        &["│", "└─", "a", "data", "1", "2mbit", "20%", "no", "codel"],
+        &["├─", "b", "(default)", "1", "3mbit", "30%", "no", "fifo"],
+        &["└─", "reserved", "2mbit", "20%", "2mbit", "no", "up", "to", "4", "reservations"],
+    ] {
+        assert!(rows.iter().any(|other| other == row), "no {row:?} in:\n{}", text(&output.stdout));
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&tidegate(&["check", "--json", "-"], AGENCIES).stdout).unwrap();
+    let tree = &json["configuration"]["root"]["tree"];
+    assert_eq!(tree["left_bps"], 1_000_000);
+    let video = &tree["classes"][1];
+    assert_eq!((&video["name"], &video["parent"], &video["borrow"]), (&"a video".into(), &"a".into(), &true.into()));
+    assert_eq!((&tree["classes"][0]["left_bps"], &video["left_bps"]), (&500_000.into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn errors_that_nobody_reads_are_still_exit_code_2() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The reader closes before any output: the command waits for its input.
+    drop(child.stderr.take());
+    let _ = child.stdin.take().unwrap().write_all(b"version = 1\n[[class]]\nname = 5\n");
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[test]
+fn a_broken_file_is_exit_code_2_and_errors_on_stderr() {
+    let output = tidegate(&["check", "-"], "version = 1\n[[class]]\nname = \"a\"\nrate = 5\ndefault = true\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let err = text(&output.stderr);
+    assert!(err.contains("<stdin>:4:8") && err.contains("no unit") && err.contains("<stdin>: 1 error"), "{err}");
+    assert!(!err.contains('\u{1b}'), "colours without a terminal: {err}");
+}
+
+/// The file alone shows what the data path in the kernel does not do.
+#[test]
+fn what_the_kernel_cannot_do_is_named() {
+    for (data_path, expected) in [
+        ("kernel", "`tidegate run` refuses it: the data path in the kernel cannot do this yet: kind = \"fq-pie\""),
+        (
+            "auto",
+            "note: packets are queued in user space and not in the kernel: what the file asks for is not there yet",
+        ),
+    ] {
+        let file = format!("version = 1\n[interface]\ndata-path = \"{data_path}\"\n[discipline]\nkind = \"fq-pie\"\n");
+        let output = tidegate(&["check", "-"], &file);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_exit_code_2() {
+    let output = tidegate(&["check", "no/such.toml"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no/such.toml"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn json_has_the_sums_and_the_findings() {
+    let output = tidegate(&["check", "--json", "examples/host.toml"], "");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["valid"], true);
+    assert_eq!(json["configuration"]["root"]["promised_bps"], 80_000_000);
+    assert_eq!(json["configuration"]["root"]["classes"][0]["promises"][0]["full_at_flows"], 100);
+    assert_eq!(json["configuration"]["rules"][0]["minimum_bps"], 100_000);
+
+    let output = tidegate(&["check", "--json", "-"], "version = 1\nrat = 5\n");
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["valid"], false);
+    assert_eq!(json["findings"][0]["line"], 2);
+    assert_eq!(json["findings"][0]["text"], "rat");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn the_schema_is_one() {
+    let output = tidegate(&["schema"], "");
+    assert_eq!(output.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert!(json["properties"]["class"]["items"]["$ref"].is_string());
+}
+
+#[test]
+fn the_reference_has_every_key_of_the_schema() {
+    let json: serde_json::Value = serde_json::from_slice(&tidegate(&["schema"], "").stdout).unwrap();
+    let output = tidegate(&["schema", "--text"], "");
+    let out = text(&output.stdout);
+    let objects = json["$defs"].as_object().unwrap().values().chain([&json]);
+    let keys: Vec<&String> =
+        objects.filter_map(|object| object["properties"].as_object()).flat_map(|p| p.keys()).collect();
+    assert!(keys.len() > 40, "{keys:?}");
+    for key in keys {
+        assert!(out.contains(&format!("\n  {key}  (")), "no {key} in:\n{out}");
+    }
+    assert!(out.contains("  idle-timeout  (text like \"10ms\", default \"10s\")"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
+}
+
+#[test]
+fn every_scenario_of_the_tree_fits_the_schema() {
+    let schema: serde_json::Value = serde_json::from_slice(&tidegate(&["schema", "scenario"], "").stdout).unwrap();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/papers")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "toml") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let table: toml::Table = text.parse().unwrap();
+                if table.contains_key("link") && table.contains_key("flow") {
+                    let value = serde_json::to_value(table).unwrap();
+                    assert_eq!(
+                        tidegate_testbed::evaluator::misfit(&value, &schema, &schema, "$"),
+                        None,
+                        "{}",
+                        path.display()
+                    );
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 0, "no scenario was found");
+}
+
+#[test]
+fn rates_of_a_line_show_the_file_they_stand_for() {
+    let output = tidegate(&["check", "--up", "20mbit", "--down", "100mbit", "--link", "docsis"], "");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    // What is shown is valid input of `check`: one file for both directions.
+    let output = tidegate(&["check", "-", "--json"], shown);
+    let whole: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let both = whole["configurations"].as_array().unwrap();
+    let ways: Vec<_> = both.iter().map(|one| one["interface"]["direction"].as_str().unwrap()).collect();
+    assert_eq!(ways, ["egress", "ingress"], "{whole:#}");
+    assert!(whole["configuration"].is_null(), "{whole:#}");
+    for part in ["rate = \"19mbit\"", "rate = \"90mbit\"", "overhead = 18", "[up.discipline]", "[down.discipline]"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let listed = tidegate(&["check", "--down", "5mbit", "--overhead", "7", "--json"], "");
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed["configuration"]["interface"]["direction"], "ingress");
+    assert!(listed["text"].as_str().unwrap().contains("overhead = 7"));
+    for wrong in [&["check", "--up", "0bit"][..], &["check", "file.toml", "--up", "1mbit"], &["check"]] {
+        assert_eq!(tidegate(wrong, "").status.code(), Some(2), "{wrong:?}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Tests of the built command.
+
+mod book;
+mod check;
+mod command;
+mod explain;
+mod faults;
+mod help;
+mod howto;
+mod mice;
+mod pace;
+mod replay;
+mod report;
+mod script;
+mod simulate;
+mod sweep;
+mod usage;
+mod width;

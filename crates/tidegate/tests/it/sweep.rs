@@ -1,0 +1,189 @@
+//! `tidegate sweep` as a shell sees it: the files, what they contain, and what is refused.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::command::tidegate;
+use tidegate_testbed::files::{Folder, text};
+
+const NET: &str = r#"
+version = 1
+duration = "1s"
+hosts = ["a", "b"]
+[[link]]
+from = "a"
+to = "b"
+rate = "5mbit"
+delay = "10ms"
+queue = { kind = "fifo" }
+[[flow]]
+name = "bulk"
+from = "a"
+to = "b"
+jitter = "100ms"
+workload = { kind = "bulk" }
+"#;
+
+/// A folder with the scenario.
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.with("net.toml", NET);
+    folder
+}
+
+/// The files of a folder with their contents, in the order of their names.
+fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let mut found: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path()).expect("read")))
+        .collect();
+    found.sort();
+    found
+}
+
+const QUEUES: &str = r#"link.a->b.queue=[{kind = "fifo"}, {kind = "codel"}]"#;
+
+#[test]
+fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
+    let folder = folder("files");
+    let net = folder.path("net.toml");
+    let sweep = |out: &str, jobs: &str| {
+        let args = ["sweep", &net, "--vary", "link.1.rate=5mbit,2mbit", "--vary", QUEUES, "--seed", "3", "--runs", "2"];
+        let output = tidegate(&[&args[..], &["--batch", "3", "--out", out, "--jobs", jobs]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let (one, two) = (folder.path("one"), folder.path("two"));
+    assert_eq!(sweep(&one, "1"), format!("8 runs in 3 files in {one}\n"));
+    sweep(&two, "2");
+    let all = files(&one);
+    assert_eq!((all.len(), &all), (3, &files(&two)));
+
+    // A run of the first batch, made by itself; Parquet has the text of a column once.
+    let changed = Path::new(&folder.path("codel.toml")).to_owned();
+    std::fs::write(&changed, NET.replace("\"fifo\"", "\"codel\"")).expect("written");
+    for (scenario, seed, batch) in
+        [(net.clone(), "3", 0), (net.clone(), "4", 0), (changed.display().to_string(), "4", 1)]
+    {
+        let digest = text(&tidegate(&["simulate", &scenario, "--seed", seed, "--runs", "1", "--hash"]).stdout);
+        let contains = |bytes: &[u8]| bytes.windows(32).any(|window| window == digest.trim().as_bytes());
+        let found: Vec<bool> = all.iter().map(|(_, bytes)| contains(bytes)).collect();
+        assert_eq!(found.iter().position(|found| *found), Some(batch), "{scenario} {seed}: {found:?}");
+    }
+
+    std::fs::remove_file(Path::new(&one).join(&all[1].0)).expect("removed");
+    assert_eq!(sweep(&one, "2"), format!("8 runs in 3 files in {one}, 5 of them made before\n"));
+    assert_eq!(files(&one), all);
+}
+
+#[test]
+fn one_run_is_one_file() {
+    let folder = folder("one");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let made = tidegate(&["sweep", &net, "--out", &out]);
+    assert_eq!(text(&made.stdout), format!("1 run in 1 file in {out}\n"), "{}", text(&made.stderr));
+    let again = tidegate(&["sweep", &net, "--out", &out, "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&again.stdout).expect("JSON");
+    assert_eq!((&answer["runs"], &answer["made_before"]), (&1.into(), &1.into()), "{answer:#}");
+    let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(answer["files"], serde_json::json!(names));
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_anything_runs() {
+    let folder = folder("refused");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let refused = |vary: &str, part: &str| {
+        let output = tidegate(&["sweep", &net, "--vary", vary, "--out", &out]);
+        assert_eq!(output.status.code(), Some(2), "{vary}");
+        assert!(text(&output.stderr).contains(part), "{vary}: {}", text(&output.stderr));
+        assert!(!Path::new(&out).exists());
+    };
+    refused("link.x->y.rate=1mbit", "no link is called `x->y`; there are a->b, or numbers from 1");
+    refused("link.1.rate=fast", "net.toml with link.1.rate=fast");
+    refused("duration", "write PATH=VALUE,...");
+    refused("duration=[]", "has no value");
+    refused("seed=1,2", "by themselves");
+    let missing = tidegate(&["sweep", &folder.path("none.toml"), "--out", &out]);
+    assert_eq!(missing.status.code(), Some(2));
+    // A folder that is a file.
+    let output = tidegate(&["sweep", &net, "--out", &net]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("cannot write into"));
+}
+
+#[test]
+fn a_run_that_fails_does_not_end_the_others() {
+    let folder = folder("failed");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    // Each value is right beside the first one of the other; of 1 s nothing is left after 2 s.
+    let axes = ["--vary", "duration=3s,1s", "--vary", "warm-up=0s,2s"];
+    let sweep = |batch: &str| {
+        let rest = ["--seed", "1", "--runs", "2", "--batch", batch, "--jobs", "2", "--out", &out];
+        let output = tidegate(&[&["sweep", &net][..], &axes, &rest].concat());
+        (output.status.code(), text(&output.stderr), files(&out))
+    };
+    let (code, said, made) = sweep("3");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("2 of 8 runs failed; the results of the others are in"), "{said}");
+    for seed in ["seed 1", "seed 2"] {
+        assert!(said.contains(&format!("net.toml with duration=1s, warm-up=2s, {seed}: ")), "{said}");
+    }
+    // Runs 6 and 7 are the last batch; run 5 is in that before.
+    assert_eq!(made.len(), 2);
+    let (code, said, again) = sweep("3");
+    assert_eq!((code, &again), (Some(1), &made), "{said}");
+    // The batch of a failed run has a file with the others.
+    let (_, _, all) = sweep("4");
+    let names: Vec<&str> = all.iter().map(|(name, _)| &name[name.len() - 13..]).collect();
+    assert_eq!(names.iter().filter(|name| **name == ".part.parquet").count(), 1, "{names:?}");
+}
+
+#[test]
+fn names_depend_on_the_files_of_every_value() {
+    let folder = folder("named");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let shaper = |name: &str, rate: &str| {
+        let text = format!("version = 1\n[[class]]\nname = \"all\"\nrate = \"{rate}\"\ndefault = true\n");
+        std::fs::write(folder.path(name), text).expect("written");
+    };
+    let made_before = || {
+        let vary = r#"link.1.queue=[{shaper = "one.toml"}, {shaper = "two.toml"}]"#;
+        let output = tidegate(&["sweep", &net, "--vary", vary, "--batch", "1", "--out", &out]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    shaper("one.toml", "1mbit");
+    shaper("two.toml", "2mbit");
+    made_before();
+    assert!(made_before().ends_with(", 2 of them made before\n"));
+    shaper("two.toml", "3mbit");
+    assert!(made_before().ends_with(", 1 of them made before\n"));
+    assert_eq!(files(&out).len(), 3);
+}
+
+#[test]
+fn what_was_interrupted_goes_on() {
+    let folder = folder("interrupted");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let args = ["sweep", &net, "--vary", "duration=1s,100000s", "--batch", "1", "--jobs", "1", "--out", &out];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(args)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    // The second run takes minutes.
+    while !Path::new(&out).exists() || files(&out).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(signalled.success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1), "{said}");
+    assert!(said.contains("stopped after 1 of 2 runs") && said.contains("the same command makes the others"), "{said}");
+    let kept = files(&out);
+    assert_eq!(kept.len(), 1);
+    assert!(kept[0].0.starts_with("batch-000000-") && kept[0].0.ends_with(".parquet"));
+}

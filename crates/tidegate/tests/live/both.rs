@@ -1,0 +1,222 @@
+//! Both directions of an interface by one file, one process and one socket; and by two processes, as before.
+
+use std::time::Instant;
+
+use crate::at_pair::{command, output, succeeds};
+use crate::running::{Running, Scratch};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nft;
+use tidegate_live::rtnl::Rtnl;
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, Pair};
+
+const BOTH: &str = "version = 1\n\
+    # What leaves.\n\
+    [[up.class]]\nname = \"calls\"\nrate = \"2mbit\"\n\
+    [[up.class]]\nname = \"rest\"\nrate = \"5mbit\"\ndefault = true\n\
+    [[up.rule]]\nclass = \"calls\"\ndscp = \"ef\"\n\
+    # What arrives.\n\
+    [[down.class]]\nname = \"rest\"\nrate = \"20mbit\"\ndefault = true\n";
+
+pub fn one_file_shapes_both_ways() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let file = scratch.write("both.toml", BOTH);
+    let (file, socket) = (file.to_str().unwrap(), scratch.0.join("s"));
+    let at = ["--control", socket.to_str().unwrap()];
+    let mut running = Running::start(command(&pair, &["run", file, "--interface", DEVICE, at[0], at[1]]));
+    running.says("control socket");
+    assert!(running.said.contains("shaping tg0 by") && running.said.contains("shaping what arrives by tg0"));
+    let call = |words: &[&str]| output(&pair, &[words, &at[..]].concat());
+    let works = |words: &[&str]| succeeds(&pair, &[words, &at[..]].concat());
+
+    let status = works(&["status"]);
+    assert!(status.contains("up: 7mbit in total") && status.contains("down: 20mbit in total"), "{status}");
+    // The file in force is the one for both, with its comments.
+    assert_eq!(
+        works(&["status", "--file"]).trim_end(),
+        BOTH.trim_end()
+            .replace("\n# What arrives", "\n\n# What arrives")
+            .replace("\n# What leaves", "\n\n# What leaves")
+    );
+    // Only one direction has calls; both have a rest.
+    let said = works(&["set", "class", "calls", "rate", "1mbit"]);
+    assert!(said.contains("up: class calls: rate 2mbit -> 1mbit"), "{said}");
+    let (code, said) = call(&["set", "class", "rest", "rate", "9mbit"]);
+    assert!(code == Some(2) && said.contains("--direction: up or down"), "{said}");
+    let said = works(&["set", "class", "rest", "rate", "9mbit", "--direction", "down"]);
+    assert!(said.contains("down: class rest: rate 20mbit -> 9mbit"), "{said}");
+    assert!(works(&["status", "--file", "--direction", "down"]).contains("9mbit"));
+    assert!(works(&["status"]).contains("down: 9mbit in total"));
+
+    // The file again, for both at once, on trial, and taken back for both.
+    let said = works(&["apply", file, "--confirm", "10min"]);
+    assert!(said.contains("up: class calls") && said.contains("down: class rest: rate 9mbit -> 20mbit"), "{said}");
+    works(&["confirm", "--rollback"]);
+    let status = works(&["status", "--file"]);
+    assert!(status.contains("1mbit") && status.contains("9mbit"), "{status}");
+    // A reload reads both from the file; what is not valid changes nothing.
+    running.signal(libc::SIGHUP);
+    running.says("was read again and is in force");
+    assert!(works(&["status", "--file"]).contains("20mbit"));
+    scratch.write("both.toml", &BOTH.replace("[[down.class]]", "[[down.clas]]"));
+    running.signal(libc::SIGHUP);
+    running.says("is not applied, nothing has changed");
+    running.signal(libc::SIGINT);
+    let (status, out, said) = running.end();
+    assert!(status.success(), "{said}");
+    assert!(out.contains("up: calls") && out.contains("down: rest"), "{out}");
+    Ended::Passed
+}
+
+pub fn the_preset_is_a_file() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let text = succeeds(&pair, &["check", "--up", "20mbit", "--down", "100mbit"]);
+    let file = scratch.write("line.toml", &text);
+    let shown = succeeds(&pair, &["check", file.to_str().unwrap()]);
+    assert!(shown.contains("what leaves") && shown.contains("what arrives"), "{shown}");
+    let mut running = Running::start(command(
+        &pair,
+        &["run", file.to_str().unwrap(), "--interface", DEVICE, "--control", "off", "--duration", "100ms"],
+    ));
+    running.says("has ended; nothing is left behind");
+    assert!(running.end().0.success());
+    // Without an interface the message has the command to copy.
+    let (code, said) = output(&pair, &["run", "--up", "20mbit", "--down", "100mbit"]);
+    let copy = format!("tidegate run --up 20mbit --down 100mbit --interface {DEVICE}");
+    assert!(code == Some(2) && said.contains(&copy), "{said}");
+    // Without anything it has one to begin with.
+    let (code, said) = output(&pair, &["run"]);
+    assert!(code == Some(2) && said.contains(&copy) && said.contains("tidegate setup"), "{said}");
+    Ended::Passed
+}
+
+pub fn doctor_tries_both_ways_and_leaves_nothing() -> Ended {
+    let pair = Pair::new();
+    let tables = || {
+        let tables = || nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len();
+        pair.left.run(tables).unwrap()
+    };
+    let before = tables();
+    let said = succeeds(&pair, &["doctor", "--interface", DEVICE, "--try"]);
+    for way in ["what leaves: packets came through (IPv4", "what arrives: packets came through (IPv4"] {
+        assert!(said.contains(way), "{said}");
+    }
+    assert!(!said.contains("guardian:"), "{said}");
+    assert_eq!(tables(), before);
+    // Beside a running shaper it fails, and the shaper stays.
+    let mut running =
+        Running::start(command(&pair, &["run", "--up", "5mbit", "--interface", DEVICE, "--control", "off"]));
+    running.says("is in force");
+    let (code, said) = output(&pair, &["doctor", "--interface", DEVICE, "--try"]);
+    assert!(code == Some(1) && said.contains("what arrives: packets came through"), "{said}");
+    running.signal(libc::SIGINT);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
+pub fn it_waits_for_its_interface() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let file = scratch.write("both.toml", BOTH);
+    let words = ["run", file.to_str().unwrap(), "--interface", "late0", "--wait", "--control", "off"];
+    let mut running = Running::start(command(&pair, &words));
+    running.says("waiting for the interface late0");
+    rename(&pair, "late0");
+    running.says("the interface late0 is there");
+    running.says("shaping what arrives by late0");
+    running.signal(libc::SIGINT);
+    assert!(running.end().0.success());
+    // One that waits in vain ends in order.
+    let mut running = Running::start(command(&pair, &["run", file.to_str().unwrap(), "-i", "never0", "--wait"]));
+    running.says("waiting for the interface never0");
+    running.signal(libc::SIGTERM);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
+pub fn what_is_not_proven_at_the_start_is_proven_when_the_link_comes() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let at = |work: fn(&mut Rtnl, u32)| {
+        let run = move || {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.index(DEVICE).unwrap();
+            work(&mut rtnl, index);
+        };
+        pair.left.run(run).unwrap();
+    };
+    at(|rtnl, index| {
+        for address in rtnl.addresses().unwrap().into_iter().filter(|address| address.index == index) {
+            rtnl.delete_address(address).unwrap();
+        }
+        rtnl.down(index).unwrap();
+    });
+    let (file, socket) = (scratch.write("both.toml", BOTH), scratch.0.join("s"));
+    let control = ["--control", socket.to_str().unwrap()];
+    let words = ["run", file.to_str().unwrap(), "--interface", DEVICE];
+    let mut running = Running::start(command(&pair, &[&words[..], &control].concat()));
+    running.says("control socket");
+    assert_eq!(running.said.matches("is in place, and not proven yet by a packet:").count(), 2, "{}", running.said);
+    assert!(!running.said.contains("is in force"), "{}", running.said);
+    let status = succeeds(&pair, &[&["status"][..], &control].concat());
+    assert!(
+        status.contains("is in place, and not proven yet") && status.contains("up: not proven yet, IPv4"),
+        "{status}"
+    );
+    pair.left.run(|| tidegate_testbed::veth::bring_up(DEVICE, tidegate_testbed::veth::LEFT)).unwrap();
+    for way in ["up: a packet of IPv4", "up: a packet of IPv6", "down: a packet of IPv4", "down: a packet of IPv6"] {
+        running.says(&format!("{way} came through the queue"));
+    }
+    // The status may be some milliseconds old.
+    let deadline = Instant::now() + crate::running::PATIENCE;
+    loop {
+        let status = succeeds(&pair, &[&["status"][..], &control].concat());
+        if status.contains("is in force") && !status.contains("not proven") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{status}");
+    }
+    running.signal(libc::SIGINT);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
+fn rename(pair: &Pair, name: &str) {
+    let rename = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.index(DEVICE).unwrap();
+        rtnl.down(index).unwrap();
+        rtnl.rename(index, name).unwrap();
+        rtnl.up(index).unwrap();
+    };
+    pair.left.run(rename).unwrap();
+}
+
+pub fn two_processes_have_plain_sockets_and_one_status() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    // The sockets are where clients look, beside those of others.
+    let name = format!("tb{}", std::process::id());
+    rename(&pair, &name);
+    let class = "[[class]]\nname = \"all\"\nrate = \"3mbit\"\ndefault = true\n";
+    let start = |direction: &str| {
+        let text = format!("version = 1\n[interface]\ndirection = \"{direction}\"\n{class}");
+        let file = scratch.write(direction, &text);
+        let mut running = Running::start(command(&pair, &["run", file.to_str().unwrap(), "--interface", &name]));
+        running.says_one_of(&["control socket: ", "no control socket"]);
+        running
+    };
+    let (up, down) = (start("egress"), start("ingress"));
+    if up.said.contains("no control socket") {
+        return Ended::Skipped("no directory for sockets can be made here".into());
+    }
+    assert!(up.said.contains(&format!("/{name}.sock")), "{}", up.said);
+    assert!(down.said.contains(&format!("/{name}.down.sock")), "{}", down.said);
+    let status = succeeds(&pair, &["status", "--interface", &name]);
+    assert!(status.contains("up: 3mbit") && status.contains("down: 3mbit"), "{status}");
+    let json: serde_json::Value =
+        serde_json::from_str(&succeeds(&pair, &["status", "--interface", &name, "--json"])).expect("JSON");
+    assert_eq!(json.as_array().map(Vec::len), Some(2));
+    for running in [up, down] {
+        running.signal(libc::SIGINT);
+        assert!(running.end().0.success());
+    }
+    Ended::Passed
+}

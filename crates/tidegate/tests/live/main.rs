@@ -1,0 +1,124 @@
+//! The built command between namespaces, with real traffic.
+
+mod at_pair;
+mod both;
+mod exec;
+mod faulty;
+mod record;
+mod run;
+mod running;
+mod service;
+mod setup;
+mod steer;
+mod together;
+mod watchdog;
+
+use std::process::ExitCode;
+
+use tidegate::Registry;
+
+fn main() -> ExitCode {
+    // The processes that tests start: a client inside `tidegate exec`, and a command with a discipline of its own.
+    if let Ok(role) = std::env::var(exec::ROLE) {
+        exec::roles::play(&role);
+        return ExitCode::SUCCESS;
+    }
+    if std::env::var_os(faulty::AS_COMMAND).is_some() {
+        return tidegate::main_with(Registry::new().with::<faulty::Faulty>());
+    }
+    tidegate_testbed::tests! {
+        both::one_file_shapes_both_ways,
+        both::the_preset_is_a_file,
+        both::doctor_tries_both_ways_and_leaves_nothing,
+        both::it_waits_for_its_interface,
+        both::what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
+        both::two_processes_have_plain_sockets_and_one_status,
+        exec::downloads_keep_the_rate,
+        exec::uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
+        #[once] exec::datagrams_keep_the_rate_in_both_directions,
+        exec::datagrams_that_heed_no_drop_do_not_wait,
+        exec::a_call_beside_a_download_does_not_wait,
+        exec::exit_codes_and_signals_are_passed_through,
+        exec::standard_input_and_output_pass_through,
+        exec::a_terminal_works_as_without,
+        exec::pings_pass_where_the_host_lets_everybody_ping,
+        exec::the_program_is_who_it_was,
+        exec::what_cannot_be_reached_is_said_at_once,
+        exec::large_datagrams_and_ipv6_pass,
+        exec::the_loopback_is_the_hosts_or_its_own,
+        exec::the_host_is_not_touched_and_a_dead_relay_lets_nothing_out,
+        #[once] exec::a_static_program_is_shaped,
+        #[once] exec::a_shaper_file_shapes,
+        exec::processes_left_behind_are_served_until_they_end,
+        faulty::a_bug_in_enqueue_loses_nothing,
+        faulty::a_bug_in_dequeue_loses_nothing,
+        #[once] faulty::a_bug_in_deadline_loses_nothing,
+        #[once] faulty::a_bug_in_what_is_done_after_a_bug_loses_nothing,
+        #[once] faulty::a_reservation_outlives_outages_with_its_command,
+        #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
+        record::live_record_and_replay_are_equal,
+        record::live_changes_and_promises_are_replayed,
+        record::live_reservations_are_replayed,
+        #[once] record::files_of_a_limited_size,
+        record::a_flow_is_explained_live,
+        #[once] record::the_report_of_a_live_run,
+        record::a_file_that_cannot_be_written,
+        run::in_force_and_an_orderly_end,
+        run::rates_of_the_line_shape_both_ways,
+        run::killed_it_stops_no_traffic_and_starts_again,
+        run::signals_that_ask_for_reports_do_not_end_it,
+        run::a_wrong_interface_is_named_with_the_right_ones,
+        run::missing_permission_is_said,
+        run::packets_that_another_program_takes_are_missed,
+        run::packets_that_are_rewritten_are_mistaken,
+        run::packets_that_a_bridge_takes_are_noticed,
+        run::a_file_that_changes_is_noticed,
+        run::a_second_one_on_the_same_interface_is_refused,
+        run::an_interface_that_vanishes_is_noticed,
+        run::the_demonstration_ends_with_its_table,
+        service::a_service_manager_hears_of_it,
+        #[once] service::a_fault_is_told_to_the_service_manager,
+        service::a_reload_applies_the_file_and_a_wrong_one_changes_nothing,
+        service::it_goes_on_when_nobody_reads_what_it_says,
+        #[once] service::the_unit_is_valid_and_allows_little,
+        service::doctor_finds_nothing_where_nothing_is,
+        service::doctor_finds_what_is_wrong_with_the_interface,
+        service::doctor_finds_other_rules_and_other_instances,
+        service::doctor_finds_filters_that_take_packets,
+        service::doctor_finds_xdp_programs,
+        service::doctor_says_when_it_may_not,
+        setup::a_gateway_is_set_up_and_back,
+        setup::a_failure_leaves_everything_as_it_was,
+        setup::the_uppermost_interface_is_set_up,
+        setup::an_interface_may_come_later,
+        setup::questions_are_asked_at_a_terminal,
+        #[once] setup::a_line_is_measured,
+        steer::rates_change_while_packets_wait,
+        #[once] steer::classes_and_rules_come_and_go_while_packets_wait,
+        #[once] steer::a_change_on_trial_goes_back_unless_it_is_confirmed,
+        #[once] steer::a_promise_is_kept_refused_listed_and_ends,
+        steer::status_events_and_top_show_what_arrives,
+        steer::a_flow_is_preferred_from_the_screen_and_no_longer,
+        steer::what_is_wrong_is_said_and_changes_nothing,
+        #[once] steer::another_user_may_look_and_not_touch,
+        steer::a_reservation_is_kept_refused_listed_and_ends,
+        together::each_interface_is_shown_and_followed,
+        together::a_successor_takes_over_all_of_them,
+        together::two_uplinks_in_one_process_have_their_own_rates,
+        together::what_cannot_be_is_refused,
+        watchdog::a_stalled_data_path_is_let_pass_and_started_again,
+        #[once] watchdog::a_stall_at_the_start_is_waited_for,
+        watchdog::a_panic_in_a_discipline_is_caught_and_said,
+        #[once] watchdog::a_clock_that_goes_back_stops_nothing,
+        #[once] watchdog::a_clock_that_jumps_ahead_makes_no_burst,
+        watchdog::memory_refused_ends_the_process_and_stops_no_traffic,
+        watchdog::privileges_are_given_up_and_a_data_path_starts_again,
+        #[once] watchdog::a_renamed_interface_stays_shaped,
+        #[once] watchdog::without_descriptors_shaping_goes_on,
+        #[once] watchdog::a_rename_is_noticed_whatever_was_before,
+        #[once] watchdog::a_link_that_goes_down_and_up_stays_shaped,
+        #[once] watchdog::a_suspended_process_makes_no_burst_when_it_wakes,
+        #[once] watchdog::promises_survive_a_restart_and_a_kill,
+        #[once] watchdog::clients_notice_that_the_daemon_is_stopped,
+    }
+}

@@ -1,0 +1,390 @@
+//! `tidegate run` and `tidegate demo` as a shell sees them: the built command in its own namespaces.
+
+use std::fs::{self, File};
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::running::{PATIENCE, Running, Scratch};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
+use tidegate_live::nft::{self, Base, Chain, Compare, Expression, Family, Field, MetaKey, Ownership, Rule, Table};
+use tidegate_live::rtnl::{Address, Rtnl};
+use tidegate_sys::process::{AtExec, at_exec};
+use tidegate_testbed::Ended;
+use tidegate_testbed::steady::patiently;
+use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
+
+const SHAPER: &str = "version = 1\n\
+    [[class]]\nname = \"gold\"\nrate = \"5mbit\"\ndscp = \"af11\"\n\
+    [[class]]\nname = \"rest\"\nrate = \"5mbit\"\ndefault = true\n\
+    [[rule]]\nclass = \"gold\"\ndscp = \"ef\"\n";
+fn command(pair: &Pair) -> Command {
+    pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap()
+}
+
+/// A directory with the shaper file.
+fn shaper() -> Scratch {
+    let scratch = Scratch::new();
+    fs::write(path(&scratch), SHAPER).unwrap();
+    scratch
+}
+
+fn path(scratch: &Scratch) -> PathBuf {
+    scratch.0.join("shaper.toml")
+}
+
+fn run(pair: &Pair, file: &Scratch, interface: &str) -> Command {
+    let mut command = command(pair);
+    command.arg("run").arg(path(file)).args(["--interface", interface]);
+    command
+}
+
+/// Drops all capabilities of the command.
+fn powerless(command: &mut Command) {
+    at_exec(command, AtExec::WithoutRoot);
+}
+
+/// One datagram of each protocol arrives.
+fn passes(pair: &Pair) {
+    for (from, to) in LEFT.into_iter().zip(RIGHT) {
+        let receiver = pair.right.run(|| UdpSocket::bind((to, 0)).unwrap()).unwrap();
+        receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+        let sender = pair.left.run(|| UdpSocket::bind((from, 0)).unwrap()).unwrap();
+        sender.send_to(b"passes", receiver.local_addr().unwrap()).unwrap();
+        let mut buffer = [0; 16];
+        let n = receiver.recv(&mut buffer).expect("it arrives");
+        assert_eq!(&buffer[..n], b"passes");
+    }
+}
+
+fn tables(pair: &Pair) -> usize {
+    pair.left.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap()
+}
+
+pub fn in_force_and_an_orderly_end() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let page = file.0.join("page.html");
+    let mut command = run(&pair, &file, DEVICE);
+    command.arg("--report").arg(&page);
+    let mut running = Running::start(command);
+    running.says("class rest: a packet came through (IPv4, IPv6)");
+    assert!(running.said.contains("is in force"), "{}", running.said);
+    assert!(running.said.contains("class gold: a packet came through (IPv4, IPv6)"), "{}", running.said);
+    passes(&pair);
+    assert!(tables(&pair) > 0);
+    running.signal(libc::SIGINT);
+    let (status, out, said) = running.end();
+    assert!(status.success(), "{status}: {said}");
+    assert!(out.contains("gold") && out.contains("rest") && out.contains("re-marked"), "{out}");
+    assert!(said.contains("nothing is left behind"), "{said}");
+    assert_eq!(tables(&pair), 0);
+    passes(&pair);
+    let report = fs::read_to_string(&page).expect("a report");
+    fs::remove_file(&page).expect("our file");
+    for part in ["Rate of each class", "Wait in the queue, distribution", "dscp = &quot;af11&quot;", "5 Mbit/s"] {
+        assert!(report.contains(part), "{part}");
+    }
+    assert!(!report.contains("://"));
+    Ended::Passed
+}
+
+pub fn rates_of_the_line_shape_both_ways() -> Ended {
+    let pair = Pair::new();
+    let line = ["--interface", DEVICE, "--up", "2mbit", "--down", "3mbit", "--link", "ip", "--json"];
+    let mut shape = command(&pair);
+    shape.arg("run").args(line);
+    let mut running = Running::start(shape);
+    running.says("shaping what arrives by tg0, by the preset --down, is in force");
+    assert!(running.said.contains("shaping tg0 by the preset --up is in force"), "{}", running.said);
+    passes(&pair);
+    // A second instance finds both directions in use.
+    let said = {
+        let mut second = command(&pair);
+        second.args(["run", "--interface", DEVICE, "--down", "3mbit", "--control", "off"]);
+        Running::start(second).fails(1)
+    };
+    assert!(said.contains("shaping what arrives by tg0"), "{said}");
+    // One second of ten times the rate in either direction, 2 and 3 Mbit/s less the margins: 1.9 and 2.7.
+    let flood = |from: &tidegate_live::netns::Namespace, to: &tidegate_live::netns::Namespace, own, other| {
+        let receiver = to.run(|| UdpSocket::bind((other, 0)).unwrap()).unwrap();
+        let sender = from.run(|| UdpSocket::bind((own, 0)).unwrap()).unwrap();
+        let (began, mut got) = (Instant::now(), 0_usize);
+        // A sender that waited for buffer space would read late.
+        for socket in [&receiver, &sender] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        let mut buffer = [0; 2_000];
+        while began.elapsed() < Duration::from_millis(1_500) {
+            let _ = sender.send_to(&[0; 972], receiver.local_addr().unwrap());
+            while let Ok(n) = receiver.recv(&mut buffer) {
+                // The first half second is for buckets and queues to fill.
+                got += if began.elapsed() > Duration::from_millis(500) { n + 28 } else { 0 };
+            }
+            thread::sleep(Duration::from_micros(300));
+        }
+        got as f64 * 8.0 / 1e6
+    };
+    let measured = patiently(|| {
+        let up = flood(&pair.left, &pair.right, LEFT[0], RIGHT[0]);
+        let down = flood(&pair.right, &pair.left, RIGHT[0], LEFT[0]);
+        println!("  {up:.2} and {down:.2} Mbit/s");
+        let right = (1.5..2.0).contains(&up) && (2.2..2.8).contains(&down);
+        if right { Ok(()) } else { Err(format!("{up} and {down} Mbit/s")) }
+    });
+    running.signal(libc::SIGINT);
+    let (status, out, said) = running.end();
+    assert!(status.success(), "{status}: {said}");
+    let ended: serde_json::Value = serde_json::from_str(&out).expect("valid JSON");
+    let ways: Vec<_> = ended["classes"].as_array().unwrap().iter().map(|class| class["direction"].clone()).collect();
+    assert_eq!(ways, ["up", "down"]);
+    assert_eq!(tables(&pair), 0);
+    passes(&pair);
+    measured
+}
+
+pub fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let mut killed = Running::start(run(&pair, &file, DEVICE));
+    killed.says("is in force");
+    killed.signal(libc::SIGKILL);
+    assert!(!killed.end().0.success());
+    passes(&pair);
+    let mut again = Running::start(run(&pair, &file, DEVICE));
+    again.says("is in force");
+    passes(&pair);
+    again.signal(libc::SIGTERM);
+    let (status, _, said) = again.end();
+    assert!(status.success(), "{said}");
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+pub fn signals_that_ask_for_reports_do_not_end_it() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+        running.signal(signal);
+    }
+    passes(&pair);
+    running.signal(libc::SIGTERM);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    Ended::Passed
+}
+
+pub fn a_wrong_interface_is_named_with_the_right_ones() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let said = Running::start(run(&pair, &file, "nosuch0")).fails(2);
+    for name in ["nosuch0", "lo", DEVICE] {
+        assert!(said.contains(name), "{said}");
+    }
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+pub fn missing_permission_is_said() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let mut command = run(&pair, &file, DEVICE);
+    powerless(&mut command);
+    let said = Running::start(command).fails(1);
+    assert!(said.contains("not allowed to") && said.contains("CAP_NET_ADMIN"), "{said}");
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+/// Inserts a rule before ours, for datagrams to the right.
+fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::netlink::Error> {
+    let mut netfilter = Socket::open(Protocol::Netfilter).unwrap();
+    let only_udp = [Expression::Meta(MetaKey::Transport, 1), Expression::Compare(1, Compare::Equal, vec![17])];
+    let table = Table {
+        family,
+        name: "in_front".into(),
+        chains: vec![Chain { name: "early".into(), hook: Some((4, 0)) }],
+        rules: vec![Rule {
+            chain: "early".into(),
+            comment: "takes it".into(),
+            expressions: only_udp.into_iter().chain(then).collect(),
+        }],
+    };
+    nft::create(&mut netfilter, &[table], Ownership::Persistent)
+}
+
+pub fn packets_that_another_program_takes_are_missed() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    // A queue of another program holds the IPv6 packets, and only those.
+    let other = pair
+        .left
+        .run(|| {
+            let mut other = QueueSocket::open(1 << 20).unwrap();
+            other.bind(9, &QueueSettings::default()).unwrap();
+            // Whichever the kernel has.
+            in_front(Family::Ipv6, vec![Expression::QueueTarget { first: 9, count: 1 }])
+                .or_else(|_| in_front(Family::Ipv6, vec![Expression::Queue { first: 9, count: 1 }]))
+                .unwrap();
+            other
+        })
+        .unwrap();
+    let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
+    assert!(said.contains("NOT in force") && said.contains("no IPv6 packet that we sent"), "{said}");
+    assert!(!said.contains("no IPv4 packet"), "{said}");
+    assert_eq!(tables(&pair), 1, "ours is gone, the other stays");
+    drop(other);
+    Ended::Passed
+}
+
+pub fn packets_that_are_rewritten_are_mistaken() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let word = Field { base: Base::Network, offset: 0, length: 2 };
+    let bleach = vec![
+        Expression::Load(word, 1),
+        Expression::Bitwise { register: 1, mask: vec![0xff, 0x03], flip: vec![0, 0] },
+        Expression::Store(word, 1, Some(10)),
+    ];
+    pair.left.run(|| in_front(Family::Ipv4, bleach).unwrap()).unwrap();
+    let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
+    assert!(said.contains("NOT in force") && said.contains("class `gold` arrive as class `rest`"), "{said}");
+    passes(&pair);
+    Ended::Passed
+}
+
+/// Makes the device of the left a port of a bridge that has its address: egress then uses another interface name.
+fn bridged() -> Result<(), tidegate_live::netlink::Error> {
+    let mut rtnl = Rtnl::open()?;
+    rtnl.create("tgb", "bridge")?;
+    let (bridge, index) = (rtnl.index("tgb")?, rtnl.index(DEVICE)?);
+    rtnl.set_master(index, bridge)?;
+    rtnl.delete_address(Address { index, address: LEFT[0], prefix: 24 })?;
+    rtnl.add_address(Address { index: bridge, address: LEFT[0], prefix: 24 })?;
+    rtnl.up(bridge)
+}
+
+pub fn packets_that_a_bridge_takes_are_noticed() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    let stop = AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        let (socket, stop) = (pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap(), &stop);
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // 4 Mbit/s. While the address moves there is no route.
+                let _ = socket.send_to(&[0; 1_000], (RIGHT[0], 9));
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        // The sender must end even if the test fails.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            if let Err(error) = pair.left.run(bridged).unwrap() {
+                return Ended::Skipped(format!("no bridge here: {error}"));
+            }
+            running.says("most of what leaves by tg0 does not come through the queue");
+            let apart = |rtnl: &mut Rtnl| {
+                let (bridge, index) = (rtnl.index("tgb").unwrap(), rtnl.index(DEVICE).unwrap());
+                rtnl.delete_link(bridge).unwrap();
+                rtnl.add_address(Address { index, address: LEFT[0], prefix: 24 }).unwrap();
+            };
+            pair.left.run(|| apart(&mut Rtnl::open().unwrap())).unwrap();
+            running.says("what leaves by tg0 comes through the queue again");
+            Ended::Passed
+        }));
+        stop.store(true, Ordering::Relaxed);
+        outcome
+    });
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+pub fn a_file_that_changes_is_noticed() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    // Even into a file that cannot be read.
+    fs::write(path(&file), "version = ").unwrap();
+    File::options().append(true).open(path(&file)).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+    running.says("has changed");
+    passes(&pair);
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    Ended::Passed
+}
+
+pub fn a_second_one_on_the_same_interface_is_refused() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let mut first = Running::start(run(&pair, &file, DEVICE));
+    first.says("is in force");
+    let before = tables(&pair);
+    let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
+    assert!(said.contains(DEVICE), "{said}");
+    assert_eq!(tables(&pair), before);
+    passes(&pair);
+    first.signal(libc::SIGINT);
+    let (status, _, said) = first.end();
+    assert!(status.success(), "{said}");
+    Ended::Passed
+}
+
+pub fn an_interface_that_vanishes_is_noticed() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    pair.left
+        .run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.index(DEVICE).unwrap();
+            rtnl.delete_link(index).unwrap();
+        })
+        .unwrap();
+    running.says("has vanished");
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+pub fn the_demonstration_ends_with_its_table() -> Ended {
+    demonstrate(demo());
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    // As root of the machine, and as a user who must create a user namespace first.
+    if users.contains("4294967295") {
+        let mut command = demo();
+        command.uid(NOBODY).gid(NOBODY);
+        if command.arg("--help").stdout(Stdio::null()).status().is_err() {
+            return Ended::Skipped("another user may not execute the command where it lies".into());
+        }
+        let mut command = demo();
+        command.uid(NOBODY).gid(NOBODY);
+        demonstrate(command);
+    }
+    Ended::Passed
+}
+
+const NOBODY: u32 = 65_534;
+
+fn demo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["demo", "--seconds", "5", "--json"]);
+    command
+}
+
+fn demonstrate(command: Command) {
+    let (status, out, said) = Running::start(command).end();
+    assert!(status.success(), "{said}");
+    let table: serde_json::Value = serde_json::from_str(&out).expect("valid JSON");
+    let flows = table["flows"].as_array().expect("flows");
+    assert_eq!(flows.len(), 10);
+    for flow in flows {
+        // The whole message: a problem of one flow is visible in the others.
+        assert_eq!(flow["packets_reordered"], 0, "{}: {out}\n{said}", flow["flow"]);
+        assert!(flow["packets_received"].as_u64() > Some(0), "{}: {out}\n{said}", flow["flow"]);
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the simulated experiments.
+
+mod verdicts;

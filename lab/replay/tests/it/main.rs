@@ -1,0 +1,4 @@
+//! Tests of recordings and of captures.
+
+mod captures;
+mod recording;

@@ -1,0 +1,3 @@
+//! Tests of reports in a browser.
+
+mod browser;

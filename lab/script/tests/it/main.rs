@@ -1,0 +1,5 @@
+//! Tests of the script language.
+
+mod any_text;
+mod kinds;
+mod language;
