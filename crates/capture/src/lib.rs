@@ -1,6 +1,7 @@
 //! Packets as bytes: parsing of headers ([`dissect`]), writing of code points and marks ([`rewrite`]), and capture
 //! files ([`read`], [`write`](mod@write)).
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod dissect;
 pub mod link;
@@ -12,3 +13,8 @@ pub use dissect::{Dissection, Malformed};
 pub use link::LinkType;
 pub use read::{CaptureError, CaptureReader, Captured};
 pub use write::CaptureWriter;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -36,6 +36,7 @@
 //! assert!(text.contains("link.toml:2:1") && text.contains("did you mean `delay`?"), "{text}");
 //! ```
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod classes;
 pub mod decode;
@@ -56,3 +57,8 @@ pub use schema::Schemas;
 
 #[doc(hidden)]
 pub use serde_json;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

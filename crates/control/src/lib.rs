@@ -15,6 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod calls;
 mod client;
@@ -27,3 +28,8 @@ pub use calls::{Event, EventKind, Status};
 pub use client::{Client, ClientError, Pushed, Silent, Subscription};
 pub use place::{Place, PlaceError, candidates, direction_name, directories, file_name};
 pub use protocol::{Call, Code, Refusal};
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,12 +1,9 @@
 //! The cost of a packet in AQM and fair queueing disciplines, by the number of flows: one enqueue and one dequeue,
 //! with 1,000 packets queued, flows drawn at random.
 
-#[path = "../../../tools/benches/harness.rs"]
-mod harness;
-
 use std::hint::black_box;
 
-use harness::Harness;
+use tidegate_benches::Harness;
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::{self, Ared};
 use tidegate_core::cake::{self, Cake};

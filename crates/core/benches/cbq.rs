@@ -1,11 +1,8 @@
 //! A packet through CBQ, enqueued and dequeued, compared with FIFO, by the number of classes and by depth.
 
-#[path = "../../../tools/benches/harness.rs"]
-mod harness;
-
 use std::hint::black_box;
 
-use harness::Harness;
+use tidegate_benches::Harness;
 use tidegate_core::cbq::{Cbq, Class, Params};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
@@ -92,6 +89,7 @@ fn main() {
             }
         });
     }
+    harness.against("all classes busy/10000", "all classes busy/10");
     for depth in 1..=8 {
         harness.case(&format!("depth/{depth}"), 1, || {
             let (mut tree, mut now, mut next) = (deep(depth), Instant::ZERO, 0);

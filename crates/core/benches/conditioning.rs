@@ -1,12 +1,9 @@
 //! Nanoseconds per packet of meters, early drop and rate adaptive shapers. Beside the meters DPDK's `rte_meter`.
 
-#[path = "../../../tools/benches/harness.rs"]
-mod harness;
-
 use std::hint::black_box;
 
-use harness::Harness;
-use harness::peers::Peer;
+use tidegate_benches::Harness;
+use tidegate_benches::peers::Peer;
 use tidegate_core::aqm::{Aqm, AqmFifo};
 use tidegate_core::fifo::Limit;
 use tidegate_core::marker::{Actions, Conditioner};

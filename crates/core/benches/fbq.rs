@@ -1,13 +1,10 @@
 //! ns/packet of FBC over FBQ by the number of flows, with FIFO as the baseline of the same run: every flow has a
 //! packet queued, one packet leaves and the next of its flow arrives. Beside it DPDK's `rte_sched`.
 
-#[path = "../../../tools/benches/harness.rs"]
-mod harness;
-
 use std::hint::black_box;
 
-use harness::Harness;
-use harness::peers::Peer;
+use tidegate_benches::Harness;
+use tidegate_benches::peers::Peer;
 use tidegate_core::fbq::{ClassParams, Fbc, FbcParams, Spare};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::packet::NO_SLOT;

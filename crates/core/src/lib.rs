@@ -5,6 +5,7 @@
 //! with [`Qdisc`]; its documentation has the laws that every discipline obeys.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::float_arithmetic))] // Decisions are exact: integers only.
 
 extern crate alloc;
@@ -76,3 +77,8 @@ pub use packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 pub use params::ParamError;
 pub use probability::Probability;
 pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -3,13 +3,11 @@
 //! statistics, the engine's own included. Behind a driver, 32 packets together and one by one. As one of two shards, and how
 //! many packets two shards in two threads pass for each that one engine passes.
 
-#[path = "../../../tools/benches/harness.rs"]
-mod harness;
 mod workload;
 
 use std::time::Instant;
 
-use harness::Harness;
+use tidegate_benches::Harness;
 use workload::{GROUP, Groups, Workload};
 
 /// Flows whose memory is measured.
@@ -49,10 +47,12 @@ fn main() {
         let mut groups = Groups::new("flows", 10_000);
         move || groups.apart()
     });
+    harness.against("together/10000", "apart/10000");
     harness.case("shard/10000", 1, || {
         let mut workload = Workload::shards("flows", 2, 10_000).swap_remove(0);
         move || workload.one()
     });
+    harness.against("shard/10000", "flows/10000");
     harness.figure("two threads/10000", "of one", || {
         let mut ratios: Vec<f64> = (0..5).map(|_| rate_of_two() / rate_of_one()).collect();
         ratios.sort_by(f64::total_cmp);

@@ -3,6 +3,7 @@
 //! It does no I/O and reads no clock. A data path hands in the bytes it holds of a packet with a handle of its own,
 //! and gets the handle back when the packet may pass ([`Sink::transmit`]) or must not ([`Sink::drop_packet`]).
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod account;
 mod admit;
@@ -57,3 +58,8 @@ pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
 pub use target::{NoTarget, Target};
 pub use tree::Tree;
 pub use view::ClassRow;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

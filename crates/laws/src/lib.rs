@@ -6,6 +6,7 @@
 //! A [`Report`] counts the calls of each kind, so that a test can assert that its scripts covered what they should.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod harness;
 pub mod packet;
@@ -14,3 +15,8 @@ pub mod script;
 pub use harness::{Report, Violation, check, check_seeds};
 pub use packet::TestPacket;
 pub use script::{Op, Shape};
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

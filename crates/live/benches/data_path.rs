@@ -4,9 +4,6 @@
 //! fast as one thread sends it, and one TCP stream, each beside the same without a queue; then two interfaces through one
 //! engine, through two threads and through one engine each; then how late deadlines are. The last four need namespaces and are skipped with a message where there are none.
 
-#[path = "../../../tools/benches/peers.rs"]
-mod peers;
-
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -176,12 +173,6 @@ fn live() {
         );
     }
     lateness();
-    for peer in [peers::Peer::Htb, peers::Peer::Live] {
-        match peers::measure(peer) {
-            Ok(figures) => println!("two classes of 1 and 30 Gbit/s, {peer:?}: {figures:?}"),
-            Err(reason) => println!("two classes of 1 and 30 Gbit/s, {peer:?}: not measured: {reason}"),
-        }
-    }
 }
 
 /// Floods eight hosts behind each of two interfaces that one data path shapes, in so many threads, or one each, at a rate that

@@ -12,6 +12,7 @@
 //!
 //! [`jain`] is Jain's fairness index.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod curve;
 pub mod delays;
@@ -33,3 +34,8 @@ pub use part::{Part, PartSeries, largest};
 pub use series::Series;
 pub use summary::{Summary, summarise};
 pub use value::Value;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -31,6 +31,7 @@
 //! # Ok::<(), tidegate_pace::ParamError>(())
 //! ```
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod account;
 pub mod algorithm;
@@ -48,3 +49,8 @@ pub use driver::{pace, wait_until};
 pub use oversleep::{Oversleep, SpinBudget};
 pub use pacer::{Admission, Cap, GapPolicy, Pacer, Params, Status};
 pub use recorder::{Recorder, Report, WindowReport};
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -8,6 +8,7 @@
 //! see [`text`].
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 extern crate alloc;
 
@@ -17,3 +18,8 @@ pub mod wide;
 
 pub use quantity::{Bytes, Credit, Instant, Rate, Span};
 pub use text::{UnitError, UnitProblem};
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -4,14 +4,11 @@
 //! The real captures are those of Debian's `golang-github-google-gopacket-dev` (the tests of another capture library),
 //! in its place or in the folder that `TIDEGATE_CAPTURES` names. Missing captures are skipped and named.
 
-#[path = "../../../tools/benches/harness.rs"]
-mod harness;
-
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::Command;
 
-use harness::Harness;
+use tidegate_benches::Harness;
 use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::Rate;
 use tidegate_core::random::Stream;
@@ -154,6 +151,7 @@ fn cases(harness: &mut Harness, capture: &str, packets: u64, file: &[u8]) {
                 black_box(through(&config, file));
             }
         });
+        harness.against(&format!("{capture}/{name}"), &format!("{capture}/read"));
     }
 }
 
@@ -194,6 +192,7 @@ fn record(harness: &mut Harness, file: &[u8]) {
         });
         let _ = std::fs::remove_file(&path);
     }
+    harness.against("record/with", "record/without");
 }
 
 fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>) -> u64 {
@@ -251,7 +250,7 @@ fn main() {
     let file = generated();
     replay(&mut harness, &file);
     record(&mut harness, &file);
-    if harness.compares() {
+    if harness.is_complete() {
         tcpreplay(&file);
     }
 }

@@ -1,13 +1,10 @@
 //! The scenario of RFC 2963, appendix A, without its conditioning: 100 SACK connections over 70 Mbit/s, 102 s.
 //! In ns for a run, beside the processor time of ns-2 in the same scenario.
 
-#[path = "../../../tools/benches/harness.rs"]
-mod harness;
-
 use std::hint::black_box;
 
-use harness::Harness;
-use harness::peers::Peer;
+use tidegate_benches::Harness;
+use tidegate_benches::peers::Peer;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::{FlowSpec, Line, Network, Simulation, Workload, tcp};
@@ -50,7 +47,7 @@ fn main() {
             black_box(run());
         }
     });
-    if harness.compares() {
+    if harness.is_complete() {
         let sim = run();
         let goodput: u64 = sim.flows().map(|(_, metrics)| metrics.goodput(sim.measured()).as_bps()).sum();
         println!("{} events, {} packets x hops, goodput {goodput} bit/s", sim.events(), sim.hops());

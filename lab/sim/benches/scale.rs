@@ -3,11 +3,11 @@
 //! Each row is a process of its own, so that its resident memory is that of the row; times are of the processor. The bottleneck has 100 kbit/s for
 //! each flow and a queue of 50 ms; the simulated time is that of about two million packets, at most 60 s.
 
-#[path = "../../../tools/benches/peers.rs"]
-mod peers;
-
 use std::process::Command;
 use std::sync::Arc;
+
+use tidegate_benches::Harness;
+use tidegate_benches::peers::Peer;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Bytes, Instant, Rate, Span};
 use tidegate_sim::{FlowId, FlowSpec, Line, Network, Workload, tcp};
@@ -15,8 +15,8 @@ use tidegate_sim::{FlowId, FlowSpec, Line, Network, Workload, tcp};
 /// Flows, and whether each has hosts of its own.
 const ROWS: [(u64, bool); 5] = [(100, false), (1_000, false), (10_000, false), (100_000, false), (10_000, true)];
 
-/// Simulated seconds of the row of the table of speed: ns-2 takes ten times as long.
-const SHORT: u64 = 4;
+/// Simulated seconds of the comparison with ns-2, which takes several times as long.
+const SHORT: u32 = 4;
 
 fn network(flows: u64, apart: bool) -> Network {
     let mut net = Network::new(1);
@@ -70,22 +70,18 @@ fn processor_time() -> f64 {
     nanos.map_or_else(clock, |nanos| nanos / 1e9)
 }
 
-fn row(flows: u64, apart: bool, rows: bool) {
+fn row(flows: u64, apart: bool) {
     let before = resident();
     let begin = processor_time();
     let mut sim = network(flows, apart).build().expect("a network that works");
     let set_up = processor_time() - begin;
     let built = resident().saturating_sub(before);
     // 100 kbit/s are 8.33 packets of 1,500 bytes a second.
-    let seconds = if rows { SHORT } else { (2_000_000 * 12 / 100 / flows).clamp(2, 60) };
+    let seconds = (2_000_000 * 12 / 100 / flows).clamp(2, 60);
     let begin = processor_time();
     sim.run_until(Instant::ZERO + Span::from_secs(seconds));
     let ran = processor_time() - begin;
     let held = resident().saturating_sub(before);
-    if rows {
-        println!("row flows/{flows} {:.0}", ran * 1e9);
-        return;
-    }
     let goodput: u64 = sim.flows().map(|(_, metrics)| metrics.goodput(sim.measured()).as_bps()).sum();
     println!(
         "{flows:>9} {:>6} {set_up:>9.3} {:>11} {:>9.2} {:>9.2} {:>9} {:>9} {:>10.1}",
@@ -100,16 +96,25 @@ fn row(flows: u64, apart: bool, rows: bool) {
 }
 
 fn main() {
-    // For the table of speed, which runs ns-2 with as many flows in turn.
-    if std::env::args().any(|arg| arg == "--rows") {
-        row(10_000, false, true);
+    let mut args = std::env::args().skip(1);
+    if let (Some(flows), Some(apart)) = (args.next().and_then(|flows| flows.parse().ok()), args.next()) {
+        row(flows, apart == "apart");
         return;
     }
-    let mut args = std::env::args().skip(1).filter(|arg| !arg.starts_with("--"));
-    if let (Some(flows), Some(apart)) = (args.next(), args.next()) {
-        row(flows.parse().expect("a number of flows"), apart == "apart", false);
-        return;
+    let mut harness = Harness::from_args();
+    if harness.is_complete() {
+        table();
     }
+    harness.figure("flows/10000", "ns", || {
+        let mut sim = network(10_000, false).build().expect("a network that works");
+        let begin = processor_time();
+        sim.run_until(Instant::ZERO + Span::from_secs(SHORT.into()));
+        (processor_time() - begin) * 1e9
+    });
+    harness.beside("flows/10000", Peer::Ns2Flows(10_000, SHORT), "cpu");
+}
+
+fn table() {
     println!(
         "{:>9} {:>6} {:>9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>10}",
         "flows", "pairs", "set-up s", "events", "M ev/s", "M hops/s", "B built", "B a flow", "Mbit/s"
@@ -119,9 +124,5 @@ fn main() {
         let way = if apart { "apart" } else { "together" };
         let status = Command::new(&own).args([flows.to_string().as_str(), way]).status();
         assert!(status.is_ok_and(|status| status.success()), "the row of {flows} flows failed");
-    }
-    match peers::measure(peers::Peer::Ns2Flows(10_000, 24)) {
-        Ok(figures) => println!("ns-2, 10,000 flows: {:.2} s", figures["cpu"] / 1e9),
-        Err(reason) => println!("ns-2, 10,000 flows: not measured: {reason}"),
     }
 }

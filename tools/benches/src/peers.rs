@@ -1,7 +1,5 @@
 //! Programs of others that do the same work, for figures of the same run: DPDK's `rte_sched` and `rte_meter`, ns-2, and
 //! the kernel's HTB. A peer that is not installed is named with the package that has it.
-// Each benchmark uses a part of it.
-#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

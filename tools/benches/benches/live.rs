@@ -1,0 +1,49 @@
+//! The shaper between two namespaces beside the kernel's HTB in the same place: see `tools/benches/live.sh`. It needs root, and
+//! the program at `target/release/tidegate`.
+
+use tidegate_benches::Harness;
+use tidegate_benches::peers::{Peer, measure};
+
+fn main() {
+    let mut harness = Harness::from_args();
+    let figures: [(Peer, Peer, &[(&str, &str)]); 2] = [
+        (
+            Peer::Live,
+            Peer::Htb,
+            &[("udp", "packets/s"), ("tcp", "bit/s"), ("cpu", "ns"), ("start", "ms"), ("status", "ms")],
+        ),
+        (
+            Peer::LivePaced,
+            Peer::HtbPaced,
+            &[
+                ("cpu-20", "%"),
+                ("cpu-100", "%"),
+                ("cpu-500", "%"),
+                ("gap-20", "µs"),
+                ("gap-100", "µs"),
+                ("gap-500", "µs"),
+            ],
+        ),
+    ];
+    for (ours, theirs, figures) in figures {
+        let (ours, htb) = match (measure(ours), measure(theirs)) {
+            (Ok(ours), htb) => (ours, htb),
+            (Err(reason), _) => {
+                println!("{ours:?}: not measured: {reason}");
+                continue;
+            }
+        };
+        for &(name, unit) in figures {
+            let Some(figure) = ours.get(name) else { continue };
+            harness.figure(name, unit, || *figure);
+            match &htb {
+                Ok(htb) => {
+                    if let Some(peer) = htb.get(name) {
+                        harness.ratio(name, *figure, "HTB", *peer);
+                    }
+                }
+                Err(reason) => println!("  HTB: not measured: {reason}"),
+            }
+        }
+    }
+}
