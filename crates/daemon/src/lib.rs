@@ -17,7 +17,7 @@
 //! engine is a closure that the data path runs between two packets
 //! ([`Shaping::with`](tidegate_live::shaping::Shaping::with)).
 //!
-//! `CONTRIBUTING.md` has a section on adding a call.
+//! `ARCHITECTURE.md` has a section on adding a call.
 #![forbid(unsafe_code)]
 
 mod caller;

@@ -102,9 +102,9 @@ crate::choices! {
     pub enum DataPath as "data path" {
         /// In tidegate: everything that a file can ask for.
         UserSpace = "user-space",
-        /// In the kernel (Linux 6.16 and later), for less processor time: `fifo`, `codel`, `red`, `ared`, `pie`, `drr`, `sfq`
-        /// or `fq-codel` on the whole interface, or one class at a rate with a `fifo` as its `queue`. Another file is
-        /// refused with what it asks for.
+        /// In the kernel (Linux 6.16 and later), for less processor time. It has classes with rates, priorities, borrowing and
+        /// limits, rules, promised minimums, and `fifo`, `codel`, `red`, `ared`, `mered`, `pie`, `drr`, `sfq` and `fq-codel` on
+        /// the whole interface, without ECN. A file that asks for more is refused, and the error names what.
         Kernel = "kernel",
         /// In the kernel where it has that and can do what the file asks for, otherwise in tidegate; the reason is printed.
         Auto = "auto",

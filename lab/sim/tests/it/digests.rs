@@ -1,5 +1,5 @@
-//! Results of the scenarios of this repository. A digest that changes is a change of results: it belongs into
-//! BEHAVIOUR.md, with the reason. Scenarios with shaper files are not among them:
+//! Results of the scenarios of this repository. A digest that changes is a change of results: it belongs into the
+//! changelog, with the reason. Scenarios with shaper files are not among them:
 //! the state of the engine is in their digests, with the keys of its tables.
 
 use std::path::Path;
