@@ -144,17 +144,7 @@ impl Parser<'_> {
             let word = line.word(self, "a statement", "at 0ms send a")?;
             match word.text {
                 "at" if !timed => {
-                    let at = line.place();
-                    let time = Instant::from_nanos(line.scalar::<Span>(self)?.as_nanos());
-                    if time < self.now {
-                        let now = crate::log::clock(self.now);
-                        return self.error(
-                            at,
-                            format!("this is earlier than {now}, where the script is already"),
-                            "statements must be in the order of time; `time back 1ms` makes a call with an earlier time",
-                        );
-                    }
-                    self.now = time;
+                    self.now = self.time_of_statement(line)?;
                     timed = true;
                 }
                 "after" if !timed => {
@@ -226,6 +216,21 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// The time after `at`, which must not be earlier than the statement before.
+    fn time_of_statement(&mut self, line: &mut Cursor<'_>) -> Parsed<Instant> {
+        let place = line.place();
+        let time = Instant::from_nanos(line.scalar::<Span>(self)?.as_nanos());
+        if time < self.now {
+            let now = crate::log::clock(self.now);
+            return self.error(
+                place,
+                format!("this is earlier than {now}, where the script is already"),
+                "statements must be in the order of time; `time back 1ms` makes a call with an earlier time",
+            );
+        }
+        Ok(time)
     }
 
     fn step(&mut self, place: Place, action: Action) {
