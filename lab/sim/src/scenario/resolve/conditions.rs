@@ -7,7 +7,7 @@ use tidegate_config::values::Percent;
 use tidegate_core::{Instant, Span};
 
 use super::Resolver;
-use super::distributions::Kind;
+use super::distributions::Quantity;
 use crate::conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};
 use crate::distribution::Distribution;
 use crate::loss::Loss;
@@ -30,7 +30,7 @@ impl Resolver<'_> {
         };
         let jitter = match &link.jitter {
             Some(section) => Some(Jitter {
-                distribution: self.distribution(&section.delay, Kind::Time)?,
+                distribution: self.distribution(&section.delay, Quantity::Time)?,
                 correlation: section.correlation.value,
                 reorders: section.reorder,
             }),
@@ -38,8 +38,8 @@ impl Resolver<'_> {
         };
         let failures = match &link.failures {
             Some(section) => Some(Failures {
-                works: self.distribution(&section.works, Kind::Time)?,
-                fails: self.distribution(&section.fails, Kind::Time)?,
+                works: self.distribution(&section.works, Quantity::Time)?,
+                fails: self.distribution(&section.fails, Quantity::Time)?,
             }),
             None => None,
         };
@@ -67,7 +67,7 @@ impl Resolver<'_> {
             Some((DelaySection::Same(span), _)) => Some((*span, None)),
             Some((DelaySection::Drawn(distribution), place)) => {
                 let section = Spanned { value: distribution.clone(), place };
-                self.distribution(&section, Kind::Time).map(|distribution| (Span::ZERO, Some(distribution)))
+                self.distribution(&section, Quantity::Time).map(|distribution| (Span::ZERO, Some(distribution)))
             }
         }
     }

@@ -60,48 +60,37 @@ impl Resolver<'_> {
         };
         let timer = timer.map(|timer| timer.value);
         for (a, b) in self.pairs(&link.from, &link.to) {
-            let queue = queue.clone();
-            let watch = link.watch.unwrap_or(queue.is_some());
-            let (place, there) = (link.place, self.scenario.wires.len());
-            let drawn = delay.1.clone().map(|distribution| (distribution, there));
-            let conditions = with(&lost);
+            let there = self.scenario.wires.len();
             let wire = Wire {
-                place,
+                place: link.place,
                 from: a,
                 to: b,
                 line,
-                queue,
+                queue: queue.clone(),
                 driver,
                 timer,
-                watch,
-                drawn,
-                conditions,
+                watch: link.watch.unwrap_or(queue.is_some()),
+                drawn: delay.1.clone().map(|distribution| (distribution, there)),
+                conditions: with(&lost),
                 shares: None,
                 serves: Vec::new(),
             };
-            self.scenario.wires.push(wire);
+            self.scenario.wires.push(wire.clone());
             if link.both_ways {
-                let queue = queue_back.clone();
-                let (driver, watch) = (None, queue.is_some());
-                // Unless it has a delay of its own, the same value for both directions.
-                let of = if link.delay_back.is_some() { there + 1 } else { there };
-                let drawn = delay_back.1.clone().map(|distribution| (distribution, of));
-                let (line, conditions, shares) = (line_back, with(&lost_back), link.half_duplex.then_some(there));
-                let wire = Wire {
-                    place,
+                // Both directions draw the same delay unless the link back has a distribution of its own.
+                let drawn_for = if link.delay_back.is_some() { there + 1 } else { there };
+                self.scenario.wires.push(Wire {
                     from: b,
                     to: a,
-                    line,
-                    queue,
-                    driver,
-                    timer,
-                    watch,
-                    drawn,
-                    conditions,
-                    shares,
-                    serves: Vec::new(),
-                };
-                self.scenario.wires.push(wire);
+                    line: line_back,
+                    queue: queue_back.clone(),
+                    driver: None,
+                    watch: queue_back.is_some(),
+                    drawn: delay_back.1.clone().map(|distribution| (distribution, drawn_for)),
+                    conditions: with(&lost_back),
+                    shares: link.half_duplex.then_some(there),
+                    ..wire
+                });
             }
         }
     }
