@@ -160,7 +160,6 @@ struct Edge {
     watched: bool,
     parts: bool,
     entry: Vec<Conditioner>,
-    exit: Vec<Conditioner>,
     tap: Option<Tap>,
 }
 
@@ -233,7 +232,7 @@ impl Network {
     /// A link from `from` to `to`, one direction.
     pub fn simplex(&mut self, from: NodeId, to: NodeId, line: Line) -> LinkId {
         let (queue, driver, tick, tap) = (None, None, None, None);
-        let (entry, exit) = (Vec::new(), Vec::new());
+        let entry = Vec::new();
         let (conditions, shared_line, watched, parts) = (None, None, false, false);
         self.edges.push(Edge {
             from,
@@ -249,7 +248,6 @@ impl Network {
             watched,
             parts,
             entry,
-            exit,
             tap,
         });
         LinkId(self.edges.len() as u32 - 1)
@@ -323,14 +321,6 @@ impl Network {
         conditioner: impl FnMut(Instant, &mut SimPacket) -> crate::Verdict + 'static,
     ) {
         self.edges[link.index()].entry.push(Box::new(conditioner));
-    }
-    /// The same behind the queue, where a shaper's output is metered.
-    pub fn at_exit(
-        &mut self,
-        link: LinkId,
-        conditioner: impl FnMut(Instant, &mut SimPacket) -> crate::Verdict + 'static,
-    ) {
-        self.edges[link.index()].exit.push(Box::new(conditioner));
     }
     /// Shows `tap` what happens on `link`.
     pub fn tap(&mut self, link: LinkId, tap: impl FnMut(Instant, crate::Stage, &SimPacket) + 'static) {
@@ -548,8 +538,8 @@ impl Edge {
             let parts = self.parts.then(Box::default);
             link.metrics.series = Some(Box::new(LinkSeries { parts, ..LinkSeries::new(bin) }));
         }
-        if !self.entry.is_empty() || !self.exit.is_empty() || self.tap.is_some() {
-            link.hooks = Some(Box::new(Hooks { entry: self.entry, exit: self.exit, tap: self.tap }));
+        if !self.entry.is_empty() || self.tap.is_some() {
+            link.hooks = Some(Box::new(Hooks { entry: self.entry, tap: self.tap }));
         }
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;
