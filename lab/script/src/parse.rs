@@ -93,48 +93,9 @@ const STATEMENTS: [&str; 15] = [
     "expect",
 ];
 
-/// Words with a meaning where the name of a flow is possible.
-const RESERVED: [&str; 39] = [
-    "at",
-    "after",
-    "discipline",
-    "config",
-    "reconfigure",
-    "seed",
-    "flow",
-    "until",
-    "send",
-    "link",
-    "take",
-    "serve",
-    "advance",
-    "time",
-    "expect",
-    "every",
-    "udp",
-    "tcp",
-    "icmp",
-    "protocol",
-    "size",
-    "dscp",
-    "ecn",
-    "colour",
-    "mark",
-    "uid",
-    "class",
-    "profile",
-    "segments",
-    "ack",
-    "drop",
-    "by",
-    "from",
-    "all",
-    "nothing",
-    "backlog",
-    "deadline",
-    "to",
-    "else",
-];
+/// Other words that have a meaning where the name of a flow may stand. The words of statements and fields are reserved
+/// as well.
+const RESERVED: [&str; 10] = ["every", "drop", "by", "from", "all", "nothing", "backlog", "deadline", "to", "else"];
 
 impl Parser<'_> {
     fn statement(&mut self, line: &mut Cursor<'_>, files: &mut Files<'_>) -> Parsed<()> {
@@ -380,7 +341,8 @@ impl Parser<'_> {
         }
         let sound = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
-        if !sound || RESERVED.contains(&name) {
+        let reserved = [&STATEMENTS[..], &fields::FIELDS, &RESERVED].iter().any(|words| words.contains(&name));
+        if !sound || reserved {
             return self.error(
                 place,
                 format!("`{name}` cannot name a flow"),
