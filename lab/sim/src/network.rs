@@ -231,24 +231,21 @@ impl Network {
 
     /// A link from `from` to `to`, one direction.
     pub fn simplex(&mut self, from: NodeId, to: NodeId, line: Line) -> LinkId {
-        let (queue, driver, tick, tap) = (None, None, None, None);
-        let entry = Vec::new();
-        let (conditions, shared_line, watched, parts) = (None, None, false, false);
         self.edges.push(Edge {
             from,
             to,
             line,
             behind: None,
             serves: Vec::new(),
-            queue,
-            driver,
-            tick,
-            conditions,
-            shared_line,
-            watched,
-            parts,
-            entry,
-            tap,
+            queue: None,
+            driver: None,
+            tick: None,
+            conditions: None,
+            shared_line: None,
+            watched: false,
+            parts: false,
+            entry: Vec::new(),
+            tap: None,
         });
         LinkId(self.edges.len() as u32 - 1)
     }

@@ -10,9 +10,9 @@ use tidegate_engine::shards::not_sharable;
 
 use super::Resolver;
 use crate::conditions::Conditions;
-use crate::driver::{Driver, Service};
+use crate::driver::Driver;
 use crate::link::Line;
-use crate::scenario::file::{DriverSection, LinkSection, ServiceWord, SharedQueueSection, VariantSection};
+use crate::scenario::file::{DriverSection, LinkSection, SharedQueueSection, VariantSection};
 use crate::scenario::model::{Variant, Wire};
 use crate::scenario::queue::{LinkQueue, QueueSection, ShaperSection};
 
@@ -100,7 +100,7 @@ impl Resolver<'_> {
         let queue = self.queue(queue);
         let mut serves = Vec::new();
         for (a, b) in self.pairs(from, to) {
-            let Some(wire) = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (a, b)) else {
+            let Some(wire) = self.scenario.wire_between(a, b) else {
                 let [a, b] = [a, b].map(|node| self.scenario.nodes[node].0.clone());
                 let message = format!("no link leads from `{a}` to `{b}`");
                 self.wrong(to.place, message, "not a neighbour", "add a [[link]], or name nodes that links lead to");
@@ -148,10 +148,8 @@ impl Resolver<'_> {
             return;
         }
         let (Some(from), Some(to)) = (self.node(&variant.from), self.node(&variant.to)) else { return };
-        let Some(wire) = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (from, to)) else {
-            let message = format!("no link leads from `{}` to `{}`", variant.from.value, variant.to.value);
-            self.wrong(variant.to.place, message, "not a neighbour", "name a node that a link leads to");
-            return;
+        let Some(wire) = self.scenario.wire_between(from, to) else {
+            return self.no_link(&variant.from, &variant.to);
         };
         let wire = self.scenario.queueing_wire(wire);
         self.scenario.wires[wire].watch = true;
@@ -167,14 +165,10 @@ impl Resolver<'_> {
                 self.wrong(timer.place, "two timers on one link", "the driver has one too", "leave one of them out");
             }
         }
-        let service = match driver.service {
-            ServiceWord::DrainAll => Service::DrainAll,
-            ServiceWord::OnePerCall => Service::OnePerCall,
-        };
         Some(Driver {
             software: driver.software,
             hardware: driver.hardware.value,
-            service,
+            service: driver.service,
             on_receive: driver.on_receive,
             on_enqueue: driver.on_enqueue,
             forwarding: driver.forwarding,

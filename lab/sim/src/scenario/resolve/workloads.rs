@@ -6,7 +6,7 @@ use tidegate_core::{Bytes, Rate, Span};
 use super::Resolver;
 use super::distributions::Quantity;
 use crate::distribution::Distribution;
-use crate::scenario::file::{DirectionWord, MiceSection, SizeSection, WorkloadSection};
+use crate::scenario::file::{DirectionWord, MiceSection, SameOrDrawn, WorkloadSection};
 use crate::scenario::trace;
 use crate::workload::{Direction, Workload};
 
@@ -18,11 +18,11 @@ impl Resolver<'_> {
                 let Some(Spanned { value, place }) = bulk.bytes.as_ref() else { return Some(Workload::BULK) };
                 let place = *place;
                 match value {
-                    SizeSection::Same(value) => {
+                    SameOrDrawn::Same(value) => {
                         self.positive(&Spanned { value: *value, place }, "a transfer", "\"1MB\"");
                         Workload::Bulk { bytes: Some(*value) }
                     }
-                    SizeSection::Drawn(value) => {
+                    SameOrDrawn::Drawn(value) => {
                         let size = self.distribution(&Spanned { value: value.clone(), place }, Quantity::Size)?;
                         Workload::Transfer { size }
                     }
