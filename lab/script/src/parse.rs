@@ -93,48 +93,9 @@ const STATEMENTS: [&str; 15] = [
     "expect",
 ];
 
-/// Words with a meaning where the name of a flow is possible.
-const RESERVED: [&str; 39] = [
-    "at",
-    "after",
-    "discipline",
-    "config",
-    "reconfigure",
-    "seed",
-    "flow",
-    "until",
-    "send",
-    "link",
-    "take",
-    "serve",
-    "advance",
-    "time",
-    "expect",
-    "every",
-    "udp",
-    "tcp",
-    "icmp",
-    "protocol",
-    "size",
-    "dscp",
-    "ecn",
-    "colour",
-    "mark",
-    "uid",
-    "class",
-    "profile",
-    "segments",
-    "ack",
-    "drop",
-    "by",
-    "from",
-    "all",
-    "nothing",
-    "backlog",
-    "deadline",
-    "to",
-    "else",
-];
+/// Other words that have a meaning where the name of a flow may stand. The words of statements and fields are reserved
+/// as well.
+const RESERVED: [&str; 10] = ["every", "drop", "by", "from", "all", "nothing", "backlog", "deadline", "to", "else"];
 
 impl Parser<'_> {
     fn statement(&mut self, line: &mut Cursor<'_>, files: &mut Files<'_>) -> Parsed<()> {
@@ -144,17 +105,7 @@ impl Parser<'_> {
             let word = line.word(self, "a statement", "at 0ms send a")?;
             match word.text {
                 "at" if !timed => {
-                    let at = line.place();
-                    let time = Instant::from_nanos(line.scalar::<Span>(self)?.as_nanos());
-                    if time < self.now {
-                        let now = crate::log::clock(self.now);
-                        return self.error(
-                            at,
-                            format!("this is earlier than {now}, where the script is already"),
-                            "statements must be in the order of time; `time back 1ms` makes a call with an earlier time",
-                        );
-                    }
-                    self.now = time;
+                    self.now = self.time_of_statement(line)?;
                     timed = true;
                 }
                 "after" if !timed => {
@@ -226,6 +177,21 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// The time after `at`, which must not be earlier than the statement before.
+    fn time_of_statement(&mut self, line: &mut Cursor<'_>) -> Parsed<Instant> {
+        let place = line.place();
+        let time = Instant::from_nanos(line.scalar::<Span>(self)?.as_nanos());
+        if time < self.now {
+            let now = crate::log::clock(self.now);
+            return self.error(
+                place,
+                format!("this is earlier than {now}, where the script is already"),
+                "statements must be in the order of time; `time back 1ms` makes a call with an earlier time",
+            );
+        }
+        Ok(time)
     }
 
     fn step(&mut self, place: Place, action: Action) {
@@ -375,7 +341,8 @@ impl Parser<'_> {
         }
         let sound = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
-        if !sound || RESERVED.contains(&name) {
+        let reserved = [&STATEMENTS[..], &fields::FIELDS, &RESERVED].iter().any(|words| words.contains(&name));
+        if !sound || reserved {
             return self.error(
                 place,
                 format!("`{name}` cannot name a flow"),

@@ -203,11 +203,8 @@ impl<'a, T: Target> Runner<'a, T> {
                 }
                 Action::Back(span) => self.behind = span,
                 Action::Reconfigure(number) => {
-                    let mut out = std::mem::take(&mut self.out);
-                    let config = &self.script.configs[number];
-                    let done = self.target.reconfigure(now, config, &self.script.setup(), &mut out);
-                    self.settle(now, &mut out);
-                    self.out = out;
+                    let (config, setup) = (&self.script.configs[number], self.script.setup());
+                    let done = self.call(now, |target, _, out| target.reconfigure(now, config, &setup, out));
                     if let Err(why) = done {
                         return Err(self.script.finding(step.place, &why, "change the configuration, or leave it"));
                     }
@@ -241,9 +238,13 @@ impl<'a, T: Target> Runner<'a, T> {
         })
     }
 
-    /// The time that the next call carries.
-    fn carried(&mut self, now: Instant) -> Instant {
-        now.saturating_sub(std::mem::take(&mut self.behind))
+    /// Calls the target through `work`, which receives the time to pass on, and settles the effects.
+    fn call<R>(&mut self, now: Instant, work: impl FnOnce(&mut T, Instant, &mut Vec<Out>) -> R) -> R {
+        let mut out = std::mem::take(&mut self.out);
+        let result = work(&mut self.target, now.saturating_sub(self.behind), &mut out);
+        self.settle(now, &mut out);
+        self.out = out;
+        result
     }
 
     fn send(&mut self, now: Instant, flow: usize, number: usize) {
@@ -274,22 +275,18 @@ impl<'a, T: Target> Runner<'a, T> {
             colour: item.colour,
         };
         self.log.arrived(now, passage);
-        let call = self.carried(now);
-        let mut out = std::mem::take(&mut self.out);
-        self.target.enqueue(call, item, header, &mut out);
-        self.settle(now, &mut out);
-        self.out = out;
+        self.call(now, |target, now, out| target.enqueue(now, item, header, out));
+        self.behind = Span::ZERO;
     }
 
     /// Dequeues a packet; returns whether anything happened.
     fn take(&mut self, now: Instant) -> bool {
-        let call = self.carried(now);
-        let mut out = std::mem::take(&mut self.out);
         self.calls += 1;
-        self.target.dequeue(call, &mut out);
-        let happened = !out.is_empty();
-        self.settle(now, &mut out);
-        self.out = out;
+        let happened = self.call(now, |target, now, out| {
+            target.dequeue(now, out);
+            !out.is_empty()
+        });
+        self.behind = Span::ZERO;
         happened
     }
 

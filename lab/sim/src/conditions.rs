@@ -19,6 +19,7 @@ use crate::link::NEVER;
 use crate::loss::Loss;
 use rates::RateState;
 pub use rates::{Cellular, MarkovState, RateProcess};
+pub(crate) use rates::{seconds, timed_lines};
 
 /// Delay that varies from packet to packet, added to that of the line.
 #[derive(Clone, PartialEq, Debug)]
@@ -111,6 +112,13 @@ impl Conditions {
         if self.frame.is_some_and(Span::is_zero) { Err("a frame must be longer than zero") } else { Ok(()) }
     }
 
+    /// Adds a change, behind those of the same time.
+    pub(crate) fn add_change(&mut self, change: LineChange) {
+        let mut changes = self.changes.to_vec();
+        changes.insert(changes.partition_point(|known| known.at <= change.at), change);
+        self.changes = changes.into();
+    }
+
     /// Whether packets may arrive in another order than they were transmitted in.
     pub(crate) fn reorders(&self) -> bool {
         self.jitter.as_ref().is_some_and(|jitter| jitter.reorders)
@@ -175,10 +183,7 @@ impl LineState {
 
     /// Adds a change, which is not earlier than what was transmitted.
     pub fn change(&mut self, change: LineChange) {
-        let mut changes = self.conditions.changes.to_vec();
-        let place = changes.partition_point(|known| known.at <= change.at);
-        changes.insert(place, change);
-        self.conditions.changes = changes.into();
+        self.conditions.add_change(change);
     }
 
     /// Whether the packet that is transmitted next arrives twice.
@@ -450,7 +455,7 @@ mod tests {
         let csv = RateProcess::csv("time,rate\n0,1000000\n1, 3mbit # more\n", Some(Span::from_secs(2))).unwrap();
         let rate = mean_rate(csv, 100);
         assert!((rate / 2e6 - 1.0).abs() < 0.02, "CSV {rate}");
-        assert!(RateProcess::csv("0,1\n0,2", None).unwrap_err().starts_with("line 2"));
+        assert!(RateProcess::csv("0,1\n0,2", None).unwrap_err().starts_with("step 2"));
         assert!(RateProcess::mahimahi("5\n3\n").unwrap_err().starts_with("line 2"));
         let cellular = Cellular::default();
         let rate = mean_rate(RateProcess::Cellular(cellular), 2_000);

@@ -17,7 +17,7 @@ use tidegate_core::{Backlog, Instant, Rate, Span};
 use crate::applications::{Application, Experience};
 use crate::event::EventQueue;
 use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
-use crate::link::{Discipline, DropCounter, FlowCounters, Link, NEVER, Queue, Slab, Stage, next_call};
+use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Slab, next_call};
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
 use crate::packet::{SimPacket, TCP_HEADER};
 use crate::tcp::Endpoint;
@@ -376,16 +376,7 @@ impl Simulation {
             self.offer_driver(link, packet);
             return;
         }
-        let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
-        qdisc.get_mut().enqueue(
-            Instant::from_nanos(now),
-            packet,
-            &mut DropCounter { now, metrics, hooks, counters: &mut counters },
-        );
-        if l.watched && measuring {
-            let packets = l.backlog().packets;
-            l.observe_backlog(now, packets);
-        }
+        l.enqueue(now, packet, &mut counters);
         l.wait_for_line(now);
         let free = l.free_at <= now;
         if self.tracer.is_some() {
@@ -408,21 +399,8 @@ impl Simulation {
         }
         let l = &mut self.links[link as usize];
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
-        let mut departure = None;
-        loop {
-            let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
-            let out = &mut DropCounter { now, metrics, hooks, counters: &mut counters };
-            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), out) else { break };
-            if l.hooks.is_some() {
-                l.see(now, Stage::Dequeued, &packet);
-                // What a policer behind the queue drops leaves the transmitter free for the next.
-                if !l.release(now, &mut packet, &mut counters) {
-                    continue;
-                }
-            }
-            departure = l.transmit(now, &packet, &mut counters).map(|arrival| (arrival, packet));
-            break;
-        }
+        let departure = l.dequeue(now, &mut counters);
+        let departure = departure.and_then(|packet| Some((l.transmit(now, &packet, &mut counters)?, packet)));
         l.fruitless = if l.free_at > now || l.fruitless.0 != now { (now, 0) } else { (now, l.fruitless.1 + 1) };
         let fruitless = l.fruitless.1;
         let shaped = l.queue.shaper().is_some();

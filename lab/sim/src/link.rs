@@ -187,7 +187,6 @@ impl Slab {
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub entry: Vec<Conditioner>,
-    pub exit: Vec<Conditioner>,
     pub tap: Option<Tap>,
 }
 
@@ -316,6 +315,30 @@ impl Link {
         see(&mut self.hooks, at, stage, packet);
     }
 
+    /// Hands `packet` to the discipline at `now`.
+    pub fn enqueue(&mut self, now: u64, packet: SimPacket, counters: &mut FlowCounters<'_>) {
+        let Self { queue: Queue::Discipline(qdisc) | Queue::Driver(qdisc, _), metrics, hooks, .. } = self else {
+            return;
+        };
+        let out = &mut DropCounter { now, metrics, hooks, counters };
+        qdisc.get_mut().enqueue(Instant::from_nanos(now), packet, out);
+        if self.watched && counters.measuring {
+            let packets = self.backlog().packets;
+            self.observe_backlog(now, packets);
+        }
+    }
+
+    /// Takes the packet out of the discipline that may leave at `now`, if there is one.
+    pub fn dequeue(&mut self, now: u64, counters: &mut FlowCounters<'_>) -> Option<SimPacket> {
+        let Self { queue: Queue::Discipline(qdisc) | Queue::Driver(qdisc, _), metrics, hooks, .. } = self else {
+            return None;
+        };
+        let packet =
+            qdisc.get_mut().dequeue(Instant::from_nanos(now), &mut DropCounter { now, metrics, hooks, counters })?;
+        self.see(now, Stage::Dequeued, &packet);
+        Some(packet)
+    }
+
     /// Notes that `packet` has come, once its class is known. What waits when measuring begins came before: this is
     /// noted all the time.
     #[inline]
@@ -326,26 +349,11 @@ impl Link {
         }
     }
 
-    /// Lets the conditioners at the entry see `packet`; false when one dropped it.
+    /// Lets the conditioners see `packet`; returns false if one of them drops it.
     pub fn admit(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> bool {
         self.see(at, Stage::Arrived, packet);
-        self.condition(at, packet, counters, |hooks| &mut hooks.entry)
-    }
-
-    /// Applies the conditioners at the exit; returns whether the packet passes.
-    pub fn release(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> bool {
-        self.condition(at, packet, counters, |hooks| &mut hooks.exit)
-    }
-
-    fn condition(
-        &mut self,
-        at: u64,
-        packet: &mut SimPacket,
-        counters: &mut FlowCounters<'_>,
-        which: fn(&mut Hooks) -> &mut Vec<Conditioner>,
-    ) -> bool {
         let Some(hooks) = &mut self.hooks else { return true };
-        let dropped = which(hooks).iter_mut().find_map(|see| match see(Instant::from_nanos(at), packet) {
+        let dropped = hooks.entry.iter_mut().find_map(|condition| match condition(Instant::from_nanos(at), packet) {
             Verdict::Pass => None,
             Verdict::Drop(reason) => Some(reason),
         });
@@ -393,9 +401,6 @@ impl Link {
             *bytes = 0;
         }
         packet.queued = at;
-        if self.hooks.is_some() && !self.release(start, packet, counters) {
-            return None;
-        }
         self.transmit(start, packet, counters)
     }
 

@@ -160,7 +160,6 @@ struct Edge {
     watched: bool,
     parts: bool,
     entry: Vec<Conditioner>,
-    exit: Vec<Conditioner>,
     tap: Option<Tap>,
 }
 
@@ -232,25 +231,21 @@ impl Network {
 
     /// A link from `from` to `to`, one direction.
     pub fn simplex(&mut self, from: NodeId, to: NodeId, line: Line) -> LinkId {
-        let (queue, driver, tick, tap) = (None, None, None, None);
-        let (entry, exit) = (Vec::new(), Vec::new());
-        let (conditions, shared_line, watched, parts) = (None, None, false, false);
         self.edges.push(Edge {
             from,
             to,
             line,
             behind: None,
             serves: Vec::new(),
-            queue,
-            driver,
-            tick,
-            conditions,
-            shared_line,
-            watched,
-            parts,
-            entry,
-            exit,
-            tap,
+            queue: None,
+            driver: None,
+            tick: None,
+            conditions: None,
+            shared_line: None,
+            watched: false,
+            parts: false,
+            entry: Vec::new(),
+            tap: None,
         });
         LinkId(self.edges.len() as u32 - 1)
     }
@@ -323,14 +318,6 @@ impl Network {
         conditioner: impl FnMut(Instant, &mut SimPacket) -> crate::Verdict + 'static,
     ) {
         self.edges[link.index()].entry.push(Box::new(conditioner));
-    }
-    /// The same behind the queue, where a shaper's output is metered.
-    pub fn at_exit(
-        &mut self,
-        link: LinkId,
-        conditioner: impl FnMut(Instant, &mut SimPacket) -> crate::Verdict + 'static,
-    ) {
-        self.edges[link.index()].exit.push(Box::new(conditioner));
     }
     /// Shows `tap` what happens on `link`.
     pub fn tap(&mut self, link: LinkId, tap: impl FnMut(Instant, crate::Stage, &SimPacket) + 'static) {
@@ -548,8 +535,8 @@ impl Edge {
             let parts = self.parts.then(Box::default);
             link.metrics.series = Some(Box::new(LinkSeries { parts, ..LinkSeries::new(bin) }));
         }
-        if !self.entry.is_empty() || !self.exit.is_empty() || self.tap.is_some() {
-            link.hooks = Some(Box::new(Hooks { entry: self.entry, exit: self.exit, tap: self.tap }));
+        if !self.entry.is_empty() || self.tap.is_some() {
+            link.hooks = Some(Box::new(Hooks { entry: self.entry, tap: self.tap }));
         }
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;

@@ -244,16 +244,6 @@ impl FlowSpec {
     pub fn in_class(self, class: u16) -> Self {
         Self { class, ..self }
     }
-    /// With this profile.
-    #[must_use]
-    pub fn with_profile(self, profile: u16) -> Self {
-        Self { profile, ..self }
-    }
-    /// With this code point.
-    #[must_use]
-    pub fn with_dscp(self, dscp: Dscp) -> Self {
-        Self { dscp, ..self }
-    }
     /// To port `port`.
     #[must_use]
     pub fn to_port(self, port: u16) -> Self {

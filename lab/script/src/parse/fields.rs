@@ -12,7 +12,7 @@ use super::parser::{Parsed, Parser};
 use crate::packet::Header;
 
 /// The words that begin a field.
-const FIELDS: [&str; 14] = [
+pub(super) const FIELDS: [&str; 14] = [
     "udp", "tcp", "icmp", "protocol", "size", "dscp", "ecn", "colour", "mark", "uid", "class", "profile", "segments",
     "ack",
 ];

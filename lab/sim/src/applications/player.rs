@@ -56,10 +56,6 @@ impl Playback {
     pub fn mean_rate(&self) -> f64 {
         self.rates as f64 / self.segments.max(1) as f64
     }
-    /// The share of the time after the first picture in which it stood still.
-    pub fn stalled(&self) -> f64 {
-        self.stalled_ns as f64 / (self.played_ns + self.stalled_ns).max(1) as f64
-    }
 }
 
 impl Player {

@@ -118,29 +118,12 @@ impl RateProcess {
     /// # Errors
     /// The line, and the problem.
     pub fn csv(text: &str, repeat: Option<Span>) -> Result<Self, String> {
-        let mut steps: Vec<(Span, Rate)> = Vec::new();
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if line.is_empty() {
-                continue;
-            }
-            let fields = line.split_once([',', ';', '\t']).map(|(time, rate)| (time.trim(), rate.trim()));
-            let read = fields.and_then(|(time, rate)| {
-                let seconds = time.parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds))?;
-                let rate = match rate.parse::<u64>() {
-                    Ok(bps) => Rate::from_bps(bps),
-                    Err(_) => rate.parse().ok()?,
-                };
-                Some((Span::from_nanos((seconds * 1e9 + 0.5) as u64), rate))
-            });
-            match read {
-                Some(step) if steps.last().is_some_and(|last| last.0 >= step.0) => {
-                    return Err(format!("line {number}: not later than the one before"));
-                }
-                Some(step) => steps.push(step),
-                None if steps.is_empty() && line.starts_with(|c: char| c.is_alphabetic()) => {}
-                None => return Err(format!("line {number}: not `seconds,rate`: {line}")),
-            }
+        let steps = timed_lines(text, "seconds,rate", |rate| match rate.parse::<u64>() {
+            Ok(bps) => Some(Rate::from_bps(bps)),
+            Err(_) => rate.parse().ok(),
+        })?;
+        if let Some(place) = steps.windows(2).position(|pair| pair[0].0 >= pair[1].0) {
+            return Err(format!("step {}: not later than the one before", place + 2));
         }
         Ok(Self::Steps { steps: steps.into(), repeat })
     }
@@ -193,6 +176,37 @@ impl RateProcess {
             }
         }
     }
+}
+
+/// A time in seconds, rounded to the nanosecond; `None` outside of zero to thirty years.
+pub(crate) fn seconds(time: f64) -> Option<Span> {
+    // A half is added before the fraction is cut off: the sums are far below 2^53.
+    (0.0..1e9).contains(&time).then(|| Span::from_nanos((time * 1e9 + 0.5) as u64))
+}
+
+/// Reads lines of a time in seconds and another field, which `read` takes. Empty lines, comments with `#`, and one line
+/// of headings are skipped. `form` describes a line in errors.
+///
+/// # Errors
+/// The number of the first line that cannot be read, and its text.
+pub(crate) fn timed_lines<T>(
+    text: &str,
+    form: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<(Span, T)>, String> {
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let fields = line.split_once([',', ';', '\t']);
+        let entry = fields.and_then(|(time, rest)| Some((seconds(time.trim().parse().ok()?)?, read(rest.trim())?)));
+        match entry {
+            Some(entry) => entries.push(entry),
+            None if line.is_empty() => {}
+            None if entries.is_empty() && line.starts_with(|c: char| c.is_alphabetic()) => {}
+            None => return Err(format!("line {number}: not `{form}`: {line}")),
+        }
+    }
+    Ok(entries)
 }
 
 /// A rate as time passes.

@@ -1,11 +1,9 @@
 //! Links with a driver: interrupts, buffers, the kernel timer.
 
-use tidegate_core::Instant;
-
 use super::shapers::schedule_watch;
 use super::{Kind, Simulation, target};
 use crate::driver::Service;
-use crate::link::{Discipline, DropCounter, FlowCounters, Link, NEVER, Queue, Stage, next_call, see};
+use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Stage, next_call, see};
 use crate::packet::SimPacket;
 
 impl Simulation {
@@ -25,7 +23,7 @@ impl Simulation {
     pub(super) fn on_forward(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
-        let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
+        let Queue::Driver(_, driver) = &mut l.queue else { return };
         let Some((_, mut packet)) = driver.forwarding.pop_front() else { return };
         let on_enqueue = driver.params.on_enqueue;
         if let Some(&(next, _)) = driver.forwarding.front() {
@@ -33,15 +31,7 @@ impl Simulation {
         }
         packet.queued = now;
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
-        qdisc.get_mut().enqueue(
-            Instant::from_nanos(now),
-            packet,
-            &mut DropCounter { now, metrics, hooks, counters: &mut counters },
-        );
-        if l.watched && measuring {
-            let packets = l.backlog().packets;
-            l.observe_backlog(now, packets);
-        }
+        l.enqueue(now, packet, &mut counters);
         if on_enqueue {
             self.call_driver(link);
         } else {
@@ -56,16 +46,11 @@ impl Simulation {
         let l = &mut self.links[link as usize];
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         loop {
-            let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
+            let Queue::Driver(_, driver) = &l.queue else { return };
             if !driver.has_room() {
                 break;
             }
-            let out = &mut DropCounter { now, metrics, hooks, counters: &mut counters };
-            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), out) else { break };
-            l.see(now, Stage::Dequeued, &packet);
-            if !l.release(now, &mut packet, &mut counters) {
-                continue;
-            }
+            let Some(packet) = l.dequeue(now, &mut counters) else { break };
             let Queue::Driver(_, driver) = &mut l.queue else { return };
             driver.software_bytes += u64::from(packet.size);
             driver.software.push_back(packet);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Colour, Ecn, Instant};
 
-use super::{Connection, Exchange, KIND_SHIFT, Kind, Role, Simulation, book_completion, target};
+use super::{Connection, KIND_SHIFT, Kind, Role, Simulation, book_completion, target};
 use crate::link::NEVER;
 use crate::packet::{Proto, SimPacket, TCP_HEADER};
 use crate::tcp::{Endpoint, Flags, Segment, State};
@@ -148,13 +148,12 @@ impl Simulation {
     }
 
     pub(super) fn open(&mut self, flow: u32, role: Role) -> u32 {
-        let now = Instant::from_nanos(self.now);
         let spec = &self.flows[flow as usize];
         let config = match &spec.transport {
             Transport::Tcp(config) => Arc::clone(config),
             Transport::Udp { .. } => Arc::default(),
         };
-        let mut client = Endpoint::connect(Arc::clone(&config), now);
+        let mut client = Endpoint::connect(Arc::clone(&config));
         match &role {
             Role::Upload { size: None } => client.write_endlessly(),
             Role::Upload { size: Some(size) } => {
@@ -197,8 +196,41 @@ impl Simulation {
         slot
     }
 
-    /// Acts on what an end has received, and on its state.
-    pub(super) fn react(&mut self, slot: u32, side: usize) {
+    /// Lets the application at end `side` act on the data that has arrived, and closes a connection that is over.
+    fn react(&mut self, slot: u32, side: usize) {
+        let measuring = self.measuring();
+        self.count_received(slot, side);
+        let Some(connection) = &mut self.connections[slot as usize] else { return };
+        let group = connection.group as usize;
+        let finished = connection.act(side);
+        let answered = finished.is_some() && matches!(connection.role, Role::Requests(_));
+        let failed = connection.ends.iter().any(|end| end.state() == State::Closed)
+            && !(connection.completed || connection.ends[side].peer_closed());
+        let over = failed || connection.ends.iter().all(Endpoint::is_over);
+        // A transfer that began during the warm-up is not counted as opened either.
+        if let Some(Finished { size, began, paths }) = finished
+            && measuring
+            && began >= self.warm_up
+        {
+            book_completion(&mut self.metrics, group, &self.plans[group], paths, size, self.now - began);
+        }
+        if failed && measuring {
+            self.metrics[group].failed += 1;
+        }
+        if answered {
+            self.answered(group as u32, slot);
+        }
+        if over {
+            // An acknowledgement that is still owed would go to an end that is over too.
+            self.connections[slot as usize] = None;
+            self.free.push(slot);
+            self.sources[group].open -= 1;
+            self.ended(group as u32, slot, failed);
+        }
+    }
+
+    /// Adds newly received data and a completed handshake to the measurements of the flow.
+    fn count_received(&mut self, slot: u32, side: usize) {
         let measuring = self.measuring();
         let Some(connection) = &mut self.connections[slot as usize] else { return };
         let group = connection.group as usize;
@@ -219,73 +251,6 @@ impl Simulation {
                 self.metrics[pool].connect_ns.record(self.now - connection.opened);
             }
         }
-        let mut complete = None;
-        let mut answered_now = false;
-        let closed = connection.ends[side].peer_closed();
-        match &mut connection.role {
-            Role::Upload { size } => {
-                if side == 1 && closed && !connection.completed {
-                    complete = *size;
-                    connection.ends[1].close();
-                }
-            }
-            Role::Download { request, size, answered } => {
-                if side == 1 && !*answered && received >= *request {
-                    *answered = true;
-                    connection.ends[1].write(*size);
-                    connection.ends[1].close();
-                } else if side == 0 && closed && !connection.completed {
-                    complete = Some(*size);
-                    connection.ends[0].close();
-                }
-            }
-            Role::Requests(exchange) => {
-                let Exchange { asked, served, response, answered, taken, asked_at, .. } = &mut **exchange;
-                if side == 1 && received >= *asked && *served < *asked {
-                    *served = *asked;
-                    connection.ends[1].write(*response);
-                } else if side == 0 && received >= *answered && *taken < *answered {
-                    *taken = *answered;
-                    answered_now = true;
-                    if measuring && *asked_at >= self.warm_up {
-                        let time = self.now - *asked_at;
-                        book_completion(&mut self.metrics, group, &self.plans[group], [0, 1], *response, time);
-                    }
-                }
-                if side == 1 && closed {
-                    connection.ends[1].close();
-                }
-            }
-            Role::Stream => {
-                if closed && side == 1 {
-                    connection.ends[1].close();
-                }
-            }
-        }
-        if let Some(size) = complete {
-            connection.completed = true;
-            // What began in the warm-up is not among those that were opened either.
-            if measuring && connection.opened >= self.warm_up {
-                let ways = if side == 1 { [1, 0] } else { [0, 1] };
-                book_completion(&mut self.metrics, group, &self.plans[group], ways, size, self.now - connection.opened);
-            }
-        }
-        let failed = connection.ends.iter().any(|end| end.state() == State::Closed)
-            && !(connection.completed || connection.ends[side].peer_closed());
-        if failed && measuring {
-            self.metrics[group].failed += 1;
-        }
-        let over = failed || connection.ends.iter().all(Endpoint::is_over);
-        if answered_now {
-            self.answered(group as u32, slot);
-        }
-        if over {
-            // An acknowledgement that is still owed would go to an end that is over too.
-            self.connections[slot as usize] = None;
-            self.free.push(slot);
-            self.sources[group].open -= 1;
-            self.ended(group as u32, slot, failed);
-        }
     }
 
     /// Pauses before the next request.
@@ -293,5 +258,62 @@ impl Simulation {
         let Workload::Requests { think, .. } = &*self.flows[flow as usize].workload else { return };
         let pause = think.sample_span(&mut self.sources[flow as usize].random);
         self.schedule_source(flow, pause);
+    }
+}
+
+/// A transfer that has just been completed.
+struct Finished {
+    size: u64,
+    /// When its connection was opened, or when it was requested.
+    began: u64,
+    /// The directions of the first packet and of the data.
+    paths: [usize; 2],
+}
+
+impl Connection {
+    /// Lets the application at end `side` write or close, and returns the transfer that the received data completes.
+    fn act(&mut self, side: usize) -> Option<Finished> {
+        let (received, closed) = (self.ends[side].received(), self.ends[side].peer_closed());
+        match &mut self.role {
+            Role::Upload { size } if side == 1 && closed && !self.completed => {
+                self.ends[1].close();
+                let size = (*size)?;
+                self.completed = true;
+                Some(Finished { size, began: self.opened, paths: [1, 0] })
+            }
+            Role::Download { request, size, answered } if side == 1 && !*answered && received >= *request => {
+                *answered = true;
+                self.ends[1].write(*size);
+                self.ends[1].close();
+                None
+            }
+            Role::Download { size, .. } if side == 0 && closed && !self.completed => {
+                self.ends[0].close();
+                self.completed = true;
+                Some(Finished { size: *size, began: self.opened, paths: [0, 1] })
+            }
+            Role::Requests(exchange) if side == 0 => {
+                if received < exchange.answered || exchange.taken >= exchange.answered {
+                    return None;
+                }
+                exchange.taken = exchange.answered;
+                Some(Finished { size: exchange.response, began: exchange.asked_at, paths: [0, 1] })
+            }
+            Role::Requests(exchange) => {
+                if received >= exchange.asked && exchange.served < exchange.asked {
+                    exchange.served = exchange.asked;
+                    self.ends[1].write(exchange.response);
+                }
+                if closed {
+                    self.ends[1].close();
+                }
+                None
+            }
+            Role::Stream if side == 1 && closed => {
+                self.ends[1].close();
+                None
+            }
+            Role::Upload { .. } | Role::Download { .. } | Role::Stream => None,
+        }
     }
 }

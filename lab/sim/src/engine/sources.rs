@@ -1,8 +1,8 @@
 //! Sources: what begins flows, and when.
 
-use tidegate_core::{Ecn, Span};
+use tidegate_core::{Bytes, Ecn, Instant, Span};
 
-use super::{Kind, Role, Simulation, target};
+use super::{Kind, Role, Simulation, Source, target};
 use crate::applications::Application;
 use crate::distribution::Distribution;
 use crate::link::NEVER;
@@ -33,14 +33,12 @@ impl Simulation {
         let mut wait = None;
         match &*spec.workload {
             Workload::Bulk { bytes } => {
-                let role = Role::Upload { size: bytes.map(|bytes| bytes.as_u64()) };
-                let slot = self.open(flow, role);
-                self.sources[index].slot = Some(slot);
+                let size = bytes.map(|bytes| bytes.as_u64());
+                self.open_own(flow, Role::Upload { size });
             }
             Workload::Transfer { size } => {
                 let size = Some(size.sample_bytes(random).as_u64());
-                let slot = self.open(flow, Role::Upload { size });
-                self.sources[index].slot = Some(slot);
+                self.open_own(flow, Role::Upload { size });
             }
             Workload::Constant { rate, packet } => {
                 wait = rate.time_for_ceil(*packet);
@@ -54,24 +52,11 @@ impl Simulation {
                 self.emit(flow, size);
             }
             Workload::OnOff { rate, packet, on, off } => {
-                if self.now >= source.burst_end {
-                    // A burst begins here.
-                    source.burst_end = self.now.saturating_add(on.sample_span(random).as_nanos());
-                }
                 let gap = rate.time_for_ceil(*packet).unwrap_or(Span::MAX).as_nanos();
-                let next = self.now.saturating_add(gap);
-                let size = packet.as_u64() as u32;
-                let sends = self.now < source.burst_end;
-                if next < source.burst_end {
-                    wait = Some(Span::from_nanos(gap));
-                } else {
-                    let silence = off.sample_span(random).as_nanos();
-                    let begin = source.burst_end.max(if sends { next } else { self.now }).saturating_add(silence);
-                    source.burst_end = begin;
-                    // At least a nanosecond: two empty periods in a row must not stop the clock.
-                    wait = Some(Span::from_nanos((begin - self.now).max(1)));
-                }
+                let (sends, next) = source.on_off(self.now, gap, on, off);
+                wait = Some(next);
                 if sends {
+                    let size = packet.as_u64() as u32;
                     self.emit(flow, size);
                 }
             }
@@ -103,30 +88,27 @@ impl Simulation {
             | Workload::Video(_)
             | Workload::Call(_) => self.on_application(flow),
             Workload::Trace(entries) => {
-                let Some(&(_, size)) = entries.get(source.entry) else { return };
-                // The first event is the start of the flow, not of the first entry.
-                let due = spec.start.as_nanos().saturating_add(entries[source.entry].0.as_nanos());
-                if due > self.now {
-                    wait = Some(Span::from_nanos(due - self.now));
-                } else {
-                    source.entry += 1;
-                    if let Some(&(next, _)) = entries.get(source.entry) {
-                        let next = spec.start.as_nanos().saturating_add(next.as_nanos());
-                        wait = Some(Span::from_nanos(next.saturating_sub(self.now)));
+                let (size, next) = source.replay(self.now, spec.start, entries);
+                wait = next;
+                match (size, &spec.transport) {
+                    (None, _) => {}
+                    (Some(size), Transport::Tcp(_)) => {
+                        self.open(flow, Role::Upload { size: Some(size.max(1)) });
                     }
-                    let size = size.as_u64();
-                    match spec.transport {
-                        Transport::Tcp(_) => {
-                            self.open(flow, Role::Upload { size: Some(size.max(1)) });
-                        }
-                        Transport::Udp { .. } => self.emit(flow, size.min(65_535) as u32),
-                    }
+                    (Some(size), Transport::Udp { .. }) => self.emit(flow, size.min(65_535) as u32),
                 }
             }
         }
         if let Some(wait) = wait {
             self.schedule_source(flow, wait);
         }
+    }
+
+    /// Opens the connection of a source that has one at a time.
+    fn open_own(&mut self, flow: u32, role: Role) -> u32 {
+        let slot = self.open(flow, role);
+        self.sources[flow as usize].slot = Some(slot);
+        slot
     }
 
     /// Lets a source act after `wait`.
@@ -146,14 +128,7 @@ impl Simulation {
                 self.datagram(flow, 0, number, size);
             }
             Transport::Tcp(_) => {
-                let slot = match self.sources[index].slot {
-                    Some(slot) => slot,
-                    None => {
-                        let slot = self.open(flow, Role::Stream);
-                        self.sources[index].slot = Some(slot);
-                        slot
-                    }
-                };
+                let slot = self.sources[index].slot.unwrap_or_else(|| self.open_own(flow, Role::Stream));
                 if let Some(connection) = &mut self.connections[slot as usize] {
                     connection.ends[0].write(u64::from(size));
                     self.pump(slot, 0);
@@ -177,5 +152,44 @@ impl Simulation {
         // The top bit keeps datagrams apart from connections.
         let number = 1 << 63 | u64::from(flow) << 1 | side as u64;
         self.send(number, flow, flow, side, segment, size, u32::MAX, Proto::Udp);
+    }
+}
+
+impl Source {
+    /// Advances an on/off source whose packets are `gap` ns apart. Returns whether it sends a packet now, and how long
+    /// to wait before it acts again.
+    fn on_off(&mut self, now: u64, gap: u64, on: &Distribution, off: &Distribution) -> (bool, Span) {
+        if now >= self.burst_end {
+            // A burst begins here.
+            self.burst_end = now.saturating_add(on.sample_span(&mut self.random).as_nanos());
+        }
+        let next = now.saturating_add(gap);
+        let sends = now < self.burst_end;
+        if next < self.burst_end {
+            return (sends, Span::from_nanos(gap));
+        }
+        let silence = off.sample_span(&mut self.random).as_nanos();
+        self.burst_end = self.burst_end.max(if sends { next } else { now }).saturating_add(silence);
+        // At least a nanosecond: two empty periods in a row must not stop the clock.
+        (sends, Span::from_nanos((self.burst_end - now).max(1)))
+    }
+
+    /// Advances a source that replays `entries`, whose times count from `start`. Returns the size of the entry that is
+    /// due, if one is, and how long to wait for the next.
+    fn replay(&mut self, now: u64, start: Instant, entries: &[(Span, Bytes)]) -> (Option<u64>, Option<Span>) {
+        let wait = |entry: usize| {
+            let due = start.as_nanos().saturating_add(entries.get(entry)?.0.as_nanos());
+            Some(Span::from_nanos(due.saturating_sub(now)))
+        };
+        match wait(self.entry) {
+            // The first event is the start of the flow, not the first entry.
+            Some(early) if !early.is_zero() => (None, Some(early)),
+            None => (None, None),
+            Some(_) => {
+                let size = entries[self.entry].1.as_u64();
+                self.entry += 1;
+                (Some(size), wait(self.entry))
+            }
+        }
     }
 }

@@ -18,9 +18,23 @@ impl Tally {
         self.packets += 1;
         self.bytes += u64::from(size);
     }
+    /// Adds the packets and bytes of several tallies.
+    pub(super) fn sum(tallies: &[Self]) -> Self {
+        tallies.iter().fold(Self::default(), |mut sum, tally| {
+            sum += *tally;
+            sum
+        })
+    }
     /// The bytes as a rate over `span`; zero over no time.
     pub fn rate(&self, span: Span) -> Rate {
         rate(self.bytes, span)
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
     }
 }
 
@@ -109,16 +123,12 @@ pub struct FlowMetrics {
 impl FlowMetrics {
     /// Adds what `other` counted; not its series.
     pub fn merge(&mut self, other: &Self) {
-        let add = |mine: &mut Tally, theirs: &Tally| {
-            mine.packets += theirs.packets;
-            mine.bytes += theirs.bytes;
-        };
         for (mine, theirs) in self.arrived.iter_mut().zip(&other.arrived) {
-            add(mine, theirs);
+            *mine += *theirs;
         }
-        add(&mut self.sent, &other.sent);
-        add(&mut self.retransmitted, &other.retransmitted);
-        add(&mut self.dropped, &other.dropped);
+        self.sent += other.sent;
+        self.retransmitted += other.retransmitted;
+        self.dropped += other.dropped;
         self.goodput_bytes += other.goodput_bytes;
         self.marked += other.marked;
         self.timeouts += other.timeouts;
@@ -148,10 +158,7 @@ impl FlowMetrics {
     }
     /// Returns packets and bytes that arrived, over all colours.
     pub fn arrived_total(&self) -> Tally {
-        self.arrived.iter().fold(Tally::default(), |sum, one| Tally {
-            packets: sum.packets + one.packets,
-            bytes: sum.bytes + one.bytes,
-        })
+        Tally::sum(&self.arrived)
     }
     /// Throughput (bytes on the link that arrived) of one colour over `span`.
     pub fn throughput(&self, colour: Colour, span: Span) -> Rate {

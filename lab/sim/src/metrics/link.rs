@@ -120,7 +120,7 @@ impl LinkMetrics {
     }
     /// Returns packets and bytes sent, over all colours.
     pub fn sent_total(&self) -> Tally {
-        total(&self.sent)
+        Tally::sum(&self.sent)
     }
     /// Returns the packets of all colours that were dropped for a reason.
     pub fn dropped_because(&self, reason: DropReason) -> u64 {
@@ -128,12 +128,6 @@ impl LinkMetrics {
     }
     /// Returns packets and bytes dropped, over all colours.
     pub fn dropped_total(&self) -> Tally {
-        total(&self.dropped)
+        Tally::sum(&self.dropped)
     }
-}
-
-fn total(tallies: &[Tally; 3]) -> Tally {
-    tallies
-        .iter()
-        .fold(Tally::default(), |sum, one| Tally { packets: sum.packets + one.packets, bytes: sum.bytes + one.bytes })
 }

@@ -220,8 +220,7 @@ impl Planner {
                 let edge = &net.edges[*entry as usize];
                 let plain = edge.queue.is_none() && edge.driver.is_none() && edge.tap.is_none();
                 let plain = plain && edge.conditions.is_none() && edge.shared_line.is_none();
-                let unconditional = edge.entry.is_empty() && edge.exit.is_empty();
-                if plain && unconditional && matches!(feeders[*entry as usize], Feeder::One(_)) {
+                if plain && edge.entry.is_empty() && matches!(feeders[*entry as usize], Feeder::One(_)) {
                     *entry |= EXPRESS;
                 }
             }

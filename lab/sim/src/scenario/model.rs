@@ -176,6 +176,11 @@ impl Scenario {
         other.or(self.wires[number].queue.as_ref())
     }
 
+    /// The first wire that leads from node `from` to node `to`.
+    pub(super) fn wire_between(&self, from: usize, to: usize) -> Option<usize> {
+        self.wires.iter().position(|wire| (wire.from, wire.to) == (from, to))
+    }
+
     /// The wire whose queue holds the packets of wire `number`: itself, or the shared queue before it.
     pub(super) fn queueing_wire(&self, number: usize) -> usize {
         self.wires.iter().position(|wire| wire.serves.contains(&number)).unwrap_or(number)

@@ -32,7 +32,7 @@ pub struct Report {
 }
 
 /// The results of one run.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
     /// The seed of the run.
     pub seed: u64,
@@ -118,14 +118,7 @@ impl Outcome {
         sim: &Simulation,
         control: &Control,
     ) -> Self {
-        let mut outcome = Self {
-            seed,
-            values: Vec::new(),
-            curves: Vec::new(),
-            reports: Vec::new(),
-            events: sim.events(),
-            digest: Digest::default(),
-        };
+        let mut outcome = Self { seed, events: sim.events(), ..Self::default() };
         outcome.digest.number(seed);
         outcome.digest.number(sim.events());
         let flows: Vec<&FlowMetrics> = sim.flows().map(|(_, metrics)| metrics).collect();
@@ -180,14 +173,7 @@ impl Outcome {
         if outcomes.len() == 1 {
             return outcomes.remove(0);
         }
-        let mut joined = Self {
-            seed,
-            values: Vec::new(),
-            curves: Vec::new(),
-            reports: Vec::new(),
-            events: 0,
-            digest: Digest::default(),
-        };
+        let mut joined = Self { seed, ..Self::default() };
         for outcome in outcomes {
             joined.values.extend(outcome.values);
             joined.curves.extend(outcome.curves);

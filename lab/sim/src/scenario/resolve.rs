@@ -34,9 +34,7 @@ impl Scenario {
     /// `diagnostics`, and the result is then `None`.
     pub fn load(source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Self> {
         let file: File = read(source, diagnostics)?;
-        let (known, node_places, scenario) = (BTreeMap::new(), Vec::new(), Self::empty(&file));
-        let (sections, addressed) = (BTreeSet::new(), Default::default());
-        let mut resolver = Resolver { diagnostics, files, known, sections, addressed, node_places, scenario };
+        let mut resolver = Resolver::new(Self::empty(&file), files, diagnostics);
         resolver.all(&file);
         let (errors, scenario, nodes) = (resolver.diagnostics.errors(), resolver.scenario, resolver.node_places);
         if errors > 0 {
@@ -71,10 +69,7 @@ impl Scenario {
             entries.push(Entry { key: "time".into(), key_place: place, node: time });
         }
         let section = AtSection::decode(&node, diagnostics)?;
-        let known = self.nodes.iter().enumerate().map(|(number, (name, _))| (name.clone(), number)).collect();
-        let (sections, addressed, node_places) = (BTreeSet::new(), Default::default(), Vec::new());
-        let scenario = self.clone();
-        let mut resolver = Resolver { diagnostics, files, known, sections, addressed, node_places, scenario };
+        let mut resolver = Resolver::new(self.clone(), files, diagnostics);
         let action = resolver.resolved(&Spanned { value: section, place });
         action.filter(|_| diagnostics.errors() == before)
     }
@@ -153,7 +148,14 @@ pub(super) struct Resolver<'a> {
     pub(super) scenario: Scenario,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    /// Continues from `scenario`, which may have nodes already.
+    fn new(scenario: Scenario, files: Option<Files<'a>>, diagnostics: &'a mut Diagnostics) -> Self {
+        let known = scenario.nodes.iter().enumerate().map(|(number, (name, _))| (name.clone(), number)).collect();
+        let (sections, addressed, node_places) = (BTreeSet::new(), Default::default(), Vec::new());
+        Self { diagnostics, files, known, sections, addressed, node_places, scenario }
+    }
+
     fn all(&mut self, file: &File) {
         self.header(file);
         for (list, host) in [(&file.hosts, true), (&file.routers, false)] {
@@ -170,12 +172,9 @@ impl Resolver<'_> {
         for route in &file.route {
             let [at, to, via] = [&route.at, &route.to, &route.via].map(|name| self.node(name));
             let (Some(at), Some(to), Some(via)) = (at, to, via) else { continue };
-            match self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (at, via)) {
+            match self.scenario.wire_between(at, via) {
                 Some(wire) => self.scenario.routes.push((at, to, wire)),
-                None => {
-                    let message = format!("no link leads from `{}` to `{}`", route.at.value, route.via.value);
-                    self.wrong(route.via.place, message, "not a neighbour", "name a node that a link leads to");
-                }
+                None => self.no_link(&route.at, &route.via),
             }
         }
         for flow in &file.flow {
@@ -195,6 +194,12 @@ impl Resolver<'_> {
 
     pub(super) fn wrong(&mut self, place: Place, message: impl Into<String>, label: &str, help: impl Into<String>) {
         self.diagnostics.error(place, message).label(label).help(help);
+    }
+
+    /// Reports that no link leads from one node to another.
+    pub(super) fn no_link(&mut self, from: &Spanned<String>, to: &Spanned<String>) {
+        let message = format!("no link leads from `{}` to `{}`", from.value, to.value);
+        self.wrong(to.place, message, "not a neighbour", "name a node that a link leads to");
     }
 
     fn positive<T: Default + PartialEq>(&mut self, value: &Spanned<T>, what: &str, example: &str) {

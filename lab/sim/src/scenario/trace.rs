@@ -2,6 +2,8 @@
 
 use tidegate_core::{Bytes, Span};
 
+use crate::conditions::{seconds, timed_lines};
+
 /// Reads `seconds,bytes` lines (empty lines, comments with `#` and one line of headings are passed over), or JSON.
 ///
 /// # Errors
@@ -14,36 +16,20 @@ pub fn parse(text: &str) -> Result<Vec<(Span, Bytes)>, String> {
     }
 }
 
-fn entry(time: f64, size: f64) -> Option<(Span, Bytes)> {
-    let sound = (0.0..1e9).contains(&time) && (1.0..1e15).contains(&size);
-    // Rounded to the nanosecond by adding a half: the sums are far below 2^53.
-    sound.then(|| (Span::from_nanos((time * 1e9 + 0.5) as u64), Bytes::new(size as u64)))
+/// A number of bytes, where a packet or transfer can have that many.
+fn size(bytes: f64) -> Option<Bytes> {
+    (1.0..1e15).contains(&bytes).then(|| Bytes::new(bytes as u64))
 }
 
 fn csv(text: &str) -> Result<Vec<(Span, Bytes)>, String> {
-    let mut entries = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
-        let mut fields = line.split([',', ';', '\t']).map(|field| field.trim().parse::<f64>());
-        match (fields.next(), fields.next()) {
-            (Some(Ok(time)), Some(Ok(size))) => entries
-                .push(entry(time, size).ok_or_else(|| format!("line {}: not a time and a size: {line}", index + 1))?),
-            // Headings, where nothing came before.
-            _ if entries.is_empty() && line.starts_with(|c: char| c.is_alphabetic()) => {}
-            _ => return Err(format!("line {}: not `seconds,bytes`: {line}", index + 1)),
-        }
-    }
-    Ok(entries)
+    timed_lines(text, "seconds,bytes", |fields| size(fields.split([',', ';', '\t']).next()?.trim().parse().ok()?))
 }
 
 fn json(text: &str) -> Result<Vec<(Span, Bytes)>, String> {
     let list: Vec<serde_json::Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let read = |(index, value): (usize, &serde_json::Value)| {
         let pick = |at: usize, key: &str| value.get(at).or_else(|| value.get(key)).and_then(serde_json::Value::as_f64);
-        let found = pick(0, "time").zip(pick(1, "size")).and_then(|(time, size)| entry(time, size));
+        let found = pick(0, "time").zip(pick(1, "size")).and_then(|(time, bytes)| Some((seconds(time)?, size(bytes)?)));
         found.ok_or_else(|| format!("entry {}: neither {{\"time\", \"size\"}} nor [seconds, bytes]", index + 1))
     };
     list.iter().enumerate().map(read).collect()

@@ -295,15 +295,14 @@ pub struct Endpoint {
     cwr_pending: bool,
 
     syn_pending: bool,
-    /// [`NEVER`] before, as for the next.
-    opened: Instant,
+    /// [`NEVER`] before the handshake is complete.
     established: Instant,
 }
 
 impl Endpoint {
     /// The active opener: the next [`Endpoint::poll`] returns a SYN.
-    pub fn connect(config: impl Into<Arc<Config>>, now: Instant) -> Self {
-        Self { state: State::SynSent, syn_pending: true, opened: now, ..Self::listen(config) }
+    pub fn connect(config: impl Into<Arc<Config>>) -> Self {
+        Self { state: State::SynSent, syn_pending: true, ..Self::listen(config) }
     }
 
     /// The passive opener.
@@ -363,7 +362,6 @@ impl Endpoint {
             ece_pending: false,
             cwr_pending: false,
             syn_pending: false,
-            opened: NEVER,
             established: NEVER,
         }
     }
@@ -476,10 +474,6 @@ impl Endpoint {
     /// When this end entered ESTABLISHED.
     pub fn established_at(&self) -> Option<Instant> {
         (self.established != NEVER).then_some(self.established)
-    }
-    /// When the connection was opened at this end.
-    pub fn opened_at(&self) -> Option<Instant> {
-        (self.opened != NEVER).then_some(self.opened)
     }
     /// Whether both ends agreed on ECN.
     pub fn uses_ecn(&self) -> bool {

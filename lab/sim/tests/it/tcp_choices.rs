@@ -169,7 +169,7 @@ fn timestamps_measure_every_acknowledgement_and_cost_twelve_bytes() {
     assert_eq!(data.segment.option_bytes(), 12);
     // One end alone does not use them.
     let (client, server) = (Config { timestamps: true, ..config() }, config());
-    let ends = (Endpoint::connect(client, Instant::ZERO), Endpoint::listen(server));
+    let ends = (Endpoint::connect(client), Endpoint::listen(server));
     let mut wire = Wire::with_ends(ends.0, ends.1, DELAY, |_, _, _| Fate::Pass);
     wire.ends[0].write(30_000);
     wire.run(Span::from_secs(2));

@@ -76,7 +76,7 @@ pub struct Wire<F> {
 /// number of the next data segment.
 impl<F: FnMut(usize, usize, &Segment) -> Fate> Wire<F> {
     pub fn new(config: Config, delay: Span, fate: F) -> Self {
-        Self::with_ends(Endpoint::connect(config, Instant::ZERO), Endpoint::listen(config), delay, fate)
+        Self::with_ends(Endpoint::connect(config), Endpoint::listen(config), delay, fate)
     }
     pub fn with_ends(client: Endpoint, server: Endpoint, delay: Span, fate: F) -> Self {
         Self {

@@ -1,7 +1,8 @@
 //! Distributions of sizes and of times.
 
-use tidegate_config::Spanned;
 use tidegate_config::decode::{Scalar, Wrong};
+use tidegate_config::node::{Node, Value};
+use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Span};
 
 tidegate_config::choice! {
@@ -151,5 +152,30 @@ impl Scalar for Amount {
     }
     fn from_integer(n: i64) -> Result<Self, Wrong> {
         Ok(Self::Count(n as f64))
+    }
+}
+
+/// A value that is the same for every link or flow of a section, or a distribution from which each of them draws.
+#[derive(Clone, Debug)]
+pub enum SameOrDrawn<T> {
+    /// The same value for all of them.
+    Same(T),
+    /// Each draws its own.
+    Drawn(DistributionSection),
+}
+
+impl<T: Decode> Decode for SameOrDrawn<T> {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        match &node.value {
+            Value::Table(_) => DistributionSection::decode(node, diagnostics).map(Self::Drawn),
+            _ => T::decode(node, diagnostics).map(Self::Same),
+        }
+    }
+    fn example() -> String {
+        T::example()
+    }
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        let (same, drawn) = (T::schema(schemas), DistributionSection::schema(schemas));
+        serde_json::json!({ "anyOf": [same, drawn] })
     }
 }

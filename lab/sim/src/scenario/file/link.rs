@@ -6,7 +6,8 @@ use tidegate_config::values::Percent;
 use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Rate, Span};
 
-use super::distribution::DistributionSection;
+use super::distribution::{DistributionSection, SameOrDrawn};
+use crate::driver::Service;
 use crate::scenario::queue::QueueSection;
 
 tidegate_config::record! {
@@ -25,9 +26,9 @@ tidegate_config::record! {
         pub rate_over_time: Option<Spanned<RateSection>>,
         /// The propagation delay, one way; or a distribution, from which each link of a range has its own:
         /// `{ kind = "uniform", low = "1ms", high = "200ms" }`. Default 1 ms, a metropolitan link.
-        pub delay: Option<Spanned<DelaySection>>,
+        pub delay: Option<Spanned<SameOrDrawn<Span>>>,
         /// The propagation delay in the other direction. Default the same.
-        pub delay_back: Option<Spanned<DelaySection>>,
+        pub delay_back: Option<Spanned<SameOrDrawn<Span>>>,
         /// Delay that varies from packet to packet, in addition. Default none.
         pub jitter: Option<Spanned<JitterSection>>,
         /// Packets that may wait where no discipline is set. Default 1000, what plain interfaces keep.
@@ -63,31 +64,6 @@ tidegate_config::record! {
         pub timer: Option<Spanned<Span>>,
         /// Whether queue, delay, drops and marks are kept over time. Default only where a discipline is set.
         pub watch: Option<bool>,
-    }
-}
-
-/// A propagation delay, one way: the time on the line beside the transmission itself.
-#[derive(Clone, Debug)]
-pub enum DelaySection {
-    /// The same for every link of the section.
-    Same(Span),
-    /// Drawn for each, by the seed.
-    Drawn(DistributionSection),
-}
-
-impl Decode for DelaySection {
-    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        match &node.value {
-            Value::Table(_) => DistributionSection::decode(node, diagnostics).map(Self::Drawn),
-            _ => Span::decode(node, diagnostics).map(Self::Same),
-        }
-    }
-    fn example() -> String {
-        Span::example()
-    }
-    fn schema(schemas: &mut Schemas) -> serde_json::Value {
-        let (same, drawn) = (Span::schema(schemas), DistributionSection::schema(schemas));
-        serde_json::json!({ "anyOf": [same, drawn] })
     }
 }
 
@@ -310,7 +286,7 @@ tidegate_config::record! {
         /// The hardware's buffer. Default 32 KiB (ALTQ).
         pub hardware: Spanned<Bytes> = "32KiB",
         /// How much one call moves. Default one packet.
-        pub service: ServiceWord = "one-per-call",
+        pub service: Service = "one-per-call",
         /// Whether a receive interrupt calls the driver. Default no.
         pub on_receive: bool = false,
         /// Whether a packet that was enqueued calls the driver. Default yes.
@@ -323,8 +299,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::choices! {
-    /// The number of packets that one call of a driver moves.
-    pub enum ServiceWord as "driver service" {
+    impl "driver service" for Service {
         /// Packets until the discipline has none to release or the buffer is full.
         DrainAll = "drain-all",
         /// One packet per call.

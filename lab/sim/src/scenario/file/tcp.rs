@@ -4,6 +4,7 @@ use tidegate_config::Spanned;
 use tidegate_core::{Bytes, Span};
 
 use crate::scenario::congestion::Congestion;
+use crate::tcp::{Growth, Vintage};
 
 tidegate_config::choices! {
     /// The loss recovery of TCP.
@@ -20,11 +21,10 @@ tidegate_config::choices! {
 }
 
 tidegate_config::choices! {
-    /// Refinements of loss recovery.
-    pub enum VintageWord as "refinements of recovery" {
-        /// Limited transmit (RFC 3042) and the rescue retransmission (RFC 6675).
+    impl "refinements of recovery" for Vintage {
+        /// Limited Transmit (RFC 3042) and the rescue retransmission (RFC 6675).
         Current = "current",
-        /// Neither, as in the year 2000.
+        /// Neither of them, as in the year 2000.
         Rfc2581 = "rfc2581",
     }
 }
@@ -42,11 +42,10 @@ tidegate_config::choices! {
 }
 
 tidegate_config::choices! {
-    /// What an acknowledgement counts for when the window grows.
-    pub enum GrowthWord as "growth" {
-        /// The bytes that it acknowledges (RFC 3465).
+    impl "growth" for Growth {
+        /// By the bytes that an acknowledgement covers (RFC 3465).
         Bytes = "bytes",
-        /// A segment, as in papers before 2003: half as fast with delayed acknowledgements.
+        /// By a segment for each acknowledgement, as in papers before 2003: half as fast with delayed acknowledgements.
         Acks = "acks",
     }
 }
@@ -57,7 +56,7 @@ tidegate_config::record! {
         /// How losses are repaired. Default SACK, as everywhere today.
         pub recovery: RecoveryWord = "sack",
         /// Which refinements of recovery it has. Default current.
-        pub refinements: VintageWord = "current",
+        pub refinements: Vintage = "current",
         /// The congestion control. Default Reno, which the laws of the papers are about.
         pub congestion: Congestion = "reno",
         /// The largest segment without headers. Default 1460 B, Ethernet.
@@ -74,7 +73,7 @@ tidegate_config::record! {
         /// Whether to use ECN. Default no.
         pub ecn: bool = false,
         /// What an acknowledgement counts for when the window grows. Default bytes.
-        pub growth: GrowthWord = "bytes",
+        pub growth: Growth = "bytes",
         /// Whether the window is reduced in proportion to what is delivered (RFC 6937). Default no.
         pub prr: bool = false,
         /// Whether to use timestamps (RFC 7323), 12 bytes a segment. Default no.

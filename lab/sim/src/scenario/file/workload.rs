@@ -1,11 +1,10 @@
 //! What flows send.
 
-use tidegate_config::node::{Node, Value};
-use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
+use tidegate_config::Spanned;
 use tidegate_core::{Bytes, Rate};
 
 use super::application::{CallSection, GameSection, PacketsSection, PhasesSection, VideoSection, WebSection};
-use super::distribution::DistributionSection;
+use super::distribution::{DistributionSection, SameOrDrawn};
 
 tidegate_config::choice! {
     /// The traffic of a flow.
@@ -44,32 +43,7 @@ tidegate_config::record! {
     pub struct BulkSection as "bulk workload" {
         /// How much; or a distribution, from which each flow draws: `{ kind = "exponential", mean = "1MB" }`. Default
         /// without end.
-        pub bytes: Option<Spanned<SizeSection>>,
-    }
-}
-
-/// The size of a transfer.
-#[derive(Clone, Debug)]
-pub enum SizeSection {
-    /// The same for every flow.
-    Same(Bytes),
-    /// Drawn by each flow.
-    Drawn(DistributionSection),
-}
-
-impl Decode for SizeSection {
-    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        match &node.value {
-            Value::Table(_) => DistributionSection::decode(node, diagnostics).map(Self::Drawn),
-            _ => Bytes::decode(node, diagnostics).map(Self::Same),
-        }
-    }
-    fn example() -> String {
-        Bytes::example()
-    }
-    fn schema(schemas: &mut Schemas) -> serde_json::Value {
-        let (same, drawn) = (Bytes::schema(schemas), DistributionSection::schema(schemas));
-        serde_json::json!({ "anyOf": [same, drawn] })
+        pub bytes: Option<Spanned<SameOrDrawn<Bytes>>>,
     }
 }
 

@@ -79,7 +79,7 @@ impl Resolver<'_> {
         match (&section.from, &section.to) {
             (Some(from), Some(to)) => {
                 let (a, b) = (self.node(from)?, self.node(to)?);
-                let wire = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (a, b));
+                let wire = self.scenario.wire_between(a, b);
                 match wire.map(|wire| self.scenario.queueing_wire(wire)) {
                     Some(wire) if self.is_shaped(wire) => Some(wire),
                     _ => {

@@ -259,11 +259,7 @@ impl Advice<'_> {
         for section in &self.scenario.sections {
             for number in section.flows.clone() {
                 let spec = &self.scenario.flows[number];
-                let name = if section.flows.len() == 1 {
-                    format!("flow {}", section.name)
-                } else {
-                    format!("flow {} {}", section.name, number - section.flows.start + 1)
-                };
+                let name = self.scenario.flow_name(number);
                 let help = "make it earlier, or the duration longer".to_owned();
                 if spec.start >= end {
                     let message = format!("{name} begins at the end or after it, and never sends");

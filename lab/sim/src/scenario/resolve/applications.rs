@@ -4,7 +4,7 @@ use tidegate_config::{Place, Spanned};
 use tidegate_core::{Rate, Span};
 
 use super::Resolver;
-use super::distributions::Kind;
+use super::distributions::Quantity;
 use crate::applications::emodel::Codec;
 use crate::distribution::Distribution;
 use crate::scenario::file::{
@@ -14,8 +14,8 @@ use crate::workload::{Arrivals, Call, Phase, Video, Web, Workload};
 
 impl Resolver<'_> {
     pub(super) fn packets(&mut self, section: &PacketsSection) -> Option<Arrivals> {
-        let gap = self.distribution(&section.gap, Kind::Time)?;
-        let size = self.distribution(&section.size, Kind::Size)?;
+        let gap = self.distribution(&section.gap, Quantity::Time)?;
+        let size = self.distribution(&section.size, Quantity::Size)?;
         self.lasting(section.gap.place, gap.mean(), "a gap", "10ms")?;
         self.arrives(section.gap.place, 1.0 / gap.mean(), "packets").then_some(Arrivals { gap, size })
     }
@@ -27,7 +27,7 @@ impl Resolver<'_> {
                 Some(rate) => self.pace(rate, &section.packet)?.0,
                 None => Rate::ZERO,
             };
-            let lasts = self.distribution(&phase.lasts, Kind::Time)?;
+            let lasts = self.distribution(&phase.lasts, Quantity::Time)?;
             time += lasts.mean();
             sends |= !rate.is_zero();
             phases.push(Phase { rate, lasts });
@@ -50,11 +50,11 @@ impl Resolver<'_> {
         };
         let usual = Web::default();
         let web = Web {
-            main: drawn(&section.main, Kind::Size, usual.main)?,
-            object: drawn(&section.object, Kind::Size, usual.object)?,
-            objects: drawn(&section.objects, Kind::Count, usual.objects)?,
-            parse: drawn(&section.parse, Kind::Time, usual.parse)?,
-            read: drawn(&section.think, Kind::Time, usual.read)?,
+            main: drawn(&section.main, Quantity::Size, usual.main)?,
+            object: drawn(&section.object, Quantity::Size, usual.object)?,
+            objects: drawn(&section.objects, Quantity::Count, usual.objects)?,
+            parse: drawn(&section.parse, Quantity::Time, usual.parse)?,
+            read: drawn(&section.think, Quantity::Time, usual.read)?,
             largest: section.largest.value,
             request: section.request.value,
             connections: section.connections.value,
@@ -108,9 +108,9 @@ impl Resolver<'_> {
         let spurts = match (&section.talk, &section.silence) {
             (Some(talk), Some(silence)) => {
                 let place = talk.place;
-                let talk = self.distribution(talk, Kind::Time)?;
+                let talk = self.distribution(talk, Quantity::Time)?;
                 self.lasting(place, talk.mean(), "a talk spurt", "1s")?;
-                Some((talk, self.distribution(silence, Kind::Time)?))
+                Some((talk, self.distribution(silence, Quantity::Time)?))
             }
             (None, None) => None,
             (Some(one), None) | (None, Some(one)) => {

@@ -7,12 +7,12 @@ use tidegate_config::values::Percent;
 use tidegate_core::{Instant, Span};
 
 use super::Resolver;
-use super::distributions::Kind;
+use super::distributions::Quantity;
 use crate::conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};
 use crate::distribution::Distribution;
 use crate::loss::Loss;
 use crate::scenario::actions::{AtSection, LineSection};
-use crate::scenario::file::{DelaySection, LinkSection, LossLaw, LossSection, RateSection};
+use crate::scenario::file::{LinkSection, LossLaw, LossSection, RateSection, SameOrDrawn};
 
 /// A delay as it is written: constant, or a distribution from which each link has its own.
 pub(super) type Delay = (Span, Option<Distribution>);
@@ -30,7 +30,7 @@ impl Resolver<'_> {
         };
         let jitter = match &link.jitter {
             Some(section) => Some(Jitter {
-                distribution: self.distribution(&section.delay, Kind::Time)?,
+                distribution: self.distribution(&section.delay, Quantity::Time)?,
                 correlation: section.correlation.value,
                 reorders: section.reorder,
             }),
@@ -38,8 +38,8 @@ impl Resolver<'_> {
         };
         let failures = match &link.failures {
             Some(section) => Some(Failures {
-                works: self.distribution(&section.works, Kind::Time)?,
-                fails: self.distribution(&section.fails, Kind::Time)?,
+                works: self.distribution(&section.works, Quantity::Time)?,
+                fails: self.distribution(&section.fails, Quantity::Time)?,
             }),
             None => None,
         };
@@ -61,13 +61,13 @@ impl Resolver<'_> {
         Some(conditions)
     }
 
-    pub(super) fn delay(&mut self, section: Option<&Spanned<DelaySection>>) -> Option<Delay> {
+    pub(super) fn delay(&mut self, section: Option<&Spanned<SameOrDrawn<Span>>>) -> Option<Delay> {
         match section.map(|section| (&section.value, section.place)) {
             None => Some((Span::from_millis(1), None)),
-            Some((DelaySection::Same(span), _)) => Some((*span, None)),
-            Some((DelaySection::Drawn(distribution), place)) => {
+            Some((SameOrDrawn::Same(span), _)) => Some((*span, None)),
+            Some((SameOrDrawn::Drawn(distribution), place)) => {
                 let section = Spanned { value: distribution.clone(), place };
-                self.distribution(&section, Kind::Time).map(|distribution| (Span::ZERO, Some(distribution)))
+                self.distribution(&section, Quantity::Time).map(|distribution| (Span::ZERO, Some(distribution)))
             }
         }
     }
@@ -179,10 +179,7 @@ impl Resolver<'_> {
                 first = first.or(Some(number));
             }
             let conditions = wire.conditions.get_or_insert_default();
-            let mut changes = conditions.changes.to_vec();
-            let place = changes.partition_point(|known| known.at <= change.at);
-            changes.insert(place, change.clone());
-            conditions.changes = changes.into();
+            conditions.add_change(change.clone());
         }
         if let Some(rate) = &section.rate
             && rate.value.is_zero()
@@ -190,8 +187,7 @@ impl Resolver<'_> {
             self.wrong(rate.place, "a rate of zero", "must be above zero", "let the line fail: [[link.outage]]");
         }
         if first.is_none() {
-            let message = format!("no link leads from `{}` to `{}`", from.value, to.value);
-            self.wrong(to.place, message, "not a neighbour", "name a node that a link leads to");
+            self.no_link(from, to);
         }
         first.map(|first| (first, change))
     }

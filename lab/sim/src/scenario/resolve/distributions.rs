@@ -8,15 +8,19 @@ use crate::scenario::file::{Amount, DistributionSection};
 
 /// The quantity that a distribution describes.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum Quantity {
     Size,
     Time,
     Count,
 }
 
 impl Resolver<'_> {
-    pub(super) fn distribution(&mut self, section: &Spanned<DistributionSection>, kind: Kind) -> Option<Distribution> {
-        let mut number = |amount: &Spanned<Amount>| self.number(amount, kind);
+    pub(super) fn distribution(
+        &mut self,
+        section: &Spanned<DistributionSection>,
+        quantity: Quantity,
+    ) -> Option<Distribution> {
+        let mut number = |amount: &Spanned<Amount>| self.number(amount, quantity);
         let distribution = match &section.value {
             DistributionSection::Constant(it) => Distribution::Constant(number(&it.value)?),
             DistributionSection::Uniform(it) => {
@@ -58,16 +62,16 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn number(&mut self, amount: &Spanned<Amount>, kind: Kind) -> Option<f64> {
+    pub(super) fn number(&mut self, amount: &Spanned<Amount>, quantity: Quantity) -> Option<f64> {
         let (what, value) = match amount.value {
             Amount::Size(size) => ("a size", size.as_u64() as f64),
             Amount::Time(time) => ("a time", time.as_secs_f64()),
             Amount::Count(count) => ("a number", count),
         };
-        let (wanted, label, help) = match kind {
-            Kind::Size => ("a size", "not a size", "write for example \"4kB\""),
-            Kind::Time => ("a time", "not a time", "write for example \"250ms\""),
-            Kind::Count => ("a number", "not a number without a unit", "write for example 6"),
+        let (wanted, label, help) = match quantity {
+            Quantity::Size => ("a size", "not a size", "write for example \"4kB\""),
+            Quantity::Time => ("a time", "not a time", "write for example \"250ms\""),
+            Quantity::Count => ("a number", "not a number without a unit", "write for example 6"),
         };
         if what == wanted {
             return Some(value);

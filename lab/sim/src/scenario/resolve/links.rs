@@ -10,9 +10,9 @@ use tidegate_engine::shards::not_sharable;
 
 use super::Resolver;
 use crate::conditions::Conditions;
-use crate::driver::{Driver, Service};
+use crate::driver::Driver;
 use crate::link::Line;
-use crate::scenario::file::{DriverSection, LinkSection, ServiceWord, SharedQueueSection, VariantSection};
+use crate::scenario::file::{DriverSection, LinkSection, SharedQueueSection, VariantSection};
 use crate::scenario::model::{Variant, Wire};
 use crate::scenario::queue::{LinkQueue, QueueSection, ShaperSection};
 
@@ -60,48 +60,37 @@ impl Resolver<'_> {
         };
         let timer = timer.map(|timer| timer.value);
         for (a, b) in self.pairs(&link.from, &link.to) {
-            let queue = queue.clone();
-            let watch = link.watch.unwrap_or(queue.is_some());
-            let (place, there) = (link.place, self.scenario.wires.len());
-            let drawn = delay.1.clone().map(|distribution| (distribution, there));
-            let conditions = with(&lost);
+            let there = self.scenario.wires.len();
             let wire = Wire {
-                place,
+                place: link.place,
                 from: a,
                 to: b,
                 line,
-                queue,
+                queue: queue.clone(),
                 driver,
                 timer,
-                watch,
-                drawn,
-                conditions,
+                watch: link.watch.unwrap_or(queue.is_some()),
+                drawn: delay.1.clone().map(|distribution| (distribution, there)),
+                conditions: with(&lost),
                 shares: None,
                 serves: Vec::new(),
             };
-            self.scenario.wires.push(wire);
+            self.scenario.wires.push(wire.clone());
             if link.both_ways {
-                let queue = queue_back.clone();
-                let (driver, watch) = (None, queue.is_some());
-                // Unless it has a delay of its own, the same value for both directions.
-                let of = if link.delay_back.is_some() { there + 1 } else { there };
-                let drawn = delay_back.1.clone().map(|distribution| (distribution, of));
-                let (line, conditions, shares) = (line_back, with(&lost_back), link.half_duplex.then_some(there));
-                let wire = Wire {
-                    place,
+                // Both directions draw the same delay unless the link back has a distribution of its own.
+                let drawn_for = if link.delay_back.is_some() { there + 1 } else { there };
+                self.scenario.wires.push(Wire {
                     from: b,
                     to: a,
-                    line,
-                    queue,
-                    driver,
-                    timer,
-                    watch,
-                    drawn,
-                    conditions,
-                    shares,
-                    serves: Vec::new(),
-                };
-                self.scenario.wires.push(wire);
+                    line: line_back,
+                    queue: queue_back.clone(),
+                    driver: None,
+                    watch: queue_back.is_some(),
+                    drawn: delay_back.1.clone().map(|distribution| (distribution, drawn_for)),
+                    conditions: with(&lost_back),
+                    shares: link.half_duplex.then_some(there),
+                    ..wire
+                });
             }
         }
     }
@@ -111,7 +100,7 @@ impl Resolver<'_> {
         let queue = self.queue(queue);
         let mut serves = Vec::new();
         for (a, b) in self.pairs(from, to) {
-            let Some(wire) = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (a, b)) else {
+            let Some(wire) = self.scenario.wire_between(a, b) else {
                 let [a, b] = [a, b].map(|node| self.scenario.nodes[node].0.clone());
                 let message = format!("no link leads from `{a}` to `{b}`");
                 self.wrong(to.place, message, "not a neighbour", "add a [[link]], or name nodes that links lead to");
@@ -159,10 +148,8 @@ impl Resolver<'_> {
             return;
         }
         let (Some(from), Some(to)) = (self.node(&variant.from), self.node(&variant.to)) else { return };
-        let Some(wire) = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (from, to)) else {
-            let message = format!("no link leads from `{}` to `{}`", variant.from.value, variant.to.value);
-            self.wrong(variant.to.place, message, "not a neighbour", "name a node that a link leads to");
-            return;
+        let Some(wire) = self.scenario.wire_between(from, to) else {
+            return self.no_link(&variant.from, &variant.to);
         };
         let wire = self.scenario.queueing_wire(wire);
         self.scenario.wires[wire].watch = true;
@@ -178,14 +165,10 @@ impl Resolver<'_> {
                 self.wrong(timer.place, "two timers on one link", "the driver has one too", "leave one of them out");
             }
         }
-        let service = match driver.service {
-            ServiceWord::DrainAll => Service::DrainAll,
-            ServiceWord::OnePerCall => Service::OnePerCall,
-        };
         Some(Driver {
             software: driver.software,
             hardware: driver.hardware.value,
-            service,
+            service: driver.service,
             on_receive: driver.on_receive,
             on_enqueue: driver.on_enqueue,
             forwarding: driver.forwarding,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Resolver;
-use crate::scenario::file::{FlowSection, GrowthWord, RecoveryWord, TcpSection, TransportWord, VintageWord};
-use crate::tcp::{Config, Growth, Recovery, RtoBounds, Vintage};
+use crate::scenario::file::{FlowSection, RecoveryWord, TcpSection, TransportWord};
+use crate::tcp::{Config, Recovery, RtoBounds};
 use crate::workload::{Needs, Transport, Workload};
 
 impl Resolver<'_> {
@@ -56,10 +56,7 @@ impl Resolver<'_> {
         };
         Some(Config {
             mss,
-            vintage: match tcp.refinements {
-                VintageWord::Current => Vintage::Current,
-                VintageWord::Rfc2581 => Vintage::Rfc2581,
-            },
+            vintage: tcp.refinements,
             recovery: match tcp.recovery {
                 RecoveryWord::Reno => Recovery::Reno,
                 RecoveryWord::NewReno => Recovery::NewReno,
@@ -71,10 +68,7 @@ impl Resolver<'_> {
             delayed_ack: (!tcp.delayed_ack.is_zero()).then_some(tcp.delayed_ack),
             rto: RtoBounds { min: tcp.min_rto, ..RtoBounds::default() },
             ecn: tcp.ecn,
-            growth: match tcp.growth {
-                GrowthWord::Bytes => Growth::Bytes,
-                GrowthWord::Acks => Growth::Acks,
-            },
+            growth: tcp.growth,
             rack_tlp: matches!(tcp.recovery, RecoveryWord::Rack),
             prr: tcp.prr,
             timestamps: tcp.timestamps,

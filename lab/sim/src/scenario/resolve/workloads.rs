@@ -1,12 +1,12 @@
 //! What flows send.
 
-use tidegate_config::Spanned;
+use tidegate_config::{Place, Spanned};
 use tidegate_core::{Bytes, Rate, Span};
 
 use super::Resolver;
-use super::distributions::Kind;
+use super::distributions::Quantity;
 use crate::distribution::Distribution;
-use crate::scenario::file::{DirectionWord, SizeSection, WorkloadSection};
+use crate::scenario::file::{DirectionWord, MiceSection, SameOrDrawn, WorkloadSection};
 use crate::scenario::trace;
 use crate::workload::{Direction, Workload};
 
@@ -18,12 +18,12 @@ impl Resolver<'_> {
                 let Some(Spanned { value, place }) = bulk.bytes.as_ref() else { return Some(Workload::BULK) };
                 let place = *place;
                 match value {
-                    SizeSection::Same(value) => {
+                    SameOrDrawn::Same(value) => {
                         self.positive(&Spanned { value: *value, place }, "a transfer", "\"1MB\"");
                         Workload::Bulk { bytes: Some(*value) }
                     }
-                    SizeSection::Drawn(value) => {
-                        let size = self.distribution(&Spanned { value: value.clone(), place }, Kind::Size)?;
+                    SameOrDrawn::Drawn(value) => {
+                        let size = self.distribution(&Spanned { value: value.clone(), place }, Quantity::Size)?;
                         Workload::Transfer { size }
                     }
                 }
@@ -39,52 +39,17 @@ impl Resolver<'_> {
             WorkloadSection::OnOff(bursts) => {
                 let (rate, packet) = self.pace(&bursts.rate, &bursts.packet)?;
                 let (on, off) =
-                    (self.distribution(&bursts.on, Kind::Time)?, self.distribution(&bursts.off, Kind::Time)?);
+                    (self.distribution(&bursts.on, Quantity::Time)?, self.distribution(&bursts.off, Quantity::Time)?);
                 if !self.arrives(bursts.on.place, 1.0 / (on.mean() + off.mean()), "bursts") {
                     return None;
                 }
                 Workload::OnOff { rate, packet, on, off }
             }
-            WorkloadSection::Mice(mice) => {
-                let interval = match (&mice.per_second, &mice.interval) {
-                    (Some(rate), None) if rate.value > 0.0 => Distribution::Exponential { mean: 1.0 / rate.value },
-                    (Some(rate), None) => {
-                        self.wrong(rate.place, "no mice at all", "must be above zero", "write for example 10.0");
-                        return None;
-                    }
-                    (None, Some(interval)) => self.distribution(interval, Kind::Time)?,
-                    (None, None) => {
-                        let help = "add per-second = 10.0, or interval = { ... }";
-                        self.wrong(place, "the rate of mice is not specified", "per-second is missing", help);
-                        return None;
-                    }
-                    (Some(_), Some(interval)) => {
-                        let help = "leave one of them out";
-                        self.wrong(
-                            interval.place,
-                            "the rate of mice is specified twice",
-                            "per-second specifies it too",
-                            help,
-                        );
-                        return None;
-                    }
-                };
-                let often = mice.per_second.as_ref().map_or(place, |rate| rate.place);
-                if !self.arrives(often, 1.0 / interval.mean(), "mice") {
-                    return None;
-                }
-                let size = self.distribution(&mice.size, Kind::Size)?;
-                self.positive(&mice.most_open, "a bound", "10000");
-                let direction = match mice.direction {
-                    DirectionWord::Upload => Direction::Upload,
-                    DirectionWord::Download => Direction::Download { request: mice.request },
-                };
-                Workload::Mice { interval, size, direction, most_open: mice.most_open.value }
-            }
+            WorkloadSection::Mice(mice) => self.mice(mice, place)?,
             WorkloadSection::Requests(requests) => Workload::Requests {
-                request: self.distribution(&requests.request, Kind::Size)?,
-                response: self.distribution(&requests.response, Kind::Size)?,
-                think: self.distribution(&requests.think, Kind::Time)?,
+                request: self.distribution(&requests.request, Quantity::Size)?,
+                response: self.distribution(&requests.response, Quantity::Size)?,
+                think: self.distribution(&requests.think, Quantity::Time)?,
             },
             WorkloadSection::Packets(section) => Workload::Packets { ways: [Some(self.packets(section)?), None] },
             WorkloadSection::Phases(section) => self.phases(section, place)?,
@@ -94,6 +59,38 @@ impl Resolver<'_> {
             WorkloadSection::Game(section) => self.game(section)?,
             WorkloadSection::Trace(section) => Workload::Trace(self.trace(&section.file)?),
         })
+    }
+
+    fn mice(&mut self, mice: &MiceSection, place: Place) -> Option<Workload> {
+        let interval = match (&mice.per_second, &mice.interval) {
+            (Some(rate), None) if rate.value > 0.0 => Distribution::Exponential { mean: 1.0 / rate.value },
+            (Some(rate), None) => {
+                self.wrong(rate.place, "no mice at all", "must be above zero", "write for example 10.0");
+                return None;
+            }
+            (None, Some(interval)) => self.distribution(interval, Quantity::Time)?,
+            (None, None) => {
+                let help = "add per-second = 10.0, or interval = { ... }";
+                self.wrong(place, "the rate of mice is not specified", "per-second is missing", help);
+                return None;
+            }
+            (Some(_), Some(interval)) => {
+                let (message, label) = ("the rate of mice is specified twice", "per-second specifies it too");
+                self.wrong(interval.place, message, label, "leave one of them out");
+                return None;
+            }
+        };
+        let often = mice.per_second.as_ref().map_or(place, |rate| rate.place);
+        if !self.arrives(often, 1.0 / interval.mean(), "mice") {
+            return None;
+        }
+        let size = self.distribution(&mice.size, Quantity::Size)?;
+        self.positive(&mice.most_open, "a bound", "10000");
+        let direction = match mice.direction {
+            DirectionWord::Upload => Direction::Upload,
+            DirectionWord::Download => Direction::Download { request: mice.request },
+        };
+        Some(Workload::Mice { interval, size, direction, most_open: mice.most_open.value })
     }
 
     pub(super) fn trace(&mut self, file: &Spanned<String>) -> Option<Vec<(Span, Bytes)>> {

@@ -20,7 +20,6 @@ impl Endpoint {
                     self.negotiate_timestamps(now, segment);
                     // RFC 3168, 6.1.1: ECE and CWR request ECN, ECE alone confirms it.
                     self.ecn = self.config.ecn && segment.flags.has(Flags::ECE | Flags::CWR);
-                    self.opened = now;
                     self.state = State::SynReceived;
                     self.syn_pending = true;
                 }
@@ -225,51 +224,8 @@ impl Endpoint {
         if self.extensions.persist.backoff != 0 {
             self.extensions.persist.backoff = 0;
         }
-        let mut rtt = None;
-        match sample {
-            Some((sample, samples)) => {
-                self.rtt.sample_of(sample, samples);
-                rtt = Some(sample);
-                self.timed_at = NEVER;
-            }
-            None if self.timed_at != NEVER && ack >= self.timed_end => {
-                let sample = now.since(self.timed_at);
-                self.rtt.sample(sample);
-                rtt = Some(sample);
-                self.timed_at = NEVER;
-            }
-            // Karn's algorithm (RFC 6298, section 3): the RTO stays backed off until the next sample.
-            _ => {}
-        }
-        let mut restart_timer = true;
-        let recovery = match self.phase {
-            Phase::Open => {
-                self.dup_acks = 0;
-                LossRecovery::None
-            }
-            Phase::RtoRecovery { recovery_point } => {
-                if ack >= recovery_point {
-                    self.phase = Phase::Open;
-                }
-                self.dup_acks = 0;
-                LossRecovery::Timeout
-            }
-            Phase::FastRecovery { recovery_point, .. } => {
-                if ack >= recovery_point || self.config.recovery == Recovery::Reno {
-                    self.end_fast_recovery(now);
-                } else if self.config.recovery == Recovery::NewReno {
-                    // RFC 6582, 3.2, step 3: a partial acknowledgement; the Impatient variant of the timer.
-                    self.retransmit_pending = true;
-                    self.cwnd_inflation -= acked as i64;
-                    if acked >= self.mss {
-                        self.cwnd_inflation += self.mss as i64;
-                    }
-                    restart_timer = self.first_partial_ack;
-                    self.first_partial_ack = false;
-                }
-                LossRecovery::Fast
-            }
-        };
+        let rtt = self.take_rtt_sample(now, ack, sample);
+        let (recovery, restart_timer) = self.advance_recovery(now, ack, acked);
         let samples_each = self.config.rack() || self.hystart.is_some();
         let rtt = rtt.or_else(|| self.transmissions.as_ref().filter(|_| samples_each)?.rtt());
         let mut ack = Ack {
@@ -303,6 +259,52 @@ impl Endpoint {
             && self.is_lost_edge() > self.snd_una
         {
             self.begin_fast_recovery(now);
+        }
+    }
+
+    /// Updates the RTT estimator with the sample of an acknowledgement of new data, and returns the sample.
+    fn take_rtt_sample(&mut self, now: Instant, ack: u64, sample: Option<(Span, u64)>) -> Option<Span> {
+        let (sample, samples) = match sample {
+            Some(sample) => sample,
+            None if self.timed_at != NEVER && ack >= self.timed_end => (now.since(self.timed_at), 1),
+            // Karn's algorithm (RFC 6298, section 3): the RTO stays backed off until the next sample.
+            None => return None,
+        };
+        self.rtt.sample_of(sample, samples);
+        self.timed_at = NEVER;
+        Some(sample)
+    }
+
+    /// Advances loss recovery on an acknowledgement of new data. Returns the recovery that was in progress before it,
+    /// and whether the retransmission timer restarts.
+    fn advance_recovery(&mut self, now: Instant, ack: u64, acked: u64) -> (LossRecovery, bool) {
+        match self.phase {
+            Phase::Open => {
+                self.dup_acks = 0;
+                (LossRecovery::None, true)
+            }
+            Phase::RtoRecovery { recovery_point } => {
+                if ack >= recovery_point {
+                    self.phase = Phase::Open;
+                }
+                self.dup_acks = 0;
+                (LossRecovery::Timeout, true)
+            }
+            Phase::FastRecovery { recovery_point, .. } => {
+                let mut restart_timer = true;
+                if ack >= recovery_point || self.config.recovery == Recovery::Reno {
+                    self.end_fast_recovery(now);
+                } else if self.config.recovery == Recovery::NewReno {
+                    // RFC 6582, 3.2, step 3: a partial acknowledgement; the Impatient variant of the timer.
+                    self.retransmit_pending = true;
+                    self.cwnd_inflation -= acked as i64;
+                    if acked >= self.mss {
+                        self.cwnd_inflation += self.mss as i64;
+                    }
+                    restart_timer = std::mem::take(&mut self.first_partial_ack);
+                }
+                (LossRecovery::Fast, restart_timer)
+            }
         }
     }
 

@@ -114,7 +114,7 @@ fn a_connection_that_never_answers_is_given_up() {
 
 #[test]
 fn a_closed_window_is_probed_and_opens_again() {
-    let client = Endpoint::connect(config(Recovery::Sack), Instant::ZERO);
+    let client = Endpoint::connect(config(Recovery::Sack));
     let server = Endpoint::listen(Config { receive_buffer: 8_000, reads_at_once: false, ..config(Recovery::Sack) });
     let mut wire = Wire::with_ends(client, server, DELAY, |_, _, _| Fate::Pass);
     wire.ends[0].write(20_000);
@@ -140,7 +140,7 @@ fn a_closed_window_is_probed_and_opens_again() {
 
 #[test]
 fn a_lost_window_update_is_what_the_probe_is_for() {
-    let client = Endpoint::connect(config(Recovery::Sack), Instant::ZERO);
+    let client = Endpoint::connect(config(Recovery::Sack));
     let server = Endpoint::listen(Config { receive_buffer: 8_000, reads_at_once: false, ..config(Recovery::Sack) });
     let mut cut = false;
     let fate = move |from: usize, number: usize, segment: &Segment| {
@@ -160,7 +160,7 @@ fn a_lost_window_update_is_what_the_probe_is_for() {
 #[test]
 fn a_sender_stays_within_the_window_and_avoids_silly_segments() {
     let server = Config { receive_buffer: 5_500, ..config(Recovery::Sack) };
-    let client = Endpoint::connect(config(Recovery::Sack), Instant::ZERO);
+    let client = Endpoint::connect(config(Recovery::Sack));
     let mut wire = Wire::with_ends(client, Endpoint::listen(server), DELAY, |_, _, _| Fate::Pass);
     wire.ends[0].write(50_000);
     wire.ends[0].close();
@@ -202,7 +202,7 @@ fn a_mark_halves_once_a_window_and_is_echoed_until_the_sender_confirms_it() {
 
 #[test]
 fn without_agreement_nothing_is_ecn_capable() {
-    let client = Endpoint::connect(Config { ecn: true, ..config(Recovery::Sack) }, Instant::ZERO);
+    let client = Endpoint::connect(Config { ecn: true, ..config(Recovery::Sack) });
     let server = Endpoint::listen(config(Recovery::Sack));
     let mut wire = Wire::with_ends(client, server, DELAY, |_, _, _| Fate::Mark);
     wire.ends[0].write(20_000);
