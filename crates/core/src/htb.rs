@@ -5,7 +5,7 @@
 //! of a priority by their quanta. In any time t a class sends at most cburst + ceil·t and one packet; and for each class
 //! below a burst and one packet more, because a class within its rate sends whatever those above have sent.
 //! *Source*: Devera, "Hierarchical token bucket theory" (2002) and "HTB user guide", whose terms are used. Rates of the
-//! classes are compared with those of Linux 7.3 in `laws/tests/htb.rs`.
+//! classes are compared with those of Linux 7.3 in `laws/tests/it/htb.rs`.
 //! *Units*: rates in bit/s, bursts and quanta in bytes, times in ns; credit is exact.
 //! *Example*: below.
 //! *Cost*: O(d log n) a packet for a tree of depth d with n classes, amortised: a class that comes within its rate or ceil

@@ -6,7 +6,7 @@
 //! As root a namespace can be made at once. Without, the process must first become root of a user namespace of its own,
 //! and the kernel allows that only to a process with a single thread: call [`enter`] first thing in `main`, before any
 //! thread exists. Tests do the same: a test target with `harness = false` has a `main` of its own (see
-//! `tests/live.rs`). [`available`] returns in advance, at any time, which way will work or exactly why none does.
+//! `tests/live`). [`available`] returns in advance, at any time, which way will work or exactly why none does.
 //!
 //! ```no_run
 //! use tidegate_live::netns::{Namespace, enter};

@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Those that are run are run by `tests/book.rs`; those that need root or a network are parsed here.
+    /// Those that are run are run by `tests/it/book.rs`; those that need root or a network are parsed here.
     #[test]
     fn every_command_line_of_the_book_is_understood() {
         let mut seen = 0;

@@ -8,6 +8,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Credit, DropReason, Dscp, Ecn, Instant, Qdisc, Rate, Span};
 use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink, swap::SwapKind};
+use tidegate_testbed::share;
 
 fn config(text: &str) -> Config {
     let source = Source::new("swap.toml", text);
@@ -327,7 +328,7 @@ fn no_burst_is_gained_by_changing() {
     let rate = Rate::from_mbit(12);
     // The bucket of 6 kB and a packet that may overdraw it; a lead of 2 ms is 3 kB, and a packet.
     let depth = Credit::of(Bytes::new(6_000 + 1_500));
-    for seed in 0..40 {
+    for seed in 0..share(40) {
         let mut random = Stream::named(seed, "burst");
         let mut run = Run::new(&pool[0]);
         let (mut level, mut at) = (depth, run.now);

@@ -8,15 +8,17 @@ use tidegate_core::{
     Qdisc,
 };
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 #[test]
 fn any_qdisc_obeys_the_laws_that_hold_inside() {
     let limit = Limit { packets: 20, bytes: Bytes::new(12_000) };
-    let report = check_seeds(|| AnyQdisc::<TestPacket>::new(Box::new(Fifo::new(limit))), &Shape::default(), 250, 2_000);
-    assert!(report.dropped > 1_000 && report.dequeued > 10_000, "{report:?}");
+    let report =
+        check_seeds(|| AnyQdisc::<TestPacket>::new(Box::new(Fifo::new(limit))), &Shape::default(), share(250), 2_000);
+    assert!(report.dropped > share(1_000) && report.dequeued > share(10_000), "{report:?}");
     let drr = || Drr::<AnyPacket>::new(drr::Params { limit, ..drr::Params::default() }).expect("valid parameters");
-    let report = check_seeds(|| AnyQdisc::<TestPacket>::new(Box::new(drr())), &Shape::default(), 250, 2_000);
-    assert!(report.dropped > 1_000 && report.dequeued > 10_000, "{report:?}");
+    let report = check_seeds(|| AnyQdisc::<TestPacket>::new(Box::new(drr())), &Shape::default(), share(250), 2_000);
+    assert!(report.dropped > share(1_000) && report.dequeued > share(10_000), "{report:?}");
 }
 
 /// Changes everything in each packet that can be changed; drops every third.

@@ -8,6 +8,7 @@ use tidegate_core::cbq::{
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 const ROOT: ClassId = ClassId(100);
 
@@ -88,13 +89,16 @@ fn obeys(fresh: fn(Params) -> Cbq<TestPacket>, classes: u32) -> Report {
     let shape = Shape { flows: 12, classes, longest_wait: Span::from_millis(20), ..Shape::default() };
     let mut reached = Report::default();
     for params in variants() {
-        let report = check_seeds(|| fresh(params), &shape, 22, 1_500);
+        let report = check_seeds(|| fresh(params), &shape, share(22), 1_500);
         assert!(report.deadlines > 0 || params.conserving == Conserving::Efficient, "{params:?}");
         reached.dropped += report.dropped;
         reached.deadlines += report.deadlines;
         reached.steps += report.steps;
     }
-    assert!(reached.dropped > 100 && reached.deadlines > 1_000, "the scripts reach too little: {reached:?}");
+    assert!(
+        reached.dropped > share(100) && reached.deadlines > share(1_000),
+        "the scripts reach too little: {reached:?}"
+    );
     reached
 }
 

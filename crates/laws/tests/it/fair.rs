@@ -13,6 +13,7 @@ use tidegate_core::sfq::{self, Sfq};
 use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{Accounted, Bytes, Ecn, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 const LIMIT: Limit = Limit { packets: 30, bytes: Bytes::new(20_000) };
 
@@ -25,14 +26,17 @@ fn shapes() -> [Shape; 3] {
 }
 
 fn reached(report: &Report) {
-    assert!(report.dropped > 1_000 && report.dequeued > 5_000 && report.backwards > 100, "{report:?}");
+    assert!(
+        report.dropped > share(1_000) && report.dequeued > share(5_000) && report.backwards > share(100),
+        "{report:?}"
+    );
 }
 
 #[test]
 fn drr_obeys_the_laws() {
     for shape in shapes() {
         let params = || drr::Params { limit: LIMIT, weights: vec![2, 1, 7], ..drr::Params::default() };
-        let report = check_seeds(|| Accounted::new(Drr::new(params()).unwrap()), &shape, 4 * 50, 2_000);
+        let report = check_seeds(|| Accounted::new(Drr::new(params()).unwrap()), &shape, share(4 * 50), 2_000);
         reached(&report);
     }
 }
@@ -43,7 +47,7 @@ fn sfq_obeys_the_laws() {
         for shape in shapes() {
             let perturb = Some(Span::from_millis(20));
             let params = sfq::Params { queues, limit: LIMIT, perturb, ..sfq::Params::default() };
-            reached(&check_seeds(|| Accounted::new(Sfq::new(params).unwrap()), &shape, 4 * 25, 2_000));
+            reached(&check_seeds(|| Accounted::new(Sfq::new(params).unwrap()), &shape, share(4 * 25), 2_000));
         }
     }
 }
@@ -58,7 +62,7 @@ fn codel_obeys_the_laws() {
                 limit: LIMIT,
                 ..codel::Params::default()
             };
-            let report = check_seeds(|| Accounted::new(CoDel::new(params).unwrap()), &shape, 4 * 30, 2_000);
+            let report = check_seeds(|| Accounted::new(CoDel::new(params).unwrap()), &shape, share(4 * 30), 2_000);
             reached(&report);
             assert!(report.most_drops_a_call <= u64::from(codel::MOST_DROPS_A_CALL), "{report:?}");
         }
@@ -71,8 +75,11 @@ fn tbf_obeys_the_laws() {
     for (burst, kbit) in [(9_000, 4_000), (1_500, 20_000), (400, 1_000)] {
         for shape in shapes() {
             let params = tbf::Params { rate: Rate::from_kbit(kbit), burst: Bytes::new(burst), limit: LIMIT };
-            let report = check_seeds(|| Accounted::new(Tbf::new(params).unwrap()), &shape, 4 * 20, 2_000);
-            assert!(report.dropped > 1_000 && report.dequeued > 1_000 && report.backwards > 100, "{report:?}");
+            let report = check_seeds(|| Accounted::new(Tbf::new(params).unwrap()), &shape, share(4 * 20), 2_000);
+            assert!(
+                report.dropped > share(1_000) && report.dequeued > share(1_000) && report.backwards > share(100),
+                "{report:?}"
+            );
         }
     }
 }
@@ -88,7 +95,7 @@ fn fq_codel_obeys_the_laws() {
                 ..codel::Params::default()
             };
             let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300) };
-            reached(&check_seeds(|| Accounted::new(FqCodel::new(params).unwrap()), &shape, 4 * 25, 2_000));
+            reached(&check_seeds(|| Accounted::new(FqCodel::new(params).unwrap()), &shape, share(4 * 25), 2_000));
         }
     }
 }
@@ -109,7 +116,12 @@ fn fq_pie_obeys_the_laws() {
                 ..pie::Params::default()
             };
             let params = fq_pie::Params { pie, queues, quantum: Bytes::new(300) };
-            reached(&check_seeds(|| Accounted::new(FqPie::new(params, 7, "laws").unwrap()), &shape, 4 * 25, 2_000));
+            reached(&check_seeds(
+                || Accounted::new(FqPie::new(params, 7, "laws").unwrap()),
+                &shape,
+                share(4 * 25),
+                2_000,
+            ));
         }
     }
 }
@@ -140,9 +152,10 @@ fn cake_obeys_the_laws() {
                 ack_filter: AckFilter::On,
                 ..cake::Params::for_link(Rate::from_mbit(2))
             };
-            let report = check_seeds(|| Accounted::new(Cake::new(params, 7, "laws").unwrap()), &shape, 4 * 25, 2_000);
+            let report =
+                check_seeds(|| Accounted::new(Cake::new(params, 7, "laws").unwrap()), &shape, share(4 * 25), 2_000);
             reached(&report);
-            assert!(rate.is_none() || report.deadlines > 1_000, "{report:?}");
+            assert!(rate.is_none() || report.deadlines > share(1_000), "{report:?}");
         }
     }
 }
@@ -163,7 +176,12 @@ fn pie_obeys_the_laws() {
                 limit: LIMIT,
                 ..pie::Params::default()
             };
-            reached(&check_seeds(|| Accounted::new(Pie::new(params, 7, "laws").unwrap()), &shape, 4 * 30, 2_000));
+            reached(&check_seeds(
+                || Accounted::new(Pie::new(params, 7, "laws").unwrap()),
+                &shape,
+                share(4 * 30),
+                2_000,
+            ));
         }
     }
 }

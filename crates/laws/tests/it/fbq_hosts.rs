@@ -6,6 +6,7 @@ use tidegate_core::fbq::{ClassParams, Displace, FairBy, Fbc, FbcParams, ParamErr
 use tidegate_core::qdisc::{Backlog, Discard};
 use tidegate_core::{Accounted, Bytes, ClassId, Deadline, Instant, Outlet, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 fn start() -> Instant {
     Instant::from_nanos(1_000_000_000)
@@ -61,8 +62,8 @@ fn obeys_the_laws() {
         Shape { flows: 500, longest_wait: Span::from_millis(400), enqueues: 140, ..Shape::default() },
         Shape { flows: 12, sizes: (40, 20_000), ..Shape::default() },
     ] {
-        let report = check_seeds(make, &shape, 24, 2_000);
-        assert!(report.dequeued > 5_000 && report.deadlines > 1_000, "{report:?}");
+        let report = check_seeds(make, &shape, share(24), 2_000);
+        assert!(report.dequeued > share(5_000) && report.deadlines > share(1_000), "{report:?}");
     }
 }
 

@@ -7,12 +7,13 @@ use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Accounted, Backlog, Bytes, Deadline, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
 use tidegate_laws::script::{Op, make};
 use tidegate_laws::{Report, Shape, TestPacket, check, check_seeds};
+use tidegate_testbed::share;
 
 #[test]
 fn fifo_obeys_the_laws() {
     let limit = Limit { packets: 20, bytes: Bytes::new(12_000) };
-    let report = check_seeds(|| Accounted::new(Fifo::new(limit)), &Shape::default(), 520, 2_000);
-    assert!(report.dropped > 1_000 && report.dequeued > 10_000, "{report:?}");
+    let report = check_seeds(|| Accounted::new(Fifo::new(limit)), &Shape::default(), share(520), 2_000);
+    assert!(report.dropped > share(1_000) && report.dequeued > share(10_000), "{report:?}");
 }
 
 /// A FIFO with one fault.

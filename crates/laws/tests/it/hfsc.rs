@@ -7,6 +7,7 @@ use tidegate_core::sessions::Params;
 use tidegate_core::wf2q::Wf2q;
 use tidegate_core::{Accounted, Bytes, Credit, Instant, Packet, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 type Tree = Hfsc<TestPacket, Fifo<TestPacket>>;
 
@@ -40,8 +41,11 @@ fn hfsc_obeys_the_laws() {
                 ];
                 Accounted::new(Tree::new(Rate::from_kbit(8_000), lead, tree, None).unwrap())
             };
-            let report = check_seeds(tree, &shape, 100, 2_000);
-            assert!(report.dropped > 1_000 && report.dequeued > 5_000 && report.deadlines > 1_000, "{report:?}");
+            let report = check_seeds(tree, &shape, share(100), 2_000);
+            assert!(
+                report.dropped > share(1_000) && report.dequeued > share(5_000) && report.deadlines > share(1_000),
+                "{report:?}"
+            );
         }
     }
 }

@@ -4,6 +4,7 @@ use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::htb::{Class, Htb, Node};
 use tidegate_core::{Accounted, Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 type Tree = Htb<TestPacket, Fifo<TestPacket>>;
 
@@ -47,8 +48,11 @@ fn htb_obeys_the_laws() {
                 ];
                 Accounted::new(Tree::new(tree, None).unwrap())
             };
-            let report = check_seeds(tree, &shape, 100, 2_000);
-            assert!(report.dropped > 1_000 && report.dequeued > 5_000 && report.deadlines > 1_000, "{report:?}");
+            let report = check_seeds(tree, &shape, share(100), 2_000);
+            assert!(
+                report.dropped > share(1_000) && report.dequeued > share(5_000) && report.deadlines > share(1_000),
+                "{report:?}"
+            );
         }
     }
 }

@@ -7,6 +7,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Accounted, Bytes, Colour, Instant, Rate, Span};
 use tidegate_core::{rfc4115, srtcm, trtcm, tswtcm};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 const MILLI: u64 = 1_000_000;
 
@@ -222,8 +223,8 @@ fn markers_obey_the_laws() {
                 let inner = Fifo::<TestPacket>::new(Limit::packets(30));
                 Accounted::new(Marker::new(inner, Conditioner::new(meter.clone(), actions), point))
             };
-            let report = check_seeds(fresh, &Shape::default(), 4 * 30, 2_000);
-            assert!(report.dropped > 1_000 && report.dequeued > 4_000, "{meter:?} {point:?}: {report:?}");
+            let report = check_seeds(fresh, &Shape::default(), share(4 * 30), 2_000);
+            assert!(report.dropped > share(1_000) && report.dequeued > share(4_000), "{meter:?} {point:?}: {report:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ use tidegate_core::meredt::{self, Meredt};
 use tidegate_core::red::{Sizing, Spacing};
 use tidegate_core::{Accounted, Bytes, FlowKey, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 const LIMIT: Limit = Limit { packets: 30, bytes: Bytes::new(20_000) };
 
@@ -24,7 +25,10 @@ fn shapes() -> [Shape; 3] {
 }
 
 fn reached(report: &Report) {
-    assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
+    assert!(
+        report.dropped > share(1_000) && report.dequeued > share(10_000) && report.backwards > share(100),
+        "{report:?}"
+    );
 }
 
 /// Few records with a short timeout, and low thresholds, so that flows change sides often.
@@ -41,7 +45,7 @@ fn ared_obeys_the_laws() {
             let params =
                 ared::Params { unit, spacing, sizing, least_packets: 2, ..ared::Params::for_link(Rate::from_mbit(1)) };
             let fresh = || Accounted::new(AqmFifo::new(LIMIT, Ared::new(params, 7, "laws").unwrap()));
-            reached(&check_seeds(fresh, &shape, 4 * 30, 2_000));
+            reached(&check_seeds(fresh, &shape, share(4 * 30), 2_000));
         }
     }
 }
@@ -60,7 +64,12 @@ fn mered_obeys_the_laws() {
                 elephant_limit: Bytes::new(12_000),
                 ..mered::Params::for_link(Rate::from_mbit(1))
             };
-            reached(&check_seeds(|| Accounted::new(Mered::new(params, 7, "laws").unwrap()), &shape, 4 * 40, 2_000));
+            reached(&check_seeds(
+                || Accounted::new(Mered::new(params, 7, "laws").unwrap()),
+                &shape,
+                share(4 * 40),
+                2_000,
+            ));
         }
     }
 }
@@ -86,7 +95,7 @@ fn meredt_obeys_the_laws() {
         reached(&check_seeds(
             || Accounted::new(Meredt::new(params.clone(), 7, "laws").unwrap()),
             &shape,
-            4 * 60,
+            share(4 * 60),
             2_000,
         ));
     }
@@ -107,7 +116,7 @@ fn the_ingress_filter_obeys_the_laws() {
             ..ingress::Params::for_line(Rate::from_kbit(700))
         };
         let fresh = || Accounted::new(AqmFifo::new(LIMIT, Ingress::new(params.clone(), 7, "laws").unwrap()));
-        reached(&check_seeds(fresh, &shape, 4 * 60, 2_000));
+        reached(&check_seeds(fresh, &shape, share(4 * 60), 2_000));
     }
 }
 

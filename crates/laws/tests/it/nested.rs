@@ -5,6 +5,7 @@ use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::nested::Nested;
 use tidegate_core::{Accounted, Bytes, Instant, Qdisc, Rate};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 fn nested() -> Accounted<Nested<TestPacket>> {
     let class = |kbit, priority| ClassParams {
@@ -25,6 +26,9 @@ fn nested() -> Accounted<Nested<TestPacket>> {
 
 #[test]
 fn obeys_the_laws() {
-    let report = check_seeds(nested, &Shape { flows: 12, ..Shape::default() }, 520, 2_000);
-    assert!(report.dropped > 100 && report.dequeued > 10_000 && report.deadlines > 10_000, "{report:?}");
+    let report = check_seeds(nested, &Shape { flows: 12, ..Shape::default() }, share(520), 2_000);
+    assert!(
+        report.dropped > share(100) && report.dequeued > share(10_000) && report.deadlines > share(10_000),
+        "{report:?}"
+    );
 }

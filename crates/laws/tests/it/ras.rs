@@ -10,6 +10,7 @@ use tidegate_core::srtcm::{self, SrTcm};
 use tidegate_core::trtcm::{self, TrTcm};
 use tidegate_core::{Accounted, Bytes, Colour, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 const CIR: Rate = Rate::from_mbit(2);
 const TWO: Curve = Curve::Two {
@@ -51,11 +52,14 @@ fn obeys<M: Meter<TestPacket> + Clone>(params: Params, meter: &M, actions: Actio
     let mut sum = (0, 0);
     for shape in [Shape::default(), crowded, slow] {
         let fresh = || Accounted::new(Ras::new(params, Conditioner::new(meter.clone(), actions)).unwrap());
-        let report = check_seeds(fresh, &shape, 4 * 25, 2_000);
-        assert!(report.dequeued > 3_000 && report.deadlines > 1_000 && report.backwards > 500, "{report:?}");
+        let report = check_seeds(fresh, &shape, share(4 * 25), 2_000);
+        assert!(
+            report.dequeued > share(3_000) && report.deadlines > share(1_000) && report.backwards > share(500),
+            "{report:?}"
+        );
         sum = (sum.0 + report.dropped, sum.1 + report.steps);
     }
-    assert!(sum.0 > 1_000, "too few drops: {sum:?}");
+    assert!(sum.0 > share(1_000), "too few drops: {sum:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, EarlyDrop, Params, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Accounted, Bytes, Instant, Probability, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 fn queue(params: Params) -> Accounted<AqmFifo<TestPacket, Red>> {
     Accounted::new(AqmFifo::new(Limit::packets(60), Red::new(params, 1, "red").expect("valid")))
@@ -30,8 +31,11 @@ fn red_obeys_the_laws() {
     };
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for (params, shape) in [(packets, Shape::default()), (packets, crowded), (bytes, crowded)] {
-        let report = check_seeds(|| queue(params), &shape, 4 * 60, 2_000);
-        assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
+        let report = check_seeds(|| queue(params), &shape, share(4 * 60), 2_000);
+        assert!(
+            report.dropped > share(1_000) && report.dequeued > share(10_000) && report.backwards > share(100),
+            "{report:?}"
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use tidegate_core::rio::{Coupling, Params, Rio};
 use tidegate_core::wred::{self, Selector, Wred};
 use tidegate_core::{Accounted, Bytes, Probability};
 use tidegate_laws::{Shape, check_seeds};
+use tidegate_testbed::share;
 
 fn profile(min: u64, max: u64) -> Profile {
     Profile { thresholds: Thresholds::Packets { min, max }, max_p: Probability::from_ratio(1, 10).unwrap() }
@@ -37,8 +38,11 @@ fn rio_obeys_the_laws() {
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for (params, shape) in [(packets, Shape::default()), (packets, crowded), (mixed, crowded)] {
         let fresh = || Accounted::new(AqmFifo::new(Limit::packets(60), Rio::new(params, 1, "rio").unwrap()));
-        let report = check_seeds(fresh, &shape, 4 * 50, 2_000);
-        assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
+        let report = check_seeds(fresh, &shape, share(4 * 50), 2_000);
+        assert!(
+            report.dropped > share(1_000) && report.dequeued > share(10_000) && report.backwards > share(100),
+            "{report:?}"
+        );
     }
 }
 
@@ -54,7 +58,10 @@ fn wred_obeys_the_laws() {
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for params in [by_colour, by_dscp] {
         let fresh = || Accounted::new(AqmFifo::new(Limit::packets(60), Wred::new(params.clone(), 1, "wred").unwrap()));
-        let report = check_seeds(fresh, &crowded, 4 * 50, 2_000);
-        assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
+        let report = check_seeds(fresh, &crowded, share(4 * 50), 2_000);
+        assert!(
+            report.dropped > share(1_000) && report.dequeued > share(10_000) && report.backwards > share(100),
+            "{report:?}"
+        );
     }
 }

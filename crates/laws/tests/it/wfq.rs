@@ -10,6 +10,7 @@ use tidegate_core::wf2q::Wf2q;
 use tidegate_core::wfq::Wfq;
 use tidegate_core::{Accounted, Bytes, ClassId, Deadline, Instant, Packet, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 /// A byte takes 1000 ns: a unit of time in which the link sends a byte.
 const LINK: Rate = Rate::from_mbit(8);
@@ -30,9 +31,9 @@ fn laws<Q: Qdisc<TestPacket>>(fresh: impl Fn(Params) -> Q) {
             let by = [By::Flows, By::Classes { weights: vec![5, 1], default: Some(ClassId(1)) }];
             for by in by {
                 let params = || Params { link: LINK, lead, by: by.clone(), limit };
-                let report: Report = check_seeds(|| Accounted::new(fresh(params())), &shape, 50, 2_000);
-                assert!(report.dropped > 1_000 && report.dequeued > 5_000, "{report:?}");
-                assert!(report.deadlines > 1_000 && report.backwards > 100, "{report:?}");
+                let report: Report = check_seeds(|| Accounted::new(fresh(params())), &shape, share(50), 2_000);
+                assert!(report.dropped > share(1_000) && report.dequeued > share(5_000), "{report:?}");
+                assert!(report.deadlines > share(1_000) && report.backwards > share(100), "{report:?}");
             }
         }
     }

@@ -103,21 +103,14 @@ fn live() -> bool {
     match tidegate_live::netns::available() {
         Ok(_) => true,
         Err(why) => {
-            let line = format!("SKIP: the live part of the chapter on disciplines: {why}");
-            eprintln!("{line}");
-            if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG")
-                && let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(log)
-            {
-                use std::io::Write;
-                let _ = writeln!(file, "{line}");
-            }
+            tidegate_testbed::files::skip(&format!("the live part of the chapter on disciplines: {why}"));
             false
         }
     }
 }
 
 #[test]
-#[ignore = "builds Tidegate once more, some minutes; .ci/run does it"]
+#[ignore = "builds Tidegate once more, some minutes: TIDEGATE_CI=nightly .ci/run does it"]
 fn the_chapter_is_done_as_written() {
     let scratch = Scratch::new("howto");
     let mut folder = scratch.0.clone();

@@ -59,7 +59,7 @@ fn rfc2963_has_the_verdicts_of_the_first_seed() {
 
 /// All simulated items with all their seeds.
 #[test]
-#[ignore = "tens of minutes: .ci/run asks for it with TIDEGATE_PLANTED=all"]
+#[ignore = "tens of minutes: TIDEGATE_CI=nightly .ci/run runs it"]
 fn every_simulated_item_has_its_recorded_verdict() {
     let with_seeds = EXPERIMENTS.iter().filter(|experiment| experiment.runs > 1);
     let found: Vec<String> = with_seeds.flat_map(|experiment| compare(experiment.name, experiment.runs)).collect();

@@ -10,6 +10,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Accounted, FlowKey, Instant, Qdisc, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 use tidegate_script::{Limits, Script, Subject, no_files};
+use tidegate_testbed::share;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts")
@@ -55,8 +56,11 @@ fn every_kind_obeys_the_laws_as_a_file_builds_it() {
         let site = Site { seed: 1, name: (*kind).to_owned(), now: Instant::ZERO };
         let fresh = || Accounted::new(discipline.build::<TestPacket>(&site));
         for shape in [Shape::default(), Shape { flows: 200, enqueues: 140, ..Shape::default() }] {
-            let report = check_seeds(fresh, &shape, 20, 1_000);
-            assert!(report.enqueued > 1_000 && report.dequeued + report.dropped > 1_000, "{kind}: {report:?}");
+            let report = check_seeds(fresh, &shape, share(20), 1_000);
+            assert!(
+                report.enqueued > share(1_000) && report.dequeued + report.dropped > share(1_000),
+                "{kind}: {report:?}"
+            );
         }
     }
 }

@@ -55,7 +55,7 @@ fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
 
 // ---------------------------------------------------------------- the files of three live tests
 
-/// Live: `flows::a_minimum_is_held_against_fifty_greedy_flows` of `crates/lab/tests/shaping`.
+/// Live: `flows::a_minimum_is_held_against_fifty_greedy_flows` of `lab/papers/tests/live`.
 #[test]
 fn a_minimum_is_held_against_fifty_greedy_flows() {
     let outcome = scenario!("minimum");
@@ -432,7 +432,7 @@ fn sent(report: &Report, list: &str, name: &str) -> f64 {
     one[if list == "classes" { "through_bytes" } else { "sent_bytes" }].as_f64().expect("bytes")
 }
 
-/// Live: `together::two_interfaces_share_one_total` of `lab/papers/tests/shaping`, by the same file.
+/// Live: `together::two_interfaces_share_one_total` of `lab/papers/tests/live`, by the same file.
 #[test]
 fn two_links_share_one_total() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../papers/scenarios");

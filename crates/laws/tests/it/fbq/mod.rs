@@ -11,6 +11,7 @@ use tidegate_core::qdisc::Discard;
 use tidegate_core::random::Stream;
 use tidegate_core::{Accounted, Bytes, ClassId, Dscp, Event, Instant, Outlet, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
+use tidegate_testbed::share;
 
 mod change;
 mod equations;
@@ -80,8 +81,8 @@ fn assert_laws(spare: Spare, borrow: Borrow) {
     let giant = Shape { flows: 12, sizes: (40, 20_000), ..Shape::default() };
     for shape in [busy, few, many, giant] {
         for catch_up in [Span::ZERO, Span::from_millis(5)] {
-            let report = check_seeds(|| Accounted::new(paper(spare, borrow, catch_up)), &shape, 24, 2_000);
-            assert!(report.dequeued > 5_000 && report.deadlines > 1_000, "{report:?}");
+            let report = check_seeds(|| Accounted::new(paper(spare, borrow, catch_up)), &shape, share(24), 2_000);
+            assert!(report.dequeued > share(5_000) && report.deadlines > share(1_000), "{report:?}");
         }
     }
 }

@@ -30,8 +30,8 @@ fn obeys_the_laws_while_flows_are_preferred() {
     for (spare, borrow) in [(Spare::Shared, Borrow::FromOthers), (Spare::Idle, Borrow::Never)] {
         for shape in [few, many] {
             let make = || Accounted::new(Preferring(paper(spare, borrow, Span::ZERO)));
-            let report = check_seeds(make, &shape, 24, 2_000);
-            assert!(report.dequeued > 5_000 && report.deadlines > 1_000, "{report:?}");
+            let report = check_seeds(make, &shape, share(24), 2_000);
+            assert!(report.dequeued > share(5_000) && report.deadlines > share(1_000), "{report:?}");
         }
     }
 }
