@@ -52,5 +52,5 @@ pub use tidegate_metrics::Value;
 
 /// The JSON Schema of a scenario file.
 pub fn schema() -> serde_json::Value {
-    tidegate_config::schema::document::<file::File>("Tidegate scenario")
+    tidegate_config::schema::document("Tidegate scenario", <file::File as tidegate_config::Record>::object)
 }

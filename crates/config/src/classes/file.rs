@@ -1,9 +1,8 @@
 //! The sections of classes and of what they share, as they are written.
 
-use tidegate_core::{Bytes, Dscp, Rate, Span};
+use tidegate_core::{Bytes, Rate, Span};
 
 use crate::decode::Spanned;
-use crate::discipline::Discipline;
 use crate::values::Percent;
 
 crate::choices! {
@@ -85,45 +84,6 @@ crate::choices! {
         WorkConserving = "work-conserving",
         /// It stays unused: a flow never gets more than its share, as in the paper.
         Strict = "strict",
-    }
-}
-
-crate::record! {
-    /// A class: a rate, and the flows that share it.
-    pub struct ClassSection as "class" {
-        /// By which rules and `tidegate status` name it; unique in the file.
-        pub name: Spanned<String>,
-        /// The rate that the class is allocated.
-        pub rate: Spanned<Rate>,
-        /// What the class may send at once. Default: 1 ms at its rate, at least two of the largest packets.
-        pub burst: Option<Spanned<Bytes>>,
-        /// What a flow that was silent may send at once. Default: the same as `burst`.
-        pub flow_burst: Option<Spanned<Bytes>>,
-        /// Classes with a smaller number are asked first. Default 1, so that 0 is free for a premium class.
-        pub priority: Spanned<u8> = 1,
-        /// The code point written on its packets. Default: they keep theirs.
-        pub dscp: Option<Dscp>,
-        /// What the bucket of the class bounds. Default strict: a network that polices drops what exceeds it.
-        pub bursts: Bursts = "strict",
-        /// What becomes of a share that its flow does not use. Default work-conserving: no capacity is left idle.
-        pub share: Spanned<Sharing> = "work-conserving",
-        /// Whether it may use what other classes leave of the total. Default true, no capacity is left idle; false with
-        /// strict sharing, where no flow gets more than its share. Set it to false where a network polices the class.
-        pub borrow: Option<Spanned<bool>>,
-        /// Bytes that may wait in it. Default: 200 ms at its rate, at least 64 of the largest packets.
-        pub limit: Option<Spanned<Bytes>>,
-        /// Bytes of one flow that may wait in it. Default: half of `limit`, so that one flow cannot fill it.
-        pub flow_limit: Option<Spanned<Bytes>>,
-        /// What a preference adds to the share of a flow. Default 10%: felt at once, and ten steps go from nothing
-        /// to everything.
-        pub increment: Percent = "10%",
-        /// When the owner of a flow is notified that its queue fills. Default: never.
-        pub feedback: Option<FeedbackSection>,
-        /// Any discipline instead of one queue per flow, behind the bucket of the class. What belongs to flows
-        /// (`flow-burst`, `flow-limit`, `feedback`, minimum rates) then does not apply. Default: none.
-        pub queue: Option<Spanned<Discipline>>,
-        /// Whether packets that no rule matches go here. Exactly one class has it. Default false.
-        pub default: Option<Spanned<bool>>,
     }
 }
 

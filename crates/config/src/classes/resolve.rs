@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
-use super::file::{ClassSection, ShaperSection};
+use super::file::{FeedbackSection, ShaperSection};
 use super::{Borrow, Bursts, Class, EcnFeedback, FairBy, Feedback, FlowBy, Shaper, Sharing};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
+use crate::discipline::ClassSection;
 use crate::suggest;
 
 /// The most classes of a shaper.
@@ -112,49 +113,10 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         section.flow_limit.map_or_else(|| Bytes::new(limit.as_u64() / 2).max(largest), |limit| limit.value);
     if let Some(queue) = queue {
         queue.value.check(queue.place, diagnostics);
-        let flow_keys = [
-            ("flow-burst", section.flow_burst.map(|burst| burst.place)),
-            ("flow-limit", section.flow_limit.map(|limit| limit.place)),
-            ("feedback", section.feedback.as_ref().map(|feedback| feedback.above.place)),
-        ];
-        for (key, place) in flow_keys {
-            if let Some(place) = place {
-                diagnostics
-                    .error(place, format!("`{key}` in a class with a `queue` of its own"))
-                    .label("there is no queue per flow here")
-                    .related(queue.place, "because of this")
-                    .help(format!("remove `{key}` or `queue`"));
-            }
-        }
+        refuse_flow_keys(section, queue.place, diagnostics);
     }
-    let feedback = section.feedback.as_ref().map(|feedback| {
-        if feedback.below.value >= feedback.above.value {
-            diagnostics
-                .error(
-                    feedback.below.place,
-                    format!("`below` {} is not under `above` {}", feedback.below.value, feedback.above.value),
-                )
-                .label("out of order")
-                .related(feedback.above.place, "the upper threshold")
-                .help("lower `below` or raise `above`");
-        }
-        Feedback {
-            above: feedback.above.value,
-            below: feedback.below.value,
-            ecn: if feedback.ecn { EcnFeedback::Mark } else { EcnFeedback::Off },
-        }
-    });
-    let strict = section.share.value == Sharing::Strict;
-    if let Some(Spanned { value: true, place }) = section.borrow
-        && strict
-    {
-        diagnostics
-            .error(place, "a class with strict sharing cannot borrow")
-            .label("its flows would get more than their shares")
-            .related(section.share.place, "no flow gets more than its share")
-            .help("remove `borrow`, or write share = \"work-conserving\"");
-    }
-    let borrows = section.borrow.map_or(!strict, |borrow| borrow.value);
+    let feedback = section.feedback.as_ref().map(|section| feedback(section, diagnostics));
+    let borrow = borrow(section, diagnostics);
     if section.bursts == Bursts::Loose
         && let Some(burst) = section.burst
     {
@@ -175,13 +137,63 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         dscp: section.dscp,
         bursts: section.bursts,
         share: section.share.value,
-        borrow: if borrows { Borrow::Allowed } else { Borrow::Never },
+        borrow,
         limit,
         flow_limit,
         increment: section.increment,
         feedback,
         queue: queue.as_ref().map(|queue| queue.value.clone()),
     }
+}
+
+/// Reports the keys about flows in a class whose packets wait in a discipline of its own, at `queue`.
+fn refuse_flow_keys(section: &ClassSection, queue: Place, diagnostics: &mut Diagnostics) {
+    let flow_keys = [
+        ("flow-burst", section.flow_burst.map(|burst| burst.place)),
+        ("flow-limit", section.flow_limit.map(|limit| limit.place)),
+        ("feedback", section.feedback.as_ref().map(|feedback| feedback.above.place)),
+    ];
+    for (key, place) in flow_keys {
+        if let Some(place) = place {
+            diagnostics
+                .error(place, format!("`{key}` in a class with a `queue` of its own"))
+                .label("there is no queue per flow here")
+                .related(queue, "because of this")
+                .help(format!("remove `{key}` or `queue`"));
+        }
+    }
+}
+
+fn feedback(section: &FeedbackSection, diagnostics: &mut Diagnostics) -> Feedback {
+    if section.below.value >= section.above.value {
+        diagnostics
+            .error(
+                section.below.place,
+                format!("`below` {} is not under `above` {}", section.below.value, section.above.value),
+            )
+            .label("out of order")
+            .related(section.above.place, "the upper threshold")
+            .help("lower `below` or raise `above`");
+    }
+    Feedback {
+        above: section.above.value,
+        below: section.below.value,
+        ecn: if section.ecn { EcnFeedback::Mark } else { EcnFeedback::Off },
+    }
+}
+
+fn borrow(section: &ClassSection, diagnostics: &mut Diagnostics) -> Borrow {
+    let strict = section.share.value == Sharing::Strict;
+    if let Some(Spanned { value: true, place }) = section.borrow
+        && strict
+    {
+        diagnostics
+            .error(place, "a class with strict sharing cannot borrow")
+            .label("its flows would get more than their shares")
+            .related(section.share.place, "no flow gets more than its share")
+            .help("remove `borrow`, or write share = \"work-conserving\"");
+    }
+    if section.borrow.map_or(!strict, |borrow| borrow.value) { Borrow::Allowed } else { Borrow::Never }
 }
 
 fn at_least_largest(key: &str, size: Spanned<Bytes>, largest: Bytes, diagnostics: &mut Diagnostics) {

@@ -3,203 +3,24 @@
 use std::collections::{HashMap, HashSet};
 
 use tidegate_core::cbq::{
-    self, Accounting, Borrow, Cbq, Class, Conserving, Derivation, Finish, General, Heuristic, IdleBounds, Lead,
-    LinkClock, Params, Regulation, TreeError,
+    self, Accounting, Borrow, Cbq, Class, Derivation, IdleBounds, Lead, LinkClock, Params, TreeError,
 };
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
+use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
+use super::kinds::Discipline;
 use super::section::{NoPacket, Section, Site};
-use super::{Discipline, Inside};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::suggest;
 use crate::values::Percent;
 
+pub mod options;
 mod reservations;
 mod sharing;
 
-pub use reservations::Reservations;
-
-crate::choices! {
-    /// Which classes may borrow.
-    pub enum Sharing as "sharing" {
-        /// No class, while one at a lower level could still send or lend. Keeps the rate of every class.
-        Formal = "formal",
-        /// A class with an ancestor below its limit. A class that may borrow can take the rates of all classes of lower
-        /// priority.
-        AncestorOnly = "ancestor-only",
-        /// Up to a level that `heuristic` sets: with `altq` it keeps the rate of every class, with `floyd` not.
-        TopLevel = "top-level",
-    }
-}
-
-crate::choices! {
-    impl "heuristic" for Heuristic {
-        /// When no class can send, the level rises one by one: the implementation that was measured in 1999.
-        Altq = "altq",
-        /// When a class has sent and cannot go on, the level is the highest: the paper of 1995. Until the next packet
-        /// arrives for a class below its limit, a class that may borrow can take the rates of all classes of lower
-        /// priority.
-        Floyd1995 = "floyd",
-    }
-}
-
-crate::choices! {
-    impl "finish" for Finish {
-        /// From when its packet left.
-        Actual = "actual",
-        /// From when its packet is expected to have left the link.
-        Expected = "expected",
-    }
-}
-
-crate::choices! {
-    /// What is done when the driver takes packets faster than the link sends them.
-    pub enum Clock as "link clock" {
-        /// The clock of expected finish times never leads by more than `clock-lead`.
-        Clamp = "clamp",
-        /// Beyond `clock-lead` it is set back to the time of day, and every class seems over its limit.
-        Reset = "reset",
-    }
-}
-
-crate::choices! {
-    impl "turns" for General {
-        /// Bytes per round in proportion to their rates.
-        WeightedRoundRobin = "weighted",
-        /// One packet per round for each class.
-        PacketRoundRobin = "packet",
-    }
-}
-
-crate::choices! {
-    /// How the rate of a class is measured.
-    pub enum Measure as "accounting" {
-        /// In bytes, exactly.
-        Bytes = "bytes",
-        /// As an average idle time, which needs `packet-size` to be right.
-        IdleTime = "idle-time",
-    }
-}
-
-crate::choices! {
-    impl "derivation" for Derivation {
-        /// As in the implementation that was measured in 1999: a class starts with its whole burst.
-        Altq = "altq",
-        /// As in ns-2: no `minidle`, no `extradelay` unless given, and a class starts without a burst.
-        Ns2 = "ns-2",
-    }
-}
-
-crate::choices! {
-    impl "conserving" for Conserving {
-        /// No class: the link stays idle.
-        Strict = "strict",
-        /// A class that may borrow sends, as fast as the driver takes packets.
-        Efficient = "efficient",
-        /// A class that may borrow sends when the link would otherwise be idle.
-        WhenLinkIdle = "when-idle",
-    }
-}
-
-crate::choices! {
-    impl "suspension" for Regulation {
-        /// The end of its own suspension, or an ancestor below its limit.
-        Recheck = "recheck",
-        /// The end of its own suspension.
-        Sleep = "sleep",
-    }
-}
-
-crate::choices! {
-    impl "borrow" for Borrow {
-        /// It keeps to its rate.
-        Never = "never",
-        /// It may, and through its parent what that may borrow.
-        FromParent = "from-parent",
-    }
-}
-
-crate::record! {
-    /// A class of CBQ. One that no other names as its parent has a queue, and packets.
-    pub struct CbqClass as "cbq class" {
-        /// By which rules and other classes name it; unique in the tree.
-        pub name: Spanned<String>,
-        /// The class above it. Default: the link.
-        pub parent: Option<Spanned<String>>,
-        /// What it is sure of. This or `share`.
-        pub rate: Option<Spanned<Rate>>,
-        /// What it is sure of, as a part of the link. This or `rate`.
-        pub share: Option<Spanned<Percent>>,
-        /// 0 is the highest, 7 the lowest. Default 1: with values above and below.
-        pub priority: Spanned<u8> = 1,
-        /// Whether it may borrow. Default never: what is promised to others is not touched.
-        pub borrow: Borrow = "never",
-        /// The size of its packets, for accounting by idle time. Default `mtu`.
-        pub packet_size: Option<Spanned<Bytes>>,
-        /// Packets back to back after a silence. Default 16, ALTQ's.
-        pub max_burst: Spanned<u32> = 16,
-        /// Packets back to back after a suspension. Default 2, ALTQ's.
-        pub min_burst: Spanned<u32> = 2,
-        /// The largest average idle time, which bounds the burst after a silence, with accounting by idle time. Default what
-        /// `max-burst` packets use up.
-        pub maxidle: Option<Spanned<Span>>,
-        /// How far the average may fall below zero, which bounds what is owed after borrowing, with accounting by idle
-        /// time. Default by `derivation`: a packet time of the class by the weight, or any.
-        pub minidle: Option<Spanned<Span>>,
-        /// How long the class is suspended beyond its debt when it must wait, with accounting by idle time. Default by
-        /// `derivation`: so long that `min-burst` packets follow, or not at all.
-        pub extradelay: Option<Spanned<Span>>,
-        /// Its queue. Default a FIFO of 1 MB.
-        pub queue: Option<Spanned<Inside>>,
-    }
-}
-
-crate::record! {
-    /// Class-based queueing: a tree of classes that share a link, each sure of its part.
-    pub struct CbqQueue as "cbq" {
-        /// The rate of the link. No more is sent.
-        pub link: Spanned<Rate>,
-        /// The largest packet. Default an Ethernet frame.
-        pub mtu: Spanned<Bytes> = "1514B",
-        /// Which classes may borrow. Default formal: the definition, and no dearer here.
-        pub sharing: Sharing = "formal",
-        /// How top-level sharing sets its level. Default altq.
-        pub heuristic: Heuristic = "altq",
-        /// How the classes of a priority take turns. Default weighted.
-        pub turns: General = "weighted",
-        /// How use is measured. Default bytes.
-        pub accounting: Measure = "bytes",
-        /// With accounting by idle time, the weight of a packet in the average is 2 to the power of minus this. Default 5, or
-        /// 4 with `derivation = "ns-2"`, as there.
-        pub gain: Option<Spanned<u8>>,
-        /// With accounting by idle time, where its bounds and its start come from. Default altq.
-        pub derivation: Derivation = "altq",
-        /// What the class above all others has of the link. Default all of it. Papers have 98 or 99 %, so that it can be over
-        /// its limit; the classes under it may have 100 % together.
-        pub root: Option<Spanned<Percent>>,
-        /// What happens when no class may send. Default when-idle: the link is used and no buffer fills.
-        pub conserving: Conserving = "when-idle",
-        /// What a suspended class waits for. Default recheck.
-        pub suspension: Regulation = "recheck",
-        /// From when a class over its limit waits, with accounting by idle time. Default actual: the correction of
-        /// 1999.
-        pub finish: Finish = "actual",
-        /// What is done about a clock of the link that runs ahead. Default clamp: no class is penalised for it.
-        pub link_clock: Clock = "clamp",
-        /// How far that clock may lead. Default the time of 16 packets, at least 10 ms.
-        pub clock_lead: Option<Span>,
-        /// How far ahead of the link packets are given. Default the time of two packets, at least half a millisecond.
-        pub lead: Option<Span>,
-        /// The class of packets that match no rule. Default: they are dropped.
-        pub default: Option<Spanned<String>>,
-        /// Where flows get classes of their own on request. Default: nowhere.
-        pub reservations: Option<Spanned<Reservations>>,
-        /// The classes.
-        pub class: Vec<Spanned<CbqClass>>,
-    }
-}
+pub use super::kinds::{CbqClass, CbqQueue};
+pub use options::{Clock, Measure, Reservations, Sharing};
 
 /// A place, an error, and advice.
 type Fault = (Place, String, Option<String>);

@@ -6,49 +6,14 @@
 use std::collections::HashMap;
 
 use tidegate_core::nested::Nested;
-use tidegate_core::{Bytes, ClassId, Packet, Qdisc, Rate, Span};
+use tidegate_core::{ClassId, Packet, Qdisc, Rate, Span};
 
+pub use super::kinds::{FbqQueue, ProfileSection};
 use super::section::{Section, Site};
-use crate::classes::file::{ClassSection, DisplaceSection, ShaperSection};
+use crate::classes::file::ShaperSection;
 use crate::classes::{self, Displace, FairBy, FlowBy, Match, Rule, Shaper};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
-
-crate::record! {
-    /// Classes in the order of their priorities, and in each the flows by their shares: FBC over FBQ.
-    pub struct FbqQueue as "fbq" {
-        /// The total that is never exceeded. Default: the sum of the rates of the classes.
-        pub rate: Option<Spanned<Rate>>,
-        /// What may leave at once over all classes. Default: 1 ms at the total rate, at least two of the largest
-        /// packets.
-        pub burst: Option<Spanned<Bytes>>,
-        /// The largest packet, which bursts must hold. Default 1500 B, Ethernet.
-        pub mtu: Spanned<Bytes> = "1500B",
-        /// A flow without packets for so long is over, and its share goes back. Default 10 s.
-        pub idle_timeout: Spanned<Span> = "10s",
-        /// How many flows are remembered at once, over all classes. Default 65536.
-        pub flows: Spanned<u32> = 65536,
-        /// The classes. Packets carry the number of theirs, from 0.
-        pub class: Vec<Spanned<ClassSection>>,
-        /// What flows are promised. Packets carry the number of theirs, from 1; 0 is that of flows without a profile.
-        /// In a shaper file the packets of rule `i` carry number `i`.
-        pub profile: Vec<Spanned<ProfileSection>>,
-    }
-}
-
-crate::record! {
-    /// The promise for the flows of a profile.
-    pub struct ProfileSection as "profile" {
-        /// Shown as the rule of its flows.
-        pub name: Spanned<String>,
-        /// How much of the class each flow gets beside flows of weight 1. Default 1.
-        pub weight: Spanned<u32> = 1,
-        /// What each flow is promised at least. Default: nothing.
-        pub minimum: Option<Spanned<Rate>>,
-        /// Where a flow goes when its share has fallen too low. Default: it stays.
-        pub displace: Option<DisplaceSection>,
-    }
-}
 
 impl FbqQueue {
     /// The parameters, with what is wrong with them.

@@ -1,58 +1,14 @@
 //! `kind = "hfsc"`: [`tidegate_core::hfsc`].
 
 use tidegate_core::hfsc::{Class, Curve, Hfsc};
-use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
+use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate};
 
-use super::Inside;
 use super::fair::default_lead;
+use super::kinds::{HfscClass, HfscQueue, Inside, ServiceCurve};
 use super::section::{NoPacket, Section, Site, report};
 use super::tree::{self, Branch};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
-
-crate::record! {
-    /// A service curve.
-    pub struct ServiceCurve as "service curve" {
-        /// The rate in the long run.
-        pub rate: Spanned<Rate>,
-        /// What is sent `within` a time, whatever the rate. Default nothing.
-        pub burst: Bytes = "0B",
-        /// The time for `burst`. Default none.
-        pub within: Spanned<Span> = "0s",
-    }
-}
-
-crate::record! {
-    /// A class of H-FSC. One that no other names as its parent has a queue, and packets.
-    pub struct HfscClass as "hfsc class" {
-        /// Its name.
-        pub name: Spanned<String>,
-        /// The class above it, with whose others it shares. Default the link.
-        pub parent: Option<Spanned<String>>,
-        /// What a class with a queue is sure of, and when.
-        pub guarantee: Option<Spanned<ServiceCurve>>,
-        /// Its part of what is left is this in proportion to the others'. Default as its guarantee; 0bit for a class with a
-        /// queue that gets its guarantee alone.
-        pub share: Option<Spanned<Rate>>,
-        /// Its queue. Default a FIFO of 1 MB.
-        pub queue: Option<Spanned<Inside>>,
-    }
-}
-
-crate::record! {
-    /// The hierarchical fair service curve scheduler: guarantees of rate and delay apart, and shares in a tree.
-    pub struct HfscQueue as "hfsc" {
-        /// The rate of the link. No more is sent.
-        pub link: Spanned<Rate>,
-        /// How far ahead of the link packets are given. Default the time of two Ethernet frames, at least half a
-        /// millisecond: a process that is scheduled later than that loses capacity.
-        pub lead: Option<Span>,
-        /// The class of packets that match no rule. Default: they are dropped.
-        pub default: Option<Spanned<String>>,
-        /// The classes.
-        pub class: Vec<Spanned<HfscClass>>,
-    }
-}
 
 impl Branch for HfscClass {
     fn name(&self) -> &Spanned<String> {

@@ -5,47 +5,11 @@ use std::collections::HashMap;
 use tidegate_core::htb::{Class, Htb};
 use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
 
-use super::Inside;
+use super::kinds::{HtbClass, HtbQueue, Inside};
 use super::section::{NoPacket, Section, Site, report};
 use super::tree::{self, Branch};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
-
-crate::record! {
-    /// A class of HTB. One that no other names as its parent has a queue, and packets.
-    pub struct HtbClass as "htb class" {
-        /// Its name.
-        pub name: Spanned<String>,
-        /// The class above it, from which it borrows. Default none.
-        pub parent: Option<Spanned<String>>,
-        /// What it is sure of.
-        pub rate: Spanned<Rate>,
-        /// What it may send with what it borrows. Default its rate: it does not borrow.
-        pub ceil: Option<Spanned<Rate>>,
-        /// What it may send at once within its rate. Default a millisecond of it and 1600 B, as of `tc` where timers have
-        /// a kilohertz: a process that is scheduled later than that loses capacity.
-        pub burst: Option<Spanned<Bytes>>,
-        /// What it may send at once within its ceil. Default a millisecond of that and 1600 B.
-        pub cburst: Option<Spanned<Bytes>>,
-        /// 0 borrows first, 7 last. Default 0.
-        pub priority: Spanned<u8> = 0,
-        /// Its part of what is borrowed is this in proportion to those of others of its priority. Default what its rate
-        /// sends in 100 ms, between 1000 B and 200 kB: in proportion to the rates, as of `tc`.
-        pub quantum: Option<Spanned<Bytes>>,
-        /// Its queue. Default a FIFO of 1 MB.
-        pub queue: Option<Spanned<Inside>>,
-    }
-}
-
-crate::record! {
-    /// Hierarchical token buckets: classes with a rate each, that borrow from those above up to a ceil.
-    pub struct HtbQueue as "htb" {
-        /// The class of packets that match no rule. Default: they are dropped.
-        pub default: Option<Spanned<String>>,
-        /// The classes.
-        pub class: Vec<Spanned<HtbClass>>,
-    }
-}
 
 impl Branch for HtbClass {
     fn name(&self) -> &Spanned<String> {

@@ -3,10 +3,8 @@
 use tidegate_core::marker::{Marker, Point};
 use tidegate_core::{Packet, Qdisc, Rate};
 
-use super::meter::Metered;
+use super::kinds::{Discipline, MarkerQueue};
 use super::section::{Section, Site};
-use super::{Discipline, Inside};
-use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
 crate::choices! {
@@ -15,18 +13,6 @@ crate::choices! {
         Entry = "entry",
         /// Behind it: packets are metered as they leave.
         Exit = "exit",
-    }
-}
-
-crate::record! {
-    /// Meters packets, colours them, and marks, passes or drops them by colour.
-    pub struct MarkerQueue as "marker" {
-        /// The meter, and what is done about its colours.
-        pub conditioner: Spanned<Metered>,
-        /// Its position. Default entry: a queue inside then sees the colours.
-        pub at: Point = "entry",
-        /// The discipline inside. Default a FIFO of 1 MB.
-        pub inside: Option<Spanned<Inside>>,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Kinds of disciplines that other crates add: [`register`] them before the first file is read.
+//! Kinds of disciplines that other crates add: [`register`](super::register) them before the first file is read.
 //!
 //! A kind is a section of a file, declared by [`record!`](crate::record) as those here are, and [`Kind`], which builds
 //! its discipline. Shaper files, scenarios, replay and scripts then take `kind = "..."` with its keys; errors have
@@ -38,7 +38,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::Value as Json;
 use tidegate_core::{AnyPacket, AnyQdisc, Packet, Qdisc, Rate};
 
-use super::Discipline;
 use super::section::{Section, Site};
 use crate::decode::{Open, Record, tagged};
 use crate::diagnostic::{Diagnostics, Place};
@@ -109,16 +108,13 @@ pub fn is_kind_name(name: &str) -> bool {
         && !name.contains("--")
 }
 
-/// Adds a kind to all files that this process reads from now on.
-///
-/// # Errors
-/// When its name is taken or cannot be one.
-pub fn register<K: Kind>() -> Result<(), RegisterError> {
+/// Adds a kind; `declared` are the names that are taken anyway.
+pub(super) fn add<K: Kind>(declared: &[&str]) -> Result<(), RegisterError> {
     if !is_kind_name(K::KIND) {
         return Err(RegisterError::BadName(K::KIND));
     }
     let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
-    if Discipline::KINDS.contains(&K::KIND) || entries.iter().any(|entry| entry.kind == K::KIND) {
+    if declared.contains(&K::KIND) || entries.iter().any(|entry| entry.kind == K::KIND) {
         return Err(RegisterError::Taken(K::KIND));
     }
     entries.push(Entry {

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use tidegate_core::tree::Node;
 use tidegate_core::{ClassId, Packet, Qdisc};
 
+use super::kinds::{Discipline, Inside};
 use super::section::Site;
-use super::{Discipline, Inside};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::suggest;

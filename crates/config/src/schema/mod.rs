@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::decode::Record;
-
 pub use reference::reference;
 
 /// The definitions of a schema under construction.
@@ -36,10 +34,10 @@ impl Schemas {
     }
 }
 
-/// The whole schema of a file that reads as a `T`.
-pub fn document<T: Record>(title: &str) -> Value {
+/// The whole schema of a file whose outermost table `object` describes: [`Record::object`](crate::Record::object).
+pub fn document(title: &str, object: impl FnOnce(&mut Schemas) -> Value) -> Value {
     let mut schemas = Schemas::default();
-    let root = T::object(&mut schemas);
+    let root = object(&mut schemas);
     let mut document = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": title });
     if let (Some(document), Value::Object(root)) = (document.as_object_mut(), root) {
         document.extend(root);

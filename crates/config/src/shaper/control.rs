@@ -191,37 +191,38 @@ pub(super) fn control(
         };
         (user.uid.value.clone(), own)
     };
-    let hook = section.hook.as_ref().map(|hook| {
-        if !hook.program.starts_with('/') {
-            diagnostics
-                .error(hook.program.place, format!("`{}` is not a full path", hook.program.value))
-                .label("it would be looked for somewhere else each time")
-                .help("write for example program = \"/usr/local/bin/on-tidegate\"");
-        }
-        if !(1..=1_000).contains(&hook.rate.value) {
-            diagnostics
-                .error(hook.rate.place, format!("a program cannot be run {} times a second", hook.rate.value))
-                .label("not between 1 and 1000")
-                .help("write for example rate = 10");
-        }
-        for event in hook.events.iter().filter(|event| !EVENTS.contains(&event.value.as_str())) {
-            diagnostics
-                .error(event.place, format!("there is no event `{}`", event.value))
-                .label("unknown event")
-                .help(suggest::help(&event.value, &EVENTS));
-        }
-        Hook {
-            program: PathBuf::from(&hook.program.value),
-            events: hook.events.iter().map(|event| event.value.clone()).collect(),
-            rate: hook.rate.value,
-        }
-    });
     Control {
         mode: section.mode.0,
         bounds,
         displace_to,
         lease: section.lease,
         users: section.user.iter().map(of_user).collect(),
-        hook,
+        hook: section.hook.as_ref().map(|section| hook(section, diagnostics)),
+    }
+}
+
+fn hook(hook: &HookSection, diagnostics: &mut Diagnostics) -> Hook {
+    if !hook.program.starts_with('/') {
+        diagnostics
+            .error(hook.program.place, format!("`{}` is not a full path", hook.program.value))
+            .label("it would be looked for somewhere else each time")
+            .help("write for example program = \"/usr/local/bin/on-tidegate\"");
+    }
+    if !(1..=1_000).contains(&hook.rate.value) {
+        diagnostics
+            .error(hook.rate.place, format!("a program cannot be run {} times a second", hook.rate.value))
+            .label("not between 1 and 1000")
+            .help("write for example rate = 10");
+    }
+    for event in hook.events.iter().filter(|event| !EVENTS.contains(&event.value.as_str())) {
+        diagnostics
+            .error(event.place, format!("there is no event `{}`", event.value))
+            .label("unknown event")
+            .help(suggest::help(&event.value, &EVENTS));
+    }
+    Hook {
+        program: PathBuf::from(&hook.program.value),
+        events: hook.events.iter().map(|event| event.value.clone()).collect(),
+        rate: hook.rate.value,
     }
 }

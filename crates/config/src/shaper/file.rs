@@ -4,8 +4,9 @@ use tidegate_core::{Bytes, Dscp, Rate, Span};
 
 use super::control::ControlSection;
 use super::metrics::MetricsSection;
-pub use crate::classes::file::{ClassSection, DisplaceSection, FeedbackSection, ShaperSection};
+pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
+pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
 use crate::values::{Mark, Ports, Prefix, Protocol, User};
 

@@ -13,7 +13,7 @@ pub mod metrics;
 mod resolve;
 mod rules;
 
-use crate::decode::Decode;
+use crate::decode::{Decode, Record};
 use crate::diagnostic::{Diagnostics, Source};
 use crate::node::{Entry, Node, Value};
 use crate::schema::Schemas;
@@ -92,5 +92,5 @@ impl Decode for Embedded {
 
 /// The JSON Schema of a shaper file.
 pub fn schema() -> serde_json::Value {
-    crate::schema::document::<file::File>("Tidegate shaper file")
+    crate::schema::document("Tidegate shaper file", file::File::object)
 }

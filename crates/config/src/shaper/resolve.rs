@@ -8,10 +8,11 @@ use super::config::{Config, Interface, MOST_INTERFACES, MOST_THREADS, Root, Stat
 use super::file::{Direction, File, InterfaceSection, StatisticsSection};
 use super::rules::{numbered, rules};
 use super::{control, metrics};
-use crate::classes::file::{ClassSection, ShaperSection};
+use crate::classes::file::ShaperSection;
 use crate::classes::{self, FairBy, FlowBy, Shaper, Sharing, lookup};
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
+use crate::discipline::ClassSection;
 use crate::node::Node;
 
 /// Checks the tables of a file for one direction with this text.

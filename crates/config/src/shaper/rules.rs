@@ -6,7 +6,7 @@ use tidegate_core::Rate;
 
 use super::conditions;
 use super::config::Root;
-use super::file::{File, RuleSection};
+use super::file::{DisplaceSection, File, RuleSection};
 use crate::classes::{Displace, Match, Rule, Shaper, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
@@ -65,26 +65,7 @@ fn rule(
     }
     let displace = section.displace.as_ref().map(|displace| {
         let to = lookup(&displace.to, by_name, listed, diagnostics);
-        if displace.to.value == section.class.value {
-            diagnostics
-                .error(
-                    displace.to.place,
-                    format!("flows of `{}` cannot be displaced to `{}` itself", section.class.value, displace.to.value),
-                )
-                .label("the same class")
-                .related(section.class.place, "the class of the rule")
-                .help("name another class");
-        }
-        if displace.below.value <= minimum {
-            diagnostics
-                .error(
-                    displace.below.place,
-                    format!("the threshold {} is not above the minimum {minimum}", displace.below.value),
-                )
-                .label("a share never falls below the minimum, so that this never happens")
-                .related(section.minimum.map_or(section.place, |m| m.place), "the minimum")
-                .help("raise `below` or lower `minimum`");
-        }
+        check_displacement(section, displace, minimum, diagnostics);
         Displace { below: displace.below.value, to }
     });
     let per_flow = [
@@ -124,6 +105,34 @@ fn rule(
         minimum,
         flows: section.flows.map_or(1, |flows| flows.value),
         displace,
+    }
+}
+
+fn check_displacement(
+    section: &Spanned<RuleSection>,
+    displace: &DisplaceSection,
+    minimum: Rate,
+    diagnostics: &mut Diagnostics,
+) {
+    if displace.to.value == section.class.value {
+        diagnostics
+            .error(
+                displace.to.place,
+                format!("flows of `{}` cannot be displaced to `{}` itself", section.class.value, displace.to.value),
+            )
+            .label("the same class")
+            .related(section.class.place, "the class of the rule")
+            .help("name another class");
+    }
+    if displace.below.value <= minimum {
+        diagnostics
+            .error(
+                displace.below.place,
+                format!("the threshold {} is not above the minimum {minimum}", displace.below.value),
+            )
+            .label("a share never falls below the minimum, so that this never happens")
+            .related(section.minimum.map_or(section.place, |m| m.place), "the minimum")
+            .help("raise `below` or lower `minimum`");
     }
 }
 

@@ -1,44 +1,12 @@
 //! `[discipline.reservations]`: classes for flows on request.
 
-use tidegate_core::cbq::Borrow;
+use tidegate_core::ClassId;
 use tidegate_core::reservation::{Policy, Request, Service};
-use tidegate_core::{Bytes, ClassId, Rate, Span};
 
+use super::options::Reservations;
 use super::{CbqClass, CbqQueue};
-use crate::decode::Spanned;
 use crate::diagnostic::Diagnostics;
 use crate::suggest;
-
-crate::record! {
-    /// Where flows get classes of their own on request (`tidegate reserve`), and how much one may ask for.
-    pub struct Reservations as "reservations" {
-        /// The class under which they get theirs. Its rate is what they share; it has no queue and no other classes.
-        pub class: Spanned<String>,
-        /// Their priority. Default 0: only there delays are bounded.
-        pub priority: Spanned<u8> = 0,
-        /// Whether they may borrow. Default from-parent, as the paper's.
-        pub borrow: Borrow = "from-parent",
-        /// The most at a time; all delay bounds grow with it. Default 16.
-        pub flows: Spanned<u32> = 16,
-        /// What their queues may hold together. Default 4 MB: one second of 32 Mbit/s.
-        pub buffer: Spanned<Bytes> = "4MB",
-        /// How long one lasts without being refreshed. Default 90 s, three times RSVP's refresh period.
-        pub lifetime: Spanned<Span> = "90s",
-        /// What is queued behind the discipline beyond its `lead`, for delay bounds. Default nothing: set it where a
-        /// modem or a driver queues more.
-        pub device: Spanned<Bytes> = "0B",
-        /// The largest rate that one may get: token rate r, or what a delay needs. Default what is free.
-        pub max_rate: Option<Spanned<Rate>>,
-        /// The largest bucket b. Default 64 kB.
-        pub max_bucket: Spanned<Bytes> = "64kB",
-        /// The largest peak rate p. Default any: the bucket bounds what it can do.
-        pub max_peak: Option<Spanned<Rate>>,
-        /// The smallest minimum policed unit m. Default 1 B: accounting in bytes does not need it.
-        pub min_unit: Spanned<Bytes> = "1B",
-        /// The largest packet M. Default the `mtu`.
-        pub max_packet: Option<Spanned<Bytes>>,
-    }
-}
 
 impl Reservations {
     /// Checks a request against what the file allows one flow; the tree checks the rest.
