@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_config::decode::printable;
-use tidegate_report::text::wrapped;
+use tidegate_display::wrapped;
 use tidegate_report::{Report, columns};
 use tidegate_units::{Rate, Span};
 use unicode_width::UnicodeWidthStr;

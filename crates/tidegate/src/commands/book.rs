@@ -7,7 +7,7 @@ use tidegate_book::Book;
 use tidegate_book::search::Found;
 use tidegate_config::schema::reference;
 use tidegate_config::shaper;
-use tidegate_report::text::middle;
+use tidegate_display::middle;
 use tidegate_sim::scenario;
 
 use crate::output::width;

@@ -11,6 +11,7 @@ use tidegate_control::EventKind;
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
+use tidegate_display::Table;
 use tidegate_engine::ClassStatus;
 use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
@@ -19,7 +20,7 @@ use tidegate_live::rules::Direction;
 use tidegate_live::shaping::kernel::{self, KernelPrograms};
 use tidegate_live::shaping::{Options, ShapedInterface, Shaping, StartError};
 use tidegate_live::timing::Priority;
-use tidegate_report::{Source, Table};
+use tidegate_report::Source;
 use tidegate_units::Span;
 
 use crate::Failure;

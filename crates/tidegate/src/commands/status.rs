@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{Flows, GuardianStatus, InForce, InterfaceStatus, Observation, PrivilegeStatus};
-use tidegate_report::Table;
+use tidegate_display::Table;
 use tidegate_units::Rate;
 
 use crate::Failure;

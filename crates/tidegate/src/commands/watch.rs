@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use tidegate_control::calls::DirectionObservation;
 use tidegate_core::DropReason;
+use tidegate_display::human;
 use tidegate_engine::ClassStatus;
 use tidegate_metrics::Delays;
 use tidegate_report::columns::{self, Column};
-use tidegate_report::number::human;
 use tidegate_report::{Axis, Curve, Plot, Report, Section, Source, Style, Table};
 
 use flows::FlowWatch;

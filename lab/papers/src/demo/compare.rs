@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use crate::lab::{FlowReport, FlowSpec, Pair, Senders, Sink, Transport};
 use serde::Serialize;
 use tidegate_config::shaper::Config;
+use tidegate_display::{Table, wrapped};
 use tidegate_live::shaping::{Options, Shaping};
-use tidegate_report::Table;
-use tidegate_report::text::wrapped;
 use tidegate_units::{Bytes, Rate};
 
 use super::progress;
