@@ -63,9 +63,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     drop(out);
     output::print(&String::from_utf8_lossy(&text))?;
-    output::hint(
-        "`tidegate top` shows flows, with --hosts hosts; `tidegate explain --live --source ADDRESS` why packets wait",
-    );
+    let flows = "`tidegate top` shows flows, with --hosts hosts";
+    if cfg!(feature = "lab") {
+        output::hint(&format!("{flows}; `tidegate explain --live --source ADDRESS` why packets wait"));
+    } else {
+        output::hint(flows);
+    }
     Ok(())
 }
 
