@@ -1,8 +1,8 @@
 //! The book as HTML: a page for each chapter, the contents beside it, the colours of the reports.
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
-use tidegate_report::assets::THEME_CSS;
-use tidegate_report::escape;
+use tidegate_display::assets::THEME_CSS;
+use tidegate_display::escape;
 
 use crate::Chapter;
 use crate::search::{self, Section};

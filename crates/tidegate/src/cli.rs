@@ -42,19 +42,28 @@ enum Command {
     Remove(commands::apply::RemoveArgs),
     Reserve(Box<commands::reserve::Args>),
     Promise(Box<commands::promise::Args>),
+    #[cfg(feature = "lab")]
     Demo(commands::demo::Args),
     Check(commands::check::Args),
     Doctor(commands::doctor::Args),
     Exec(commands::exec::Args),
+    #[cfg(feature = "lab")]
     Explain(Box<commands::explain::Args>),
+    #[cfg(feature = "lab")]
     NewQdisc(commands::new_qdisc::Args),
     Pace(Box<commands::pace::Args>),
+    #[cfg(feature = "lab")]
     Replay(Box<commands::replay::Args>),
+    #[cfg(feature = "lab")]
     Compare(commands::compare::Args),
+    #[cfg(feature = "lab")]
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
+    #[cfg(feature = "lab")]
     Script(commands::script::Args),
+    #[cfg(feature = "lab")]
     Simulate(commands::simulate::Args),
+    #[cfg(feature = "lab")]
     Sweep(commands::sweep::Args),
     Book(commands::book::Args),
     Man(commands::man::Args),
@@ -95,6 +104,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+#[cfg(feature = "lab")]
 impl From<tidegate_papers::Failure> for Failure {
     fn from(failure: tidegate_papers::Failure) -> Self {
         match failure {
@@ -170,19 +180,28 @@ fn run(cli: Cli) -> ExitCode {
         Command::Remove(args) => commands::apply::remove(&args),
         Command::Reserve(args) => commands::reserve::run(&args),
         Command::Promise(args) => commands::promise::run(&args),
+        #[cfg(feature = "lab")]
         Command::Demo(args) => commands::demo::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        #[cfg(feature = "lab")]
         Command::Explain(args) => commands::explain::run(&args),
         Command::Exec(args) => commands::exec::run(&args),
+        #[cfg(feature = "lab")]
         Command::NewQdisc(args) => commands::new_qdisc::run(&args),
         Command::Pace(args) => commands::pace::run(&args),
+        #[cfg(feature = "lab")]
         Command::Replay(args) => commands::replay::run(&args),
+        #[cfg(feature = "lab")]
         Command::Compare(args) => commands::compare::run(&args),
+        #[cfg(feature = "lab")]
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
+        #[cfg(feature = "lab")]
         Command::Script(args) => commands::script::run(&args),
+        #[cfg(feature = "lab")]
         Command::Simulate(args) => commands::simulate::run(&args),
+        #[cfg(feature = "lab")]
         Command::Sweep(args) => commands::sweep::run(&args),
         Command::Book(args) => commands::book::run(&args),
         Command::Man(args) => commands::man::run(&args),

@@ -4,6 +4,9 @@
 //! output, messages to standard error; a closed pipe is success.
 //!
 //! Another crate adds disciplines of its own by [`main_with`]; `tidegate new-qdisc` writes one.
+//!
+//! The feature `lab`, on by default, links the laboratory: the commands that work in virtual time or show its experiments, and
+//! the options of `tidegate run` that record and report.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // They panic when the reader is gone.
@@ -12,6 +15,7 @@
 /// continues without output; above all a shaper.
 macro_rules! message {
     ($($text:tt)*) => {{
+        #[cfg(feature = "lab")]
         $crate::progress::clear_status();
         $crate::output::say(&format!("{}\n", format_args!($($text)*)));
     }};
@@ -27,6 +31,7 @@ macro_rules! message_part {
 mod cli;
 mod commands;
 mod output;
+#[cfg(feature = "lab")]
 mod progress;
 #[cfg(test)]
 mod snapshots;

@@ -4,9 +4,10 @@ use crate::comparison::{Comparison, Group, Row, WIDTH};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::model::Axis;
-use crate::number::{human, quantiles};
+use crate::number::quantiles;
 use crate::palette::{Pen, Pens};
 use crate::plotting::{Frame, Ruler};
+use tidegate_display::human;
 
 const ROW: f64 = 20.0;
 const SIZE: f64 = 11.0;

@@ -3,9 +3,9 @@
 use crate::columns::{self, Column};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
-use crate::model::Table;
-use crate::number::human;
 use crate::palette::{Pen, Pens};
+use tidegate_display::Table;
+use tidegate_display::human;
 
 /// Variants beside each other, in groups of what is measured of them.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::escape::escape;
 use crate::palette::{self, Pen};
+use tidegate_display::escape;
 
 /// A figure: its size and its shapes, from back to front. Positions are in points of 1/72 inch from the upper left.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -6,15 +6,15 @@
 
 use std::fmt::Write as _;
 
-use crate::assets;
 use crate::columns;
 use crate::comparison::{Comparison, Group};
 use crate::decimate::decimate;
 use crate::drawing::Drawing;
-use crate::escape::escape;
-use crate::model::{Align, Axis, Curve, Fold, Mood, Panels, Part, Plot, Report, Scale, Section, Style, Table};
-use crate::number::{exact, human};
+use crate::model::{Axis, Curve, Fold, Panels, Part, Plot, Report, Scale, Section, Style};
+use crate::number::exact;
 use crate::palette::{Pen, Pens};
+use tidegate_display::escape;
+use tidegate_display::{Align, Mood, Table, assets, human};
 
 /// The most points of a curve on the page. Four for each of a thousand steps: more than a wide screen has columns.
 const POINTS: usize = 4_000;
@@ -184,7 +184,7 @@ impl Section {
         for part in &self.parts {
             match part {
                 Part::Text(text) => push(page, format_args!("<p>{}</p>\n", escape(text))),
-                Part::Table(table) => table.html(page),
+                Part::Table(table) => table_html(table, page),
                 Part::Plot(plot) => {
                     figure(plot, &plot.title, plots.len(), page);
                     plots.push(plot);
@@ -197,56 +197,54 @@ impl Section {
     }
 }
 
-impl Table {
-    fn html(&self, page: &mut String) {
-        let caption = escape(&self.caption);
-        push(
-            page,
-            format_args!(
-                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n\
-                 <table>\n<caption>{caption}</caption>\n<thead><tr>"
-            ),
-        );
-        // Sentences would be a word wide beside numbers.
-        let is_long = |n: usize| self.rows.iter().any(|row| row[n].text.len() > LONG);
-        let class = |n: usize, align: Align| match align {
-            Align::Right => " class=\"n\"",
-            Align::Left if is_long(n) => " class=\"long\"",
-            Align::Left => "",
-        };
-        // A column without a single value would only make the others narrow.
-        let filled = |n: usize| n == 0 || self.rows.is_empty() || self.rows.iter().any(|row| !row[n].text.is_empty());
-        for (n, column) in self.columns.iter().enumerate().filter(|(n, _)| filled(*n)) {
-            push(page, format_args!("<th scope=\"col\"{}>{}</th>", class(n, column.align), escape(&column.name)));
-        }
-        page.push_str("</tr></thead>\n<tbody>\n");
-        for row in &self.rows {
-            page.push_str("<tr>");
-            for (n, (cell, column)) in row.iter().zip(&self.columns).enumerate().filter(|(n, _)| filled(*n)) {
-                let text = escape(&cell.text);
-                let class = match (column.align, cell.mood) {
-                    (Align::Left, Mood::Plain) => String::new(),
-                    (align, mood) => {
-                        let side = if align == Align::Right { "n " } else { "" };
-                        let mood = match mood {
-                            Mood::Plain => "",
-                            Mood::Good => "good",
-                            Mood::Bad => "bad",
-                            Mood::Unsure => "unsure",
-                        };
-                        format!(" class=\"{}\"", format!("{side}{mood}").trim_end())
-                    }
-                };
-                if n == 0 {
-                    push(page, format_args!("<th scope=\"row\"{class}>{text}</th>"));
-                } else {
-                    push(page, format_args!("<td{class}>{text}</td>"));
-                }
-            }
-            page.push_str("</tr>\n");
-        }
-        page.push_str("</tbody>\n</table>\n</div>\n");
+fn table_html(table: &Table, page: &mut String) {
+    let caption = escape(&table.caption);
+    push(
+        page,
+        format_args!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n\
+             <table>\n<caption>{caption}</caption>\n<thead><tr>"
+        ),
+    );
+    // Sentences would be a word wide beside numbers.
+    let is_long = |n: usize| table.rows.iter().any(|row| row[n].text.len() > LONG);
+    let class = |n: usize, align: Align| match align {
+        Align::Right => " class=\"n\"",
+        Align::Left if is_long(n) => " class=\"long\"",
+        Align::Left => "",
+    };
+    // A column without a single value would only make the others narrow.
+    let filled = |n: usize| n == 0 || table.rows.is_empty() || table.rows.iter().any(|row| !row[n].text.is_empty());
+    for (n, column) in table.columns.iter().enumerate().filter(|(n, _)| filled(*n)) {
+        push(page, format_args!("<th scope=\"col\"{}>{}</th>", class(n, column.align), escape(&column.name)));
     }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        page.push_str("<tr>");
+        for (n, (cell, column)) in row.iter().zip(&table.columns).enumerate().filter(|(n, _)| filled(*n)) {
+            let text = escape(&cell.text);
+            let class = match (column.align, cell.mood) {
+                (Align::Left, Mood::Plain) => String::new(),
+                (align, mood) => {
+                    let side = if align == Align::Right { "n " } else { "" };
+                    let mood = match mood {
+                        Mood::Plain => "",
+                        Mood::Good => "good",
+                        Mood::Bad => "bad",
+                        Mood::Unsure => "unsure",
+                    };
+                    format!(" class=\"{}\"", format!("{side}{mood}").trim_end())
+                }
+            };
+            if n == 0 {
+                push(page, format_args!("<th scope=\"row\"{class}>{text}</th>"));
+            } else {
+                push(page, format_args!("<td{class}>{text}</td>"));
+            }
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody>\n</table>\n</div>\n");
 }
 
 impl Comparison {
@@ -300,7 +298,7 @@ fn drawn(drawing: &Drawing, note: &str, (table, values): (Option<&Table>, &colum
     );
     if let Some(table) = table {
         page.push_str("<details class=\"data\"><summary>Data</summary>\n");
-        table.html(page);
+        table_html(&table, page);
         page.push_str("</details>\n");
     }
     page.push_str("</figure>\n");
@@ -351,7 +349,7 @@ fn figure(plot: &Plot, title: &str, n: usize, page: &mut String) {
         );
     }
     page.push_str("<details class=\"data\"><summary>Data</summary>\n");
-    summary(plot).html(page);
+    table_html(&summary(plot), page);
     page.push_str("<div class=\"points\"></div>\n</details>\n</figure>\n");
 }
 

@@ -1,7 +1,7 @@
 //! Reports: one HTML file that opens offline, plots as SVG, PDF and PNG for papers, columns for notebooks.
 //!
-//! The crate is pure: it converts a model to text or bytes, and the caller writes them. The [assets] are public, so
-//! that other pages use the same copy and the same colours.
+//! The crate is pure: it converts a model to text or bytes, and the caller writes them. Tables, numbers, plots and colours
+//! look as in [`tidegate_display`].
 //!
 //! ```
 //! use tidegate_report::{Axis, Curve, Plot, Report, Section, Style};
@@ -21,29 +21,23 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod assets;
 mod boxes;
 pub mod columns;
 pub mod comparison;
 pub mod curves;
 pub mod decimate;
 mod drawing;
-mod escape;
 mod figure;
 mod font;
 mod html;
 mod model;
-pub mod number;
+mod number;
 pub mod palette;
 mod pdf;
 mod plotting;
 mod png;
 pub mod simulation;
-pub mod text;
 
 pub use drawing::Drawing;
-pub use escape::escape;
-pub use model::{
-    Align, Axis, Band, Cell, Column, Curve, Fold, Mood, Panels, Part, Plot, Report, Scale, Section, Source, Style,
-    Table,
-};
+pub use model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Report, Scale, Section, Source, Style};
+pub use tidegate_display::{Align, Cell, Column, Mood, Table, escape};

@@ -1,4 +1,4 @@
-//! The colours of curves, the same eight in the browser ([`THEME_CSS`](crate::assets::THEME_CSS)) and in SVG.
+//! The colours of curves, the same eight in the browser ([`THEME_CSS`](tidegate_display::assets::THEME_CSS)) and in SVG.
 //!
 //! Curves of the same name are drawn with the same [pen](Pens) in all plots of a report; disciplines have the same pen in
 //! all reports.
@@ -192,7 +192,10 @@ mod tests {
         let dark = [("#e8eaee", "#14171c"), ("#a2a9b5", "#14171c"), ("#7cc4f5", "#14171c"), ("#ff8a80", "#14171c")];
         let more = [("#0a6e34", "#ffffff"), ("#8a5a00", "#ffffff"), ("#5fd08f", "#14171c"), ("#f0c050", "#14171c")];
         for (ink, ground) in light.into_iter().chain(dark).chain(more) {
-            assert!(crate::assets::THEME_CSS.contains(ink) && crate::assets::THEME_CSS.contains(ground));
+            assert!(
+                tidegate_display::assets::THEME_CSS.contains(ink)
+                    && tidegate_display::assets::THEME_CSS.contains(ground)
+            );
             assert!(contrast(ink, ground) >= 4.5, "{ink} on {ground}");
         }
     }
@@ -200,8 +203,9 @@ mod tests {
     #[test]
     fn the_browser_has_the_same_colours() {
         for (n, (light, dark)) in LIGHT.iter().zip(DARK).enumerate() {
-            let declared =
-                |colour: &str| crate::assets::THEME_CSS.matches(&format!("--tg-c{}: {colour};", n + 1)).count();
+            let declared = |colour: &str| {
+                tidegate_display::assets::THEME_CSS.matches(&format!("--tg-c{}: {colour};", n + 1)).count()
+            };
             // Dark is declared twice: for the system setting and for the reader's.
             assert_eq!((declared(light), declared(dark)), (1, 2), "{}", n + 1);
         }

@@ -7,8 +7,9 @@ use tidegate_metrics::{Curve, Digest, Value, summarise};
 use crate::columns::{self, Column};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::curves::{self, Runs};
-use crate::model::{Fold, Report, Section, Source, Table};
-use crate::number::human;
+use crate::model::{Fold, Report, Section, Source};
+use tidegate_display::Table;
+use tidegate_display::human;
 
 /// A run: a seed, with the results of all variants.
 #[derive(Clone, PartialEq, Debug)]

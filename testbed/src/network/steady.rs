@@ -140,12 +140,10 @@ impl Watch {
     ///
     /// # Panics
     /// When a thread that observes has panicked.
-    pub fn disturbance(self) -> Option<String> {
+    pub fn disturbance(mut self) -> Option<String> {
         let elapsed = self.began.elapsed().as_secs_f64();
         let now = Used::now();
-        self.stop.store(true, Ordering::Relaxed);
-        let stalled = self.stalls.into_iter().filter_map(|thread| thread.join().expect("no panic")).max();
-        let stalled = stalled.unwrap_or_default().as_secs_f64() / elapsed;
+        let stalled = self.stop().unwrap_or_default().as_secs_f64() / elapsed;
         let part = |from: u64, to: u64| to.saturating_sub(from) as f64 / TICKS / self.processors / elapsed;
         let stolen = part(self.used.stolen, now.stolen);
         let others = part(self.used.all, now.all) - part(0, ours_between(&self.used.ours, &now.ours));
@@ -157,6 +155,20 @@ impl Watch {
                 stalled * 100.0
             )
         })
+    }
+}
+
+impl Watch {
+    /// Ends the threads. Returns how long the processor stood still that did so for longest, where that was measured.
+    fn stop(&mut self) -> Option<Duration> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.stalls.drain(..).filter_map(|thread| thread.join().expect("no panic")).max()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, open, renameat_with};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -15,6 +18,8 @@ use tidegate_engine::guard::lock;
 
 /// The most connections that wait to be accepted: what one of root waits behind, when others make them without end.
 const WAITING: i32 = 128;
+/// How long a connection to another daemon waits for a place in the queue of its socket.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Errors of making the control socket.
 #[derive(Debug, thiserror::Error)]
@@ -62,10 +67,6 @@ impl Listening {
             |operation| move |source: io::Error| SocketError::System { operation, path: path.to_owned(), source };
         let _lock = Lock::take(path).map_err(failed("make a lock beside"))?;
         let address = SocketAddrUnix::new(path).map_err(|_| SocketError::TooLong(path.to_owned()))?;
-        let socket = || {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(io::Error::from)
-        };
         match fs::symlink_metadata(path) {
             Ok(metadata) if !metadata.file_type().is_socket() => return Err(SocketError::NotASocket(path.to_owned())),
             Ok(_) => match net::connect(&socket().map_err(failed("make a socket for"))?, &address) {
@@ -246,9 +247,29 @@ impl Drop for Lock {
     }
 }
 
-/// Whether the daemon that listens at `path` is in the network namespace of this process, as far as that can be seen.
+/// A nonblocking stream socket.
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+/// Connects to the daemon that listens at `path`, whose queue of connections may be full because it is stopped.
+fn connect(path: &Path) -> io::Result<OwnedFd> {
+    let (address, begun) = (SocketAddrUnix::new(path)?, Instant::now());
+    loop {
+        let stream = socket()?;
+        match net::connect(&stream, &address) {
+            Ok(()) => return Ok(stream),
+            Err(rustix::io::Errno::AGAIN) if begun.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether the daemon that listens at `path` is in the network namespace of this process. One that does not accept
+/// connections counts as one of another namespace.
 fn is_of_this_namespace(path: &Path) -> bool {
-    let peer = UnixStream::connect(path).ok().and_then(|stream| tidegate_sys::net::peer(&stream).ok());
+    let peer = connect(path).ok().and_then(|stream| tidegate_sys::net::peer(&stream).ok());
     let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|metadata| metadata.ino());
     let theirs = peer.and_then(|peer| namespace(&peer.pid.to_string()));
     theirs.is_some() && theirs == namespace("thread-self")
@@ -268,6 +289,7 @@ impl Drop for Listening {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
 
     fn directory(name: &str) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
@@ -283,9 +305,8 @@ mod tests {
         let (path, lock) = (directory.join("eth0.sock"), directory.join(".eth0.sock.lock"));
         let (made, is_made) = std::sync::mpsc::channel();
         let at = path.clone();
-        std::thread::spawn(move || made.send(Listening::at(&at, 0o666)));
-        let listening =
-            is_made.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the lock").unwrap();
+        thread::spawn(move || made.send(Listening::at(&at, 0o666)));
+        let listening = is_made.recv_timeout(Duration::from_secs(60)).expect("it waits for the lock").unwrap();
         assert!(!lock.exists());
         drop(listening);
         // One that others might have locked is not waited for, either.
@@ -296,6 +317,24 @@ mod tests {
         fs::remove_file(&lock).unwrap();
         std::os::unix::fs::symlink("/etc/hosts", &lock).unwrap();
         assert!(Listening::at(&path, 0o666).is_err());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_daemon_that_accepts_no_connection_is_not_waited_for() {
+        let directory = directory("full");
+        let path = directory.join("eth0.sock");
+        let full = socket().unwrap();
+        net::bind(&full, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        net::listen(&full, 0).unwrap();
+        let listens = |path: &Path| {
+            let (path, (sender, receiver)) = (path.to_owned(), std::sync::mpsc::channel());
+            thread::spawn(move || sender.send(is_of_this_namespace(&path)));
+            receiver.recv_timeout(Duration::from_secs(60)).expect("it waits for a place in the queue")
+        };
+        assert!(listens(&path), "there is a place in the queue, and this process listens");
+        let _holder = UnixStream::connect(&path).unwrap();
+        assert!(!listens(&path));
         fs::remove_dir_all(&directory).unwrap();
     }
 
@@ -311,7 +350,7 @@ mod tests {
                 begin.wait();
                 Listening::at(&path, 0o666)
             };
-            let all: Vec<_> = std::thread::scope(|scope| {
+            let all: Vec<_> = thread::scope(|scope| {
                 let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });

@@ -85,6 +85,7 @@ fn main() {
         unproven::an_interface_that_comes_up_later_is_proven_then,
         unproven::a_protocol_that_is_switched_off_is_not_carried,
         steady::busy_strangers_excuse_what_goes_wrong,
+        steady::an_attempt_that_holds_leaves_no_thread_behind,
         steady::our_own_work_excuses_nothing,
     }
 }

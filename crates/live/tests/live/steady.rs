@@ -54,6 +54,23 @@ pub fn busy_strangers_excuse_what_goes_wrong() -> Ended {
     Ended::Passed
 }
 
+/// A thread of the watch has real-time priority, and would disturb all later measurements.
+pub fn an_attempt_that_holds_leaves_no_thread_behind() -> Ended {
+    let threads = || std::fs::read_dir("/proc/self/task").expect("our threads").count();
+    let before = threads();
+    for _ in 0..5 {
+        assert!(matches!(patiently(|| Ok(())), Ended::Passed));
+    }
+    // A thread that has been joined may be listed for a moment.
+    for _ in 0..500 {
+        if threads() <= before {
+            return Ended::Passed;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("{before} threads before, {} after", threads());
+}
+
 /// Load of this process and its children is no excuse: it is counted as its own.
 pub fn our_own_work_excuses_nothing() -> Ended {
     let watch = Watch::start();

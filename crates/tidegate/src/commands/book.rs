@@ -7,7 +7,8 @@ use tidegate_book::Book;
 use tidegate_book::search::Found;
 use tidegate_config::schema::reference;
 use tidegate_config::shaper;
-use tidegate_report::text::middle;
+use tidegate_display::middle;
+#[cfg(feature = "lab")]
 use tidegate_sim::scenario;
 
 use crate::output::width;
@@ -60,10 +61,11 @@ fn book() -> Book {
     command.build();
     let mut options = String::new();
     helps(&mut command, "tidegate", &mut options);
-    Book::new()
-        .append("reference/shaper-file", keys(shaper::schema()))
-        .append("reference/scenario-file", keys(scenario::schema()))
-        .append("reference/command-line", options)
+    let book =
+        Book::new().append("reference/shaper-file", keys(shaper::schema())).append("reference/command-line", options);
+    #[cfg(feature = "lab")]
+    let book = book.append("reference/scenario-file", keys(scenario::schema()));
+    book
 }
 
 /// The long help of each command at any depth, as sections.
@@ -154,7 +156,7 @@ fn write_all(folder: &Path, files: Vec<(String, String)>) -> Result<(), Failure>
 /// Print the help of a command, or a chapter of the book
 #[derive(Debug, clap::Args)]
 pub struct HelpArgs {
-    /// A command, for example `simulate`, or a chapter of the book, for example `concepts`; `tidegate book` lists the
+    /// A command, for example `status`, or a chapter of the book, for example `concepts`; `tidegate book` lists the
     /// chapters
     topic: Vec<String>,
 }

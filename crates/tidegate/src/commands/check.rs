@@ -10,8 +10,8 @@ use tidegate_config::shaper::{Borrow, Config, DataPath, Direction, DividedBy, Fa
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
+use tidegate_display::Table;
 use tidegate_live::shaping::kernel;
-use tidegate_report::Table;
 
 mod link_sharing;
 

@@ -4,6 +4,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tidegate_display::wrapped;
 use tidegate_replay::departures::Departures;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::Reader;
@@ -11,7 +12,6 @@ use tidegate_replay::session;
 use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::simulation::{Quantity, compared};
-use tidegate_report::text::wrapped;
 use tidegate_report::{Fold, Report, Section};
 
 use super::replay::next_part;

@@ -14,7 +14,7 @@ use crate::{Failure, output};
 /// (roff). `--dir` writes all pages, for a package or for ~/.local/share/man/man1.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The command, for example `simulate`
+    /// The command, for example `status`
     command: Option<String>,
     /// Write all pages into this folder instead
     #[arg(long, value_name = "DIR", conflicts_with = "command")]

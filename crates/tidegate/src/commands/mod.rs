@@ -1,32 +1,40 @@
-//! The subcommands, one module each: `Args` for the command line, and `run`.
+//! The subcommands, one module each: `Args` for the command line, and `run`. Those that work in virtual time need the feature
+//! `lab`.
 
 pub mod apply;
 pub mod book;
 pub mod check;
+#[cfg(feature = "lab")]
 pub mod compare;
 pub mod completions;
 pub mod connect;
+#[cfg(feature = "lab")]
 pub mod demo;
 pub mod doctor;
 pub mod events;
 pub mod exec;
+#[cfg(feature = "lab")]
 pub mod explain;
 pub mod interfaces;
 pub mod line;
 pub mod man;
+#[cfg(feature = "lab")]
 pub mod new_qdisc;
 pub mod pace;
 pub mod promise;
-pub mod record;
+#[cfg(feature = "lab")]
 pub mod replay;
+#[cfg(feature = "lab")]
 pub mod reproduce;
 pub mod reserve;
 pub mod run;
 pub mod schema;
+#[cfg(feature = "lab")]
 pub mod script;
 pub mod setup;
+#[cfg(feature = "lab")]
 pub mod simulate;
 pub mod status;
+#[cfg(feature = "lab")]
 pub mod sweep;
 pub mod top;
-pub mod watch;

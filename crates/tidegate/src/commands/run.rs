@@ -1,16 +1,25 @@
 //! `tidegate run`: shapes an interface, proves it, and runs until stopped.
 
+#[cfg(feature = "lab")]
+mod kept;
+#[cfg(feature = "lab")]
+mod record;
+#[cfg(feature = "lab")]
+mod watch;
+
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_config::Source;
 use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES, Unattended};
 use tidegate_control::EventKind;
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
+use tidegate_display::Table;
 use tidegate_engine::ClassStatus;
 use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
@@ -19,14 +28,12 @@ use tidegate_live::rules::Direction;
 use tidegate_live::shaping::kernel::{self, KernelPrograms};
 use tidegate_live::shaping::{Options, ShapedInterface, Shaping, StartError};
 use tidegate_live::timing::Priority;
-use tidegate_report::{Source, Table};
 use tidegate_units::Span;
 
 use crate::Failure;
 use crate::commands::line::LineArgs;
-use crate::commands::watch::Watch;
-use crate::commands::{check, interfaces, record};
-use crate::output::{Files, wait, width};
+use crate::commands::{check, interfaces};
+use crate::output::{wait, width};
 
 /// Shape egress or ingress of an interface, or both, by a shaper file
 ///
@@ -89,13 +96,12 @@ pub struct Args {
     /// Do not request real-time scheduling
     #[arg(long)]
     normal_priority: bool,
+    #[cfg(feature = "lab")]
     #[command(flatten)]
-    files: Files,
+    kept: kept::Args,
     /// Print the final counts as JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    record: record::Args,
     /// Inject a fault into the data path, for tests: KIND:AFTER[:LENGTH]
     // Tests run a build with assertions, and releases and packages have none: the product takes no such option.
     #[cfg(debug_assertions)]
@@ -119,6 +125,7 @@ fn quantum(text: &str) -> Result<Span, String> {
 
 /// Runs the command.
 pub fn run(mut args: Args) -> Result<(), Failure> {
+    #[cfg_attr(not(feature = "lab"), expect(unused_variables, reason = "reports quote them"))]
     let (files, sources) = read(&args)?;
     let none = files.iter().flat_map(|file| &file.configs).all(|config| config.interface.names.is_empty());
     if args.interface.is_empty() && none {
@@ -130,37 +137,88 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
         return Err(Failure::Usage("--hook needs the control socket; leave out --control off".into()));
     }
-    args.files.try_them(args.file.iter().map(PathBuf::as_path))?;
-    let (stop, leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    if args.hand_over {
-        // Before `stop`: flags are set in the order in which they are registered.
-        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&leave))?;
+    #[cfg(feature = "lab")]
+    args.kept.try_them(&args.file)?;
+    let signals = Signals::catch(args)?;
+    let options = options(args, &configs)?;
+    restrict(args, &configs, options.priority)?;
+    #[cfg(feature = "lab")]
+    let (kept, options) = args.kept.start(&args.file, options)?;
+    if args.wait {
+        let written = configs.iter().flat_map(|config| &config.interface.names);
+        let mut names = args.interface.iter().chain(written.filter(|_| args.interface.is_empty()));
+        if !names.all(|name| tidegate_daemon::wait_for_interface(name, &signals.stop, |line| message!("{line}"))) {
+            return Ok(());
+        }
     }
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    let stop = Arc::clone(&signals.stop);
+    let daemon = Daemon::start(files, settings(args, signals, options), |line| message!("{line}")).map_err(explain)?;
+    announce(&daemon, args);
+    #[cfg(feature = "lab")]
+    let (mut kept, daemon) = kept.observe(daemon);
+    let ended = daemon.run(&stop);
+    #[cfg(feature = "lab")]
+    let recorded = kept.finish_recording();
+    let ended = ended.map_err(explain)?;
+    #[cfg(feature = "lab")]
+    kept.write(&ended, &sources)?;
+    report(args, &ended)?;
+    #[cfg(feature = "lab")]
+    recorded?;
+    Ok(())
+}
+
+/// Flags that signals set.
+struct Signals {
+    /// Ends the run.
+    stop: Arc<AtomicBool>,
+    /// Ends the run and leaves its state to a successor.
+    leave: Arc<AtomicBool>,
+    /// Reads the file again.
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch(args: &Args) -> Result<Self, Failure> {
+        let [stop, leave, reload] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        if args.hand_over {
+            // Before `stop`: flags are set in the order in which they are registered.
+            signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&leave))?;
+        }
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        // These ask other programs for a report; here they would end the process with packets in its queue.
+        for signal in [signal_hook::consts::SIGUSR1, signal_hook::consts::SIGUSR2] {
+            signal_hook::flag::register(signal, Arc::default())?;
+        }
+        // SIGHUP from a terminal that closes ends the command; otherwise it means: read the file again.
+        let hung_up = if args.file.is_empty() || std::io::stderr().is_terminal() { &stop } else { &reload };
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(hung_up))?;
+        Ok(Self { stop, leave, reload })
     }
-    // These ask other programs for a report; here they would end the process with packets in its queue.
-    for signal in [signal_hook::consts::SIGUSR1, signal_hook::consts::SIGUSR2] {
-        signal_hook::flag::register(signal, Arc::default())?;
-    }
-    // SIGHUP from a terminal that closes ends the command; otherwise it means: read the file again.
-    let reload = Arc::new(AtomicBool::new(false));
-    let hung_up = if args.file.is_empty() || std::io::stderr().is_terminal() { &stop } else { &reload };
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(hung_up))?;
-    let mut settings = Settings {
+}
+
+/// The options of the data paths. Loads what those in the kernel need.
+fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
+    Ok(Options {
+        interfaces: args.interface.clone(),
+        quantum: args.quantum,
+        spin: args.spin,
+        priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
+        guardian: Some(guardian(args)),
+        data_path: args.in_kernel.then_some(DataPath::Kernel),
+        kernel: load_for_kernel(args, configs)?,
+        #[cfg(debug_assertions)]
+        inject: args.inject,
+        ..Options::default()
+    })
+}
+
+fn settings(args: &Args, Signals { leave, reload, .. }: Signals, options: Options) -> Settings {
+    Settings {
         limit: args.duration.map(|span| Duration::from_nanos(span.as_nanos())),
-        options: Options {
-            interfaces: args.interface.clone(),
-            quantum: args.quantum,
-            spin: args.spin,
-            priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
-            guardian: Some(guardian(args)),
-            data_path: args.in_kernel.then_some(DataPath::Kernel),
-            kernel: load_for_kernel(args, &configs)?,
-            #[cfg(debug_assertions)]
-            inject: args.inject,
-            ..Options::default()
-        },
+        options,
         reload,
         leave,
         control: match &args.control {
@@ -178,54 +236,22 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
             rate: 10,
         }),
         reverse_lookup: args.reverse_lookup,
-    };
-    restrict(args, &configs, settings.options.priority)?;
-    let recorders = record::start(&args.record, &args.file, &mut settings.options)?;
-    let wanted = args.files.wanted();
-    if args.wait {
-        let written = configs.iter().flat_map(|config| &config.interface.names);
-        let names: Vec<&String> = args.interface.iter().chain(written.filter(|_| args.interface.is_empty())).collect();
-        if !names.iter().all(|name| tidegate_daemon::wait_for_interface(name, &stop, |line| message!("{line}"))) {
-            return Ok(());
-        }
     }
-    let mut daemon = Daemon::start(files, settings, |line| message!("{line}")).map_err(explain)?;
-    announce(&daemon, args);
-    let interface = daemon.interface();
-    let watch = Arc::new(Mutex::new(Watch::new()));
-    if wanted {
-        let (watch, several) = (Arc::clone(&watch), daemon.directions.len() > 1);
-        daemon.set_sampler(Box::new(move |direction, classes, seen| {
-            watch.lock().unwrap_or_else(PoisonError::into_inner).look(direction, several, classes, seen);
-        }));
-    }
-    let recording = recorders.show();
-    let ended = daemon.run(&stop);
-    drop(recording);
-    let recorded = recorders.finish();
-    let ended = ended.map_err(explain)?;
-    if wanted {
-        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.iter().for_each(|(direction, classes)| watch.look(direction, ended.len() > 1, classes, None));
-        args.files.write(|| watch.report(&interface, &ended, sources), || watch.table())?;
-    }
-    report(args, &ended)?;
-    recorded
 }
 
 /// Reads the files, or makes the one that the rates stand for; and their texts for the report, as they were read, even if
 /// a file changes.
 fn read(args: &Args) -> Result<(Vec<ShaperFile>, Vec<Source>), Failure> {
     let (mut files, mut sources) = (Vec::new(), Vec::new());
-    let mut add = |path: &Path, modified, read: &tidegate_config::Source| {
-        files.push(ShaperFile { path: path.into(), modified, configs: check::load_all(read)? });
-        sources.push(Source { name: read.name().to_owned(), text: read.text().to_owned() });
+    let mut add = |path: &Path, modified, source: Source| {
+        files.push(ShaperFile { path: path.into(), modified, configs: check::load_all(&source)? });
+        sources.push(source);
         Ok::<_, Failure>(())
     };
     for path in &args.file {
         // Before it is read, so that no modification is missed.
         let modified = tidegate_daemon::modified(path);
-        add(path, modified, &check::open(path)?)?;
+        add(path, modified, check::open(path)?)?;
     }
     if args.file.is_empty() && !args.line.has_rates() {
         let example = ["run", "--up", "20mbit", "--down", "100mbit"].map(str::to_owned);
@@ -234,7 +260,7 @@ fn read(args: &Args) -> Result<(Vec<ShaperFile>, Vec<Source>), Failure> {
         return Err(Failure::Usage(format!("{missing}\n{}", interfaces::which(&example))));
     }
     if args.file.is_empty() {
-        add(Path::new("-"), None, &args.line.source(&args.interface)?)?;
+        add(Path::new("-"), None, args.line.source(&args.interface)?)?;
     }
     Ok((files, sources))
 }
@@ -299,9 +325,12 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
     }
     let hooks = configs.iter().filter_map(|config| config.control.hook.as_ref()).map(|hook| &hook.program);
     let reads: Vec<&Path> = args.file.iter().chain(&args.hook).chain(hooks).map(PathBuf::as_path).collect();
-    let recorded = args.record.paths();
+    #[cfg(feature = "lab")]
+    let kept = args.kept.paths();
+    #[cfg(not(feature = "lab"))]
+    let kept: Vec<PathBuf> = Vec::new();
     let control = args.control.as_deref().filter(|path| path.as_os_str() != "off");
-    let writes: Vec<&Path> = args.files.paths().chain(recorded.iter().map(PathBuf::as_path)).chain(control).collect();
+    let writes: Vec<&Path> = kept.iter().map(PathBuf::as_path).chain(control).collect();
     let mut keep = SHAPER | privileges::needed(&reads, &writes, priority)?;
     let listens = configs.iter().filter_map(|config| config.metrics.map(|metrics| metrics.listen));
     if args.metrics.into_iter().chain(listens).any(|address| address.port() < 1_024) {
@@ -441,6 +470,11 @@ fn announce_one(shaping: &Shaping, by: &str) {
         }
         (None, None) => {}
     }
+    announce_refusals(shaping);
+}
+
+/// Reports what the system refused, and what that means.
+fn announce_refusals(shaping: &Shaping) {
     let readiness = shaping.readiness();
     for (what, outcome, effect) in [
         ("real-time scheduling", &readiness.real_time, "on a busy machine rates may fall short"),

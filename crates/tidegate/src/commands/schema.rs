@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::ValueEnum;
 use tidegate_config::schema::reference;
 use tidegate_config::shaper;
+#[cfg(feature = "lab")]
 use tidegate_sim::scenario;
 
 use crate::Failure;
@@ -26,6 +27,7 @@ enum Subject {
     /// The file of `tidegate run` and `tidegate check`
     Shaper,
     /// The file of `tidegate simulate`
+    #[cfg(feature = "lab")]
     Scenario,
 }
 
@@ -33,6 +35,7 @@ enum Subject {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let schema = match args.subject {
         Subject::Shaper => shaper::schema(),
+        #[cfg(feature = "lab")]
         Subject::Scenario => scenario::schema(),
     };
     let mut out = crate::output::stdout();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate_config::Source;
-use tidegate_report::text::wrapped;
+use tidegate_display::wrapped;
 use tidegate_script::{Findings, Limits, Outcome, Script, What};
 
 use super::check::open;

@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
+use tidegate_display::human;
+use tidegate_display::wrapped;
 use tidegate_metrics::{Curve, Digest};
 use tidegate_report::columns::field;
-use tidegate_report::number::human;
 use tidegate_report::simulation::{self, Quantity, Simulation};
-use tidegate_report::text::wrapped;
 use tidegate_report::{Source as Text, Table};
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{Flows, GuardianStatus, InForce, InterfaceStatus, Observation, PrivilegeStatus};
-use tidegate_report::Table;
+use tidegate_display::Table;
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -63,9 +63,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     drop(out);
     output::print(&String::from_utf8_lossy(&text))?;
-    output::hint(
-        "`tidegate top` shows flows, with --hosts hosts; `tidegate explain --live --source ADDRESS` why packets wait",
-    );
+    let flows = "`tidegate top` shows flows, with --hosts hosts";
+    if cfg!(feature = "lab") {
+        output::hint(&format!("{flows}; `tidegate explain --live --source ADDRESS` why packets wait"));
+    } else {
+        output::hint(flows);
+    }
     Ok(())
 }
 

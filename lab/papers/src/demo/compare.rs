@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tidegate_config::shaper::Config;
+use tidegate_display::{Table, wrapped};
 use tidegate_live::shaping::{Options, Shaping};
-use tidegate_report::Table;
-use tidegate_report::text::wrapped;
 use tidegate_testbed::{FlowReport, FlowSpec, Pair, Senders, Sink, Transport};
 use tidegate_units::{Bytes, Rate};
 

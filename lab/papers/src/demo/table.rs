@@ -4,8 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_report::Table;
-use tidegate_report::text::wrapped;
+use tidegate_display::{Table, wrapped};
 
 use super::plan::{self, DemoFlow};
 use super::testbed::Outcome;

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use serde::Serialize;
+use tidegate_display::wrapped;
+use tidegate_display::{digits, human};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
-use tidegate_report::number::{digits, human};
-use tidegate_report::text::wrapped;
 use tidegate_report::{Cell, Fold, Mood, Part, Plot, Report as Page, Section, Source, Table};
 
 use super::figure::PAPER;

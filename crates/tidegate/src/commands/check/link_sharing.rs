@@ -7,7 +7,7 @@ use tidegate_config::discipline::cbq::CbqQueue;
 use tidegate_config::values::Percent;
 use tidegate_core::Rate;
 use tidegate_core::cbq::{Borrow, Class};
-use tidegate_report::Table;
+use tidegate_display::Table;
 
 /// A class with its parameters, in the order of the tree.
 struct Row<'a> {

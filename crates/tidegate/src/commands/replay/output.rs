@@ -4,11 +4,11 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 use tidegate_core::DropReason;
+use tidegate_display::Table;
 use tidegate_engine::ClassStatus;
 use tidegate_replay::exact::Verdict;
 use tidegate_replay::run::Outcome;
 use tidegate_replay::session::Again;
-use tidegate_report::Table;
 use tidegate_units::{Rate, Span};
 
 use super::{Args, Results};

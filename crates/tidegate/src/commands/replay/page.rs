@@ -1,11 +1,11 @@
 //! The report of a replay, and its table for notebooks.
 
 use tidegate_core::DropReason;
+use tidegate_display::human;
 use tidegate_metrics::Curve;
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::curves::sections;
-use tidegate_report::number::human;
 use tidegate_report::simulation::{Quantity, compared};
 use tidegate_report::{Fold, Report, Section, Source, Table};
 

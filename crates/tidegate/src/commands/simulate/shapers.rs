@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use serde_json::Value;
-use tidegate_report::number::human;
+use tidegate_display::human;
 use tidegate_sim::scenario::{Outcome, Report};
 
 /// One action, snapshot or event.

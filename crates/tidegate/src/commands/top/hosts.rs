@@ -7,7 +7,7 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Cell, Row, TableState};
 use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, arrives, hosts};
-use tidegate_report::Table;
+use tidegate_display::Table;
 use tidegate_units::Rate;
 
 use super::columns::{columns, head, is_empty, of_hosts};
@@ -102,7 +102,7 @@ pub fn paint(
     let shown = columns(area.width, &all, |n| is_empty(&rows, n));
     let rows = rows.iter().map(|cells| {
         let cells = shown.iter().map(|&(n, width)| {
-            let text = tidegate_report::text::middle(&cells[n], width);
+            let text = tidegate_display::middle(&cells[n], width);
             Cell::from(if all[n].left { text } else { format!("{text:>width$}") })
         });
         Row::new(cells.collect::<Vec<_>>())

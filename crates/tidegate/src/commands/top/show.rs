@@ -5,8 +5,7 @@ use std::io::Write;
 use tidegate_control::calls::{
     ClassObservation, DirectionObservation, Flow, FlowObservation, LineObservation, Observation, arrives,
 };
-use tidegate_report::Table;
-use tidegate_report::text::wrapped;
+use tidegate_display::{Table, wrapped};
 use tidegate_units::{Rate, Span};
 
 use super::programs::{Names, Programs};

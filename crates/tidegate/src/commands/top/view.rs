@@ -14,7 +14,7 @@ use ratatui::{DefaultTerminal, Frame};
 use tidegate_control::calls::{
     ClassObservation, DirectionObservation, FlowObservation, FlowSort, HostObservation, Observation,
 };
-use tidegate_report::text::{middle, wrapped};
+use tidegate_display::{middle, wrapped};
 use tidegate_units::Rate;
 
 use super::columns::{CLASSES, Column, FLOWS, columns, head, is_empty};

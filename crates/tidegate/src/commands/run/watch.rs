@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use tidegate_control::calls::DirectionObservation;
 use tidegate_core::DropReason;
+use tidegate_display::human;
 use tidegate_engine::ClassStatus;
 use tidegate_metrics::Delays;
 use tidegate_report::columns::{self, Column};
-use tidegate_report::number::human;
 use tidegate_report::{Axis, Curve, Plot, Report, Section, Source, Style, Table};
 
 use flows::FlowWatch;
@@ -178,7 +178,12 @@ impl Watch {
     }
 
     /// Builds the report of the run.
-    pub fn report(&self, interface: &str, ended: &[(String, Vec<ClassStatus>)], sources: Vec<Source>) -> Report {
+    pub fn report(
+        &self,
+        interface: &str,
+        ended: &[(String, Vec<ClassStatus>)],
+        files: &[tidegate_config::Source],
+    ) -> Report {
         let seconds = self.begin.elapsed().as_secs_f64();
         let several = ended.len() > 1;
         let mut totals = Table::new(
@@ -270,7 +275,9 @@ impl Watch {
         if !reasons.rows.is_empty() {
             results = results.with(reasons);
         }
-        let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
+        let source = |file: &tidegate_config::Source| Source { name: file.name().into(), text: file.text().into() };
+        let sources: Vec<Source> = files.iter().map(source).collect();
+        let names: Vec<&str> = files.iter().map(tidegate_config::Source::name).collect();
         Report {
             title: format!("Shaping {interface}"),
             sentence: Some("A live run: what passed, what waited, what was dropped".to_owned()),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::model::{Align, Cell, Table};
+use crate::table::{Align, Cell, Table};
 
 /// The space between two columns.
 const GAP: usize = 2;

@@ -1,0 +1,207 @@
+//! Output files of commands: reports, figures, and tables for notebooks.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_report::{Report, columns};
+
+use super::write;
+use crate::Failure;
+
+/// The output files, the same options for every command that has them.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Files {
+    /// Write a report to this file: one HTML page with plots that opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Write the results as one table for notebooks to this file (Parquet)
+    #[arg(long, value_name = "FILE.parquet")]
+    pub parquet: Option<PathBuf>,
+    /// Write that table in the format of the file name: .csv, .json or .parquet
+    #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
+    pub table: Option<TableFile>,
+    /// Write a figure of the report to this file: the comparison; or the plot with this title, or those whose title contains
+    /// it, over the same ranges; `box plots` are those of the runs. With CURVE only the curves with that in their name. The end
+    /// of the name is .svg, .pdf or .png. May be repeated
+    #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]
+    pub figure: Vec<FigureFile>,
+}
+
+/// The file of a table, and its format.
+#[derive(Debug, Clone)]
+pub struct TableFile {
+    path: PathBuf,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl TableFile {
+    fn parse(text: &str) -> Result<Self, String> {
+        let path = PathBuf::from(text);
+        let form = match path.extension().and_then(|end| end.to_str()) {
+            Some("csv") => Form::Csv,
+            Some("json") => Form::Json,
+            Some("parquet") => Form::Parquet,
+            _ => return Err("the name must end in .csv, .json or .parquet".into()),
+        };
+        Ok(Self { path, form })
+    }
+}
+
+impl Files {
+    /// Whether any file was requested.
+    pub fn wanted(&self) -> bool {
+        self.report.is_some() || self.parquet.is_some() || self.table.is_some() || !self.figure.is_empty()
+    }
+    /// The requested files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let table = self.table.as_ref().map(|table| &table.path);
+        let figures = self.figure.iter().map(|figure| &figure.path);
+        self.report.iter().chain(&self.parquet).chain(table).chain(figures).map(PathBuf::as_path)
+    }
+    /// Checks that the requested files can be written, before a long run, and are none of the files that are `read`.
+    /// Existing files stay as they are, and no new file is left.
+    ///
+    /// # Errors
+    /// Invalid usage, with the file that cannot be written.
+    pub fn try_them<'a>(&self, read: impl IntoIterator<Item = &'a Path, IntoIter: Clone>) -> Result<(), Failure> {
+        let read = read.into_iter();
+        self.paths().try_for_each(|path| try_path(path, read.clone()))
+    }
+    /// Writes the requested files. Their contents are made only then.
+    pub fn write(
+        &self,
+        report: impl FnOnce() -> Report,
+        table: impl FnOnce() -> columns::Table,
+    ) -> Result<(), Failure> {
+        if self.report.is_some() || !self.figure.is_empty() {
+            let report = report();
+            if let Some(path) = &self.report {
+                write(path, report.html().as_bytes())?;
+            }
+            self.figure.iter().try_for_each(|figure| figure.write(&report))?;
+        }
+        if self.parquet.is_none() && self.table.is_none() {
+            return Ok(());
+        }
+        let table = table();
+        let parquet = |path: &Path| {
+            let bytes = table.parquet().map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+            write(path, &bytes)
+        };
+        if let Some(path) = &self.parquet {
+            parquet(path)?;
+        }
+        match &self.table {
+            Some(TableFile { path, form: Form::Csv }) => write(path, table.csv().as_bytes()),
+            Some(TableFile { path, form: Form::Json }) => write(path, table.json().as_bytes()),
+            Some(TableFile { path, form: Form::Parquet }) => parquet(path),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A figure of a report as a file: `FILE`, `TITLE=FILE` or `TITLE/CURVE=FILE`.
+#[derive(Debug, Clone)]
+pub struct FigureFile {
+    /// A title, or part of the titles of the plots, and part of the names of the curves, empty for all; `None` for the
+    /// first figure of the report.
+    plots: Option<(String, String)>,
+    path: PathBuf,
+    form: FigureForm,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum FigureForm {
+    Svg,
+    Pdf,
+    Png,
+}
+
+/// The pixels of a point of a figure: 900 points are 1800 pixels.
+const PIXELS: f64 = 2.0;
+
+impl FigureFile {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (plots, path) = text.rsplit_once('=').map_or((None, text), |(plots, path)| (Some(plots), path));
+        let path = PathBuf::from(path);
+        let form = match path.extension().and_then(|end| end.to_str()) {
+            Some("svg") => FigureForm::Svg,
+            Some("pdf") => FigureForm::Pdf,
+            Some("png") => FigureForm::Png,
+            _ => {
+                return Err(
+                    "the name of the file must end in .svg, .pdf or .png; with a title it is TITLE=FILE.svg".into()
+                );
+            }
+        };
+        let plots = plots.map(|plots| plots.split_once('/').unwrap_or((plots, "")));
+        Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, form })
+    }
+
+    /// Writes what is meant of `report`.
+    ///
+    /// # Errors
+    /// Invalid usage where nothing is meant, with the titles that there are; or the file cannot be written.
+    fn write(&self, report: &Report) -> Result<(), Failure> {
+        let drawing = match &self.plots {
+            Some((title, curve)) => report.drawing(title, curve).map_err(Failure::Usage)?,
+            None => report.first_figure().ok_or_else(|| Failure::Failed("the report has no figure".into()))?,
+        };
+        let bytes = match self.form {
+            FigureForm::Svg => drawing.svg().into_bytes(),
+            FigureForm::Pdf => drawing.pdf(),
+            FigureForm::Png => drawing
+                .png(PIXELS)
+                .map_err(|why| Failure::Failed(format!("cannot write {}: {why}", self.path.display())))?,
+        };
+        write(&self.path, &bytes)
+    }
+}
+
+/// Checks that `path` can be written, before a long run, and is none of the files that are `read`. An existing file
+/// stays as it is, and no new one is left.
+///
+/// # Errors
+/// Invalid usage, with the file.
+fn try_path<'a>(path: &Path, read: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    spare(path, read)?;
+    let there = path.symlink_metadata().is_ok();
+    // Opening a pipe would wait for its reader.
+    if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        return Ok(());
+    }
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?;
+    if !there {
+        // An error means that it is removed already.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Checks that writing to `path` overwrites none of the files that are `read`, by any of their names.
+///
+/// # Errors
+/// Invalid usage, with the file.
+pub fn spare<'a>(path: &Path, mut read: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| {
+        let data = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((data.dev(), data.ino()))
+    };
+    let Some(written) = identity(path) else { return Ok(()) };
+    match read.find(|path| identity(path) == Some(written)) {
+        None => Ok(()),
+        Some(read) => Err(Failure::Usage(format!(
+            "{} is read, and writing {} would destroy it; name another file",
+            read.display(),
+            path.display()
+        ))),
+    }
+}
