@@ -1,7 +1,7 @@
-//! The expectations of a script, and whether they hold.
+//! The expectations of a script.
 //!
-//! Expectations of order are evaluated one after the other: each matches the departures (or drops) after those that
-//! the one before it matched. All others examine the whole log, or the state at their time.
+//! Expectations of order are evaluated one after the other: each one matches the departures (or drops) that follow
+//! those matched by the one before. All others examine the whole log, or the state at their time.
 
 use tidegate_config::Place;
 use tidegate_core::{Bytes, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Span};
@@ -41,7 +41,7 @@ impl std::fmt::Display for Window {
     }
 }
 
-/// A packet of an order: any of its flow, or one by its number.
+/// An element of an expected order: any packet of a flow, or one by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Element {
     pub(crate) flow: usize,
@@ -71,7 +71,7 @@ pub(crate) enum Counted {
     Rate,
 }
 
-/// An expectation of a script: what must hold, and when it is checked.
+/// An expectation of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Expect {
     Order {

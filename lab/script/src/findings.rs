@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_config::{Diagnostics, Source};
 
-/// The errors of a script or of a file that it names, with their texts.
+/// The errors of a script or of a file to which it refers, with the texts.
 #[derive(Clone, Debug)]
 pub struct Findings {
     /// Each text with its errors; the script itself is the last.

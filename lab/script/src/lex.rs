@@ -1,4 +1,4 @@
-//! Lines of a script as tokens with places.
+//! Splits the lines of a script into tokens with places.
 
 use tidegate_config::{Diagnostics, Place};
 
@@ -7,7 +7,7 @@ use tidegate_config::{Diagnostics, Place};
 pub enum Kind {
     /// A word: name, number, quantity, address.
     Word,
-    /// The colon after a name that is defined where it is used.
+    /// The colon after the name of a flow that is defined where it is used.
     Colon,
     /// The text between quotation marks.
     Text,
@@ -28,7 +28,7 @@ pub struct Token<'a> {
     pub place: Place,
 }
 
-/// The lines with tokens, without comments.
+/// Returns the lines that have tokens, without comments.
 pub fn lines<'a>(text: &'a str, diagnostics: &mut Diagnostics) -> Vec<Vec<Token<'a>>> {
     let mut lines = Vec::new();
     // Some editors begin a file with a byte order mark.
@@ -45,7 +45,7 @@ pub fn lines<'a>(text: &'a str, diagnostics: &mut Diagnostics) -> Vec<Vec<Token<
     lines
 }
 
-/// The tokens of the line from `at` to `end`; also returns the position of the newline after it.
+/// Adds the tokens of the line from `at` to `end`. Returns the position of the newline after it.
 fn line<'a>(
     text: &'a str,
     mut at: usize,

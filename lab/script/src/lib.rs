@@ -19,7 +19,7 @@
 //! assert!(outcome.holds(), "{}", outcome.failures());
 //! ```
 //!
-//! The tests of a discipline can run a script on it directly; a `discipline` in the script is then ignored:
+//! Tests of a discipline can run a script on it directly. A `discipline` in the script is then ignored:
 //!
 //! ```
 //! use tidegate_core::fifo::{Fifo, Limit};
@@ -29,8 +29,8 @@
 //! .unwrap_or_else(|failures| panic!("{failures}"));
 //! ```
 //!
-//! The language is described in the book, *The script language*; [`parse`](mod@parse) has its grammar. The crate
-//! reads no clock and no file: a run is the same on every machine, and has a digest.
+//! The language is described in the book, *The script language*; [`parse`](mod@parse) has its grammar. The crate reads
+//! neither a clock nor files, so a run is the same on every machine, and has a digest.
 #![forbid(unsafe_code)]
 
 pub mod expect;
@@ -52,10 +52,10 @@ pub use packet::Item;
 pub use run::Outcome;
 pub use script::{Limits, Script, Subject, no_files};
 
-/// Runs `text` on the discipline that `make` builds; its argument is the first instant of the script.
+/// Runs `text` on the discipline that `make` builds for the first instant of the script.
 ///
 /// # Errors
-/// The errors of the script, or the expectations that failed, as text with line and column.
+/// The errors of the script, or the failed expectations, as text with line and column.
 pub fn run_qdisc(
     name: &str,
     text: &str,

@@ -36,7 +36,7 @@ pub struct Passage {
     pub size: Bytes,
     /// The time of its arrival.
     pub arrived: Instant,
-    /// The time at which it left or was dropped, and which of the two.
+    /// When the packet left or was dropped, and which of the two.
     pub end: Option<(Instant, What)>,
     /// Its code point on departure, or on arrival if it has not left.
     pub dscp: Dscp,
@@ -69,16 +69,16 @@ impl Log {
         self.packets[id as usize].end = Some((time, what));
         self.records.push(Record { time, id, what });
     }
-    /// `a#3`: the third packet of flow `a`.
+    /// The name of a packet: `a#3` is the third packet of flow `a`.
     pub fn name(&self, id: u32) -> String {
         let packet = &self.packets[id as usize];
         format!("{}#{}", self.names[packet.flow], packet.number)
     }
-    /// The packets that left, in order.
+    /// The records of departures with their indices, in order.
     pub fn departures(&self) -> impl Iterator<Item = (usize, &Record)> {
         self.records.iter().enumerate().filter(|(_, record)| record.what == What::Left)
     }
-    /// The packets that were dropped, in order.
+    /// The records of drops with their indices, in order.
     pub fn drops(&self) -> impl Iterator<Item = (usize, &Record)> {
         self.records.iter().enumerate().filter(|(_, record)| matches!(record.what, What::Dropped(_)))
     }

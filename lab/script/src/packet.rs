@@ -1,4 +1,4 @@
-//! [`Item`]: a packet of a script; [`Header`]: the fields that a script specifies.
+//! [`Item`]: a packet of a script. [`Header`]: the fields of a packet that a script specifies.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
@@ -8,7 +8,7 @@ use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_f
 pub struct Header {
     /// Addresses, protocol, ports, code point, mark, owner.
     pub fields: Fields,
-    /// Bytes from the network header on; for a single discipline, bytes on the link.
+    /// Bytes from the network header on or, for a single discipline, bytes on the link.
     pub size: Bytes,
     /// Its ECN field.
     pub ecn: Ecn,
@@ -16,7 +16,7 @@ pub struct Header {
     pub class: Option<(String, tidegate_config::Place)>,
     /// The colour set by a meter upstream. Default: that of the code point.
     pub colour: Option<Colour>,
-    /// The number of the matching rule, plus one, for a single discipline.
+    /// The number of the matching rule plus one, for a single discipline.
     pub profile: u32,
     /// The number of packets on the wire that it represents, for a single discipline.
     pub segments: u32,
@@ -31,7 +31,7 @@ impl Header {
     }
 }
 
-/// A packet in a single discipline.
+/// A packet as a single discipline sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
     /// Its number in the script, from 0 in the order of arrival.
@@ -42,7 +42,7 @@ pub struct Item {
     pub flow: FlowKey,
     /// Its class.
     pub class: ClassId,
-    /// The number of the matching rule, plus one; 0 for none.
+    /// The number of the matching rule plus one; 0 for none.
     pub profile: u32,
     /// Its code point.
     pub dscp: Dscp,

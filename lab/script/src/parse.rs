@@ -1,4 +1,4 @@
-//! From text to a [`Script`]; reports all errors of a text at once.
+//! Parses text into a [`Script`], and reports all errors of a text at once.
 //!
 //! # Grammar
 //! A line is a statement; `#` begins a comment; commas count as spaces.
@@ -50,7 +50,7 @@ use cursor::Cursor;
 use parser::{Parsed, Parser, Wrong};
 
 impl Script {
-    /// Parses `source`. `files` returns the files that it names.
+    /// Parses `source`. `files` opens the files to which it refers.
     ///
     /// # Errors
     /// [`Findings`] with all errors of the text.
@@ -231,15 +231,16 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The text with everything but a table blanked out, so that positions in it are positions in the script.
+    /// The text of the script with everything but a table blanked out, so that positions in it are positions in the
+    /// script.
     fn masked(&self, place: Place, kind: Kind) -> String {
         let mut bytes: Vec<u8> = self.text.bytes().map(|b| if b == b'\n' { b } else { b' ' }).collect();
         bytes[place.start..place.end].copy_from_slice(&self.text.as_bytes()[place.start..place.end]);
         if kind == Kind::Inline {
-            // The word before the table has space for a key; a statement never begins with a table.
+            // The word before the table leaves room for a key; a statement never begins with a table.
             bytes[place.start - 2..place.start].copy_from_slice(b"t=");
         }
-        // Whole characters were kept or replaced: positions are between characters.
+        // The text remains valid: whole characters were kept or replaced.
         String::from_utf8(bytes).unwrap_or_default()
     }
 
@@ -350,7 +351,7 @@ impl Parser<'_> {
             );
         }
         let number = self.script.flows.len();
-        // A flow with an error in its fields is defined all the same, so that its uses are no errors.
+        // A flow with an error in its fields is defined nevertheless, so that its uses cause no further errors.
         let (header, whole) = match fields::parse(self, line, fields::default(number)) {
             Ok(header) => (header, Ok(number)),
             Err(wrong) => (fields::default(number), Err(wrong)),

@@ -1,4 +1,4 @@
-//! Runs a [`Script`]: virtual time, a link that takes packets out, and a log of what happened.
+//! Runs a [`Script`] in virtual time, with a link that dequeues packets and a log of all events.
 
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::{Diagnostics, Place, Source, suggest};
@@ -15,10 +15,10 @@ use crate::packet::Item;
 use crate::script::{Action, Link, Script, Subject};
 use crate::target::{Bare, Out, Shaped, Target};
 
-/// Flow keys are made under this secret, so that runs are equal everywhere.
+/// The secret for flow keys. It is constant, so that runs are the same everywhere.
 const SECRET: [u64; 2] = [0x7469_6465_6761_7465, 0x7363_7269_7074_2121];
 
-/// A discipline whose deadline passes this often in a row without effect breaks law 3.
+/// A discipline breaks law 3 if its deadline passes this often in a row without a packet.
 const FRUITLESS: u32 = 1_000;
 
 /// The result of a run.
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub failed: Diagnostics,
     /// How many expectations there were.
     pub expectations: usize,
-    /// How many expectations did not hold. One may be reported more than once.
+    /// How many expectations failed. One of them may be reported more than once.
     pub unmet: usize,
 }
 
@@ -52,17 +52,17 @@ impl Outcome {
     pub fn line_column(&self, place: Place) -> (usize, usize) {
         self.source.line_column(place.start)
     }
-    /// Equal for equal runs, on every machine.
+    /// A digest of the log. It is the same for equal runs on every machine.
     pub fn digest(&self) -> Digest {
         self.log.digest()
     }
 }
 
 impl Script {
-    /// Runs it on what it is about.
+    /// Runs the script on its discipline or configuration.
     ///
     /// # Errors
-    /// When it names no discipline or configuration, a class is unknown, or a discipline breaks law 3.
+    /// If it names neither a discipline nor a configuration, if a class is unknown, or if a discipline breaks law 3.
     pub fn run(&self) -> Result<Outcome, Findings> {
         match &self.subject {
             Some(Subject::Discipline(discipline)) => {
@@ -96,10 +96,10 @@ impl Script {
         Setup { seed: self.seed, secret: SECRET, catch_up: Span::ZERO, names: Names::default() }
     }
 
-    /// Runs it on the discipline that `make` builds, not on the one that it names.
+    /// Runs the script on the discipline that `make` builds instead of its own.
     ///
     /// # Errors
-    /// When a class is unknown, or the discipline breaks law 3.
+    /// If a class is unknown, or if the discipline breaks law 3.
     pub fn run_on(&self, make: impl FnOnce(Instant) -> Box<dyn Qdisc<Item>>) -> Result<Outcome, Findings> {
         self.run_bare(None, make)
     }
@@ -145,7 +145,7 @@ struct Runner<'a, T> {
     out: Vec<Out>,
     link: Link,
     late: Span,
-    /// When the link has sent what it took last.
+    /// When the link has sent the packet that it dequeued last.
     free: Instant,
     behind: Span,
     calls: u64,
@@ -185,7 +185,7 @@ impl<'a, T: Target> Runner<'a, T> {
                 continue;
             }
             if step.time > now {
-                // What arrives at an instant arrives before what leaves at it.
+                // At equal times, arrivals precede departures.
                 self.serve(Some(now), step.time, Bound::Before, step.place)?;
                 now = step.time;
             }
@@ -210,7 +210,7 @@ impl<'a, T: Target> Runner<'a, T> {
                     }
                 }
                 Action::Link { link, late } => {
-                    // What was due by the old link has left; the new one begins free.
+                    // Packets that were due on the old link have left. The new link begins idle.
                     (self.link, self.late, self.free) = (link, late, now);
                 }
                 Action::Look(number) => {
@@ -221,7 +221,7 @@ impl<'a, T: Target> Runner<'a, T> {
             }
         }
         self.serve(Some(now), end, Bound::At, self.script.steps.last().map_or(Place::default(), |step| step.place))?;
-        // Each expectation of the state has been reported at most once.
+        // Each expectation about the state has been reported at most once.
         let mut unmet = failed.errors();
         let mut checker = Checker::new(&self.log);
         for expectation in &self.script.expectations {
@@ -308,7 +308,7 @@ impl<'a, T: Target> Runner<'a, T> {
         }
     }
 
-    /// When the link next takes something.
+    /// When the link dequeues next.
     fn due(&self, now: Instant) -> Option<Instant> {
         let ready = match (self.link, self.target.deadline(now)) {
             (Link::Closed, _) | (_, Deadline::Idle) => return None,
@@ -321,7 +321,7 @@ impl<'a, T: Target> Runner<'a, T> {
         })
     }
 
-    /// Lets the link take what is due, up to `to`.
+    /// Lets the link dequeue all packets that are due up to `to`.
     fn serve(&mut self, from: Option<Instant>, to: Instant, bound: Bound, place: Place) -> Result<(), Findings> {
         let mut now = from.unwrap_or(Instant::ZERO);
         while let Some(due) = self.due(now) {
@@ -356,7 +356,7 @@ impl<'a, T: Target> Runner<'a, T> {
     }
 }
 
-/// Whether what is due at the end of a time is served.
+/// Whether packets that are due exactly at the end of a period are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bound {
     At,

@@ -1,4 +1,4 @@
-//! A [`Script`] as parsed, and what it consists of.
+//! A parsed [`Script`] and its parts.
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::Config;
@@ -11,28 +11,28 @@ use crate::packet::Header;
 /// Limits of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The most packets that it may send.
+    /// The largest number of packets that a script may send.
     pub packets: usize,
-    /// The most calls of the discipline in a run.
+    /// The largest number of calls of the discipline in a run.
     pub calls: u64,
 }
 
 impl Default for Limits {
-    /// A million packets, which a run keeps in memory, and twenty calls per packet.
+    /// A million packets, which a run keeps in memory, and twenty calls for each of them.
     fn default() -> Self {
         Self { packets: 1_000_000, calls: 20_000_000 }
     }
 }
 
-/// [`Files`] for scripts that name no file.
+/// [`Files`] for scripts that refer to no files.
 ///
 /// # Errors
-/// Always: there are no files to include.
+/// Always: a script may not refer to files here.
 pub fn no_files(name: &str) -> Result<Source, String> {
     Err(format!("`{name}` cannot be read here: this script may not name files"))
 }
 
-/// Returns the text of a file that a script names, or why it cannot be read.
+/// Opens a file to which a script refers; the error is the reason why it cannot be read.
 pub type Files<'a> = dyn FnMut(&str) -> Result<Source, String> + 'a;
 
 /// The subject of a script: a discipline or a configuration.
@@ -75,7 +75,7 @@ pub(crate) enum Action {
     Take(u64),
     /// Dequeues what may leave now.
     Serve,
-    /// The next call has a `now` that is this much earlier.
+    /// Makes the next call with a `now` that is this much earlier.
     Back(Span),
     /// Applies the configuration with this number.
     Reconfigure(usize),
@@ -106,7 +106,7 @@ pub struct Script {
     pub(crate) flows: Vec<Flow>,
     pub(crate) headers: Vec<Header>,
     pub(crate) steps: Vec<Step>,
-    /// The configurations that it changes to.
+    /// The configurations to which it changes.
     pub(crate) configs: Vec<Config>,
     pub(crate) until: Option<Instant>,
     pub(crate) expectations: Vec<Expectation>,

@@ -1,4 +1,4 @@
-//! What a script runs on: a bare discipline, or the engine under a shaper file.
+//! Targets of scripts: a bare discipline, or the engine of a shaper file.
 
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Hosts;
@@ -17,9 +17,9 @@ pub enum Out {
     Dropped { id: u32, reason: DropReason },
 }
 
-/// What a script runs on. What a call does goes to `out` in order.
+/// The target of a script. The effects of a call are added to `out`, in order.
 pub trait Target {
-    /// Hands `item` in, whose header is `header`.
+    /// Enqueues `item`, whose header is `header`.
     fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Out>);
     /// Dequeues a packet; returns whether one left.
     fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool;
@@ -49,7 +49,7 @@ impl Target for Bare {
     fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool {
         let left = self.0.dequeue(now, &mut Tray(out));
         if let Some(Item { id, dscp, ecn, colour, .. }) = left {
-            // Whether it was marked shows when its field is compared with the one it came with.
+            // Marks are detected by comparison with the ECN field on arrival.
             out.push(Out::Left { id, dscp, ecn, marked: false, colour: Some(colour) });
         }
         left.is_some()
@@ -65,7 +65,7 @@ impl Target for Bare {
     }
 }
 
-/// The handle of a packet in the engine: its number and what it arrived with.
+/// The handle of a packet in the engine: its number, and its fields on arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     id: u32,
@@ -73,7 +73,7 @@ pub struct Handle {
     ecn: Ecn,
 }
 
-/// The engine under a shaper file.
+/// The engine of a shaper file.
 pub struct Shaped(pub Driver<Handle>);
 
 impl Sink<Handle> for Tray<'_> {

@@ -1,8 +1,8 @@
-//! What applications do with the network: they send packets by a pattern, load pages, play videos; and how good that was
-//! for their users.
+//! Applications: they send packet patterns, load web pages and play videos, and measure the quality that their users
+//! experience.
 //!
-//! *Law*: what an application draws depends on its own stream only, and is drawn in an order that no event of the
-//! network changes: with the same seed the same pages, spurts and sizes meet every queue.
+//! *Law*: the random values of an application come from a stream of its own, in an order that no event of the network
+//! changes. With the same seed, every queue is tested with the same pages, talk spurts and sizes.
 
 mod browser;
 pub mod emodel;
@@ -20,21 +20,21 @@ pub(crate) use talker::Talker;
 
 /// The state of an application that needs more than a timer.
 pub(crate) enum Application {
-    /// Packets by a pattern, in one direction or both; of a call, also who listens at each end.
+    /// A packet pattern in one direction or both. Calls also have a listener at each end.
     Talk { talkers: [Option<Talker>; 2], listeners: Option<Box<[Listener; 2]>> },
-    /// A browser.
+    /// A web browser.
     Browse(Browser),
-    /// A player of videos.
+    /// A video player.
     Play(Player),
 }
 
 impl Application {
-    /// What its user has met until `now`.
+    /// The experience of its user until `now`.
     pub fn experience(&self, now: u64) -> Option<Experience> {
         match self {
             Self::Talk { talkers, listeners } => {
                 let ends = listeners.as_ref()?;
-                // What one end sends is played at the other.
+                // Packets that one end sends are played at the other.
                 let heard = |side: usize| talkers[1 - side].as_ref().map(|talker| ends[side].result(talker, now));
                 Some(Experience::Call([0, 1].into_iter().filter_map(heard).collect()))
             }
@@ -44,12 +44,12 @@ impl Application {
     }
 }
 
-/// What the user of an application has met, after the warm-up.
+/// The quality that the user of an application experienced, after the warm-up.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Experience {
-    /// A call, at each end that receives the other.
+    /// A call: the quality at each end that receives the other one.
     Call(Vec<Hearing>),
-    /// Pages of the web.
+    /// Web pages.
     Pages(Pages),
     /// A video.
     Video(Playback),

@@ -1,10 +1,10 @@
-//! [`Conditions`]: what a line does beyond a constant rate and a constant delay.
+//! [`Conditions`]: the behaviour of a line beyond a constant rate and a constant delay.
 //!
-//! *Law*: everything here is a function of time and of the line's own random streams, so that the end of a transmission
-//! is known when it begins. A transmission takes exactly the time in which the rate adds up to its bits.
-//! *Source*: that of rates over time is with them, in `rates`.
+//! *Law*: conditions depend only on time and on the line's own random streams, so the end of a transmission is known
+//! when it begins. A transmission takes exactly the time in which the rate adds up to its bits.
+//! *Source*: see `rates` for rates over time.
 //! *Units*: ns, bit/s; a transmission is rounded up to the next nanosecond.
-//! *Cost*: O(1) for a packet, and one step for each change of the rate during its transmission.
+//! *Cost*: O(1) for a packet, plus one step for each change of the rate during its transmission.
 
 mod rates;
 
@@ -21,65 +21,65 @@ use rates::RateState;
 pub use rates::{Cellular, MarkovState, RateProcess};
 pub(crate) use rates::{seconds, timed_lines};
 
-/// Delay that varies from packet to packet, added to that of the line.
+/// Delay that varies from packet to packet, in addition to that of the line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Jitter {
-    /// The distribution of the addition, in seconds.
+    /// The distribution of the additional delay, in seconds.
     pub distribution: Distribution,
-    /// How much of one packet's is that of the next: the correlation of the normal values behind both (a Gaussian
-    /// copula), so that the distribution holds whatever the correlation is. 0 to below 1.
+    /// The correlation between consecutive packets, from 0 to below 1. It applies to the normal values from which the
+    /// delays are computed (a Gaussian copula), so that the distribution holds for any correlation.
     pub correlation: f64,
-    /// Whether a packet may overtake another. Without, it arrives with the one before it at the earliest.
+    /// Whether packets may overtake each other. Otherwise a packet arrives no earlier than the one before it.
     pub reorders: bool,
 }
 
-/// Failures at random: how long a line works and how long it does not, in seconds.
+/// Random failures of a line: how long it works and how long it fails, in seconds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Failures {
-    /// From the beginning, and from a return, to the next failure.
+    /// The time from the beginning or from a recovery to the next failure.
     pub works: Distribution,
-    /// From a failure to the return.
+    /// The time from a failure to the recovery.
     pub fails: Distribution,
 }
 
-/// A change of a line from a time on; what is `None` stays as it is.
+/// A change of a line at some time. Fields that are `None` stay unchanged.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LineChange {
-    /// When.
+    /// The time of the change.
     pub at: Instant,
-    /// A constant rate instead of whatever it was.
+    /// A constant rate, which replaces the rate or rate process.
     pub rate: Option<Rate>,
-    /// The propagation delay of what is transmitted from then on.
+    /// The propagation delay of packets that are transmitted from then on.
     pub delay: Option<Span>,
-    /// The loss.
+    /// The loss model.
     pub loss: Option<Loss>,
 }
 
-/// What happens to the packets of a line besides its rate and delay. By default nothing.
+/// The conditions of a line in addition to its rate and delay. There are none by default.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Conditions {
-    /// The rate over time instead of that of the line.
+    /// A rate over time, which replaces that of the line.
     pub rate: Option<RateProcess>,
-    /// Delay beside that of the line.
+    /// Delay in addition to that of the line.
     pub jitter: Option<Jitter>,
-    /// The packets of these numbers are lost, counted from 1 over all that are transmitted; rising.
+    /// The numbers of the packets that are lost, rising, counted from 1 over all transmitted packets.
     pub lost: Arc<[u64]>,
     /// The probability that a packet arrives twice.
     pub duplication: f64,
-    /// The line fails from the first to the second instant; rising, without overlap. What is on it then is lost, what is
-    /// queued waits.
+    /// Intervals in which the line fails, rising and without overlap. Packets on the line are lost, and queued packets
+    /// wait.
     pub outages: Arc<[(Instant, Instant)]>,
-    /// Failures at random, beside those.
+    /// Random failures in addition.
     pub failures: Option<Failures>,
-    /// What is transmitted in a frame of this length arrives at its end in one burst, as over link layers that aggregate
-    /// (Wi-Fi, DOCSIS, LTE).
+    /// Packets transmitted within a frame of this length arrive at its end in one burst, as over link layers that
+    /// aggregate (Wi-Fi, DOCSIS, LTE).
     pub frame: Option<Span>,
     /// Changes, in the order of their times.
     pub changes: Arc<[LineChange]>,
 }
 
 impl Conditions {
-    /// The error, in a few words.
+    /// Checks the parameters; the error is a short text.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         if let Some(rate) = &self.rate {
             rate.validate()?;
@@ -119,39 +119,39 @@ impl Conditions {
         self.changes = changes.into();
     }
 
-    /// Whether packets may arrive in another order than they were transmitted in.
+    /// Whether packets may be reordered.
     pub(crate) fn reorders(&self) -> bool {
         self.jitter.as_ref().is_some_and(|jitter| jitter.reorders)
     }
 }
 
-/// What became of a transmission.
+/// The result of a transmission.
 pub(crate) struct Carried {
     /// When the transmitter is free again.
     pub free_at: u64,
-    /// When the packet arrives; `None` when it does not.
+    /// When the packet arrives; `None` if it is lost.
     pub arrival: Option<u64>,
-    /// The loss that holds from now on, where it changes.
+    /// The new loss model, if it changes now.
     pub loss: Option<Loss>,
 }
 
-/// The conditions of a line as time passes.
+/// The state of the conditions of a line.
 pub(crate) struct LineState {
     conditions: Conditions,
     rates: RateState,
     delay: u64,
-    /// The next of the changes, and of the numbers that are lost.
+    /// Positions of the next change and of the next number of a lost packet.
     next_change: usize,
     next_lost: usize,
     transmitted: u64,
     jitter: Stream,
     normal: f64,
     duplication: Stream,
-    /// Outages that are not over, as far ahead as was requested.
+    /// Outages that are not over yet, as far ahead as they were needed.
     outages: VecDeque<(u64, u64)>,
     next_outage: usize,
     failures: Stream,
-    /// How far failures at random are drawn.
+    /// The time up to which random failures have been drawn.
     drawn: u64,
     last_arrival: u64,
 }
@@ -181,24 +181,24 @@ impl LineState {
         self.conditions.reorders()
     }
 
-    /// Adds a change, which is not earlier than what was transmitted.
+    /// Adds a change, which must not be earlier than the last transmission.
     pub fn change(&mut self, change: LineChange) {
         self.conditions.add_change(change);
     }
 
-    /// Whether the packet that is transmitted next arrives twice.
+    /// Draws whether the next packet is duplicated.
     pub fn duplicates(&mut self) -> bool {
         self.conditions.duplication > 0.0 && self.duplication.unit() < self.conditions.duplication
     }
 
-    /// The first time from `at` on at which the line works. Calls must not go back in time.
+    /// The first time at or after `at` at which the line works. Calls must not go back in time.
     pub fn available(&mut self, at: u64) -> u64 {
         self.draw_outages(at);
         while self.outages.front().is_some_and(|outage| outage.1 <= at) {
             self.outages.pop_front();
         }
         let mut at = at;
-        // Outages of the list and at random may touch.
+        // Listed and random outages may touch or overlap.
         for &(begin, end) in &self.outages {
             if begin > at {
                 break;
@@ -208,7 +208,7 @@ impl LineState {
         at
     }
 
-    /// Makes all outages known that begin up to `until`.
+    /// Draws or takes all outages that begin up to `until`.
     fn draw_outages(&mut self, until: u64) {
         while let Some(&(begin, end)) = self.conditions.outages.get(self.next_outage)
             && begin.as_nanos() <= until
@@ -233,13 +233,13 @@ impl LineState {
         self.outages.insert(place, (begin, end));
     }
 
-    /// When the first outage after `from` begins, if that is before `until`.
+    /// The beginning of the first outage after `from`, if it lies before `until`.
     fn fails_between(&mut self, from: u64, until: u64) -> Option<u64> {
         self.draw_outages(until);
         self.outages.iter().map(|outage| outage.0).find(|&begin| begin > from).filter(|&begin| begin < until)
     }
 
-    /// Transmits `size` bytes from `start` on, at which the line works.
+    /// Transmits `size` bytes from `start`, when the line must be working.
     pub fn carry(&mut self, start: u64, size: u32) -> Carried {
         let mut loss = None;
         while let Some(change) = self.conditions.changes.get(self.next_change)
@@ -252,7 +252,7 @@ impl LineState {
             loss = change.loss.or(loss);
             self.next_change += 1;
         }
-        // A change of the rate during the transmission counts from the time of the change on.
+        // A rate change during the transmission applies from the time of the change.
         let rest = &self.conditions.changes[self.next_change..];
         let end = self.rates.finish(start, size, rest.iter().filter_map(|c| Some((c.at.as_nanos(), c.rate?))));
         if let Some(failed) = self.fails_between(start, end) {
@@ -273,7 +273,7 @@ impl LineState {
         Carried { free_at, arrival: (!lost).then_some(arrival), loss }
     }
 
-    /// The jitter of the next packet.
+    /// Draws the jitter of the next packet in ns.
     fn extra(&mut self) -> u64 {
         let Some(Jitter { distribution, correlation, .. }) = &self.conditions.jitter else { return 0 };
         let fresh = standard_normal(&mut self.jitter);
@@ -299,7 +299,7 @@ mod tests {
         LineState::new(conditions, Rate::from_mbit(10), DELAY, 1, "a->b")
     }
 
-    /// `n` packets one behind the other: the end of the transmission of each, and its arrival.
+    /// Transmits `n` packets back to back and returns the end of each transmission and the arrival.
     fn run(state: &mut LineState, n: usize) -> Vec<(u64, Option<u64>)> {
         let mut at = 0;
         (0..n)

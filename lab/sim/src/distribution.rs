@@ -1,21 +1,21 @@
-//! [`Distribution`]: sizes and times of workloads.
+//! [`Distribution`]: the probability distributions of sizes and times in workloads.
 //!
-//! *Law*: two machines draw the same values: the four operations, `sqrt` and `libm` only.
+//! *Law*: every machine draws the same values, because only the four operations, `sqrt` and `libm` are used.
 //! *Source*: inverse transforms; Box and Muller (1958) for the normal.
-//! *Units*: seconds for times, bytes for sizes; what is drawn is never negative.
+//! *Units*: seconds for times, bytes for sizes. Drawn values are never negative.
 
 use core::f64::consts::PI;
 
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Span};
 
-/// The mean of an extreme value of mode 0 and scale 1: the constant of Euler and Mascheroni.
+/// The mean of an extreme value distribution with mode 0 and scale 1: the Euler-Mascheroni constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
 
-/// A distribution on the numbers from zero up. See the [module](self).
+/// A distribution of non-negative numbers. See the [module](self).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Distribution {
-    /// The same value every time.
+    /// A constant value.
     Constant(f64),
     /// Uniform between the two.
     Uniform {
@@ -29,15 +29,14 @@ pub enum Distribution {
         /// The mean.
         mean: f64,
     },
-    /// Pareto: heavy-tailed, without bound; infinite variance for a shape of 2 and below, infinite mean for 1 and
-    /// below.
+    /// Pareto: heavy-tailed and unbounded. The variance is infinite for shapes up to 2, the mean for shapes up to 1.
     Pareto {
         /// The exponent.
         shape: f64,
         /// The least value.
         least: f64,
     },
-    /// Pareto cut off at both ends.
+    /// Pareto, truncated at both ends.
     BoundedPareto {
         /// The exponent.
         shape: f64,
@@ -46,39 +45,39 @@ pub enum Distribution {
         /// The largest value.
         most: f64,
     },
-    /// Normal, with what is below zero drawn as zero.
+    /// Normal, where negative values are replaced by zero.
     Normal {
         /// The mean.
         mean: f64,
         /// The standard deviation.
         deviation: f64,
     },
-    /// Lognormal, given by the mean and the standard deviation of the values themselves.
+    /// Lognormal, given by the mean and the standard deviation of the values themselves, not of their logarithms.
     LogNormal {
         /// The mean.
         mean: f64,
         /// The standard deviation.
         deviation: f64,
     },
-    /// Extreme value (Gumbel), with what is below zero drawn as zero.
+    /// Extreme value (Gumbel), where negative values are replaced by zero.
     Extreme {
         /// The most frequent value.
         mode: f64,
         /// The scale.
         scale: f64,
     },
-    /// Points of a measured cumulative distribution (value, share at or below it), linear between them; the last
-    /// share is 1.
+    /// Points of a measured cumulative distribution: values, and the share of samples at or below each. It is linear
+    /// between the points, and the last share is 1.
     Empirical(Vec<(f64, f64)>),
 }
 
 impl Distribution {
-    /// A Pareto distribution of this mean; the shape must be above 1.
+    /// A Pareto distribution with this mean; the shape must be above 1.
     pub fn pareto_of_mean(mean: f64, shape: f64) -> Self {
         Self::Pareto { shape, least: mean * (shape - 1.0) / shape }
     }
 
-    /// The error, in a few words that name the parameter.
+    /// Checks the parameters; the error is a short text that names the parameter.
     pub fn validate(&self) -> Result<(), &'static str> {
         let positive = |value: f64| value > 0.0 && value.is_finite();
         let natural = |value: f64| value >= 0.0 && value.is_finite();
@@ -112,8 +111,8 @@ impl Distribution {
         }
     }
 
-    /// The mean; infinite for a Pareto of shape 1 and below. Of a normal and an extreme value the part below zero is not
-    /// corrected for.
+    /// The mean, which is infinite for a Pareto distribution with a shape of at most 1. For normal and extreme value
+    /// distributions it ignores that negative values become zero.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::Constant(value) => value,
@@ -144,7 +143,7 @@ impl Distribution {
         }
     }
 
-    /// The next value.
+    /// Draws the next value.
     pub fn sample(&self, random: &mut Stream) -> f64 {
         // In (0, 1], so that the logarithm is finite.
         let mut open = || 1.0 - random.unit();
@@ -156,7 +155,7 @@ impl Distribution {
             Self::BoundedPareto { shape, least, most } => {
                 let cut = libm::pow(least / most, shape);
                 let u = open();
-                // u in (0, 1] of the tail: 1 is the least value, cut the largest.
+                // Here u in (0, 1] is a position in the tail: 1 yields the least value, and cut the largest.
                 (least * libm::pow(u + (1.0 - u) * cut, -1.0 / shape)).clamp(least, most)
             }
             Self::Normal { mean, deviation } => (mean + deviation * normal(open(), open())).max(0.0),
@@ -175,10 +174,10 @@ impl Distribution {
         }
     }
 
-    /// The value that has the rank of `z` among standard normal values: drawn so, values that are correlated keep the
-    /// distribution.
+    /// The quantile at which a standard normal distribution has the value `z`. Correlated normal values mapped through
+    /// it keep this distribution.
     pub fn at(&self, z: f64) -> f64 {
-        // The share of the values above it; of its complement a far tail would lose all digits.
+        // The probability of a larger value. Its complement would lose all digits in a far tail.
         let above = (0.5 * libm::erfc(z / core::f64::consts::SQRT_2)).max(f64::MIN_POSITIVE);
         match *self {
             Self::Constant(value) => value,
@@ -200,17 +199,17 @@ impl Distribution {
             Self::Empirical(ref points) => interpolated(points, 1.0 - above),
         }
     }
-    /// The same as a time, from seconds.
+    /// Like [`Self::at`], converted from seconds to a time.
     pub(crate) fn span_at(&self, z: f64) -> Span {
         Span::from_nanos((self.at(z) * 1e9) as u64)
     }
 
-    /// The next value as a time, from seconds.
+    /// Draws the next value, converted from seconds to a time.
     pub fn sample_span(&self, random: &mut Stream) -> Span {
-        // Saturates; 584 years is as good as for ever.
+        // Saturates at 584 years.
         Span::from_nanos((self.sample(random) * 1e9) as u64)
     }
-    /// The next value as a size, at least one byte.
+    /// Draws the next value as a size of at least one byte.
     pub fn sample_bytes(&self, random: &mut Stream) -> Bytes {
         Bytes::new((self.sample(random) as u64).max(1))
     }

@@ -1,4 +1,4 @@
-//! [`Simulation`]: the loop that takes events in order and lets links, connections and sources act.
+//! [`Simulation`]: the event loop, which lets links, connections and sources act in the order of time.
 
 mod applications;
 mod drivers;
@@ -28,13 +28,13 @@ use shapers::schedule_watch;
 const KIND_SHIFT: u32 = 21;
 const INDEX_MASK: u32 = (1 << KIND_SHIFT) - 1;
 
-/// Whose event it is, in the upper bits of the event's target.
+/// The kind of an event, in the upper bits of its target.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Kind {
     /// A packet arrives at the end of a link.
     Land,
-    /// A transmitter is free, or a discipline's deadline has come.
+    /// A transmitter is free, or the deadline of a discipline has come.
     Transmit,
     /// The timer of one end of a connection.
     Timer,
@@ -42,11 +42,11 @@ enum Kind {
     Source,
     /// A source ends.
     Stop,
-    /// The router behind a driver has looked at a packet.
+    /// The router has processed a packet that a driver received.
     Forward,
     /// The kernel timer of a driver.
     Poll,
-    /// The flows that a shaper watches are to be polled.
+    /// The watched flows of a shaper are to be polled.
     Watch,
 }
 
@@ -54,86 +54,86 @@ const fn target(kind: Kind, index: u32) -> u32 {
     (kind as u32) << KIND_SHIFT | index
 }
 
-/// The ways of a flow.
+/// The paths of a flow in both directions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Where the ways there and back begin in the table of routes.
+    /// Where the forward and the reverse path begin in the routing table.
     pub routes: [u32; 2],
-    /// Their propagation delays and slowest links.
+    /// The propagation delay in ns and the slowest rate of each path.
     pub ideal: [(u64, Rate); 2],
-    /// The flow whose distributions its delays and times are added to.
+    /// The flow to whose histograms its delays and completion times are added.
     pub pool: u32,
 }
 
-/// The role of a connection in its workload.
+/// The way in which the workload uses a connection.
 #[derive(PartialEq, Eq, Debug)]
 enum Role {
-    /// One transfer from the client, which may have no end.
+    /// One transfer from the client, endless without a size.
     Upload { size: Option<u64> },
-    /// A request, and the transfer as answer.
+    /// A request from the client, which the server answers with the transfer.
     Download { request: u64, size: u64, answered: bool },
-    /// Requests and answers for ever.
+    /// Any number of requests and answers.
     Requests(Box<Exchange>),
-    /// Data as the source makes it.
+    /// Data from the client, as its source generates it.
     Stream,
 }
 
-/// Requests and answers on a connection.
+/// The progress of requests and answers on a connection.
 #[derive(PartialEq, Eq, Debug)]
 struct Exchange {
-    /// Bytes of the first request, of all requests so far, and of those that the server has answered.
+    /// Bytes of the first request, of all requests so far, and of the requests that the server has answered.
     request: u64,
     asked: u64,
     served: u64,
-    /// Bytes of the current answer, of all answers so far, and of those that the client has.
+    /// Bytes of the current answer, of all answers so far, and of the answers that the client has received in full.
     response: u64,
     answered: u64,
     taken: u64,
     asked_at: u64,
 }
 
-/// A connection: both ends, and the ways between.
+/// A connection with both of its ends.
 struct Connection {
-    /// Unique; 0 for an empty slot.
+    /// A number that is unique in the run.
     number: u64,
     ends: [Endpoint; 2],
-    /// The pending timer events.
+    /// When the pending timer events of the ends are due.
     armed: [u64; 2],
-    /// Bytes received by each end that are counted already.
+    /// Bytes received by each end that have been counted in the measurements.
     counted: [u64; 2],
     role: Role,
     group: u32,
     opened: u64,
     connected: bool,
     completed: bool,
-    /// Timeouts already booked.
+    /// Timeouts of each end that have been counted.
     timeouts: [u64; 2],
 }
 
 /// The state of a source.
 struct Source {
     random: Stream,
-    /// The open connections, where their number is bounded.
+    /// The number of open connections.
     open: u32,
-    /// The connection of a source that has one.
+    /// The connection of a source that uses one at a time.
     slot: Option<u32>,
-    /// On/off: when the current burst ends.
+    /// When the current burst of an on/off source ends.
     burst_end: u64,
-    /// Trace: the next entry.
+    /// The next entry of a source that replays a trace.
     entry: usize,
     stopped: bool,
-    /// When it acts next: events at other times are obsolete.
+    /// When it acts next. Source events at other times are obsolete.
     due: u64,
-    /// Datagrams so far, for their sequence numbers.
+    /// Datagrams sent so far, which serves as the sequence number.
     datagrams: u32,
     application: Option<Box<Application>>,
 }
 
-/// A line on which one of two directions transmits at a time.
+/// A half-duplex line: one of its two directions transmits at a time.
 #[derive(Debug)]
 struct SharedLine {
     free_at: u64,
-    /// The direction that transmitted last, and whether the other waits since.
+    /// The direction that transmitted last, and whether the other one has been waiting since.
     last: u32,
     waits: bool,
 }
@@ -144,7 +144,7 @@ impl Default for SharedLine {
     }
 }
 
-/// A network that runs. Made by [`Network::build`](crate::Network::build).
+/// A running network, which [`Network::build`](crate::Network::build) creates.
 pub struct Simulation {
     now: u64,
     events: EventQueue,
@@ -157,7 +157,7 @@ pub struct Simulation {
     plans: Vec<Plan>,
     metrics: Vec<FlowMetrics>,
     sources: Vec<Source>,
-    /// What users of applications that have ended have met, by flow.
+    /// The quality that users of ended applications experienced, by flow.
     past: BTreeMap<u32, Vec<Experience>>,
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<u32>,
@@ -229,12 +229,13 @@ impl Simulation {
 
     // ------------------------------------------------------------------ the outside
 
-    /// Runs until `end`, events at `end` included. May be called again with a later time.
+    /// Runs until `end`, including events at `end`. May be called again with a later time.
     pub fn run_until(&mut self, end: Instant) {
         self.run_some(end, u64::MAX);
     }
 
-    /// The same, but for at most `events` events; returns whether `end` was reached. However a run is divided, it is the same.
+    /// Like [`Self::run_until`], but handles at most `events` events. Returns whether it reached `end`. The results do
+    /// not depend on how a run is divided.
     pub fn run_some(&mut self, end: Instant, events: u64) -> bool {
         self.horizon = end.as_nanos();
         let last = self.events.handled().saturating_add(events);
@@ -264,7 +265,7 @@ impl Simulation {
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now)
     }
-    /// The time that was measured: since the warm-up.
+    /// The measured time, which begins after the warm-up.
     pub fn measured(&self) -> Span {
         Span::from_nanos(self.now.saturating_sub(self.warm_up))
     }
@@ -272,7 +273,7 @@ impl Simulation {
     pub fn flow(&self, flow: FlowId) -> &FlowMetrics {
         &self.metrics[flow.index()]
     }
-    /// All flows with their metrics, in the order of making.
+    /// All flows with their measurements, in the order in which they were added.
     pub fn flows(&self) -> impl Iterator<Item = (&FlowSpec, &FlowMetrics)> {
         self.flows.iter().zip(&self.metrics)
     }
@@ -280,51 +281,52 @@ impl Simulation {
     pub fn link(&self, link: LinkId) -> &LinkMetrics {
         &self.links[link.index()].metrics
     }
-    /// All links by name with their metrics, in the order of making.
+    /// The names of all links with their measurements, in the order in which the links were added.
     pub fn links(&self) -> impl Iterator<Item = (&str, &LinkMetrics)> {
         self.link_names.iter().map(String::as_str).zip(self.links.iter().map(|link| &link.metrics))
     }
-    /// What waits before the transmitter of a link. (Of a link that only one other feeds, the arrivals that are
-    /// already known are part of it.)
+    /// The packets and bytes that wait for the transmitter of a link. If the link has a single feeder, this includes
+    /// arrivals that have been computed in advance.
     pub fn backlog(&self, link: LinkId) -> Backlog {
         self.links[link.index()].backlog()
     }
-    /// The two ends of a flow that has one connection, while it is open: the one that opened it first.
+    /// Both ends of the connection of a flow that has one, while it is open. The end that opened it comes first.
     pub fn endpoints(&self, flow: FlowId) -> Option<[&Endpoint; 2]> {
         let slot = self.sources[flow.index()].slot?;
         let connection = self.connections[slot as usize].as_ref()?;
         Some([&connection.ends[0], &connection.ends[1]])
     }
-    /// The discipline before the transmitter of a link, where one is set.
+    /// The discipline of a link, if one is set.
     pub(crate) fn discipline(&mut self, link: usize) -> Option<&mut Discipline> {
         match &mut self.links[link].queue {
             Queue::Discipline(discipline) | Queue::Driver(discipline, _) => Some(discipline),
             Queue::Tail { .. } => None,
         }
     }
-    /// Asks the discipline of `link` again: call it after changing one from outside.
+    /// Asks the discipline of `link` for its deadline again. Call this after changing a discipline from outside.
     pub fn kick(&mut self, link: LinkId) {
         self.schedule_transmit(link.0);
     }
-    /// Events handled so far.
+    /// The number of events handled so far.
     pub fn events(&self) -> u64 {
         self.events.handled()
     }
-    /// Packets that links took so far: what a simulator with an event for each packet and hop would at least handle.
+    /// The number of packets that links have accepted so far. A simulator with one event for each packet and hop would
+    /// handle at least as many events.
     pub fn hops(&self) -> u64 {
         self.hops
     }
-    /// Events that are pending.
+    /// The number of pending events.
     pub fn pending(&self) -> usize {
         self.events.len()
     }
-    /// Connections that are open.
+    /// The number of open connections.
     pub fn open_connections(&self) -> usize {
         self.connections.len() - self.free.len()
     }
 
-    /// About how many bytes the run holds, its code and the disciplines' own memory aside: what is in flight, what is
-    /// open, and the statistics.
+    /// An estimate of the memory of the run in bytes: packets in flight, open connections and statistics, but neither
+    /// code nor the memory of disciplines.
     pub fn footprint(&self) -> usize {
         let histograms = self.metrics.iter().map(FlowMetrics::footprint).sum::<usize>()
             + self.links.iter().map(|link| link.metrics.footprint()).sum::<usize>();
@@ -341,7 +343,7 @@ impl Simulation {
 
     // ------------------------------------------------------------------ links
 
-    /// Puts a packet on its way over the next link of its route.
+    /// Sends a packet over the next link of its path.
     fn forward(&mut self, index: u32) {
         self.hops += 1;
         let (now, measuring) = (self.now, self.measuring());
@@ -384,14 +386,14 @@ impl Simulation {
         }
         let l = &self.links[link as usize];
         if free {
-            // Idle: the packet, or another, leaves at once, unless a shaper holds it.
+            // The link is idle: this packet or another one leaves at once unless a shaper holds it.
             self.serve(link);
         } else if l.transmit_at != l.free_at {
             self.schedule_transmit(link);
         }
     }
 
-    /// The transmitter of `link` is free: transmits what the discipline releases.
+    /// Transmits the packet that the discipline of `link` releases. The transmitter must be free.
     fn serve(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         if !self.has_line(link) {
@@ -415,7 +417,7 @@ impl Simulation {
         if self.tracer.is_some() {
             self.trace_queue(link);
         }
-        // Better a word than a loop without end.
+        // Report a broken discipline rather than loop forever.
         assert!(
             fruitless < 1_000_000,
             "the discipline of link {} keeps promising a packet and gives none (law 3)",
@@ -424,7 +426,7 @@ impl Simulation {
         self.schedule_transmit(link);
     }
 
-    /// Schedules that `link` is served as soon as there is something to serve and the transmitter is free.
+    /// Schedules the next call of `serve`: when the transmitter is free and the discipline may release a packet.
     fn schedule_transmit(&mut self, link: u32) {
         let now = self.now;
         let l = &mut self.links[link as usize];
@@ -454,7 +456,7 @@ impl Simulation {
             self.on_sent(link);
             return;
         }
-        // An event that an earlier one overtook is obsolete.
+        // The event is obsolete if an earlier one was scheduled in the meantime.
         if l.transmit_at == self.now {
             l.transmit_at = NEVER;
             if l.free_at <= self.now {
@@ -465,7 +467,8 @@ impl Simulation {
         }
     }
 
-    /// Puts a packet on the line of `link`, or two of it, and through the links behind it that nothing else feeds.
+    /// Puts a packet, or two copies of it, on the line of `link` and through the links behind it that have no other
+    /// feeder.
     #[inline]
     fn launch(&mut self, link: u32, arrival: u64, index: u32) {
         if self.links[link as usize].duplicates() {
@@ -487,7 +490,7 @@ impl Simulation {
             if next == ARRIVED || next & EXPRESS == 0 {
                 break;
             }
-            // The arrivals at `next` come in order already, so its departures can be computed now.
+            // Arrivals at `next` are in order already, so its departures can be computed now.
             packet.hop += 1;
             self.hops += 1;
             link = next & !EXPRESS;
@@ -520,14 +523,14 @@ impl Simulation {
     }
 }
 
-/// Books a transfer of `size` bytes that took `time`; `ways` are the way of the first packet and that of the data.
+/// Records a transfer of `size` bytes that took `time`. `paths` are the directions of the first packet and of the data.
 fn book_completion(flows: &mut [FlowMetrics], flow: usize, plan: &Plan, ways: [usize; 2], size: u64, time: u64) {
     let class = SizeClass::of(tidegate_core::Bytes::new(size)) as usize;
     flows[flow].completed += 1;
     let metrics = &mut flows[plan.pool as usize];
     metrics.completion_ns.record(time);
     metrics.completion_by_size_ns[class].record(time);
-    // One round trip for the handshake, then the data, one segment of headers for each 1460 bytes.
+    // The ideal time: one round trip for the handshake, then the data, with headers for each segment of 1460 bytes.
     let ((there, _), (data, rate)) = (plan.ideal[ways[0]], plan.ideal[ways[1]]);
     let bytes = size + size.div_ceil(1460) * u64::from(TCP_HEADER);
     let sending = rate.time_for_ceil(tidegate_core::Bytes::new(bytes)).unwrap_or(Span::MAX).as_nanos();

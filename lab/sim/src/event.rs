@@ -1,24 +1,25 @@
-//! The event queue: a wheel of buckets for what is near, a 4-ary heap for what is far.
+//! The event queue: a timing wheel for near events and a 4-ary heap for far ones.
 //!
-//! *Law*: events come out in the order of their times, and at equal times in the order in which they were put in.
-//! *Cost*: O(1) for events less than 2²⁶ ns (67 ms) ahead: a bucket of 2¹⁴ ns is a list in one small pool, a bitmap of
-//! two levels finds the next that is not empty, and only the current bucket is sorted. O(log₄ n) for the others:
-//! timers, mostly.
-//! *Notes*: 2²⁴ actors; after 2⁴⁰ events the sequence numbers are dealt out anew, in order.
+//! *Law*: events are returned in the order of their times, and events of equal times in the order in which they were
+//! added.
+//! *Cost*: O(1) for events less than 2²⁶ ns (67 ms) ahead. A bucket spans 2¹⁴ ns and is a list in one small pool, a
+//! bitmap of two levels finds the next non-empty bucket, and only the current bucket is sorted. Later events, mostly
+//! timers, cost O(log₄ n).
+//! *Notes*: there are at most 2²⁴ actors. After 2⁴⁰ events the sequence numbers are reassigned, in order.
 
 const TARGET_BITS: u32 = 24;
 const SEQUENCE_BITS: u32 = 40;
-/// A bucket is this many bits of nanoseconds wide.
+/// The width of a bucket, as a power of two in nanoseconds.
 const WIDTH_BITS: u32 = 14;
 const BUCKETS: usize = 4096;
 const NONE: u32 = u32::MAX;
 
-/// An event that is due: when, and whose it is.
+/// A due event: its time and its actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Due {
     /// Nanoseconds of simulated time.
     pub time: u64,
-    /// The actor, as it was given to [`EventQueue::push`].
+    /// The actor that was passed to [`EventQueue::push`].
     pub target: u32,
 }
 
@@ -38,15 +39,16 @@ struct Node {
 /// The pending events. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// The current bucket and what came before it, sorted downwards: the next event is the last.
+    /// The events of the current bucket and of those before it, in descending order, so that the next event is the
+    /// last.
     current: Vec<Key>,
     /// The number of the current bucket, counted from the beginning of time.
     bucket: u64,
-    /// The lists of the buckets after the current one, up to one turn of the wheel.
+    /// The lists of the buckets that follow the current one, up to one turn of the wheel.
     heads: Box<[u32; BUCKETS]>,
     pool: Vec<Node>,
     spare: u32,
-    /// Which buckets are not empty, and which words of that are not zero.
+    /// One bit for each non-empty bucket, and in `summary` one bit for each non-zero word of `occupied`.
     occupied: [u64; BUCKETS / 64],
     summary: u64,
     /// Events later than one turn of the wheel.
@@ -75,7 +77,7 @@ impl Default for EventQueue {
 }
 
 impl EventQueue {
-    /// Puts in an event of `target` at `time`, which must not be earlier than the last event that came out.
+    /// Adds an event of `target` at `time`, which must not be earlier than the last event that was returned.
     #[inline]
     pub fn push(&mut self, time: u64, target: u32) {
         debug_assert!(target < 1 << TARGET_BITS, "too many actors");
@@ -96,7 +98,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes the next event out if it is due at `horizon` or before.
+    /// Removes and returns the next event if it is due at or before `horizon`.
     #[inline]
     pub fn pop_until(&mut self, horizon: u64) -> Option<Due> {
         if self.current.is_empty() && !self.turn(horizon) {
@@ -112,7 +114,7 @@ impl EventQueue {
         Some(Due { time: time_of(key), target: key as u32 & ((1 << TARGET_BITS) - 1) })
     }
 
-    /// How many events have been taken out.
+    /// The number of events that were returned so far.
     pub fn handled(&self) -> u64 {
         self.handled
     }
@@ -122,7 +124,7 @@ impl EventQueue {
         self.pending
     }
 
-    /// Puts `key` into the list of a bucket.
+    /// Adds `key` to the list of bucket `slot`.
     fn link(&mut self, slot: usize, key: Key) {
         let node = Node { key, next: self.heads[slot] };
         let index = if self.spare == NONE {
@@ -139,7 +141,7 @@ impl EventQueue {
         self.summary |= 1 << (slot / 64);
     }
 
-    /// Makes the next bucket with events the current one, unless it lies beyond `horizon`; false when there is none.
+    /// Makes the next non-empty bucket the current one unless it lies beyond `horizon`. Returns whether it did.
     fn turn(&mut self, horizon: u64) -> bool {
         let near = self.next_occupied();
         let far = self.far.first().map(|&key| time_of(key) >> WIDTH_BITS);
@@ -180,19 +182,20 @@ impl EventQueue {
         }
     }
 
-    /// The number of the first bucket after the current one that is not empty.
+    /// The number of the first non-empty bucket after the current one.
     fn next_occupied(&self) -> Option<u64> {
         if self.summary == 0 {
             return None;
         }
-        // All that is in the wheel lies less than one turn ahead: look from the current slot around.
+        // Everything in the wheel lies less than one turn ahead, so the search begins at the current slot and wraps
+        // around.
         let here = self.bucket as usize % BUCKETS;
         let (word, bit) = (here / 64, here % 64);
         let ahead = self.occupied[word] & (u64::MAX << bit);
         let slot = if ahead != 0 {
             word * 64 + ahead.trailing_zeros() as usize
         } else {
-            // The words after this one, then from the beginning, this one last.
+            // First the words after this one, then those from the beginning up to and including this one.
             let after = self.summary & u64::MAX.checked_shl(word as u32 + 1).unwrap_or(0);
             let chosen = if after != 0 { after } else { self.summary }.trailing_zeros() as usize;
             chosen * 64 + self.occupied[chosen].trailing_zeros() as usize
@@ -228,7 +231,7 @@ impl EventQueue {
         }
     }
 
-    /// Deals out the sequence numbers from zero, in the order the events have.
+    /// Reassigns the sequence numbers from zero, in the order of the events.
     #[cold]
     fn renumber(&mut self) {
         let mut keys = core::mem::take(&mut self.current);

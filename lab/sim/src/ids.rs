@@ -1,10 +1,10 @@
-//! The numbers of nodes, links and flows, and the marks in the table of routes.
+//! Identifiers of nodes, links and flows, and the special values of the routing table.
 
 /// A node of a network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub(crate) u32);
 
-/// A link of a network, one direction.
+/// A link of a network, in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub(crate) u32);
 
@@ -13,28 +13,30 @@ pub struct LinkId(pub(crate) u32);
 pub struct FlowId(pub(crate) u32);
 
 impl NodeId {
-    /// Its number, counted from 0 in the order of making: [`SimPacket::source`](crate::SimPacket::source) and
-    /// [`SimPacket::destination`](crate::SimPacket::destination).
+    /// The number of the node, counted from 0 in the order in which nodes were added.
+    /// [`SimPacket::source`](crate::SimPacket::source) and [`SimPacket::destination`](crate::SimPacket::destination)
+    /// hold it.
     pub fn index(self) -> u32 {
         self.0
     }
 }
 
 impl LinkId {
-    /// Its number, counted from 0 in the order of making.
+    /// The number of the link, counted from 0 in the order in which links were added.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl FlowId {
-    /// Its number, counted from 0 in the order of making: [`SimPacket::group`](crate::SimPacket::group).
+    /// The number of the flow, counted from 0 in the order in which flows were added.
+    /// [`SimPacket::group`](crate::SimPacket::group) holds it.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The end of a way in the table of routes.
+/// Ends a path in the routing table.
 pub(crate) const ARRIVED: u32 = u32::MAX;
-/// The link has one feeder only, which may compute its arrivals ahead.
+/// Marks a link that receives packets from only one other link, which may compute its arrivals in advance.
 pub(crate) const EXPRESS: u32 = 1 << 31;

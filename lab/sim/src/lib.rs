@@ -1,11 +1,11 @@
 //! A deterministic discrete-event simulator of networks, for the disciplines of `tidegate-core`.
 //!
-//! Time is in integer nanoseconds, events are ordered by (time, sequence), every component draws from its own named
-//! random stream: the same [`Network`] and seed produce the same numbers on every machine. Hosts run real TCP
-//! ([`tcp`]), links take any [`Qdisc`](tidegate_core::Qdisc) as their queue, or the engine of a whole shaper file
+//! Time is counted in integer nanoseconds, events are ordered by (time, sequence), and every component draws from its
+//! own named random stream. A [`Network`] and a seed therefore produce the same numbers on every machine. Hosts run
+//! real TCP ([`tcp`]). The queue of a link is any [`Qdisc`](tidegate_core::Qdisc), or the engine of a whole shaper file
 //! ([`ShaperQueue`]).
 //!
-//! A run needs memory for what is in flight and for fixed-size statistics ([`metrics`]); none of it grows with the
+//! A run needs memory for the packets in flight and for fixed-size statistics ([`metrics`]). Neither grows with
 //! simulated time.
 #![forbid(unsafe_code)]
 

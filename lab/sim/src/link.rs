@@ -1,10 +1,11 @@
 //! Links: a queue, a transmitter, a line.
 //!
-//! *Law*: a packet of `s` bytes that begins to leave at `t` arrives at `t + ceil(s / rate) + delay`; the next does not
-//! begin before `t + ceil(s / rate)`; packets arrive in the order in which they began.
+//! *Law*: a packet of `s` bytes whose transmission begins at `t` arrives at `t + ceil(s / rate) + delay`. The next
+//! transmission does not begin before `t + ceil(s / rate)`. Packets arrive in the order in which their transmissions
+//! began.
 //! *Units*: bits per second, nanoseconds. A transmission is rounded up to the next nanosecond.
-//! *Cost*: one event a packet on a drop-tail link, whose departures are known at arrival; two with a discipline, and
-//! one when it is idle. Packets on the line wait in a ring with one pending event for all of them.
+//! *Cost*: one event for a packet on a drop-tail link, because departures are known on arrival. With a discipline two
+//! events, or one if it is idle. Packets on the line wait in a ring with a single pending event.
 
 use std::collections::VecDeque;
 
@@ -20,7 +21,7 @@ use crate::metrics::{FlowMetrics, LinkMetrics};
 use crate::packet::SimPacket;
 use crate::shaper::ShaperQueue;
 
-/// No event is pending.
+/// A time that means that no event is pending.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A line and its drop-tail queue.
@@ -30,9 +31,10 @@ pub struct Line {
     pub rate: Rate,
     /// The propagation delay.
     pub delay: Span,
-    /// How much waits, the packet on the transmitter not counted, where no discipline is set. Default 1000 packets.
+    /// The limit of the drop-tail queue that applies if no discipline is set, not counting the packet in transmission.
+    /// Default 1000 packets.
     pub limit: Limit,
-    /// What the line loses. Default nothing.
+    /// The loss model. Default no loss.
     pub loss: Loss,
 }
 
@@ -41,12 +43,12 @@ impl Line {
     pub const fn new(rate: Rate, delay: Span) -> Self {
         Self { rate, delay, limit: Limit::packets(1000), loss: Loss::None }
     }
-    /// With this limit of the drop-tail queue.
+    /// Sets the limit of the drop-tail queue.
     #[must_use]
     pub const fn limit(self, limit: Limit) -> Self {
         Self { limit, ..self }
     }
-    /// With this loss.
+    /// Sets the loss model.
     #[must_use]
     pub const fn loss(self, loss: Loss) -> Self {
         Self { loss, ..self }
@@ -56,46 +58,46 @@ impl Line {
 /// The decision of a conditioner on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Lets it through, with what it wrote into it.
+    /// The packet passes, with the changes made to it.
     Pass,
     /// The packet is dropped.
     Drop(DropReason),
 }
 
-/// A meter, a marker, a policer: processes each packet once, may write its colour and code point, may drop it.
+/// A meter, marker or policer. It sees each packet once, may set its colour and code point, and may drop it.
 pub type Conditioner = Box<dyn FnMut(Instant, &mut SimPacket) -> Verdict>;
 
 /// The stage of a packet at which a tap is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It arrived at the link (with a driver: the receive interrupt).
+    /// The packet arrived at the link (with a driver: the receive interrupt).
     Arrived,
-    /// It left the discipline (with a driver: for the software buffer).
+    /// The packet left the discipline (with a driver: for the software buffer).
     Dequeued,
-    /// It left the software buffer for the hardware; only with a driver. This is where packet captures look.
+    /// The packet left the software buffer for the hardware; only with a driver. Packet captures observe this stage.
     Hardware,
-    /// Its transmission begins.
+    /// The transmission of the packet begins.
     Transmitting,
-    /// It was dropped.
+    /// The packet was dropped.
     Dropped(DropReason),
-    /// The line lost it.
+    /// The packet was lost on the line.
     Lost,
 }
 
-/// Observes what happens to packets on a link.
+/// A callback that observes the packets of a link.
 pub type Tap = Box<dyn FnMut(Instant, Stage, &SimPacket)>;
 
 /// The queue before the transmitter.
 pub(crate) enum Queue {
-    /// Drop-tail: the beginnings of transmissions to come, with the bytes.
+    /// Drop-tail: the start times of future transmissions with their sizes, and the sum of the sizes.
     Tail { limit: Limit, waiting: VecDeque<(u64, u32)>, bytes: u64 },
-    /// A discipline; the transmitter takes from it.
+    /// A discipline from which the transmitter takes packets.
     Discipline(Discipline),
     /// A discipline behind a driver.
     Driver(Discipline, Box<DriverState>),
 }
 
-/// The source of packets of a transmitter or a driver.
+/// The discipline from which a transmitter or a driver takes packets.
 pub(crate) enum Discipline {
     /// A discipline alone.
     Plain(Box<dyn Qdisc<SimPacket>>),
@@ -118,7 +120,7 @@ impl Discipline {
             Self::Shaper(shaper) => shaper.as_mut(),
         }
     }
-    /// The class that the rules of a shaper file give a packet; `None` where there are none.
+    /// The class that the rules of a shaper file give a packet; `None` for a plain discipline.
     pub fn class_of(&self, packet: &SimPacket) -> Option<u16> {
         match self {
             Self::Plain(_) => None,
@@ -128,14 +130,14 @@ impl Discipline {
 }
 
 impl Queue {
-    /// The engine, where the queue is one.
+    /// The engine, if the queue is the engine of a shaper file.
     pub fn shaper(&self) -> Option<&ShaperQueue> {
         match self {
             Self::Discipline(Discipline::Shaper(shaper)) | Self::Driver(Discipline::Shaper(shaper), _) => Some(shaper),
             _ => None,
         }
     }
-    /// The engine, to change it.
+    /// Like [`Self::shaper`], mutable.
     pub fn shaper_mut(&mut self) -> Option<&mut ShaperQueue> {
         match self {
             Self::Discipline(Discipline::Shaper(shaper)) | Self::Driver(Discipline::Shaper(shaper), _) => Some(shaper),
@@ -144,8 +146,8 @@ impl Queue {
     }
 }
 
-/// The packets that are on lines or in drop-tail queues. What is freed last is used first, so that the memory in use
-/// is what is in flight, and stays in the cache.
+/// The packets on lines and in drop-tail queues. The slot that was freed last is reused first, so that the memory in
+/// use matches the packets in flight and stays in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Slab {
     packets: Vec<SimPacket>,
@@ -172,51 +174,51 @@ impl Slab {
     pub fn at(&mut self, index: u32) -> &mut SimPacket {
         &mut self.packets[index as usize]
     }
-    /// How many packets were there at once at most.
+    /// The largest number of packets that were stored at once.
     pub fn capacity(&self) -> usize {
         self.packets.len()
     }
-    /// Forgets the packet at `index`.
+    /// Frees slot `index`.
     #[inline]
     pub fn free(&mut self, index: u32) {
         self.free.push(index);
     }
 }
 
-/// Conditioners and the tap of a link.
+/// The conditioners and the tap of a link.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub entry: Vec<Conditioner>,
     pub tap: Option<Tap>,
 }
 
-/// A link; what a hop does not touch is behind a pointer.
+/// A link. Data that most hops do not touch is behind pointers.
 pub(crate) struct Link {
     rate: Rate,
     delay: u64,
     pub queue: Queue,
-    /// The time in ns at which the transmitter is free.
+    /// When the transmitter is free, in ns.
     pub free_at: u64,
-    /// The pending transmit event.
+    /// When the pending transmit event is due.
     pub transmit_at: u64,
-    /// Deadlines are noticed at multiples of this; 0 exactly.
+    /// Deadlines are noticed at multiples of this; 0 notices them exactly.
     pub tick: u64,
-    /// When what is on the line arrives, and where it is kept meanwhile.
+    /// The packets on the line: arrival times and slots.
     pipe: VecDeque<(u64, u32)>,
-    // The transmission time of the last two sizes: mostly full segments and acknowledgements.
+    // Transmission times of the two most recent sizes, which are mostly full segments and acknowledgements.
     cached: [(u32, u64); 2],
     loss: Option<Box<LossState>>,
     pub conditions: Option<Box<LineState>>,
-    /// Which of the lines that two directions share it is on.
+    /// The number of its half-duplex line, if it is on one.
     pub shared_line: Option<u32>,
     pub metrics: LinkMetrics,
     pub hooks: Option<Box<Hooks>>,
     pub watched: bool,
-    /// An instant, and the calls at it that returned no packet.
+    /// A time, and the number of calls at that time that returned no packet.
     pub fruitless: (u64, u32),
 }
 
-/// The counters of flows.
+/// The measurements of all flows, and whether they are being recorded.
 pub(crate) struct FlowCounters<'a> {
     pub flows: &'a mut [FlowMetrics],
     pub measuring: bool,
@@ -248,7 +250,7 @@ impl DropCounter<'_, '_> {
     }
 }
 
-/// Lets `note` see the series of the flow and of the class of `packet`, where they are kept.
+/// Applies `note` to the time series of the flow and of the class of `packet`, if they are kept.
 #[inline]
 fn note(metrics: &mut LinkMetrics, packet: &SimPacket, note: impl Fn(&mut PartSeries)) {
     if let Some(series) = &mut metrics.series
@@ -276,7 +278,7 @@ impl Outlet<SimPacket> for DropCounter<'_, '_> {
 }
 
 impl Link {
-    /// `loss_changes`: the line loses packets later if not from the beginning.
+    /// Creates a link with a drop-tail queue. `loss_changes` tells that the line may begin to lose packets later.
     pub fn new(line: &Line, random: Stream, loss_changes: bool) -> Self {
         Self {
             rate: line.rate,
@@ -339,8 +341,8 @@ impl Link {
         Some(packet)
     }
 
-    /// Notes that `packet` has come, once its class is known. What waits when measuring begins came before: this is
-    /// noted all the time.
+    /// Records the arrival of `packet`, once its class is known. Packets that wait when the measurement begins have
+    /// arrived earlier, so arrivals are recorded during the warm-up, too.
     #[inline]
     pub fn comes(&mut self, at: u64, packet: &SimPacket) {
         if self.watched {
@@ -367,8 +369,8 @@ impl Link {
         DropCounter { now, metrics: &mut self.metrics, hooks: &mut self.hooks, counters }
     }
 
-    /// Takes `packet` into the drop-tail queue at `at`, and returns the time it arrives at the other end; `None` when
-    /// it does not. Arrivals must come in order of time.
+    /// Adds `packet` to the drop-tail queue at `at` and returns its arrival time at the other end; `None` if it is
+    /// dropped or lost. Calls must be in order of time.
     #[inline]
     pub fn pass(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
         let admitted = self.hooks.is_none() || self.admit(at, packet, counters);
@@ -404,7 +406,7 @@ impl Link {
         self.transmit(start, packet, counters)
     }
 
-    /// Puts `packet` on the transmitter at `start`, and returns the time it arrives; `None` when the line loses it.
+    /// Transmits `packet` at `start` and returns its arrival time; `None` if the line loses it.
     #[inline]
     pub fn transmit(&mut self, start: u64, packet: &SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
         let carried = self.conditions.as_mut().map(|conditions| conditions.carry(start, packet.size));
@@ -434,7 +436,7 @@ impl Link {
             None => Some(self.free_at + self.delay),
             Some(carried) => carried.arrival,
         };
-        // The random process of the loss takes its step whatever else happens to the packet.
+        // The loss process advances whatever else happens to the packet.
         let lost = self.loss.as_mut().is_some_and(|loss| loss.loses(packet));
         if lost || arrival.is_none() {
             self.see(start, Stage::Lost, packet);
@@ -447,24 +449,24 @@ impl Link {
         arrival
     }
 
-    /// The rate and the propagation delay that the line began with.
+    /// The initial rate and propagation delay of the line.
     pub fn line(&self) -> (Rate, Span) {
         (self.rate, Span::from_nanos(self.delay))
     }
 
-    /// Whether the line can lose packets.
+    /// Whether the line has a loss process.
     pub fn has_losses(&self) -> bool {
         self.loss.is_some()
     }
 
-    /// Lets the line have another loss from now on.
+    /// Replaces the loss model from now on.
     fn set_loss(&mut self, loss: Loss) {
         if let Some(state) = &mut self.loss {
             state.set(loss);
         }
     }
 
-    /// Where the line has failed by `now`, the transmitter is not free before it returns.
+    /// Delays the transmitter until the line works.
     #[inline]
     pub fn wait_for_line(&mut self, now: u64) {
         if let Some(conditions) = &mut self.conditions {
@@ -476,7 +478,7 @@ impl Link {
         }
     }
 
-    /// Whether what was transmitted last arrives twice.
+    /// Draws whether the packet transmitted last is duplicated.
     #[inline]
     pub fn duplicates(&mut self) -> bool {
         let twice = self.conditions.as_mut().is_some_and(|conditions| conditions.duplicates());
@@ -484,7 +486,7 @@ impl Link {
         twice
     }
 
-    /// Whether packets may overtake each other on the line.
+    /// Whether the line may reorder packets.
     fn reorders(&self) -> bool {
         self.conditions.as_ref().is_some_and(|conditions| conditions.reorders())
     }
@@ -506,7 +508,7 @@ impl Link {
         }
     }
 
-    /// How many packets wait in a drop-tail queue at `at`.
+    /// The number of packets that wait in a drop-tail queue at `at`.
     fn waiting_at(&self, at: u64) -> u64 {
         match &self.queue {
             Queue::Tail { waiting, .. } => (waiting.len() - waiting.partition_point(|&(began, _)| began <= at)) as u64,
@@ -514,14 +516,14 @@ impl Link {
         }
     }
 
-    /// Notes the backlog of a discipline as an arriving packet sees it.
+    /// Records the backlog as an arriving packet sees it.
     pub fn observe_backlog(&mut self, at: u64, packets: u64) {
         if let Some(series) = &mut self.metrics.series {
             series.backlog.add(Instant::from_nanos(at), packets);
         }
     }
 
-    /// Puts `packet` on the line until `at`; whether an event is needed for it.
+    /// Puts `packet` on the line until `at`. Returns whether an event must be scheduled for it.
     #[inline]
     pub fn launch(&mut self, at: u64, packet: u32) -> bool {
         if self.reorders() {
@@ -534,11 +536,11 @@ impl Link {
         self.pipe.len() == 1
     }
 
-    /// The packet that arrives now, and when the next one does.
+    /// Takes the packet that arrives now off the line, and returns when the next one arrives.
     #[inline]
     pub fn land(&mut self) -> (u32, Option<u64>) {
         let (_, packet) = self.pipe.pop_front().expect("an event for each packet on the line");
-        // Where packets overtake each other each has an event of its own.
+        // With reordering, each packet has an event of its own.
         let next = if self.reorders() { None } else { self.pipe.front().map(|next| next.0) };
         (packet, next)
     }
@@ -553,7 +555,7 @@ impl Link {
         }
     }
 
-    /// `at`, or the next tick of the timer after it.
+    /// The time at which a deadline at `at` is noticed: `at`, or the next tick of the timer.
     pub fn noticed(&self, at: u64) -> u64 {
         if self.tick == 0 { at } else { at.div_ceil(self.tick).saturating_mul(self.tick) }
     }
@@ -567,7 +569,7 @@ pub(crate) fn see(hooks: &mut Option<Box<Hooks>>, at: u64, stage: Stage, packet:
     }
 }
 
-/// Whether a discipline has something for the transmitter at `now`, and when otherwise.
+/// When a discipline should be called next: `now` or a later time.
 pub(crate) fn next_call(qdisc: &dyn Qdisc<SimPacket>, now: u64) -> Option<u64> {
     qdisc.deadline(Instant::from_nanos(now)).instant(Instant::from_nanos(now)).map(Instant::as_nanos)
 }

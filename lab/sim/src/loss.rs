@@ -1,4 +1,4 @@
-//! What lines lose.
+//! Loss models of lines.
 //!
 //! *Source*: E. N. Gilbert, "Capacity of a burst-noise channel", 1960, and E. O. Elliott, 1963, for [`Loss::Bursts`].
 
@@ -6,14 +6,15 @@ use tidegate_core::random::Stream;
 
 use crate::packet::SimPacket;
 
-/// The loss of a line, after the transmission.
+/// The loss model of a line. It applies after transmission, so that a lost packet has taken its time on the
+/// transmitter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Loss {
     /// No packet is lost.
     None,
-    /// Each packet with this probability.
+    /// Each packet is lost with this probability.
     Random(f64),
-    /// Each packet with data with this probability; acknowledgements pass.
+    /// Each packet with data is lost with this probability; pure acknowledgements are never lost.
     RandomData(f64),
     /// Bursts (Gilbert and Elliott): two states, each with a probability of loss.
     Bursts {
@@ -24,11 +25,12 @@ pub enum Loss {
         /// The probability that a packet is lost in the good state, and in the bad one.
         losses: [f64; 2],
     },
-    /// The packets of these numbers (counted from 0 over packets with data), at most eight; `u64::MAX` for none.
+    /// The packets with these numbers are lost, at most eight. Packets with data are counted from 0; `u64::MAX` marks
+    /// an unused entry.
     Numbers([u64; 8]),
 }
 
-/// The loss of a line, and the state of its random process.
+/// The loss model of a line with the state of its random process.
 pub(crate) struct LossState {
     loss: Loss,
     bad: bool,
@@ -41,7 +43,7 @@ impl LossState {
         Self { loss, bad: false, data_packets: 0, random }
     }
 
-    /// Another loss from now on.
+    /// Replaces the loss model from now on.
     pub fn set(&mut self, loss: Loss) {
         self.loss = loss;
     }

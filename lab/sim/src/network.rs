@@ -1,4 +1,4 @@
-//! [`Network`]: what is simulated, put together and checked.
+//! [`Network`]: builds and checks the network that is simulated.
 
 mod routing;
 
@@ -24,17 +24,17 @@ use crate::trace::{Occurrence, Selection, Tracer};
 use crate::workload::FlowSpec;
 use routing::Planner;
 
-/// A network that cannot work.
+/// The reason why a network cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// Nothing leaves over this link.
+    /// The rate of a link is zero.
     #[error("link {0} has a rate of zero: give it one, or leave it out")]
     ZeroRate(String),
-    /// A probability outside 0 to 1.
+    /// A loss probability is outside 0 to 1.
     #[error("link {0} has a loss outside 0 to 1")]
     Loss(String),
-    /// A line that cannot be.
+    /// The conditions of a line are invalid.
     #[error("link {link}: {problem}")]
     Conditions {
         /// The name of the link.
@@ -42,7 +42,7 @@ pub enum NetworkError {
         /// The problem, as text.
         problem: &'static str,
     },
-    /// No way leads from the first to the second.
+    /// No path leads from the source of a flow to its destination.
     #[error("flow {flow}: no way leads from {from} to {to}: add a link, in both directions where replies are needed")]
     Unreachable {
         /// The name of the flow.
@@ -52,17 +52,17 @@ pub enum NetworkError {
         /// The name of its destination.
         to: String,
     },
-    /// The routes lead in a circle.
+    /// The routes form a loop.
     #[error("flow {flow}: the routes towards {to} lead in a circle: {circle}")]
     Loop {
         /// The name of the flow.
         flow: String,
         /// The name of its destination.
         to: String,
-        /// The nodes of the circle, in order.
+        /// The nodes of the loop, in order.
         circle: String,
     },
-    /// A flow that begins or ends at a router, or where it begins.
+    /// A flow begins or ends at a router, or has the same host at both ends.
     #[error("flow {flow}: {node} {why}")]
     Endpoint {
         /// The name of the flow.
@@ -72,7 +72,7 @@ pub enum NetworkError {
         /// The reason, as text.
         why: &'static str,
     },
-    /// A workload that cannot be.
+    /// The workload of a flow is invalid.
     #[error("flow {flow}: {problem}")]
     Workload {
         /// The name of the flow.
@@ -80,7 +80,7 @@ pub enum NetworkError {
         /// The problem, as text.
         problem: &'static str,
     },
-    /// A route over a link that does not begin there.
+    /// A route uses a link that does not begin at its node.
     #[error("the route at {node} towards {to} uses link {link}, which does not begin at {node}")]
     Route {
         /// The name of the node with the route.
@@ -90,7 +90,7 @@ pub enum NetworkError {
         /// The name of the link.
         link: String,
     },
-    /// Two of the same name.
+    /// Two objects have the same name.
     #[error("two {what}s are called {name}")]
     Duplicate {
         /// The kind of object.
@@ -98,7 +98,7 @@ pub enum NetworkError {
         /// The name that is used twice.
         name: String,
     },
-    /// A shaper file that cannot run.
+    /// A shaper file cannot be put into force on a link.
     #[error("link {link}: {why}")]
     Shaper {
         /// The name of the link.
@@ -106,13 +106,13 @@ pub enum NetworkError {
         /// The reason, as text.
         why: String,
     },
-    /// Addresses of two versions of IP at the ends of a flow.
+    /// The ends of a flow have addresses of different IP versions.
     #[error("flow {flow}: no packet goes from IPv4 to IPv6")]
     Addresses {
         /// The name of the flow.
         flow: String,
     },
-    /// More than the simulator numbers.
+    /// There are more objects than the simulator can number.
     #[error("more than {most} {what}s")]
     TooMany {
         /// The kind of object.
@@ -122,7 +122,7 @@ pub enum NetworkError {
     },
 }
 
-/// The most flows of a network.
+/// The largest number of flows in a network.
 pub(crate) const MOST_FLOWS: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,10 +137,10 @@ struct Node {
     address: Option<IpAddr>,
 }
 
-/// The requested queue before a transmitter.
+/// The queue that was requested for a link.
 enum Wanted {
     Discipline(Box<dyn Qdisc<SimPacket>>),
-    /// The engine of a shaper file, in this number of shards.
+    /// The engine of a shaper file, and the number of shards.
     Shaper(Box<Config>, usize),
 }
 
@@ -148,9 +148,9 @@ struct Edge {
     from: NodeId,
     to: NodeId,
     line: Line,
-    /// The shared queue that packets pass before this link.
+    /// The shared queue through which packets reach this link.
     behind: Option<LinkId>,
-    /// The links that this is the shared queue of. It is no way from a node to another then.
+    /// If this is a shared queue, the links that it serves. It is then not part of the topology.
     serves: Vec<LinkId>,
     queue: Option<Wanted>,
     driver: Option<Driver>,
@@ -166,19 +166,7 @@ struct Edge {
 /// A network under construction: nodes, links, routes, flows. [`Network::build`] checks it and makes it run.
 ///
 /// ```
-/// use tidegate_core::{Instant, Rate, Span};
-/// use tidegate_sim::{FlowSpec, Line, Network, Workload, tcp};
-/// let mut net = Network::new(1);
-/// let (a, r, b) = (net.host("a"), net.router("r"), net.host("b"));
-/// net.duplex(a, r, Line::new(Rate::from_mbit(100), Span::from_millis(1)));
-/// net.duplex(r, b, Line::new(Rate::from_mbit(10), Span::from_millis(5)));
-/// let flow = net.flow(FlowSpec::tcp("bulk", a, b, tcp::Config::sack(), Workload::BULK));
-/// net.warm_up(Span::from_secs(1));
-/// let mut sim = net.build().unwrap();
-/// sim.run_until(Instant::ZERO + Span::from_secs(5));
-/// // 1460 of 1500 bytes are data: 9.73 Mbit/s.
-/// let goodput = sim.flow(flow).goodput(sim.measured()).as_bps();
-/// assert!(goodput > 9_600_000 && goodput < 9_740_000, "{goodput}");
+/// 1460 of 1500 bytes are data: 9.73 Mbit/s.
 /// ```
 pub struct Network {
     seed: u64,
@@ -194,7 +182,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// An empty network; all randomness in it follows from `seed`.
+    /// An empty network. All randomness in it follows from `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -210,11 +198,11 @@ impl Network {
         }
     }
 
-    /// A host: where flows begin and end. It forwards nothing.
+    /// Adds a host, at which flows begin and end. Hosts do not forward packets.
     pub fn host(&mut self, name: impl Into<String>) -> NodeId {
         self.node(name.into(), Kind::Host)
     }
-    /// A router: forwards, and neither sends nor receives.
+    /// Adds a router, which forwards packets and neither sends nor receives.
     pub fn router(&mut self, name: impl Into<String>) -> NodeId {
         self.node(name.into(), Kind::Router)
     }
@@ -223,13 +211,13 @@ impl Network {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Sets the address of `host` that rules see. Default: 10.0.0.1 for the first node, 10.0.0.2 for the second, and so
-    /// on.
+    /// Sets the address of `host` that the rules of shaper files see. Default: 10.0.0.1 for the first node, 10.0.0.2
+    /// for the second, and so on.
     pub fn address(&mut self, host: NodeId, address: IpAddr) {
         self.nodes[host.0 as usize].address = Some(address);
     }
 
-    /// A link from `from` to `to`, one direction.
+    /// Adds a link from `from` to `to`, in one direction.
     pub fn simplex(&mut self, from: NodeId, to: NodeId, line: Line) -> LinkId {
         self.edges.push(Edge {
             from,
@@ -249,15 +237,15 @@ impl Network {
         });
         LinkId(self.edges.len() as u32 - 1)
     }
-    /// Links both ways between `a` and `b`: the one from `a`, and the one from `b`.
+    /// Adds links between `a` and `b` in both directions: returns the one from `a`, and the one from `b`.
     pub fn duplex(&mut self, a: NodeId, b: NodeId, line: Line) -> (LinkId, LinkId) {
         (self.simplex(a, b, line), self.simplex(b, a, line))
     }
-    /// Puts a queue before all of `links`, and returns it as a link: whatever [`queue`](Self::queue) or
-    /// [`shaper`](Self::shaper) put there holds the packets of all of them, and what it releases goes to the link of its
-    /// way, which has a queue of its own. The release of a packet takes 1 ns. No link is behind two of these.
+    /// Adds a shared queue for all of `links`, and returns it as a link. The discipline that [`queue`](Self::queue) or
+    /// [`shaper`](Self::shaper) sets there holds the packets of all these links. Released packets continue to the link
+    /// on their path, which has a queue of its own. Releasing a packet takes 1 ns. No link can have two shared queues.
     ///
-    /// It is what a live shaper of several interfaces is.
+    /// This corresponds to a live shaper of several interfaces.
     pub fn shared_queue(&mut self, links: &[LinkId]) -> LinkId {
         let first = links.first().map_or(NodeId(0), |link| self.edges[link.index()].from);
         let shared = self.simplex(first, first, Line::new(Rate::from_bps(u64::MAX), Span::ZERO));
@@ -267,33 +255,33 @@ impl Network {
         }
         shared
     }
-    /// Puts `qdisc` before the transmitter of `link`.
+    /// Makes `qdisc` the queue of `link`.
     pub fn queue(&mut self, link: LinkId, qdisc: impl Qdisc<SimPacket> + 'static) {
         self.edges[link.index()].queue = Some(Wanted::Discipline(Box::new(qdisc)));
     }
-    /// Puts the engine of a shaper file before the transmitter of `link`.
+    /// Makes the engine of a shaper file the queue of `link`.
     pub fn shaper(&mut self, link: LinkId, config: &Config) {
         self.sharded_shaper(link, config, 1);
     }
-    /// The same in `shards` engines, each with a part of the flows, that have the rates of the file in common: what a live
-    /// shaper in several threads is.
+    /// Like [`shaper`](Self::shaper), with `shards` engines that each handle a part of the flows and share the rates of
+    /// the file, as a live shaper with several threads does.
     pub fn sharded_shaper(&mut self, link: LinkId, config: &Config, shards: usize) {
         self.edges[link.index()].queue = Some(Wanted::Shaper(Box::new(config.clone()), shards));
     }
-    /// Puts a driver between the discipline of `link` and its transmitter.
+    /// Inserts a driver between the discipline of `link` and its transmitter.
     pub fn driver(&mut self, link: LinkId, driver: Driver) {
         self.edges[link.index()].driver = Some(driver);
     }
-    /// Lets `link` notice the deadlines of its discipline at multiples of `tick` only, as a kernel timer would.
+    /// Makes `link` notice the deadlines of its discipline at multiples of `tick` only, as a kernel timer does.
     pub fn timer(&mut self, link: LinkId, tick: Span) {
         self.edges[link.index()].tick = Some(tick);
     }
-    /// Lets the line of `link` do more than a constant rate and delay.
+    /// Gives the line of `link` conditions beyond a constant rate and delay.
     pub fn conditions(&mut self, link: LinkId, conditions: Conditions) {
         self.edges[link.index()].conditions = Some(conditions);
     }
-    /// Lets `a` and `b`, the two directions between two nodes, share a line: one of them transmits at a time, in turns.
-    /// Neither may have a driver.
+    /// Makes `a` and `b`, the two directions between two nodes, share a half-duplex line: they transmit in turns, one
+    /// at a time. Neither may have a driver.
     pub fn half_duplex(&mut self, a: LinkId, b: LinkId) {
         let number = self.shared_lines;
         self.shared_lines += 1;
@@ -301,17 +289,17 @@ impl Network {
             self.edges[link.index()].shared_line = Some(number);
         }
     }
-    /// Keeps delays, classes and time series of `link`.
+    /// Records delays, classes and time series of `link`.
     pub fn watch(&mut self, link: LinkId) {
         self.edges[link.index()].watched = true;
     }
-    /// The same, and keeps flows and classes apart over time, [`PARTS`](crate::metrics::PARTS) of each and the others
-    /// together.
+    /// Like [`watch`](Self::watch), with separate time series for [`PARTS`](crate::metrics::PARTS) flows and as many
+    /// classes, and one for all others.
     pub fn watch_parts(&mut self, link: LinkId) {
         self.watch(link);
         self.edges[link.index()].parts = true;
     }
-    /// Shows every packet that comes to `link` to `conditioner`, before the queue.
+    /// Passes every packet that arrives at `link` to `conditioner` before it is queued.
     pub fn at_entry(
         &mut self,
         link: LinkId,
@@ -319,11 +307,11 @@ impl Network {
     ) {
         self.edges[link.index()].entry.push(Box::new(conditioner));
     }
-    /// Shows `tap` what happens on `link`.
+    /// Calls `tap` at each stage of each packet on `link`.
     pub fn tap(&mut self, link: LinkId, tap: impl FnMut(Instant, crate::Stage, &SimPacket) + 'static) {
         self.edges[link.index()].tap = Some(Box::new(tap));
     }
-    /// Sends what is at `node` and goes to `to` over `link`, whatever the shortest way is.
+    /// Routes packets at `node` that are destined to `to` over `link`, even if the shortest path is another.
     pub fn route(&mut self, node: NodeId, to: NodeId, link: LinkId) {
         self.overrides.push((node, to, link));
     }
@@ -332,23 +320,23 @@ impl Network {
         self.flows.push(flow);
         FlowId((self.flows.len() - 1) as u32)
     }
-    /// What flows draw follows from this seed, instead of that of the network.
+    /// Draws the random values of flows from this seed instead of that of the network.
     pub fn workload_seed(&mut self, seed: u64) {
         self.workload_seed = seed;
     }
-    /// Keeps a trace, which [`Simulation::take_trace`] returns. A link with a tap of its own keeps that instead.
+    /// Records a trace, which [`Simulation::take_trace`] returns. A link with a tap of its own is not traced.
     pub fn trace(&mut self, selection: Selection) {
         self.traced = Some(selection);
     }
-    /// Measures nothing before this time. Default zero.
+    /// Excludes the time before this from the measurements. Default zero.
     pub fn warm_up(&mut self, span: Span) {
         self.warm_up = span;
     }
-    /// The width of the bins that time series begin with. Default 10 ms; they widen as time passes.
+    /// Sets the initial width of the bins of time series. Default 10 ms; they widen as time passes.
     pub fn bin(&mut self, width: Span) {
         self.bin = width;
     }
-    /// The name of a link: `from->to`; of a shared queue the names of its links, with ` + ` between them.
+    /// The name of a link: `from->to`. The name of a shared queue consists of the names of its links, joined by ` + `.
     pub fn link_name(&self, link: LinkId) -> String {
         let edge = &self.edges[link.index()];
         if !edge.serves.is_empty() {
@@ -361,7 +349,7 @@ impl Network {
         &self.nodes[node.0 as usize].name
     }
 
-    /// Checks everything, finds the ways, and makes it ready to run.
+    /// Checks the network, finds the paths of all flows, and makes it ready to run.
     ///
     /// # Errors
     /// [`NetworkError`] with the names of the objects concerned.
@@ -395,7 +383,8 @@ impl Network {
         }
         let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(..))));
         let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
-        // The sockets of a node are known on its links; a shared queue may have links of several nodes.
+        // Owners of sockets are known on the links that begin at their node. A shared queue may have links of several
+        // nodes.
         let begins_at: Vec<Option<u32>> = self
             .edges
             .iter()
@@ -432,7 +421,7 @@ impl Network {
         Ok(simulation)
     }
 
-    /// The addresses of the nodes.
+    /// The address of each node, given or default.
     fn addresses(&self) -> Vec<IpAddr> {
         let given = self.nodes.iter().zip(1_u32..);
         given.map(|(node, n)| node.address.unwrap_or(Ipv4Addr::from_bits(10 << 24 | n & 0x00ff_ffff).into())).collect()
@@ -558,7 +547,7 @@ impl Edge {
                 link.queue = Queue::Driver(queue, Box::new(DriverState::new(driver)));
             }
             None => {
-                // The departures from a shared line are not known on arrival.
+                // On a half-duplex line, departures are not known on arrival.
                 let shared = || self.shared_line.map(|_| Discipline::Plain(Box::new(Fifo::new(limit)) as _));
                 if let Some(queue) = queue.or_else(shared) {
                     link.queue = Queue::Discipline(queue);

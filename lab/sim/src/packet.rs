@@ -11,31 +11,31 @@ pub const TCP_HEADER: u32 = 40;
 /// Bytes of an IPv4 and a UDP header.
 pub const UDP_HEADER: u32 = 28;
 
-/// A packet of the simulation: what a discipline may read of it, and the TCP segment inside. About 100 bytes, moved
-/// by value.
+/// A packet of the simulation: the fields that a discipline may read, and the TCP segment inside. It has about 100
+/// bytes and is moved by value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimPacket {
-    /// The flow, unique over the whole run: a connection's number doubled, plus one in the direction back.
+    /// The flow key, unique over the whole run: twice the number of the connection, plus one in the reverse direction.
     pub flow: u64,
-    /// When the sender made it, in nanoseconds.
+    /// When the sender created it, in nanoseconds.
     pub sent: u64,
     /// When it arrived at the queue it is in, in nanoseconds.
     pub queued: u64,
-    /// The TCP segment; of a datagram only `len` and `ecn` mean something.
+    /// The TCP segment. In a datagram only `len` and `ecn` are meaningful.
     pub segment: Segment,
-    /// Bytes its transfer has still to send after it; `u32::MAX` when that is unknown.
+    /// Bytes that its transfer has still to send after this packet; `u32::MAX` if unknown.
     pub remaining: u32,
     /// The connection's slot, or the source's number.
     pub(crate) slot: u32,
-    /// Its index into the table of routes.
+    /// The position of the next hop in the routing table.
     pub(crate) hop: u32,
-    /// Bytes on the link, headers included.
+    /// Bytes on the link, including headers.
     pub size: u32,
     /// The host that sent it.
     pub source: u32,
     /// The host it goes to.
     pub destination: u32,
-    /// The flow of the scenario it belongs to (a source of mice is one, with many connections).
+    /// The flow of the scenario to which it belongs. A flow of mice is a single flow with many connections.
     pub group: u32,
     /// The class, see [`Packet::class`].
     pub class: u16,
@@ -49,7 +49,7 @@ pub struct SimPacket {
     pub transport: Proto,
 }
 
-/// The contents of a packet.
+/// The transport protocol of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proto {
     /// A TCP segment.
@@ -59,7 +59,8 @@ pub enum Proto {
 }
 
 impl SimPacket {
-    /// A datagram of `size` bytes on the link in flow number `flow`, for tests and scripts of disciplines.
+    /// Creates a datagram of `size` bytes on the link that belongs to flow `flow`, for tests and scripts of
+    /// disciplines.
     pub fn datagram(flow: u64, size: u32) -> Self {
         Self {
             flow,
@@ -80,7 +81,7 @@ impl SimPacket {
             transport: Proto::Udp,
         }
     }
-    /// Bytes of the application inside.
+    /// Bytes of application data.
     pub fn payload(&self) -> u32 {
         self.segment.len
     }

@@ -1,4 +1,5 @@
-//! Scenarios as files: a topology, disciplines, workloads, what to measure; see [`file`](mod@file) for every key.
+//! Scenario files: a topology, disciplines, workloads, and the quantities to measure. [`file`](mod@file) describes
+//! every key.
 //!
 //! ```
 //! use tidegate_config::{Diagnostics, Source};

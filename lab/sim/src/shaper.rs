@@ -1,14 +1,16 @@
-//! [`ShaperQueue`]: the engine of a whole shaper file before the transmitter of a link.
+//! [`ShaperQueue`]: the engine of a whole shaper file as the queue of a link.
 //!
-//! It is the engine that `tidegate run` puts behind an interface: classification by rules, classes, flows, statistics,
-//! promises, reservations and changes of the configuration are the same code. What differs is the data path: packets
-//! are those of the simulator, time is simulated, and no lateness has to be made up for.
+//! It is the engine that `tidegate run` puts behind an interface, with the same code for classification by rules,
+//! classes, flows, statistics, promises, reservations and changes of the configuration. The data path differs: packets
+//! are those of the simulator, time is simulated, and no lateness has to be caught up.
 //!
-//! *Cost*: that of the engine, one copy of the packet in and one out, and a table look-up of what is known of its flow.
-//! *Shards*: the engine may be divided, as live it is over threads: several engines, each with a part of the flows, with one
-//! pool of credit ([`tidegate_engine::shards`]). They are called in one order, so that runs are equal.
-//! *Notes*: superpackets and fragments do not occur. The owner of a flow is known where live it would be: on a link
-//! that begins at the sending host, for traffic that leaves.
+//! *Cost*: that of the engine, plus one copy of the packet on arrival and one on departure, and a table look-up of the
+//! fields of its flow.
+//! *Shards*: the engine may be divided as a live one is divided over threads: several engines each handle a part of the
+//! flows and share one pool of credit ([`tidegate_engine::shards`]). They are called in a fixed order, so that runs are
+//! reproducible.
+//! *Notes*: superpackets and fragments do not occur. The owner of a flow is known where it would be known on a real
+//! host: for outgoing traffic, on a link that begins at the sending host.
 
 mod identity;
 
@@ -30,7 +32,7 @@ use crate::packet::SimPacket;
 pub use identity::FIRST_USER;
 pub(crate) use identity::{Identity, Population, names};
 
-/// A notification of the engine: what happened to a flow. Live, clients of the control socket receive it.
+/// A notification of the engine about a flow. On a live shaper, clients of the control socket receive it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Notification {
     /// The time on the clock of the run.
@@ -41,22 +43,22 @@ pub struct Notification {
     pub flow: u64,
     /// The fields of its first packet, where known.
     pub fields: Option<Fields>,
-    /// The promise that it is under.
+    /// The promise that covers the flow.
     pub promise: Option<u64>,
     /// The state of a watched flow.
     pub state: Option<FlowState>,
 }
 
-/// The packets that the engine holds, by their handles, and those that it has released.
+/// The packets that the engine holds, by handle, and those that it has released.
 #[derive(Default)]
 struct Packets {
     slots: Vec<SimPacket>,
     free: Vec<u32>,
-    /// Released, in order, for the transmitter to take.
+    /// Packets that the engine has released and the transmitter has not taken yet, in order.
     released: VecDeque<SimPacket>,
-    /// Of all of these.
+    /// The backlog of held and released packets together.
     backlog: Backlog,
-    /// Whether notifications are kept.
+    /// Whether notifications are recorded.
     notified: bool,
     notifications: Vec<Notification>,
 }
@@ -81,7 +83,7 @@ impl Packets {
     }
 }
 
-/// Receives what the engine releases, refuses and reports.
+/// The sink of the engine: receives released packets, drops, events and notifications.
 pub struct LinkSink<'a> {
     now: Instant,
     packets: &'a mut Packets,
@@ -117,29 +119,29 @@ impl Sink<u32> for LinkSink<'_> {
         self.packets.notifications.push(Notification { time, kind, flow, fields: fields.copied(), promise, state });
     }
     fn observe(&mut self, handle: u32, queued: &QueuedPacket, _fields: &Fields, _disposition: Disposition) {
-        // For the metrics of the link.
+        // The measurements of the link count packets by this class.
         self.packets.slots[handle as usize].class = u16::try_from(queued.class.0).unwrap_or(u16::MAX);
     }
 }
 
 /// The engine of a shaper file as the queue of a link.
 pub struct ShaperQueue {
-    /// One for each shard.
+    /// One driver for each shard.
     drivers: Vec<Driver<u32>>,
     packets: Packets,
     population: Population,
-    /// The fields of the packets of each flow, at this link.
+    /// The fields that packets of each flow show at this link.
     identities: Vec<Identity>,
-    /// The node at which the link begins, or all links behind it; `None` where they begin at several.
+    /// The node at which the link, or each link of a shared queue, begins; `None` if they begin at several nodes.
     begins_at: Option<u32>,
-    /// The shard after the one that was called last.
+    /// The shard that follows the one called last.
     turn: usize,
     /// When the pending poll of watched flows is due.
     pub(crate) poll_armed: u64,
 }
 
 impl ShaperQueue {
-    /// The engine of `config`, in `shards` shards, for a link, or links, that begin at node number `begins_at`.
+    /// Creates the engine of `config` in `shards` shards, for a link or links that begin at node `begins_at`.
     pub(crate) fn new(
         config: &Config,
         population: &Population,
@@ -149,7 +151,7 @@ impl ShaperQueue {
         shards: usize,
     ) -> Result<Self, BuildFailure> {
         let names = names(config, population);
-        // Runs must be equal: flow keys follow from the seed.
+        // Flow keys follow from the seed, so that runs are reproducible.
         let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, names };
         let mut engines = Vec::with_capacity(shards);
         for _ in 0..shards.max(1) {
@@ -174,18 +176,18 @@ impl ShaperQueue {
         Ok(queue)
     }
 
-    /// Writes down what the packets of each flow show, with owners as this configuration numbers them.
+    /// Recomputes the fields of each flow's packets, with the owner ids of the current configuration.
     fn identify(&mut self) {
         let egress = self.engine().config().interface.direction == Direction::Egress;
         let names = &self.engine().setup().names;
         self.identities = self.population.identities(names, self.begins_at.filter(|_| egress));
     }
 
-    /// Returns the engine of the link; of several shards that of the first, for what they have in common.
+    /// The engine of the link. With several shards, it is the first of them, which has the common configuration.
     pub fn engine(&self) -> &Engine<u32> {
         self.drivers[0].engine()
     }
-    /// The engine, to look at it in ways that need it mutable.
+    /// Like [`Self::engine`], for queries that need a mutable engine.
     pub fn engine_mut(&mut self) -> &mut Engine<u32> {
         self.drivers[0].engine_mut()
     }
@@ -193,15 +195,15 @@ impl ShaperQueue {
     pub fn shards(&self) -> impl ExactSizeIterator<Item = &Engine<u32>> {
         self.drivers.iter().map(Driver::engine)
     }
-    /// The classes of all shards together.
+    /// The status of each class, added up over all shards.
     pub fn classes(&self, now: Instant) -> Vec<ClassStatus> {
         merged(self.shards().map(Engine::status), now)
     }
-    /// What can still be promised of the rate of each class; nothing for another discipline.
+    /// The rate of each class that can still be promised; empty for disciplines other than the shaper.
     pub(crate) fn unpromised(&self) -> Vec<Rate> {
         self.engine().tree().classes().iter().map(|class| class.unpromised).collect()
     }
-    /// The flows that are counted, of all shards.
+    /// The flow records of all shards.
     pub(crate) fn flow_rows(&mut self, now: Instant) -> Vec<FlowRow> {
         let mut rows = Vec::new();
         for driver in &mut self.drivers {
@@ -213,30 +215,30 @@ impl ShaperQueue {
         rows
     }
 
-    /// Keeps notifications from now on.
+    /// Records notifications from now on.
     pub fn notify(&mut self) {
         self.packets.notified = true;
     }
-    /// Returns the notifications since the last call.
+    /// Takes the notifications recorded since the last call.
     pub fn take_notifications(&mut self) -> Vec<Notification> {
         std::mem::take(&mut self.packets.notifications)
     }
-    /// The user id that rules compare; `None` when no user has this name.
+    /// The id that rules use for a user; `None` if no user has this name.
     pub fn user_number(&self, user: &User) -> Option<u32> {
         match user {
             User::Id(id) => Some(*id),
             User::Name(name) => self.engine().setup().names.users.get(name).copied(),
         }
     }
-    /// What packets of flow number `flow` carry, there (0) or back (1), as far as it is the same for all of them.
+    /// The fields that are common to all packets of flow `flow`, in the forward (0) or reverse (1) direction.
     pub(crate) fn target_of(&self, flow: usize, back: usize) -> Target {
         self.identities[flow].target(back)
     }
-    /// The flow, by its number in the network, to which packets with these fields belong, in either direction.
+    /// The number of the flow whose packets have these fields, in either direction.
     pub fn flow_of(&self, fields: &Fields) -> Option<usize> {
         self.identities.iter().position(|identity| identity.matches(fields))
     }
-    /// The class of a packet, by the rules.
+    /// The class that the rules give a packet.
     pub(crate) fn class_of(&self, packet: &SimPacket) -> u16 {
         let class = self.engine().classify(&self.fields(packet)).class;
         u16::try_from(class.0).unwrap_or(u16::MAX)
@@ -246,8 +248,8 @@ impl ShaperQueue {
         self.identities[packet.group as usize].fields(packet)
     }
 
-    /// Calls `work` with the engine, of several shards that of the first, between two packets, as live the control plane
-    /// does.
+    /// Calls `work` with the engine (the first one of several shards) between two packets, as the control plane of a
+    /// live shaper does.
     pub(crate) fn steer<T>(
         &mut self,
         now: Instant,
@@ -257,7 +259,7 @@ impl ShaperQueue {
         work(self.drivers[0].engine_mut(), now, &mut LinkSink { now, packets: &mut self.packets, out })
     }
 
-    /// Continues with another configuration. No packet is lost or reordered by that.
+    /// Continues with another configuration, without losing or reordering packets.
     pub(crate) fn reconfigure(
         &mut self,
         now: Instant,
@@ -280,7 +282,7 @@ impl ShaperQueue {
         let mut all = SwapReport { how: SwapKind::InPlace, rehomed: 0 };
         for (driver, prepared) in self.drivers.iter_mut().zip(prepared) {
             let sink = &mut LinkSink { now, packets: &mut self.packets, out };
-            // Reservations, which alone can be in the way, are made where there is one shard.
+            // Only reservations can prevent a swap, and they require a single shard.
             let (swapped, _) = driver.engine_mut().swap(prepared, now, sink).map_err(SwapError::ReserveError)?;
             all = SwapReport { how: swapped.how, rehomed: all.rehomed + swapped.rehomed };
         }
@@ -288,29 +290,29 @@ impl ShaperQueue {
         Ok(all)
     }
 
-    /// When [`ShaperQueue::poll`] is to be called, if ever.
+    /// When [`ShaperQueue::poll`] is due next, if at all.
     pub(crate) fn next_poll(&self) -> Option<Instant> {
         self.shards().filter_map(Engine::next_poll).min().filter(|at| *at != Instant::MAX)
     }
-    /// Polls watched flows, and reports what is new.
+    /// Polls watched flows and reports changes.
     pub(crate) fn poll(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
         (0..self.drivers.len()).for_each(|shard| self.end_turn(shard, now, out));
     }
     fn end_turn(&mut self, shard: usize, now: Instant, out: &mut dyn Outlet<SimPacket>) {
         self.drivers[shard].end_turn(now, &mut LinkSink { now, packets: &mut self.packets, out });
     }
-    /// The shard whose departure is next, and when that is.
+    /// The next departure and its shard.
     fn next(&self, now: Instant) -> Option<(Instant, usize)> {
         let due = |(shard, driver): (usize, &Driver<u32>)| Some((driver.next_departure(now)?, shard));
         self.drivers.iter().enumerate().filter_map(due).min_by_key(|&(due, shard)| {
-            // Of those that are due the one after the last, so that a link that is too slow for all serves all.
+            // Among shards that are due, take turns, so that a link that is too slow for all of them serves each.
             let turns = self.drivers.len();
             (due, (shard + turns - self.turn) % turns)
         })
     }
 }
 
-/// Whether flows and hosts are the same with both configurations.
+/// Whether both configurations distinguish flows and hosts in the same way.
 fn same_flows(one: &Config, other: &Config) -> bool {
     let of = |config: &Config| match &config.root {
         Root::Shaper(shaper) => Some((shaper.flow_by, shaper.fair_by)),
@@ -332,7 +334,7 @@ impl Qdisc<SimPacket> for ShaperQueue {
             shape: Shape::Single,
         };
         let slot = self.packets.insert(packet);
-        // What is one packet already is never too long.
+        // The offer cannot fail: a single packet needs no segmentation.
         let sink = &mut LinkSink { now, packets: &mut self.packets, out };
         let shard = match self.drivers.len() {
             1 => 0,

@@ -1,4 +1,4 @@
-//! [`Shared`]: a discipline that the network uses and the experimenter keeps.
+//! [`Shared`]: a discipline that the network uses while the experimenter keeps a handle on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,9 +6,9 @@ use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc};
 
 use crate::packet::SimPacket;
 
-/// A handle on a discipline: one goes into the network, the other stays outside, to read its statistics or change its
-/// parameters between two calls of [`Simulation::run_until`](crate::Simulation::run_until); after a change call
-/// [`Simulation::kick`](crate::Simulation::kick).
+/// A handle on a discipline. One clone goes into the network. The other stays outside, where it reads the discipline's
+/// statistics or changes its parameters between two calls of [`Simulation::run_until`](crate::Simulation::run_until).
+/// Call [`Simulation::kick`](crate::Simulation::kick) after a change.
 #[derive(Debug, Default)]
 pub struct Shared<Q>(Arc<Mutex<Q>>);
 
@@ -17,15 +17,15 @@ impl<Q> Shared<Q> {
     pub fn new(qdisc: Q) -> Self {
         Self(Arc::new(Mutex::new(qdisc)))
     }
-    /// Reads it. Keep no guard while the simulation runs: it would wait for ever.
+    /// Locks the discipline for reading. Drop the guard before the simulation continues, or it deadlocks.
     pub fn borrow(&self) -> MutexGuard<'_, Q> {
         self.guard()
     }
-    /// Changes it. Keep no guard while the simulation runs: it would wait for ever.
+    /// Locks the discipline for changes. Drop the guard before the simulation continues, or it deadlocks.
     pub fn borrow_mut(&self) -> MutexGuard<'_, Q> {
         self.guard()
     }
-    /// A panic elsewhere does not make numbers unreadable.
+    /// Locks the discipline even if another thread panicked while it held the lock.
     fn guard(&self) -> MutexGuard<'_, Q> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

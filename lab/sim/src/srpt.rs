@@ -1,14 +1,14 @@
 //! [`Srpt`]: shortest remaining processing time, the bound that no discipline on a real network reaches.
 //!
-//! *Law*: the flow that leaves next is one of those with the least still to pass: what waits of it here, plus what
-//! its sender has not sent yet ([`Packet::remaining`]). A flow whose sender does not know goes last. When the limit
-//! is passed, the newest packet of the flow with the most still to pass goes.
+//! *Law*: the next packet to leave belongs to the flow with the fewest bytes remaining: those queued here plus those
+//! that its sender has not sent yet ([`Packet::remaining`]). A flow whose sender does not report this comes last. When
+//! the limit is exceeded, the newest packet of the flow with the most bytes remaining is dropped.
 //! *Source*: Schrage, "A proof of the optimality of the shortest remaining processing time discipline" (1968): no
 //! order of service has a smaller mean completion time on one server.
-//! *Cost*: O(log n) in the flows that wait; it allocates for each flow. For experiments.
-//! *Notes*: only the simulator can know what a sender has still to send. With TCP it is a bound in spirit, not in
-//! the letter: senders wait for acknowledgements, so the server is not always offered everything there is.
-//! *See also*: [`mered`](tidegate_core::mered), which guesses from what was sent so far.
+//! *Cost*: O(log n) in the number of queued flows, with an allocation for each flow. It is meant for experiments.
+//! *Notes*: only the simulator knows how much a sender has still to send. With TCP the bound is not exact: senders wait
+//! for acknowledgements, so the server does not always have all remaining data to choose from.
+//! *See also*: [`mered`](tidegate_core::mered), which estimates flow sizes from the bytes sent so far.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -20,7 +20,7 @@ struct Flow<P> {
     queue: VecDeque<P>,
     bytes: u64,
     unsent: u64,
-    /// Orders flows of equal rank by their coming.
+    /// Arrival order, which breaks ties between flows of equal rank.
     order: u64,
 }
 

@@ -4,7 +4,7 @@
 //! returns the next segment to send, and [`Endpoint::deadline`] returns the time at which [`Endpoint::on_timer`] is
 //! due. The simulator and the tests drive it in the same way.
 //!
-//! Variables have the names that RFC 9293, 5681, 6298, 6582 and 6675 use: SND.UNA is `snd_una`, HighRxt is `high_rxt`.
+//! Variables are named as in RFC 9293, 5681, 6298, 6582 and 6675: SND.UNA is `snd_una`, HighRxt is `high_rxt`.
 
 pub mod congestion;
 pub mod cubic;

@@ -1,8 +1,9 @@
-//! Traces: every event of the packets that are selected, and the state of their connections and of queues over time.
+//! Traces: every event of the selected packets, and the state of their connections and queues over time.
 //!
-//! *Law*: a run with a trace has the digest of the run without one.
-//! *Cost*: without a trace one test of a pointer for each packet on a queue with a discipline and each call of an
-//! endpoint. With one, 200 bytes for each event; no more than [`MOST`] are kept, and the trace says when it was full.
+//! *Law*: a trace does not change the digest of a run.
+//! *Cost*: without a trace, one pointer is tested for each packet at a queue with a discipline and for each call of an
+//! endpoint. With a trace, each event takes 200 bytes. No more than [`MOST`] are kept, and the trace records when it
+//! was full.
 
 mod headers;
 
@@ -20,19 +21,19 @@ use crate::shaper::{Identity, Population};
 use crate::tcp::Endpoint;
 use crate::workload::FlowSpec;
 
-/// The most events of packets, and the most states, that are kept.
+/// The largest number of packet events, and of states, that are kept.
 pub const MOST: usize = 2_000_000;
 
-/// What a trace keeps.
+/// The selection of events that a trace keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selection {
-    /// The flows; all where it is empty.
+    /// The flows; an empty set selects all flows.
     pub flows: BTreeSet<FlowId>,
-    /// The links; all where it is empty.
+    /// The links; an empty set selects all links.
     pub links: BTreeSet<LinkId>,
-    /// From this time on.
+    /// The time of the first event.
     pub from: Instant,
-    /// Up to this time.
+    /// The time of the last event.
     pub to: Instant,
 }
 
@@ -54,40 +55,40 @@ impl Selection {
     }
 }
 
-/// What happened to a packet.
+/// The kind of a packet event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Occurrence {
-    /// At a link.
+    /// The packet reached a stage at a link.
     At(LinkId, Stage),
-    /// It reached its host.
+    /// The packet reached its destination host.
     Delivered,
 }
 
 /// An event of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketEvent {
-    /// When.
+    /// The time of the event.
     pub time: Instant,
-    /// What happened.
+    /// The kind of event.
     pub what: Occurrence,
-    /// The number of the packet in the trace, from 1; a retransmission is a packet of its own.
+    /// The number of the packet in the trace, from 1. A retransmission has a number of its own.
     pub number: u32,
-    /// The packet as it was then.
+    /// The packet at that time.
     pub packet: SimPacket,
 }
 
-/// The state of one end of a connection that sends, after an event that changed it.
+/// The state of a sending endpoint, recorded after an event that changed it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionState {
-    /// When.
+    /// The time of the event that changed it.
     pub time: Instant,
     /// The flow of the scenario.
     pub flow: FlowId,
     /// The number of the connection in the run.
     pub connection: u64,
-    /// 0 for the end that opened it.
+    /// The end: 0 for the one that opened the connection.
     pub side: u8,
-    /// The congestion window, inflation in recovery included, in bytes.
+    /// The congestion window in bytes, including the inflation during recovery.
     pub cwnd: u64,
     /// The slow-start threshold, in bytes; `u64::MAX` before the first loss.
     pub ssthresh: u64,
@@ -95,26 +96,26 @@ pub struct ConnectionState {
     pub srtt: Option<Span>,
     /// The retransmission timeout.
     pub rto: Span,
-    /// Bytes that are estimated to be in the network: pipe of RFC 6675, section 4.
+    /// Estimated bytes in the network: pipe of RFC 6675, section 4.
     pub pipe: u64,
-    /// The rate at which the congestion control paces, where it does.
+    /// The pacing rate, if the congestion control paces.
     pub pacing: Option<Rate>,
 }
 
-/// The state of a queue, after an event that changed it.
+/// The state of a queue, recorded after an event that changed it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QueueState {
-    /// When.
+    /// The time of the event that changed it.
     pub time: Instant,
     /// The link.
     pub link: LinkId,
-    /// What waits.
+    /// The packets and bytes in the queue.
     pub backlog: Backlog,
-    /// The probability with which the AQM drops or marks, where it has one.
+    /// The drop or mark probability of the AQM, if it has one.
     pub probability: Option<f64>,
 }
 
-/// What was kept of a run.
+/// The trace of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// Events of packets, in the order of time.
@@ -123,9 +124,9 @@ pub struct Trace {
     pub connections: Vec<ConnectionState>,
     /// States of queues, in the order of time.
     pub queues: Vec<QueueState>,
-    /// When it was full: nothing later is in it.
+    /// When the limit was reached. Later events are missing.
     pub full: Option<Instant>,
-    /// Names of links and flows, by number.
+    /// Names of links, by number.
     pub links: Vec<String>,
     /// Names of flows, by number.
     pub flows: Vec<String>,
@@ -142,7 +143,7 @@ impl Trace {
     }
 }
 
-/// Keeps a trace of a running network.
+/// Records a trace of a running network.
 pub(crate) struct Tracer {
     selection: Selection,
     trace: Trace,
@@ -152,7 +153,7 @@ pub(crate) struct Tracer {
     last_of_queue: HashMap<u32, QueueState>,
 }
 
-/// A tracer, held by the network and by the taps of its links.
+/// A tracer that the network and the taps of its links share.
 pub(crate) type SharedTracer = Rc<RefCell<Tracer>>;
 
 impl Tracer {
@@ -182,7 +183,7 @@ impl Tracer {
         room
     }
 
-    /// Something happened to `packet`.
+    /// Records an event of `packet`.
     pub fn packet(&mut self, time: Instant, what: Occurrence, packet: &SimPacket) {
         if !self.selection.has_time(time) || !self.selection.has_flow(packet.group) || !self.has_room(time) {
             return;
@@ -192,9 +193,9 @@ impl Tracer {
         self.trace.packets.push(PacketEvent { time, what, number, packet: *packet });
     }
 
-    /// An end of a connection of `flow` has acted.
+    /// Records the state of one end of a connection if it has changed.
     pub fn connection(&mut self, time: Instant, flow: u32, connection: u64, side: usize, end: &Endpoint) {
-        // An end that has sent nothing has no state worth the name.
+        // An end that has sent nothing has no interesting state.
         if !self.selection.has_time(time) || !self.selection.has_flow(flow) || !end.has_sent() {
             return;
         }
@@ -218,7 +219,7 @@ impl Tracer {
         self.trace.connections.push(state);
     }
 
-    /// The queue of `link` may have changed.
+    /// Records the state of the queue of `link` if it has changed.
     pub fn queue(&mut self, time: Instant, link: u32, backlog: Backlog, probability: Option<f64>) {
         if !self.selection.has_time(time) || !self.selection.has_link(link) {
             return;
@@ -232,10 +233,10 @@ impl Tracer {
         self.trace.queues.push(state);
     }
 
-    /// What was kept, in the order of time.
+    /// Takes the trace out, with its events in the order of time.
     pub fn finish(&mut self) -> Trace {
         let mut trace = std::mem::take(&mut self.trace);
-        // Links that nothing else feeds are computed ahead of time.
+        // The departures of links with a single feeder are computed ahead of time.
         trace.packets.sort_by_key(|event| event.time);
         trace
     }

@@ -1,4 +1,4 @@
-//! What hosts send: [`FlowSpec`].
+//! [`FlowSpec`]: the specification of a flow and its workload.
 
 mod models;
 mod properties;
@@ -14,14 +14,14 @@ use crate::tcp;
 pub use models::{Arrivals, Call, Phase, Video, Web};
 pub(crate) use properties::Needs;
 
-/// Over what a flow sends.
+/// The transport protocol of a flow.
 #[derive(Clone, Debug)]
 pub enum Transport {
     /// TCP; see [`tcp::Config`].
     Tcp(Arc<tcp::Config>),
     /// Datagrams without acknowledgements.
     Udp {
-        /// Whether they are sent as ECN-capable (ECT(0)), as a transport that reacts to marks would.
+        /// Whether datagrams are sent as ECN-capable (ECT(0)), as by a transport that reacts to marks.
         ecn: bool,
     },
 }
@@ -31,7 +31,7 @@ pub enum Transport {
 pub enum Direction {
     /// From the client, the flow's `from`, to the server.
     Upload,
-    /// The client sends a request of this size, the server answers with the transfer.
+    /// The client sends a request, and the server answers with the transfer.
     Download {
         /// The size of the request.
         request: Bytes,
@@ -46,14 +46,14 @@ pub enum Workload {
         /// The size of the transfer; `None` for an endless one.
         bytes: Option<Bytes>,
     },
-    /// One transfer, whose size each flow draws. TCP only.
+    /// One transfer of random size, drawn for each flow. TCP only.
     Transfer {
         /// The size, in bytes.
         size: Distribution,
     },
-    /// Packets of a size at a constant rate (of bytes on the link for datagrams, of data over TCP).
+    /// Packets of equal size at a constant rate.
     Constant {
-        /// The rate: of bytes on the link for datagrams, of data over TCP.
+        /// The rate of bytes on the link for datagrams, or of data over TCP.
         rate: Rate,
         /// The size of each packet on the link.
         packet: Bytes,
@@ -65,8 +65,8 @@ pub enum Workload {
         /// The size of each packet on the link.
         packet: Bytes,
     },
-    /// A constant rate for a random time, silence for a random time, and so on: exponential times make the classical
-    /// voice model, Pareto times self-similar traffic in the sum of many.
+    /// A constant rate for a random time, silence for a random time, and so on. Exponential times make the classical
+    /// voice model; Pareto times make self-similar traffic in the sum of many flows.
     OnOff {
         /// The rate while it sends.
         rate: Rate,
@@ -85,7 +85,8 @@ pub enum Workload {
         size: Distribution,
         /// The direction of the transfers.
         direction: Direction,
-        /// The most that may be open at once; further ones are counted as refused. Bounds the memory of an overload.
+        /// The largest number of open connections, which bounds the memory of an overload. Further connections are
+        /// counted as refused.
         most_open: u32,
     },
     /// Requests and answers on one connection, with a pause between. TCP only.
@@ -97,12 +98,13 @@ pub enum Workload {
         /// The pause after an answer, in seconds.
         think: Distribution,
     },
-    /// Packets of drawn sizes after drawn gaps, there (0), back (1), or both. Over TCP only there.
+    /// Packets with random gaps and sizes, in the forward (0) direction, the reverse (1) direction, or both. Over TCP
+    /// only forward.
     Packets {
-        /// What is sent in each direction.
+        /// The packets in each direction.
         ways: [Option<Arrivals>; 2],
     },
-    /// Constant rates, one after the other for random times, again and again.
+    /// A cycle of phases, each with a constant rate for a random time.
     Phases {
         /// The size of each packet on the link.
         packet: Bytes,
@@ -115,8 +117,8 @@ pub enum Workload {
     Video(Video),
     /// Speech in both directions. Datagrams only.
     Call(Box<Call>),
-    /// Given times (from the start of the flow) and sizes: datagrams over UDP, transfers on a connection each over
-    /// TCP. The times must not fall.
+    /// Times from the start of the flow, which must not fall, and sizes: datagrams over UDP, or transfers on a
+    /// connection each over TCP.
     Trace(Vec<(Span, Bytes)>),
 }
 
@@ -124,7 +126,7 @@ impl Workload {
     /// A transfer without end.
     pub const BULK: Self = Self::Bulk { bytes: None };
 
-    /// Mice that arrive in a Poisson process of `per_second`, uploads, at most 10,000 open.
+    /// Uploads that arrive in a Poisson process of `per_second`, with at most 10,000 open.
     pub fn mice(per_second: f64, size: Distribution) -> Self {
         Self::Mice {
             interval: Distribution::Exponential { mean: 1.0 / per_second },
@@ -138,9 +140,9 @@ impl Workload {
 /// A flow of the scenario: its sender, receiver, transport and workload.
 #[derive(Clone, Debug)]
 pub struct FlowSpec {
-    /// Its name, for results; also names its random stream.
+    /// The name, which appears in results and names the random stream of the flow.
     pub name: String,
-    /// The host that opens or sends.
+    /// The host that opens connections or sends datagrams.
     pub from: NodeId,
     /// The other host.
     pub to: NodeId,
@@ -148,28 +150,28 @@ pub struct FlowSpec {
     pub transport: Transport,
     /// The traffic that it sends.
     pub workload: Arc<Workload>,
-    /// When it begins. Default: at once.
+    /// When the flow begins. Default: at once.
     pub start: Instant,
-    /// It begins later than `start` by a random time below this. Default: zero.
+    /// The flow begins later than `start` by a random time below this. Default: zero.
     pub jitter: Span,
-    /// When it stops sending or opening. Default: never.
+    /// When the flow stops sending or opening connections. Default: never.
     pub stop: Option<Instant>,
-    /// The class its packets carry, in both directions. Default 0.
+    /// The class of its packets, in both directions. Default 0.
     pub class: u16,
-    /// The profile its packets carry. Default 0.
+    /// The profile of its packets. Default 0.
     pub profile: u16,
-    /// The code point its packets carry. Default best effort.
+    /// The code point of its packets. Default best effort.
     pub dscp: Dscp,
-    /// Whether to keep its goodput over time. Default no.
+    /// Whether its goodput is recorded over time. Default no.
     pub watch: bool,
-    /// The flow to whose distributions of delays and times its own values are added: for thousands of flows alike, of
-    /// which each would keep 30 kB. Default: its own.
+    /// The flow to whose histograms its delays and times are added, for thousands of equal flows that would otherwise
+    /// take 30 kB each. Default: its own.
     pub pool: Option<FlowId>,
     /// The port at `to`. Default 5001.
     pub port: u16,
-    /// The port at `from`. Default: one of its own for each flow, and for each connection of a flow with many.
+    /// The port at `from`. Default: a different one for each flow, and for each connection of a flow with many.
     pub source_port: Option<u16>,
-    /// The packet mark that firewalls on its way set, seen by rules in both directions. Default 0.
+    /// The packet mark set by firewalls on its path, which rules see in both directions. Default 0.
     pub mark: u32,
     /// The user who owns the socket at `from`. Default: unknown.
     pub user: Option<User>,
@@ -177,7 +179,7 @@ pub struct FlowSpec {
     pub control_group: Option<String>,
 }
 
-/// The port that flows go to unless another is set.
+/// The default destination port of flows.
 pub const PORT: u16 = 5_001;
 
 impl FlowSpec {
@@ -224,37 +226,37 @@ impl FlowSpec {
     pub fn udp(name: impl Into<String>, from: NodeId, to: NodeId, workload: impl Into<Arc<Workload>>) -> Self {
         Self::new(name, from, to, Transport::Udp { ecn: false }, workload)
     }
-    /// Begins at `at`.
+    /// Sets the time at which the flow begins.
     #[must_use]
     pub fn starting(self, at: Instant) -> Self {
         Self { start: at, ..self }
     }
-    /// Begins up to `jitter` later, at random.
+    /// Delays the start by a random time below `jitter`.
     #[must_use]
     pub fn jittered(self, jitter: Span) -> Self {
         Self { jitter, ..self }
     }
-    /// Stops at `at`.
+    /// Sets the time at which the flow stops.
     #[must_use]
     pub fn stopping(self, at: Instant) -> Self {
         Self { stop: Some(at), ..self }
     }
-    /// In class `class`.
+    /// Sets the class.
     #[must_use]
     pub fn in_class(self, class: u16) -> Self {
         Self { class, ..self }
     }
-    /// To port `port`.
+    /// Sets the port at `to`.
     #[must_use]
     pub fn to_port(self, port: u16) -> Self {
         Self { port, ..self }
     }
-    /// With its delays and times among those of `flow`.
+    /// Adds its delays and times to the histograms of `flow`.
     #[must_use]
     pub fn pooled(self, flow: FlowId) -> Self {
         Self { pool: Some(flow), ..self }
     }
-    /// With its goodput over time.
+    /// Records its goodput over time.
     #[must_use]
     pub fn watched(self) -> Self {
         Self { watch: true, ..self }

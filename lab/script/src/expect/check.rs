@@ -112,8 +112,8 @@ impl<'a> Checker<'a> {
         element.number.map_or(name.clone(), |number| format!("{name}#{number}"))
     }
 
-    /// The number of records in `happened` that the elements match: all of theirs, right or wrong, so that later
-    /// expectations are not affected.
+    /// Compares `happened` with the expected elements. Returns how many records the elements take up, right or wrong,
+    /// so that later expectations are not affected.
     fn order(
         &self,
         happened: &[usize],
@@ -137,7 +137,7 @@ impl<'a> Checker<'a> {
             if !self.fits(element, record.id) {
                 let message = format!("{wanted} should {verb} here, but {name} {past}, at {time}");
                 self.fail(failures, element.place, message, index);
-                // Further errors would repeat this one.
+                // Further errors would only repeat this one.
                 break;
             }
             if let Some(window) = window.filter(|window| !window.holds(record.time)) {
@@ -246,7 +246,7 @@ impl<'a> Checker<'a> {
                 (records.filter(is).count() as u64, "packets were dropped")
             }
             Counted::Rate => {
-                // Half open, so that rates of adjacent windows add up; the window is not empty.
+                // The window is half open, so that rates of adjacent windows add up. It is not empty.
                 let bits: u128 = left.filter(|r| r.time < window.to).map(|r| u128::from(bytes(r)) * 8).sum();
                 let nanos = u128::from(window.to.since(window.from).as_nanos());
                 ((bits * 1_000_000_000 / nanos.max(1)) as u64, "bit/s")

@@ -1,4 +1,4 @@
-//! What follows `expect` in a script.
+//! Parses expectations: the text after `expect` in a script.
 
 use tidegate_config::values::Percent;
 use tidegate_config::{Place, Scalar, suggest};
@@ -14,7 +14,7 @@ const AFTER_ITEMS: [&str; 3] = ["at", "from", "by"];
 /// The words that follow one packet or one flow.
 const VERBS: [&str; 10] = ["leaves", "dropped", "waits", "ecn", "dscp", "colour", "stays", "left", "marked", "rate"];
 
-/// Parses what follows `expect`. `at` is the time before it on the line.
+/// Parses the text after `expect`. `at` is the time that precedes it on the line.
 pub(super) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<Instant>) -> Parsed<Expectation> {
     let begin = line.place();
     let expect = match line.peek_word() {
@@ -59,7 +59,7 @@ fn instant(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Instant> {
     Ok(Instant::from_nanos(line.scalar::<Span>(parser)?.as_nanos()))
 }
 
-/// `+-10us`, `+- 10us` or `±10us`: what follows the sign.
+/// Parses a tolerance, if there is one: `+-10us`, `+- 10us` or `±10us`.
 fn tolerance<T: Scalar>(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Option<T>> {
     let Some(word) = line.peek_word() else { return Ok(None) };
     let Some(rest) = word.strip_prefix("+-").or_else(|| word.strip_prefix('±')) else { return Ok(None) };
@@ -93,7 +93,7 @@ fn window(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<Instant>) -
     Ok(at.map(|time| Window::around(time, Span::ZERO)))
 }
 
-/// `by early`.
+/// Parses the reason of a drop, if there is one: `by early`.
 fn reason(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Option<DropReason>> {
     if !line.take_word("by") {
         return Ok(None);
@@ -111,7 +111,7 @@ fn reason(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Option<DropR
     }
 }
 
-/// One packet: `a` or `a#3`.
+/// Parses one packet: `a` or `a#3`.
 fn element(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Element> {
     let word = line.word(parser, "a packet", "a, or a#3 for the third of a")?;
     let (name, number) = match word.text.split_once('#') {
@@ -127,7 +127,7 @@ fn element(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Element> {
     Ok(Element { flow: parser.lookup(name, word.place)?, number, place: word.place })
 }
 
-/// Packets up to the end of the line or a word that ends the list.
+/// Parses packets up to the end of the line or to a word that ends the list.
 fn elements(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Vec<Element>> {
     let mut elements: Vec<Element> = Vec::new();
     while let Some(word) = line.peek_word().filter(|word| !AFTER_ITEMS.contains(word)) {
@@ -151,7 +151,7 @@ fn elements(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Vec<Elemen
     Ok(elements)
 }
 
-/// `a#3 leaves at 5ms`, `a left 30`, `all waits < 5ms`.
+/// Parses an expectation about one packet or flow: `a#3 leaves at 5ms`, `a left 30`, `all waits < 5ms`.
 fn about(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<Instant>) -> Parsed<Expect> {
     let place = line.place();
     let subject = if line.take_word("all") { None } else { Some(element(parser, line)?) };
@@ -179,7 +179,7 @@ fn about(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<Instant>) ->
         return Ok(Expect::Packet { packet, fact });
     }
     let flow = subject.map(|element| element.flow);
-    // Counts up to a time start at the beginning.
+    // Counts up to a given time begin at the start of the run.
     let until = |time: Option<Window>| match time {
         Some(window) => window,
         None => Window { from: Instant::ZERO, to: at.unwrap_or(Instant::MAX) },
@@ -249,7 +249,7 @@ impl Scalar for Whole {
     }
 }
 
-/// `< 5ms`, `5ms`, `5ms +-1us`: the lower and the upper bound, both included.
+/// Parses `< 5ms`, `5ms` or `5ms +-1us` and returns the lower and the upper bound, both included.
 fn bound(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<(Span, Span)> {
     if line.take_word("<") {
         let place = line.place();

@@ -1,4 +1,4 @@
-//! The fields of a packet in a script.
+//! Parses the fields of a packet in a script.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,7 +17,7 @@ pub(super) const FIELDS: [&str; 14] = [
     "ack",
 ];
 
-/// The largest packet: more than a superpacket of 64 KiB.
+/// The largest packet, which is larger than a superpacket of 64 KiB.
 const LARGEST: Bytes = Bytes::new(1 << 20);
 
 /// The names of the ECN field.
@@ -32,12 +32,12 @@ pub(super) fn begins(word: &str) -> bool {
     FIELDS.contains(&word) || address(word).is_some() || is_meant_as_address(word)
 }
 
-/// Whether `word` looks like an address: no number has a colon, or two points.
+/// Whether `word` looks like an address. No number has a colon, or two dots.
 fn is_meant_as_address(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit() || c == '[') && (word.contains(':') || word.matches('.').count() > 1)
 }
 
-/// The default packet of flow number `n`: UDP, 1000 B, from its own host and port.
+/// The default packet of flow number `n`: UDP, 1000 B, from a host and port of its own.
 pub(super) fn default(n: usize) -> Header {
     let n = n as u32;
     let source = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 1).to_bits() + n % (1 << 16));
@@ -66,7 +66,7 @@ fn address(text: &str) -> Option<(IpAddr, Option<u16>)> {
     text.parse::<IpAddr>().ok().map(|ip| (ip, None)).or_else(with_port)
 }
 
-/// One of `words`.
+/// Parses one of `words`, and returns its value.
 pub(super) fn one_of<T: Copy>(
     parser: &mut Parser<'_>,
     line: &mut Cursor<'_>,
@@ -83,7 +83,7 @@ pub(super) fn one_of<T: Copy>(
     }
 }
 
-/// Parses the fields up to the first word that is none.
+/// Parses fields up to the first word that is not a field.
 pub(super) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: Header) -> Parsed<Header> {
     while let Some(word) = line.peek_word().filter(|word| *word != "every") {
         let place = line.place();

@@ -7,14 +7,14 @@ use tidegate_core::Instant;
 
 use crate::script::{Limits, Script};
 
-/// Returned for a statement with an error that has been reported.
+/// Returned for a statement with an error that has already been reported.
 pub(super) struct Wrong;
 pub(super) type Parsed<T> = Result<T, Wrong>;
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) diagnostics: Diagnostics,
-    /// The errors of other files.
+    /// The errors of the files to which the script refers.
     pub(super) foreign: Vec<(Source, Diagnostics)>,
     pub(super) script: Script,
     pub(super) names: HashMap<String, usize>,

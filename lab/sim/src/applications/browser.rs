@@ -1,7 +1,8 @@
-//! A browser: pages with objects, over a few connections that persist, and reading between.
+//! A browser: loads pages with objects over a few persistent connections, with reading times in between.
 //!
-//! *Law*: a page begins with its main object; when that has come and is parsed, its other objects are requested, one on
-//! each idle connection, and new connections are opened up to the limit. The page is loaded with its last object.
+//! *Law*: a page begins with its main object. After it has arrived and been parsed, the other objects are requested,
+//! one on each idle connection, and new connections are opened up to the limit. The page is complete with its last
+//! object.
 //! *Source*: Choi and Limb, "A behavioral model of Web traffic", 1999, with the parameters of 3GPP2's evaluation
 //! (C.R1002-0, HTTP model; also 3GPP TR 25.892, table A.2.2.1): see [`Web`].
 
@@ -13,7 +14,7 @@ use tidegate_metrics::Histogram;
 
 use crate::workload::Web;
 
-/// What the browser waits for.
+/// The stage of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Reading,
@@ -22,30 +23,30 @@ enum Stage {
     Objects,
 }
 
-/// A connection of a browser, and the object that it has asked for on it.
+/// A connection of a browser, and the size of the object that is requested on it.
 #[derive(Debug)]
 struct Line {
     slot: u32,
     object: Option<u64>,
 }
 
-/// What a browser does next.
+/// The next action of a browser.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// It requests what it can.
+    /// It sends all requests that it can.
     Ask,
-    /// It acts after this time.
+    /// It continues after this time.
     After(Span),
-    /// Nothing: other objects are under way.
+    /// It waits for other objects.
     Wait,
 }
 
-/// A browser.
+/// A web browser.
 #[derive(Debug)]
 pub(crate) struct Browser {
     stage: Stage,
     lines: Vec<Line>,
-    /// Sizes of the objects that are not requested yet, the main one first.
+    /// The sizes of the objects that have not been requested yet, the main one first.
     todo: VecDeque<u64>,
     parse: Span,
     read: Span,
@@ -59,13 +60,13 @@ pub(crate) struct Browser {
 pub struct Pages {
     /// Pages that were begun.
     pub begun: u64,
-    /// Pages that were loaded, of those.
+    /// Pages among them that were loaded completely.
     pub loaded: u64,
-    /// Objects of the pages begun, the main ones included.
+    /// Objects of the pages begun, including the main ones.
     pub objects: u64,
-    /// Bytes of those.
+    /// Bytes of these objects.
     pub bytes: u64,
-    /// From the first request to the last byte of a page, in nanoseconds.
+    /// The load time of pages, from the first request to the last byte, in nanoseconds.
     pub load_ns: Histogram,
 }
 
@@ -76,7 +77,7 @@ impl Browser {
         Self { stage, lines: Vec::new(), todo: VecDeque::new(), parse, read, begun: 0, warm_up, pages }
     }
 
-    /// Its timer has run out: it has read or parsed.
+    /// Handles the timer: the browser has finished reading or parsing.
     pub fn act(&mut self, now: u64, web: &Web, random: &mut Stream) {
         match self.stage {
             Stage::Reading => {
@@ -86,7 +87,7 @@ impl Browser {
                     distribution.sample_bytes(random).min(web.largest).as_u64()
                 };
                 self.todo.push_back(size(&web.main, random));
-                // To the nearest whole number.
+                // Rounded to the nearest whole number.
                 let count = (web.objects.sample(random) + 0.5) as u64;
                 for _ in 0..count.min(Web::MOST_OBJECTS) {
                     let object = size(&web.object, random);
@@ -105,7 +106,7 @@ impl Browser {
         }
     }
 
-    /// The size of the next object to request, and the connection that is idle; `None` for a new one.
+    /// The size of the next object to request, and the idle connection for it; `None` for a new connection.
     pub fn next(&self, most: usize) -> Option<(u64, Option<u32>)> {
         let object = *self.todo.front()?;
         let busy = self.lines.iter().any(|line| line.object.is_some());
@@ -118,7 +119,7 @@ impl Browser {
         }
     }
 
-    /// It has requested the next object on the connection in `slot`.
+    /// Records that the next object was requested on the connection in `slot`.
     pub fn asked(&mut self, slot: u32) {
         let object = self.todo.pop_front();
         match self.lines.iter_mut().find(|line| line.slot == slot) {
@@ -127,7 +128,7 @@ impl Browser {
         }
     }
 
-    /// The object that was requested on the connection in `slot` has come.
+    /// Handles the arrival of the object on the connection in `slot`.
     pub fn answered(&mut self, slot: u32, now: u64) -> Step {
         let Some(line) = self.lines.iter_mut().find(|line| line.slot == slot) else { return Step::Wait };
         line.object = None;
@@ -149,7 +150,8 @@ impl Browser {
         Step::After(self.read)
     }
 
-    /// The connection in `slot` is over: what was requested on it is requested again. Whether anything was.
+    /// Handles the end of the connection in `slot`. The object that was requested on it is requested again. Returns
+    /// whether there was one.
     pub fn lost(&mut self, slot: u32) -> bool {
         let Some(place) = self.lines.iter().position(|line| line.slot == slot) else { return false };
         match self.lines.swap_remove(place).object {
@@ -161,7 +163,7 @@ impl Browser {
         }
     }
 
-    /// Its connections.
+    /// The slots of its connections.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.lines.iter().map(|line| line.slot)
     }

@@ -4,19 +4,19 @@
 //! delay (both absolute delays and the delay of the echo's path are the same), the codec and the loss; ITU-T G.113
 //! appendix I for the codecs.
 //! *Units*: delays in milliseconds inside the formulas; ratings from 0 to 93.2, opinions from 1 to 4.5.
-//! *Notes*: loss is taken to be independent (BurstR of 1). At every end an echo of 65 dB (TELR) is heard, so that
-//! delay costs something before the 100 ms from which it disturbs the conversation itself.
+//! *Notes*: losses are assumed to be independent (BurstR of 1). At every end an echo of 65 dB (TELR) is heard, so delay
+//! has a cost even below the 100 ms from which it disturbs the conversation itself.
 
 use tidegate_core::Span;
 
-/// A codec of speech.
+/// A speech codec.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Codec {
     /// Its name in scenarios.
     pub name: &'static str,
-    /// The speech in a packet.
+    /// The duration of the speech in a packet.
     pub interval: Span,
-    /// What it needs to know of the speech after a packet before it sends that.
+    /// The look-ahead: how much of the following speech the encoder needs.
     pub look_ahead: Span,
     /// Bytes of a packet on the link: speech, RTP, UDP and IPv4.
     pub packet: u32,
@@ -45,7 +45,7 @@ impl Codec {
     ];
 }
 
-/// The signal-to-noise ratio Ro, and the simultaneous impairment Is, of all default values (G.107, 7.2 and 7.3).
+/// The signal-to-noise ratio Ro and the simultaneous impairment Is for the default values (G.107, 7.2 and 7.3).
 const RO: f64 = 94.7688;
 const IS: f64 = 1.4136;
 /// The talker's echo, TELR, and the listener's, WEPL, in dB; the receive loudness rating, RLR; and all noise, No.
@@ -54,8 +54,8 @@ const WEPL: f64 = 110.0;
 const RLR: f64 = 2.0;
 const NO: f64 = -61.1792;
 
-/// The transmission rating R of a call whose speech takes `delay` from the mouth to the ear and of which a share of
-/// `loss` is not played (G.107, 7.1).
+/// The transmission rating R of a call with a mouth-to-ear delay of `delay`, of which a share of `loss` is not played
+/// (G.107, 7.1).
 pub fn rating(codec: &Codec, delay: Span, loss: f64) -> f64 {
     (RO - IS - delay_impairment(delay) - equipment_impairment(codec, loss)).max(0.0)
 }

@@ -1,8 +1,8 @@
 //! The receiving end of a call: its playout buffer, and what is played to the listener.
 //!
-//! *Law*: a packet is played when it arrives before its playout time, which is the time at which it was sent plus an
-//! offset: the delay of the first packet of the talk spurt plus the buffer. In a spurt longer than [`ADJUSTED`] the
-//! offset is set anew each time that so much has passed, as receivers stretch and shorten what they play.
+//! *Law*: a packet is played if it arrives before its playout time, which is its sending time plus an offset: the delay
+//! of the first packet of the talk spurt plus the buffer. In a spurt longer than [`ADJUSTED`], the offset is recomputed
+//! whenever that much time has passed, as receivers stretch and shorten speech.
 //! *Source*: Ramjee, Kurose, Towsley, Schulzrinne, "Adaptive playout mechanisms for packetized audio applications in
 //! wide-area networks", 1994, for playout by spurts; RFC 3550, appendix A.3, for how many packets were expected.
 
@@ -12,39 +12,39 @@ use super::Talker;
 use super::emodel::{self, Codec};
 use crate::packet::SimPacket;
 
-/// How long an offset is kept within a spurt.
+/// The time in ns after which the offset is recomputed within a spurt.
 const ADJUSTED: u64 = 1_000_000_000;
-/// Silence on the network after which everything that was sent is taken to have been lost or to have arrived.
+/// The silence in ns after which all outstanding packets are considered lost.
 const SETTLED: u64 = 1_000_000_000;
 
-/// One end of a call, as it receives the other.
+/// The receiver at one end of a call.
 #[derive(Debug)]
 pub(crate) struct Listener {
     codec: Codec,
-    /// Nanoseconds that the first packet of a spurt waits.
+    /// How long the first packet of a spurt waits, in ns.
     buffer: u64,
     warm_up: u64,
-    /// Number and sending time of the latest packet.
+    /// The number and sending time of the latest packet.
     latest: Option<(u32, u64)>,
     heard_at: u64,
-    /// The offset of the playout, and the sending time of the packet that set it.
+    /// The playout offset, and the sending time of the packet that determined it.
     offset: (u64, u64),
     played: u64,
     late: u64,
     offsets: u128,
 }
 
-/// What has been played at one end of a call.
+/// The quality of a call at one end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Hearing {
-    /// Packets that were to come.
+    /// The number of packets that should have arrived.
     pub expected: u64,
     /// Packets that arrived in time to be played.
     pub played: u64,
     /// Packets that arrived too late.
     pub late: u64,
-    /// From the mouth to the ear, mean over the packets played: the packet's own length, the look-ahead of the codec,
-    /// the network, and the playout buffer.
+    /// The mean mouth-to-ear delay of the packets played: the packet's own length, the look-ahead of the codec, the
+    /// network, and the playout buffer.
     pub delay: Span,
     /// The transmission rating of the E-model, 0 to 93.2 ([`emodel`]).
     pub rating: f64,
@@ -56,14 +56,14 @@ impl Listener {
         Self { codec, buffer, warm_up, latest: None, heard_at: 0, offset: (0, 0), played: 0, late: 0, offsets: 0 }
     }
 
-    /// Takes a packet that arrives.
+    /// Handles an arriving packet.
     pub fn receive(&mut self, now: u64, packet: &SimPacket) {
         self.heard_at = now;
         let (number, sent, delay) = (packet.segment.seq, packet.sent, now - packet.sent);
         let interval = self.codec.interval.as_nanos();
         let begins = match self.latest {
             None => true,
-            // Time passed at the sender for which there is no packet: a silence.
+            // A silence: the sender's time advanced without a packet.
             Some((last, at)) => {
                 number > last && sent - at > u64::from(number - last) * interval + interval / 2
                     || sent > self.offset.1 + ADJUSTED
@@ -86,9 +86,9 @@ impl Listener {
         }
     }
 
-    /// What has been played of what `talker`, at the other end, has sent.
+    /// The quality of the speech that `talker`, at the other end, has sent.
     pub fn result(&self, talker: &Talker, now: u64) -> Hearing {
-        // What is under way is neither lost nor played, while anything comes at all.
+        // Packets in flight are neither lost nor played as long as packets keep arriving.
         let end = match self.latest {
             Some((latest, _)) if now - self.heard_at < SETTLED => latest.wrapping_add(1),
             _ => talker.number,

@@ -1,21 +1,21 @@
-//! A player of videos whose bit rate follows its buffer.
+//! A video player whose bit rate follows its buffer.
 //!
-//! *Law*: a segment is requested when the one before has arrived and the buffer has room for it. Its rate is the lowest
-//! of the ladder while the buffer is within the reservoir, the highest above reservoir and cushion, and between them
-//! follows the line from one to the other, with the hysteresis of one step.
+//! *Law*: a segment is requested when the previous one has arrived and the buffer has room for it. Its rate is the
+//! lowest of the ladder while the buffer is within the reservoir, and the highest above reservoir and cushion. In
+//! between it follows a line from one to the other, with a hysteresis of one step.
 //! *Source*: Huang, Johari, McKeown, Trunnell, Watson, "A buffer-based approach to rate adaptation", SIGCOMM 2014:
 //! algorithm 1 (BBA-0).
-//! *Units*: nanoseconds of video in the buffer.
+//! *Units*: buffer levels are in nanoseconds of video.
 
 use tidegate_core::Rate;
 
 use crate::workload::Video;
 
-/// A player of videos.
+/// A video player.
 #[derive(Clone, Debug)]
 pub(crate) struct Player {
-    /// Lengths of a segment, of the reservoir, of the reservoir with the cushion, of the whole buffer, and of what is
-    /// there before it plays.
+    /// The length of a segment, the reservoir, reservoir plus cushion, the capacity of the buffer, and the level at
+    /// which playback begins.
     segment: u64,
     reservoir: u64,
     full_rate: u64,
@@ -32,16 +32,17 @@ pub(crate) struct Player {
     result: Playback,
 }
 
-/// How a video was for its viewer.
+/// The quality of a video as its viewer experienced it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Playback {
-    /// From the first request to the first picture; `None` when there was none, or in the warm-up.
+    /// The time from the first request to the first picture; `None` if there was no picture or it was shown during the
+    /// warm-up.
     pub startup_ns: Option<u64>,
-    /// How long it played.
+    /// The playing time.
     pub played_ns: u64,
-    /// How long it stood still with an empty buffer, after its first picture.
+    /// The time of stalls with an empty buffer, after the first picture.
     pub stalled_ns: u64,
-    /// How often it stood still.
+    /// The number of stalls.
     pub stalls: u64,
     /// Segments that arrived.
     pub segments: u64,
@@ -78,7 +79,7 @@ impl Player {
         }
     }
 
-    /// Lets it play until `now`.
+    /// Plays until `now`.
     fn play(&mut self, now: u64) {
         let measured = |from: u64, to: u64| to.max(self.warm_up) - from.max(self.warm_up);
         let mut stands = self.at;
@@ -97,7 +98,7 @@ impl Player {
         self.at = now;
     }
 
-    /// The bytes of the next segment; its rate is chosen here.
+    /// Chooses the rate of the next segment and returns its size in bytes.
     pub fn request(&mut self, now: u64) -> u64 {
         self.play(now);
         let before = self.step;
@@ -119,7 +120,7 @@ impl Player {
             return top;
         }
         let bps = |step: usize| u128::from(self.ladder[step].as_bps());
-        // The line, times the cushion: in whole numbers.
+        // The rate on the line, multiplied by the cushion to stay in whole numbers.
         let cushion = u128::from(self.full_rate - self.reservoir);
         let line = bps(0) * cushion + (bps(top) - bps(0)) * u128::from(self.buffer - self.reservoir);
         if line >= bps((self.step + 1).min(top)) * cushion {
@@ -131,7 +132,7 @@ impl Player {
         }
     }
 
-    /// A segment has come at `now`; returns after how many nanoseconds there is room for the next.
+    /// Adds a segment that arrived at `now`. Returns after how many nanoseconds there is room for the next one.
     pub fn take(&mut self, now: u64) -> u64 {
         self.play(now);
         self.buffer += self.segment;
@@ -148,7 +149,7 @@ impl Player {
         (self.buffer + self.segment).saturating_sub(self.most)
     }
 
-    /// How it was until `now`.
+    /// The quality until `now`.
     pub fn result(&self, now: u64) -> Playback {
         let mut player = self.clone();
         player.play(now);

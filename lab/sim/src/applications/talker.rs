@@ -1,11 +1,11 @@
-//! Packets by a pattern.
+//! Senders of packet patterns.
 
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Rate};
 
 use crate::workload::{Arrivals, Call, Phase, Workload};
 
-/// One direction of an application that sends packets by a pattern.
+/// One direction of an application that sends a packet pattern.
 #[derive(Debug)]
 pub(crate) struct Talker {
     random: Stream,
@@ -13,12 +13,12 @@ pub(crate) struct Talker {
     pub next: u64,
     /// When the current phase or spurt ends.
     until: u64,
-    /// Phases that have begun, and the rate of the current one.
+    /// The number of phases begun, and the rate of the current one.
     phase: usize,
     rate: Rate,
-    /// Packets so far.
+    /// The number of packets sent so far.
     pub number: u32,
-    /// The number of the first packet that is measured.
+    /// The number of the first packet after the warm-up.
     pub first: Option<u32>,
 }
 
@@ -27,7 +27,7 @@ impl Talker {
         Self { random, next: now, until: now, phase: 0, rate: Rate::ZERO, number: 0, first: None }
     }
 
-    /// Acts at `now`: the size of the packet that is sent, if one is. Sets [`next`](Self::next).
+    /// Acts at `now` and returns the size of the packet to send, if there is one. Sets [`next`](Self::next).
     pub fn act(&mut self, now: u64, workload: &Workload, side: usize) -> Option<u32> {
         match workload {
             Workload::Packets { ways } => self.arrival(now, ways[side].as_ref()?),

@@ -3,8 +3,8 @@
 //! *Source*: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", 2015, for traces of delivery
 //! opportunities; K. Winstein, A. Sivaraman and H. Balakrishnan, "Stochastic forecasts achieve high throughput and low
 //! delay over cellular networks", 2013, section 3.1, for [`Cellular`].
-//! *Departures from the source*: an opportunity of a Mahimahi trace carries 1500 bytes of whatever packets, of which
-//! nothing is kept for later; a cellular link sends at its rate and not as a Poisson process of that rate.
+//! *Departures from the source*: an opportunity of a Mahimahi trace carries 1500 bytes of any packets, and unused bytes
+//! are not carried over. A cellular link sends at a steady rate and not as a Poisson process with that rate.
 
 use std::sync::Arc;
 
@@ -19,23 +19,24 @@ use crate::link::NEVER;
 pub struct MarkovState {
     /// The rate in this state.
     pub rate: Rate,
-    /// The mean time in it; times are exponential.
+    /// The mean time in this state; times are exponential.
     pub mean: Span,
-    /// The weights by which the next state is chosen, one for each; empty for all others alike.
+    /// The weights with which the next state is chosen, one for each state. Without weights, all other states are
+    /// equally likely.
     pub next: Vec<f64>,
 }
 
-/// A cellular link: the rate does a Brownian motion between zero and a greatest value; at zero it stays for an
+/// A cellular link, whose rate performs a Brownian motion between zero and a maximum and stays at zero for an
 /// exponential time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cellular {
-    /// The standard deviation of the rate after one second, in packets of 1500 bytes a second. The source has 200.
+    /// The standard deviation of the rate after one second, in packets of 1500 bytes per second. The source uses 200.
     pub deviation: f64,
-    /// How often an outage ends, per second. The source has 1.
+    /// The rate at which outages end, per second. The source uses 1.
     pub escape: f64,
-    /// The greatest rate. The source has 1000 packets a second, 12 Mbit/s.
+    /// The maximum rate. The source uses 1000 packets per second, 12 Mbit/s.
     pub most: Rate,
-    /// How often the rate changes. The source has 20 ms.
+    /// The time between changes of the rate. The source uses 20 ms.
     pub tick: Span,
 }
 
@@ -48,27 +49,27 @@ impl Default for Cellular {
 /// A rate as a function of time.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RateProcess {
-    /// The rate from each time on; before the first, the first. After `repeat` it begins anew.
+    /// A rate from each time on. The first rate also applies before its time. After `repeat` the steps begin again.
     Steps {
-        /// Times and rates, rising.
+        /// Times and rates, in rising order of time.
         steps: Arc<[(Span, Rate)]>,
-        /// The period; `None` for the last rate for ever.
+        /// The period; `None` keeps the last rate for ever.
         repeat: Option<Span>,
     },
-    /// A sine around a mean, not below zero, in steps.
+    /// A sine around a mean in steps; negative rates become zero.
     Sine {
         /// The mean.
         mean: Rate,
-        /// The greatest distance from the mean.
+        /// The largest deviation from the mean.
         amplitude: Rate,
         /// The time from maximum to maximum.
         period: Span,
         /// The length of a step.
         step: Span,
     },
-    /// A Markov chain in continuous time, which begins in the first state.
+    /// A Markov chain in continuous time that begins in the first state.
     Markov(Arc<[MarkovState]>),
-    /// See [`Cellular`]; begins at half of the greatest rate.
+    /// See [`Cellular`]; begins at half of the maximum rate.
     Cellular(Cellular),
 }
 
@@ -77,15 +78,16 @@ impl RateProcess {
         Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None }
     }
 
-    /// A Mahimahi trace: milliseconds at which 1500 bytes can be delivered, one a line, repeated after the last.
+    /// Reads a Mahimahi trace: each line is a millisecond at which 1500 bytes can be delivered. The trace repeats after
+    /// the last line.
     ///
     /// # Errors
-    /// The line, and the problem.
+    /// The number of the line, and the problem.
     pub fn mahimahi(text: &str) -> Result<Self, String> {
         let mut counts: Vec<(u64, u64)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
             let at: u64 = line.trim().parse().map_err(|_| format!("line {number}: not milliseconds: {line}"))?;
-            // An opportunity ends its millisecond.
+            // An opportunity is at the end of its millisecond.
             let from = at.saturating_sub(1);
             match counts.last_mut() {
                 Some(last) if last.0 == from => last.1 += 1,
@@ -112,11 +114,11 @@ impl RateProcess {
         Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)) })
     }
 
-    /// Lines `seconds,rate`, rising; a rate has a unit, or is in bit/s. One line of headings, empty lines and comments
-    /// with `#` are passed over.
+    /// Reads lines `seconds,rate` with rising times. A rate has a unit, or is in bit/s. Empty lines, comments with `#`,
+    /// and one line of headings are skipped.
     ///
     /// # Errors
-    /// The line, and the problem.
+    /// The line or step, and the problem.
     pub fn csv(text: &str, repeat: Option<Span>) -> Result<Self, String> {
         let steps = timed_lines(text, "seconds,rate", |rate| match rate.parse::<u64>() {
             Ok(bps) => Some(Rate::from_bps(bps)),
@@ -128,7 +130,7 @@ impl RateProcess {
         Ok(Self::Steps { steps: steps.into(), repeat })
     }
 
-    /// The error, in a few words.
+    /// Checks the parameters; the error is a short text.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         match self {
             Self::Steps { steps, repeat } => {
@@ -209,17 +211,17 @@ pub(crate) fn timed_lines<T>(
     Ok(entries)
 }
 
-/// A rate as time passes.
+/// The state of a rate process.
 pub(super) struct RateState {
     process: RateProcess,
     random: Stream,
-    /// The rate now, and until when.
+    /// The current rate in bit/s, and until when it holds.
     rate: u64,
     until: u64,
-    /// Steps: the next, and when the current period began. Sine: the number of the next step. Markov: the state.
+    /// For steps: the next step, and when the current period began. For a Markov chain: the state.
     index: usize,
     begin: u64,
-    /// Cellular: packets a second.
+    /// For a cellular link: the rate in packets per second.
     packets: f64,
 }
 
@@ -234,15 +236,15 @@ impl RateState {
         state
     }
 
-    /// From now on the rate is constant.
+    /// Makes the rate constant from now on.
     pub fn set(&mut self, rate: Rate) {
         (self.process, self.rate, self.until) = (RateProcess::constant(rate), rate.as_bps(), NEVER);
     }
 
-    /// When `bytes` that begin at `start` are transmitted, if the rate changes to a constant at each of `changes`. Calls
-    /// must not go back in time.
+    /// The end of a transmission of `bytes` that begins at `start`, if the rate changes to a constant at each of
+    /// `changes`. Calls must not go back in time.
     pub fn finish(&mut self, start: u64, bytes: u32, changes: impl Iterator<Item = (u64, Rate)>) -> u64 {
-        // In bit·ns/s.
+        // In units of bit·ns/s.
         let mut left = u128::from(bytes) * 8 * 1_000_000_000;
         let mut at = start;
         let mut changes = changes.peekable();
@@ -266,13 +268,13 @@ impl RateState {
         }
     }
 
-    /// Goes to the next step.
+    /// Advances to the next step.
     fn advance(&mut self) {
         let from = self.until;
         match &self.process {
             RateProcess::Steps { steps, repeat } => {
                 if self.index == steps.len() {
-                    // Only a repeating one comes here.
+                    // Only a process that repeats gets here.
                     self.begin += repeat.map_or(NEVER / 4, Span::as_nanos);
                     self.index = 0;
                 }

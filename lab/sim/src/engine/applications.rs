@@ -1,4 +1,4 @@
-//! Applications on hosts: browsers, players, and what sends packets by a pattern.
+//! Applications on hosts: browsers, video players, and senders of packet patterns.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::ids::FlowId;
 use crate::packet::SimPacket;
 use crate::workload::{FlowSpec, Transport, Workload};
 
-/// How long a browser or a player waits after a connection that failed.
+/// How long an application waits before it tries again after a failed connection.
 const AGAIN: Span = Span::from_secs(1);
 
 impl Simulation {
-    /// The application of a flow whose workload is one, begun now.
+    /// Creates the application of a flow whose workload needs one. It begins now.
     fn application(&mut self, index: usize) -> Option<Application> {
         let (now, warm_up) = (self.now, self.warm_up);
         let workload = &*self.flows[index].workload;
@@ -38,7 +38,7 @@ impl Simulation {
         })
     }
 
-    /// The timer of the application of `flow` has run out, or it begins.
+    /// Starts the application of `flow`, or handles its timer.
     pub(super) fn on_application(&mut self, flow: u32) {
         let index = flow as usize;
         if self.sources[index].application.is_none() {
@@ -87,7 +87,7 @@ impl Simulation {
         }
     }
 
-    /// Requests what a browser may request now.
+    /// Sends all requests that a browser may send now.
     fn browse(&mut self, flow: u32, browser: &mut Browser) {
         let workload = Arc::clone(&self.flows[flow as usize].workload);
         let Workload::Web(web) = &*workload else { return };
@@ -97,7 +97,7 @@ impl Simulation {
         }
     }
 
-    /// Sends a request on the connection in `slot`, or on a new one, and returns its slot.
+    /// Sends a request on the connection in `slot`, or on a new one without a slot. Returns the slot.
     pub(super) fn ask(&mut self, flow: u32, slot: Option<u32>, request: u64, response: u64) -> u32 {
         let request = request.max(1);
         let Some(slot) = slot else {
@@ -128,14 +128,14 @@ impl Simulation {
         slot
     }
 
-    /// An answer has come on the connection in `slot`: what the client does next.
+    /// Lets the client act on a complete answer on the connection in `slot`.
     pub(super) fn answered(&mut self, flow: u32, slot: u32) {
         let index = flow as usize;
         if self.sources[index].stopped {
             return;
         }
         let Some(mut application) = self.sources[index].application.take() else {
-            // Not after an answer to a request of the workload before.
+            // An answer to a request of an earlier workload is ignored.
             if self.sources[index].slot == Some(slot) {
                 self.think(flow);
             }
@@ -156,7 +156,8 @@ impl Simulation {
         self.sources[index].application = Some(application);
     }
 
-    /// The connection in `slot` is over; `failed` when it was given up. A client that waits for an answer asks again.
+    /// Handles the end of the connection in `slot`; `failed` if it was aborted. A client that still waits for an answer
+    /// asks again.
     pub(super) fn ended(&mut self, flow: u32, slot: u32, failed: bool) {
         let source = &mut self.sources[flow as usize];
         let own = source.slot == Some(slot);
@@ -174,7 +175,7 @@ impl Simulation {
         }
     }
 
-    /// Lets the connections that a source keeps end when what was written to them is sent.
+    /// Closes the connections that a source keeps open, after the data that was already sent.
     pub(super) fn finish_connections(&mut self, flow: u32) {
         let source = &self.sources[flow as usize];
         let mut slots: Vec<u32> = source.slot.into_iter().collect();
@@ -189,7 +190,7 @@ impl Simulation {
         }
     }
 
-    /// Takes a datagram that arrives at end `side` of its flow.
+    /// Handles a datagram that arrives at end `side` of its flow.
     pub(super) fn receive_datagram(&mut self, packet: &SimPacket, side: usize) {
         if let Some(application) = &mut self.sources[packet.group as usize].application
             && let Application::Talk { listeners: Some(listeners), .. } = &mut **application
@@ -198,14 +199,14 @@ impl Simulation {
         }
     }
 
-    /// Ends the application of a flow, and keeps what its user has met.
+    /// Ends the application of a flow and keeps the experience of its user.
     pub(super) fn retire(&mut self, flow: u32) {
         if let Some(application) = self.sources[flow as usize].application.take() {
             self.past.entry(flow).or_default().extend(application.experience(self.now));
         }
     }
 
-    /// What the users of the applications of a flow have met so far: of one application, unless its workload was
+    /// The experience so far of the users of a flow's applications. There is more than one only if the workload was
     /// changed.
     pub fn experiences(&self, flow: FlowId) -> Vec<Experience> {
         let past = self.past.get(&flow.0).into_iter().flatten().cloned();
@@ -213,11 +214,11 @@ impl Simulation {
         past.chain(now.and_then(|application| application.experience(self.now))).collect()
     }
 
-    /// Gives a flow another workload from now on: what it sends on a connection of its own ends as when the flow stops,
-    /// transfers under way go on, and the new workload begins, unless the flow begins later anyway.
+    /// Replaces the workload of a flow. The data that it sends on its own connection ends as if the flow stopped, and
+    /// transfers in progress continue. The new workload begins now, or when the flow starts if that is later.
     ///
     /// # Errors
-    /// The reason for which the flow cannot have this workload.
+    /// The reason why the flow cannot have this workload.
     pub fn set_workload(&mut self, flow: FlowId, workload: impl Into<Arc<Workload>>) -> Result<(), &'static str> {
         let index = flow.index();
         let spec = FlowSpec { workload: workload.into(), ..self.flows[index].clone() };

@@ -1,4 +1,4 @@
-//! Links with a driver: interrupts, buffers, the kernel timer.
+//! Links with a driver: interrupts, buffers and the kernel timer.
 
 use super::shapers::schedule_watch;
 use super::{Kind, Simulation, target};
@@ -39,8 +39,8 @@ impl Simulation {
         }
     }
 
-    /// One call of the driver: from the discipline to the software buffer, from there to the hardware, from there to
-    /// the line.
+    /// One call of the driver: moves packets from the discipline to the software buffer, from there to the hardware,
+    /// and from there to the line.
     pub(super) fn call_driver(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
@@ -90,7 +90,7 @@ impl Simulation {
         }
     }
 
-    /// The hardware has sent a packet, and interrupts.
+    /// Handles the interrupt after the hardware has sent a packet.
     pub(super) fn on_sent(&mut self, link: u32) {
         let Queue::Driver(_, driver) = &mut self.links[link as usize].queue else { return };
         driver.sending = false;
@@ -101,7 +101,7 @@ impl Simulation {
         self.call_driver(link);
     }
 
-    /// Lets the kernel timer wake the driver when the discipline's deadline has passed.
+    /// Arms the kernel timer, which calls the driver when the deadline of the discipline has passed.
     pub(super) fn schedule_poll(&mut self, link: u32) {
         let now = self.now;
         let l = &mut self.links[link as usize];
@@ -112,7 +112,7 @@ impl Simulation {
         if !driver.has_room() || qdisc.get().backlog().is_empty() {
             return;
         }
-        // What may leave now leaves with the next interrupt, and there is one: packets are in the hardware.
+        // A packet that may leave now leaves with the next interrupt, which is certain because the hardware is sending.
         let interrupt = driver.sending;
         let Some(call) = next_call(qdisc.get(), now) else { return };
         if call <= now && interrupt {

@@ -1,4 +1,4 @@
-//! Hosts: connections, their timers, and the applications at their ends.
+//! Hosts: connections, their timers, and the data of the applications at their ends.
 
 use std::sync::Arc;
 
@@ -35,13 +35,13 @@ impl Simulation {
                 }
             }
         }
-        // What the client sent goes to the server.
+        // A packet of the client arrives at the server, and the other way round.
         let side = 1 - (packet.flow & 1) as usize;
         if packet.transport == Proto::Udp {
             self.receive_datagram(packet, side);
             return;
         }
-        // A packet of a connection that is over finds its slot empty, or another's.
+        // The slot may be empty or reused: the connection of a late packet can be over.
         let Some(Some(connection)) = self.connections.get_mut(packet.slot as usize) else { return };
         if connection.number != packet.flow >> 1 {
             return;
@@ -50,7 +50,7 @@ impl Simulation {
         self.attend(packet.slot, side);
     }
 
-    /// Sends what one end of a connection has to send, arms its timer, and acts on what it has received.
+    /// Lets the application at one end act on received data, and sends all segments that the end has ready.
     pub(super) fn attend(&mut self, slot: u32, side: usize) {
         self.react(slot, side);
         self.pump(slot, side);
@@ -82,7 +82,7 @@ impl Simulation {
             tracer.borrow_mut().connection(now, connection.group, connection.number, side, end);
         }
         if let Some(deadline) = end.deadline() {
-            // A later deadline finds the earlier event, which then looks again.
+            // If the deadline moves to a later time, the earlier event looks again.
             if deadline.as_nanos() < connection.armed[side] {
                 connection.armed[side] = deadline.as_nanos();
                 let index = slot << 1 | side as u32;
@@ -253,7 +253,7 @@ impl Simulation {
         }
     }
 
-    /// Pauses before the next request.
+    /// Schedules the next request after a pause.
     pub(super) fn think(&mut self, flow: u32) {
         let Workload::Requests { think, .. } = &*self.flows[flow as usize].workload else { return };
         let pause = think.sample_span(&mut self.sources[flow as usize].random);

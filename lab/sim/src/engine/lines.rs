@@ -1,4 +1,4 @@
-//! Lines: whether a transmitter may use one, and changes of one while the simulation runs.
+//! Lines: half-duplex access, and changes of a line while the simulation runs.
 
 use super::{Kind, Simulation, target};
 use crate::conditions::{Conditions, LineChange, LineState};
@@ -6,11 +6,11 @@ use crate::ids::LinkId;
 use crate::link::Queue;
 
 impl Simulation {
-    /// Changes the line of `link` for what is transmitted from now on.
+    /// Changes the line of `link` for packets that are transmitted from now on.
     ///
     /// # Errors
-    /// The link has no discipline of its own, so that departures may be computed already; or it is to lose packets but has
-    /// no process of losses. Nothing has changed then.
+    /// If the link has no discipline of its own, because its departures may have been computed already; or if it is to
+    /// lose packets but has no loss process. In both cases nothing has changed.
     pub fn change_line(&mut self, link: LinkId, change: &LineChange) -> Result<(), &'static str> {
         let name = &self.link_names[link.index()];
         let link = &mut self.links[link.index()];
@@ -25,7 +25,7 @@ impl Simulation {
             );
         }
         let (rate, delay) = link.line();
-        // A line of constant rate without other conditions draws nothing: the seed does not matter.
+        // A line of constant rate without other conditions draws no random numbers, so the seed does not matter.
         let state = link
             .conditions
             .get_or_insert_with(|| Box::new(LineState::new(Conditions::default(), rate, delay, 0, name)));
@@ -33,8 +33,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether `link` may transmit now: its line works, and the other direction, where that shares it, is silent and had
-    /// its turn. Where not, it is served again when it may.
+    /// Whether `link` may transmit now: its line works and, if it is half-duplex, the other direction is silent and has
+    /// had its turn. Otherwise the link is scheduled for the time at which it may.
     pub(super) fn has_line(&mut self, link: u32) -> bool {
         let now = self.now;
         let l = &mut self.links[link as usize];
@@ -52,7 +52,7 @@ impl Simulation {
             return false;
         }
         if line.last == link && line.waits {
-            // The other direction has an event at this time, and goes first, once.
+            // The other direction has an event at this time, and may go first once.
             line.waits = false;
             l.transmit_at = now;
             self.events.push(now, target(Kind::Transmit, link));
@@ -61,7 +61,7 @@ impl Simulation {
         true
     }
 
-    /// Notes that `link` occupies the line that two directions share.
+    /// Records that `link` occupies its half-duplex line.
     pub(super) fn take_line(&mut self, link: u32) {
         let l = &self.links[link as usize];
         if let Some(number) = l.shared_line

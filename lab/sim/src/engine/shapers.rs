@@ -11,7 +11,7 @@ use crate::link::{DropCounter, FlowCounters, Link, NEVER};
 use crate::packet::SimPacket;
 use crate::shaper::{LinkSink, ShaperQueue};
 
-/// Has the flows that `shaper` watches polled when that is due.
+/// Schedules the next poll of the flows that `shaper` watches.
 #[inline]
 pub(super) fn schedule_watch(events: &mut EventQueue, now: u64, link: u32, shaper: &mut ShaperQueue) {
     if let Some(at) = shaper.next_poll() {
@@ -24,17 +24,17 @@ pub(super) fn schedule_watch(events: &mut EventQueue, now: u64, link: u32, shape
 }
 
 impl Simulation {
-    /// The engine before the transmitter of `link`, where a shaper file is in force there.
+    /// The engine of `link`, if a shaper file is in force there.
     pub fn shaper(&self, link: LinkId) -> Option<&ShaperQueue> {
         self.links[link.index()].queue.shaper()
     }
-    /// The same, to read it in ways that need it mutable. What changes the engine goes through [`Simulation::steer`].
+    /// Like [`Self::shaper`], for queries that need a mutable engine. Changes go through [`Simulation::steer`].
     pub fn shaper_mut(&mut self, link: LinkId) -> Option<&mut ShaperQueue> {
         self.links[link.index()].queue.shaper_mut()
     }
 
-    /// Calls `work` with the engine before the transmitter of `link`, between two packets, as live the control plane does;
-    /// `None` where there is none.
+    /// Calls `work` with the engine of `link` between two packets, as the control plane of a live shaper does. `None`
+    /// without an engine.
     pub fn steer<T>(
         &mut self,
         link: LinkId,
@@ -43,11 +43,10 @@ impl Simulation {
         self.between_packets(link.0, |shaper, now, out| shaper.steer(now, out, work))
     }
 
-    /// Continues with another configuration on `link`; `None` where no engine is there. No packet is lost or reordered by
-    /// that.
+    /// Continues with another configuration on `link`, without losing or reordering packets. `None` without an engine.
     ///
     /// # Errors
-    /// See [`SwapError`]; nothing has changed then.
+    /// See [`SwapError`]. The old configuration then stays in force.
     pub fn reconfigure(&mut self, link: LinkId, config: &Config) -> Option<Result<SwapReport, SwapError>> {
         self.between_packets(link.0, |shaper, now, out| shaper.reconfigure(now, config, out))
     }

@@ -1,4 +1,4 @@
-//! Sources: what begins flows, and when.
+//! Sources: when flows send, and how much.
 
 use tidegate_core::{Bytes, Ecn, Instant, Span};
 
@@ -14,7 +14,7 @@ impl Simulation {
     pub(super) fn on_stop(&mut self, flow: u32) {
         self.sources[flow as usize].stopped = true;
         self.finish_connections(flow);
-        // Of a call, what is under way still arrives.
+        // Packets of a call that are in flight still arrive, so its application stays.
         if let Some(Application::Browse(_) | Application::Play(_)) = self.sources[flow as usize].application.as_deref()
         {
             self.retire(flow);
@@ -111,14 +111,14 @@ impl Simulation {
         slot
     }
 
-    /// Lets a source act after `wait`.
+    /// Schedules the next event of a source after `wait`.
     pub(super) fn schedule_source(&mut self, flow: u32, wait: Span) {
         let due = self.now.saturating_add(wait.as_nanos());
         self.sources[flow as usize].due = due;
         self.events.push(due, target(Kind::Source, flow));
     }
 
-    /// A source makes a packet of `size` bytes on the link: a datagram, or as much data for its connection.
+    /// Sends a packet of `size` bytes on the link: as a datagram, or as the same amount of data on the connection.
     pub(super) fn emit(&mut self, flow: u32, size: u32) {
         let index = flow as usize;
         match self.flows[index].transport {
@@ -137,7 +137,7 @@ impl Simulation {
         }
     }
 
-    /// End `side` of a flow sends a datagram of `size` bytes on the link.
+    /// Sends a datagram of `size` bytes on the link from end `side` of a flow.
     pub(super) fn datagram(&mut self, flow: u32, side: usize, number: u32, size: u32) {
         let Transport::Udp { ecn } = self.flows[flow as usize].transport else { return };
         let segment = Segment {
@@ -149,7 +149,7 @@ impl Simulation {
         if self.measuring() {
             self.metrics[flow as usize].sent.count(size);
         }
-        // The top bit keeps datagrams apart from connections.
+        // The top bit distinguishes datagrams from connections.
         let number = 1 << 63 | u64::from(flow) << 1 | side as u64;
         self.send(number, flow, flow, side, segment, size, u32::MAX, Proto::Udp);
     }

@@ -1,4 +1,4 @@
-//! What the engine notes in a trace.
+//! Recording of queue states in a trace.
 
 use tidegate_core::Instant;
 
@@ -7,12 +7,12 @@ use crate::link::Queue;
 use crate::trace::Trace;
 
 impl Simulation {
-    /// Returns what was kept of the run so far, where [`Network::trace`](crate::Network::trace) asked for it.
+    /// Takes the trace of the run so far, if [`Network::trace`](crate::Network::trace) asked for one.
     pub fn take_trace(&mut self) -> Option<Trace> {
         Some(self.tracer.take()?.borrow_mut().finish())
     }
 
-    /// Notes the state of the queue of `link`.
+    /// Records the state of the queue of `link`.
     #[cold]
     pub(super) fn trace_queue(&self, link: u32) {
         let Some(tracer) = &self.tracer else { return };

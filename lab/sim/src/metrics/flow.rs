@@ -44,7 +44,7 @@ fn rate(bytes: u64, span: Span) -> Rate {
     Rate::from_bps((u128::from(bytes) * 8 * 1_000_000_000 / nanos) as u64)
 }
 
-/// Transfers are grouped by size: powers of ten from 1 kB on.
+/// Size classes of transfers: powers of ten from 10 kB on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SizeClass {
     /// Below 10 kB.
@@ -81,7 +81,7 @@ impl SizeClass {
     }
 }
 
-/// Measurements of a flow of the scenario (with all its connections), after the warm-up.
+/// Measurements of a flow of the scenario, over all of its connections, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FlowMetrics {
     /// Bytes that reached the application in order, once each.
@@ -92,17 +92,17 @@ pub struct FlowMetrics {
     pub sent: Tally,
     /// Packets with data that were sent again.
     pub retransmitted: Tally,
-    /// Packets of it that a link or a discipline dropped, acknowledgements included.
+    /// Packets of the flow that a link or a discipline dropped, acknowledgements included.
     pub dropped: Tally,
     /// Packets that arrived with a congestion mark.
     pub marked: u64,
     /// Times a retransmission timer ran out.
     pub timeouts: u64,
-    /// Connections opened; of a flow of requests, the requests.
+    /// Connections opened. For a flow of requests this counts the requests.
     pub opened: u64,
-    /// Transfers that were complete, of those counted in `opened`: what began in the warm-up does not count.
+    /// Completed transfers among those counted in `opened`. Transfers that began during the warm-up are not counted.
     pub completed: u64,
-    /// Connections given up.
+    /// Connections that were aborted.
     pub failed: u64,
     /// Connections that were not opened because too many were open.
     pub refused: u64,
@@ -112,16 +112,17 @@ pub struct FlowMetrics {
     pub connect_ns: Histogram,
     /// From the SYN to the last byte at the receiver, in nanoseconds.
     pub completion_ns: Histogram,
-    /// The same by [`SizeClass`].
+    /// Completion times by [`SizeClass`].
     pub completion_by_size_ns: [Histogram; 4],
-    /// Completion time in thousandths of what the path alone would take (1000: not slowed down), by [`SizeClass`].
+    /// Slowdown by [`SizeClass`], in thousandths: the completion time divided by the time that the path needs when it
+    /// is idle (1000 means not slowed down).
     pub slowdown_milli: [Histogram; 4],
-    /// Goodput bytes over time, where the flow is watched.
+    /// Goodput bytes over time, if the flow is watched.
     pub series: Option<Box<Series>>,
 }
 
 impl FlowMetrics {
-    /// Adds what `other` counted; not its series.
+    /// Adds the measurements of `other`, except for its time series.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.arrived.iter_mut().zip(&other.arrived) {
             *mine += *theirs;
@@ -146,7 +147,7 @@ impl FlowMetrics {
             mine.merge(theirs);
         }
     }
-    /// Bytes of memory.
+    /// The memory in use, in bytes.
     pub(crate) fn footprint(&self) -> usize {
         let single = [&self.delay_ns, &self.connect_ns, &self.completion_ns];
         let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_milli);

@@ -18,53 +18,55 @@ pub struct LinkMetrics {
     pub dropped_for: [[u64; DropReason::ALL.len()]; 3],
     /// Packets that the line lost.
     pub lost: u64,
-    /// Packets that arrived twice, from the beginning of the run.
+    /// Packets that arrived twice, counted from the beginning of the run.
     pub duplicated: u64,
     /// Packets that the discipline marked.
     pub marked: u64,
-    /// Time from the queue's entry to the beginning of the transmission, in nanoseconds; only where watched.
+    /// Time from the arrival at the queue to the start of transmission, in nanoseconds. Recorded on watched links only.
     pub delay_ns: Histogram,
-    /// Over time, where watched.
+    /// Time series, on watched links only.
     pub series: Option<Box<LinkSeries>>,
-    /// Bytes sent by class, where watched; class numbers up to 65,535.
+    /// Bytes sent by class, on watched links only; class numbers go up to 65,535.
     pub classes: Vec<Tally>,
 }
 
-/// A link over time.
+/// Time series of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSeries {
     /// Bytes sent, by colour.
     pub sent: [Series; 3],
-    /// Packets in the queue, as arriving packets saw it: take the means.
+    /// Packets in the queue as seen by arriving packets. The means of the bins are meaningful, not the sums.
     pub backlog: Series,
-    /// Queueing delay of what left, in nanoseconds: take the means.
+    /// Queueing delay of departing packets, in nanoseconds. The means of the bins are meaningful, not the sums.
     pub delay_ns: Series,
     /// Packets dropped.
     pub dropped: Series,
     /// Packets marked.
     pub marked: Series,
-    /// The same of each flow and each class, where they are kept apart.
+    /// Separate series for each flow and each class, if they are kept.
     pub parts: Option<Box<Parts>>,
-    /// The width that bins begin with.
+    /// The initial width of the bins.
     pub first: Span,
 }
 
-/// Flows, and classes, of a link that are kept apart over time: the flows with the lowest numbers, and the first classes
-/// with packets. At most 130 kB each.
+/// How many flows, and how many classes, of a link have series of their own: the flows with the lowest numbers, and the
+/// first classes that have packets. Each takes at most 130 kB.
 pub const PARTS: usize = 128;
-/// The number under which all others are kept together.
+/// The number under which all other flows or classes are collected.
 pub const OTHERS: usize = usize::MAX;
 
-/// Flows and classes of a link over time, by their numbers; beyond [`PARTS`] of each together.
+/// Time series of a link's flows and classes by number. Beyond [`PARTS`] of each, the others are added up in one
+/// series.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Parts {
     flows: Vec<Option<Box<PartSeries>>>,
-    /// Those of reservations have high numbers.
+    /// Keyed by class number: classes of reservations have high numbers.
     classes: BTreeMap<usize, Box<PartSeries>>,
 }
 
 impl Parts {
-    /// Lets `note` see the series of the flow and of the class of a packet, which begin with bins of `width`.
+    /// Applies `note` to the series of a packet's flow and to that of its class. A new series begins with bins of
+    /// `width`.
     pub(crate) fn note(&mut self, flow: u32, class: u16, width: Span, note: impl Fn(&mut PartSeries)) {
         let series = || Box::new(PartSeries::new(width));
         let flow = (flow as usize).min(PARTS);
@@ -76,12 +78,12 @@ impl Parts {
         let known = self.classes.len() < PARTS || self.classes.contains_key(&class);
         note(self.classes.entry(if known { class } else { OTHERS }).or_insert_with(series));
     }
-    /// The flows with packets, by flow of the scenario.
+    /// The flows that have packets, by their numbers in the scenario.
     pub fn flows(&self) -> impl Iterator<Item = (usize, &PartSeries)> {
         let number = |number| if number < PARTS { number } else { OTHERS };
         self.flows.iter().enumerate().filter_map(move |(n, part)| Some((number(n), &**part.as_ref()?)))
     }
-    /// The classes with packets.
+    /// The classes that have packets, by their numbers.
     pub fn classes(&self) -> impl Iterator<Item = (usize, &PartSeries)> {
         self.classes.iter().map(|(number, part)| (*number, &**part))
     }
@@ -93,7 +95,7 @@ impl Parts {
 }
 
 impl LinkSeries {
-    /// With bins of `width` to begin with.
+    /// Creates empty series whose bins begin with `width`.
     pub fn new(width: Span) -> Self {
         let series = || Series::new(width);
         Self {
@@ -109,7 +111,7 @@ impl LinkSeries {
 }
 
 impl LinkMetrics {
-    /// Bytes of memory.
+    /// The memory in use, in bytes.
     pub(crate) fn footprint(&self) -> usize {
         let series = self.series.as_ref().map_or(0, |series| {
             let LinkSeries { sent, backlog, delay_ns, dropped, marked, parts, first: _ } = &**series;

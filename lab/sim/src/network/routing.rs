@@ -1,10 +1,10 @@
-//! The ways of flows: the shortest, and those that routes override, in one table.
+//! The paths of flows, in one routing table: shortest paths, unless explicit routes override them.
 //!
-//! *Law*: at each node the way takes the link over which the rest is shortest (transmission of 1500 bytes and
-//! propagation delay of each link), of equal ones the link that was made first.
-//! *Cost*: hosts forward nothing, so that distances are needed between routers only; and a destination that only one
-//! router leads to is as far from everywhere as that router, plus the link. Hosts at one router, and routers in a chain
-//! before them, share its distances: set-up is linear in hosts, links and the lengths of the ways.
+//! *Law*: at each node the path takes the link with the shortest remaining distance (the transmission time of 1500
+//! bytes plus the propagation delay of each link). Among equal ones it takes the link that was added first.
+//! *Cost*: hosts do not forward, so distances are needed between routers only. A destination that only one router leads
+//! to is as far away as that router, plus the link. Hosts at one router, and routers in a chain before them, therefore
+//! share its distances. Set-up is linear in hosts, links and path lengths.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -17,14 +17,14 @@ use crate::conditions::Conditions;
 use crate::ids::{ARRIVED, EXPRESS, LinkId, NodeId};
 use crate::workload::FlowSpec;
 
-/// A way in the table of routes.
+/// A path in the routing table.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     pub first: u32,
     pub ideal: (u64, Rate),
 }
 
-/// A link, as input of routing.
+/// A link as seen by routing.
 #[derive(Clone, Copy)]
 struct Hop {
     link: u32,
@@ -32,14 +32,15 @@ struct Hop {
     cost: u64,
 }
 
-/// How far routers are from a node, in ns.
+/// The distances of routers to a node, in ns.
 type Distances = HashMap<u32, u64>;
 
-/// The distances to a destination: along the chain that ends at it, and beyond the chain's first node.
+/// The distances to a destination: along the chain of nodes that ends at it, and from elsewhere to the start of that
+/// chain.
 struct Target {
-    /// The destination and the routers that alone lead to it, with what is left from each.
+    /// The destination and the routers that are the only way to it, with the distance that remains from each.
     chain: Vec<(u32, u64)>,
-    /// To the last of the chain.
+    /// The distances to the last router of the chain.
     beyond: Rc<Distances>,
 }
 
@@ -51,16 +52,17 @@ impl Target {
     }
 }
 
-/// Finds ways, and writes them one behind the other into one table.
+/// Finds paths and appends them to one table.
 pub(super) struct Planner {
     table: Vec<u32>,
-    /// The links from each node, of a router those to routers alone; and the links from routers to it; in the order of
-    /// making. A router with ten thousand hosts would else look at all of them for each way.
+    /// The links from each node (from routers only those to other routers), and the links from routers to each node, in
+    /// the order in which they were added. Otherwise a router with ten thousand hosts would examine all of their links
+    /// for each path.
     from: Vec<Vec<Hop>>,
     into: Vec<Vec<Hop>>,
     overrides: HashMap<(u32, u32), u32>,
     distances: HashMap<u32, Rc<Distances>>,
-    /// The target of the flow before: flows of a section often have the same.
+    /// The target of the previous flow: flows of a section often have the same one.
     last: Option<(NodeId, Target)>,
     known: BTreeMap<(NodeId, NodeId), Way>,
 }
@@ -80,12 +82,12 @@ impl Planner {
                 into[edge.to.0 as usize].push(Hop { link, node: edge.from.0, cost });
             }
         }
-        // Of two routes for the same the later one holds.
+        // Of two routes for the same destination the later one applies.
         let overrides = net.overrides.iter().map(|&(node, to, link)| ((node.0, to.0), link.0)).collect();
         Self { table: Vec::new(), from, into, overrides, distances: HashMap::new(), last: None, known: BTreeMap::new() }
     }
 
-    /// The chain of `to`, and the distances beyond it.
+    /// Finds the chain of `to` and the distances beyond it.
     fn target(&mut self, to: u32) -> Target {
         let mut chain = vec![(to, 0_u64)];
         while let Some(&(node, rest)) = chain.last() {
@@ -111,7 +113,7 @@ impl Planner {
         Target { chain, beyond }
     }
 
-    /// The distances of all routers from which ways lead to `to`.
+    /// The distances of all routers that have a path to `to`.
     fn dijkstra(&self, to: u32) -> Distances {
         let mut best = Distances::from([(to, 0)]);
         let mut heap = BinaryHeap::from([Reverse((0_u64, to))]);
@@ -131,14 +133,14 @@ impl Planner {
         best
     }
 
-    /// The link from `node` on the way to the target at `to`.
+    /// The next link on the path from `node` to `to`.
     fn step(&self, net: &Network, node: u32, to: u32, target: &Target) -> Option<u32> {
         if let Some(&link) = self.overrides.get(&(node, to)) {
             return Some(link);
         }
         let forwards = |hop: &&Hop| hop.node == to || net.nodes[hop.node as usize].kind == Kind::Router;
         let length = |hop: &Hop| Some((target.distance(hop.node)?.saturating_add(hop.cost), hop.link));
-        // From a router straight to `to`; from a host that is among the links from it, too.
+        // Direct links from a router to `to`. Those of a host are among the links from it, too.
         let straight = self.into[to as usize].iter().filter(|hop| hop.node == node).map(|hop| Hop { node: to, ..*hop });
         let all = self.from[node as usize].iter().filter(forwards).copied().chain(straight);
         all.filter_map(|hop| length(&hop)).min().map(|(_, link)| link)
@@ -187,7 +189,7 @@ impl Planner {
         Ok(way)
     }
 
-    /// The table, with the links marked that have one feeder only.
+    /// Returns the table, with a mark on each link that has only one feeder.
     pub fn finish(mut self, net: &Network) -> Vec<u32> {
         #[derive(Clone, Copy, PartialEq)]
         enum Feeder {
@@ -211,7 +213,7 @@ impl Planner {
         }
         for entry in &mut self.table {
             if *entry != ARRIVED {
-                // Behind a line on which packets overtake each other arrivals are not known in order.
+                // Behind a line that reorders packets, arrivals are not known in order.
                 if let Feeder::One(feeder) = feeders[*entry as usize]
                     && net.edges[feeder as usize].conditions.as_ref().is_some_and(Conditions::reorders)
                 {
@@ -236,8 +238,8 @@ mod tests {
     use crate::workload::Workload;
     use tidegate_core::random::Stream;
 
-    /// The links of the way by the definition: distances to `to` by relaxing until nothing changes, then at each node
-    /// the link with the least rest, of equal ones the first.
+    /// The links of the path by definition: distances to `to` by relaxing until nothing changes, then at each node the
+    /// link with the least remaining distance, the first among equal ones.
     fn by_definition(net: &Network, from: u32, to: u32) -> Option<Vec<u32>> {
         let cost = |edge: &super::super::Edge| {
             let hop = edge.line.rate.time_for_ceil(Bytes::new(1500)).unwrap();

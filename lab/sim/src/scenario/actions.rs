@@ -1,4 +1,4 @@
-//! What is done while a scenario runs, as it is written: `[[at]]`.
+//! Actions while a scenario runs, as written in the file: `[[at]]`.
 
 use tidegate_config::decode::mismatch;
 use tidegate_config::node::{Node, Value};
@@ -10,11 +10,11 @@ use tidegate_core::{Bytes, Rate, Span};
 use super::file::{LossSection, WorkloadSection};
 
 tidegate_config::record! {
-    /// An action on the shaper of a link at a time, as live over the control socket; or on its line, or on flows.
+    /// An action at a time: on the shaper of a link, as over the control socket of a live one, on a line, or on flows.
     pub struct AtSection as "action at a time" {
-        /// When, in simulated time.
+        /// The simulated time of the action.
         pub time: Spanned<Span>,
-        /// Where the link begins. Default: that of the only link with a shaper.
+        /// Where the link begins. Default: the only link with a shaper.
         pub from: Option<Spanned<String>>,
         /// Where the link ends.
         pub to: Option<Spanned<String>>,
@@ -24,42 +24,41 @@ tidegate_config::record! {
 }
 
 tidegate_config::choice! {
-    /// What is done to a shaper, a line or a flow. Refusals are results of the scenario, not errors.
+    /// An action on a shaper, a line or a flow. Refusals are results of the scenario, not errors.
     pub enum ActionSection as "action" by "kind" {
-        /// Promises flows a minimum, a preference or another class, as `tidegate promise` does.
+        /// Promises flows a minimum, a preference or another class, like `tidegate promise`.
         Promise(PromiseSection) = "promise",
         /// Ends a promise.
         Release(ReleaseSection) = "release",
-        /// Reserves a class of CBQ for packets, as `tidegate reserve` does.
+        /// Reserves a class of CBQ for packets, like `tidegate reserve`.
         Reserve(ReserveSection) = "reserve",
         /// Ends a reservation.
         Unreserve(UnreserveSection) = "unreserve",
-        /// Changes values of the shaper file, as `tidegate set` does.
+        /// Changes values of the shaper file, like `tidegate set`.
         Set(SetSection) = "set",
-        /// Adds a class or a rule to the shaper file, as `tidegate add` does.
+        /// Adds a class or a rule to the shaper file, like `tidegate add`.
         Add(AddSection) = "add",
-        /// Removes a class or a rule of the shaper file, as `tidegate remove` does.
+        /// Removes a class or a rule of the shaper file, like `tidegate remove`.
         Remove(RemoveSection) = "remove",
-        /// Continues with another shaper file, as `tidegate apply` does.
+        /// Continues with another shaper file, like `tidegate apply`.
         Apply(ApplySection) = "apply",
-        /// Puts a snapshot of classes, flows, promises and reservations into the results, as `tidegate status` shows
-        /// it.
+        /// Adds a snapshot of classes, flows, promises and reservations to the results, like `tidegate status`.
         Status(StatusSection) = "status",
-        /// Reports the state of flows, from now on, as the call `feedback` of the control protocol does.
+        /// Reports the state of flows from now on, like the call `feedback` of the control protocol.
         Feedback(FeedbackSection) = "feedback",
         /// Changes the line of a link from now on.
         Line(LineSection) = "line",
         /// Gives flows another workload from now on.
         Workload(WorkloadChange) = "workload",
-        /// Reports the events of all flows from now on, as `tidegate events` does.
+        /// Reports the events of all flows from now on, like `tidegate events`.
         Events(EventsSection) = "events",
     }
 }
 
 tidegate_config::record! {
-    /// Which flows are meant; all keys that are there must match.
+    /// Selects flows. All keys that are present must match.
     pub struct TargetSection as "target" {
-        /// A section of flows of the scenario, or with its number one flow of it: `call`, `call.2`.
+        /// A section of flows of the scenario, or one flow of it by its number: `call`, `call.2`.
         pub flow: Option<Spanned<String>>,
         /// A port at either end.
         pub port: Option<u16>,
@@ -79,33 +78,33 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// The class of a flow whose share has fallen too low.
+    /// The class to which a flow moves when its share falls too low.
     pub struct DisplaceSection as "displacement" {
-        /// The share, as a rate, below which it goes. Above `minimum`.
+        /// The share, as a rate, below which the flow moves. Above `minimum`.
         pub below: Spanned<Rate>,
-        /// The class it goes to.
+        /// The class to which it moves.
         pub to: Spanned<String>,
     }
 }
 
 tidegate_config::record! {
-    /// A minimum, a preference, or a way out for flows of a shaper with promises.
+    /// A minimum, a preference, or a displacement for flows of a shaper with promises.
     pub struct PromiseSection as "promise action" {
-        /// Its name in the results, and by which it is released.
+        /// The name of the promise in the results and in `release`.
         pub name: Spanned<String>,
-        /// The conditions that its flows meet.
+        /// The flows to which the promise applies.
         pub target: Spanned<TargetSection>,
-        /// What each flow is promised. Default nothing.
+        /// The rate that each flow is promised. Default none.
         pub minimum: Option<Rate>,
         /// Steps of preference. Default none.
         pub prefer: Spanned<u32> = 0,
-        /// Where the flows go when their share has fallen too low. Default: they stay.
+        /// The class to which flows move when their share falls too low. Default: they stay.
         pub displace: Option<DisplaceSection>,
-        /// The class in which rate is held. Default: the class to which the rules lead the flows.
+        /// The class in which rate is held. Default: the class that the rules give the flows.
         pub class: Option<Spanned<String>>,
-        /// For how many flows rate is held. Default 1.
+        /// The number of flows for which rate is held. Default 1.
         pub flows: Spanned<u32> = 1,
-        /// Whether what does not fit waits for what others release. Default no: it is refused.
+        /// Whether a promise that does not fit waits until others are released. Default no: it is refused.
         pub wait: bool = false,
         /// How long it lasts. Default: until it is released.
         pub lasts: Option<Span>,
@@ -123,9 +122,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A token bucket reservation in a class of CBQ (RFC 2211, RFC 2212).
     pub struct ReserveSection as "reserve action" {
-        /// Its name, also of its class in the results.
+        /// The name of the reservation, and of its class in the results.
         pub name: Spanned<String>,
-        /// The conditions that its packets meet.
+        /// The packets to which the reservation applies.
         pub target: Spanned<TargetSection>,
         /// The rate of its token bucket.
         pub rate: Rate,
@@ -133,13 +132,13 @@ tidegate_config::record! {
         pub bucket: Option<Bytes>,
         /// Its peak rate. Default the link's.
         pub peak: Option<Rate>,
-        /// Packets count as at least this large. Default 64 B.
+        /// The minimum policed unit: packets count as at least this large. Default 64 B.
         pub min_unit: Option<Bytes>,
         /// Its largest packet. Default the link's.
         pub max_packet: Option<Bytes>,
-        /// Whether its delay is bounded (RFC 2212). Default no: as on an unloaded link (RFC 2211).
+        /// Whether its delay is bounded (RFC 2212). Default no: it receives service as on an unloaded link (RFC 2211).
         pub guaranteed: bool = false,
-        /// The bound of its delay that it asks for.
+        /// The requested bound of its delay.
         pub delay: Option<Span>,
         /// How long it lasts. Default: until it is released.
         pub lasts: Option<Span>,
@@ -155,11 +154,11 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// A change of a line. What is not given stays as it is.
+    /// A change of a line. Keys that are absent leave their value unchanged.
     pub struct LineSection as "line action" {
-        /// A constant rate, instead of whatever it was.
+        /// A constant rate, which replaces the rate or rate over time.
         pub rate: Option<Spanned<Rate>>,
-        /// The propagation delay, one way, of packets that are transmitted from now on.
+        /// The propagation delay, in one direction, of packets that are transmitted from now on.
         pub delay: Option<Span>,
         /// The loss, at random.
         pub loss: Option<Spanned<LossSection>>,
@@ -169,11 +168,11 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// A change of a workload: connections of the old one end as at `stop`, and the new one begins.
+    /// A change of a workload. Connections of the old workload end as at `stop`, and the new workload begins.
     pub struct WorkloadChange as "workload action" {
-        /// A section of flows of the scenario, or with its number one flow of it: `call`, `call.2`.
+        /// A section of flows of the scenario, or one flow of it by its number: `call`, `call.2`.
         pub flow: Spanned<String>,
-        /// What it sends from now on.
+        /// The workload from now on.
         pub workload: Spanned<WorkloadSection>,
     }
 }
@@ -205,13 +204,13 @@ tidegate_config::record! {
         pub section: Spanned<String>,
         /// The name of the class, or the number of the rule. Default none, for other tables.
         pub name: Option<Spanned<String>>,
-        /// The keys and their values; an empty text removes a key.
+        /// The keys and their values. An empty text removes a key.
         pub values: Spanned<Values>,
     }
 }
 
 tidegate_config::record! {
-    /// A new class or rule.
+    /// The addition of a class or a rule.
     pub struct AddSection as "add action" {
         /// `class` or `rule`. A rule goes before the others.
         pub section: Spanned<String>,
@@ -231,7 +230,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Another shaper file takes the place of that in force, without loss.
+    /// The replacement of the shaper file in force, without loss.
     pub struct ApplySection as "apply action" {
         /// The name of the file, beside the scenario; or its tables.
         pub shaper: Spanned<Embedded>,
@@ -241,7 +240,7 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A snapshot of the shaper, in the results.
     pub struct StatusSection as "status action" {
-        /// The most flows of it, those with the highest rates. Default 20.
+        /// The largest number of flows in it, chosen by rate. Default 20.
         pub flows: u32 = 20,
     }
 }
@@ -249,9 +248,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Reports of the state of flows.
     pub struct FeedbackSection as "feedback action" {
-        /// The conditions that its flows meet.
+        /// The flows that are watched.
         pub target: Spanned<TargetSection>,
-        /// The delay above which it is reported. Default 20 ms.
+        /// The delay above which the state is reported. Default 20 ms.
         pub delay: Span = "20ms",
     }
 }

@@ -46,34 +46,35 @@ use tidegate_config::{Decode, Diagnostics, Place, Record, Schemas};
 use super::file::AlgorithmWord;
 use crate::tcp::{Algorithm, CongestionControl, Make};
 
-/// A kind of congestion control that is added from outside: its table in a file, which makes it.
+/// A kind of congestion control from another crate, as a table in a file.
 pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
-    /// The word that chooses it.
+    /// The word that selects this kind.
     const KIND: &'static str;
 
-    /// Checks what no key alone shows. `place` is that of the table.
+    /// Checks the combination of keys. `place` is the place of the table.
     fn check(&self, _place: Place, _diagnostics: &mut Diagnostics) {}
 
-    /// Makes the control of a connection, in slow start, for segments of `mss` bytes and an initial window of `initial`
-    /// bytes.
+    /// Creates the control of a connection in slow start, for segments of `mss` bytes and an initial window of
+    /// `initial` bytes.
     fn make(&self, mss: u64, initial: u64) -> Box<dyn CongestionControl>;
 }
 
-/// A registered kind. A table of functions, so that a file can be read by the word alone.
+/// A registered kind, as a table of functions that the word alone selects.
 struct Entry {
     kind: &'static str,
     decode: fn(&Node, &mut Diagnostics) -> Option<&'static Make>,
     schema: fn(&mut Schemas) -> Json,
 }
 
-/// Kinds are part of the program: added once, before files are read, and never removed.
+/// The registered kinds. They are added before files are read and never removed.
 static ENTRIES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
 
-/// The tables that were read, by their kinds and values. An [`Algorithm`] is copied into each connection, so what it refers
-/// to is never removed: one entry for each different table that the process reads.
+/// The tables that were read, by kind and values. An [`Algorithm`] is copied into each connection, so the constructor
+/// to which it refers is never removed. There is one entry for each different table that the process reads.
 static TABLES: RwLock<Vec<(String, &'static Make)>> = RwLock::new(Vec::new());
 
-/// Adds a kind to all scenarios that this process reads from now on; without an effect where its word is known.
+/// Makes a kind available in all scenarios that this process reads from now on. Has no effect if its word is registered
+/// already.
 pub fn register<K: Kind>() {
     let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
     if entries.iter().any(|entry| entry.kind == K::KIND) {
@@ -90,7 +91,7 @@ pub fn register<K: Kind>() {
     });
 }
 
-/// The constructor of the table that is shown as `text`.
+/// Returns the constructor of the table whose debug form is `text`.
 fn interned<K: Kind>(text: String, section: K) -> &'static Make {
     let mut tables = TABLES.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(make) = tables.iter().find(|(known, _)| *known == text).map(|(_, make)| *make) {
@@ -106,7 +107,7 @@ fn interned<K: Kind>(text: String, section: K) -> &'static Make {
 pub struct Congestion(Algorithm);
 
 impl Congestion {
-    /// The algorithm of its connections.
+    /// The algorithm of the flow's connections.
     pub fn algorithm(self) -> Algorithm {
         self.0
     }

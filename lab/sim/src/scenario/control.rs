@@ -1,7 +1,7 @@
-//! [`Control`]: what is done to the shapers of a run at given times, as live over the control socket.
+//! [`Control`]: executes the actions of a run at their times, as the control socket does on a live shaper.
 //!
-//! *Law*: an action happens after everything else that happens in the simulation at its time; actions of the same time
-//! happen in the order of the file.
+//! *Law*: an action happens after all other events of the simulation at its time. Actions with the same time happen in
+//! the order of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::engine::Simulation;
 use crate::ids::{FlowId, LinkId};
 use crate::shaper::{Notification, ShaperQueue};
 
-/// Places of the table of flows that one review takes.
+/// The number of entries of the flow table that one review covers.
 const REVIEWED: u32 = 512;
 
-/// A promise that was made.
+/// A promise in force.
 struct Promise {
     number: u64,
     name: String,
@@ -42,22 +42,22 @@ struct Promise {
     flows: u32,
 }
 
-/// A reservation that was made, and how often it is refreshed.
+/// A reservation in force, and how often it is refreshed.
 struct Reservation {
     name: String,
     class: ClassId,
     every: Span,
 }
 
-/// A completed action on the shaper of a link.
+/// The state of control over the shaper of a link.
 #[derive(Default)]
 struct Shaper {
     promises: Vec<Promise>,
     watches: Vec<(Span, Vec<Match>)>,
     reservations: Vec<Reservation>,
-    /// The kinds of events that are reported, all if none is named.
+    /// The kinds of events that are reported; an empty list reports all.
     events: Option<Vec<String>>,
-    /// When the last snapshot was made, and what the classes had sent.
+    /// The time of the last snapshot, and the bytes that each class had sent by then.
     last: (Instant, BTreeMap<String, u64>),
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Control {
     shapers: BTreeMap<usize, Shaper>,
     number: u64,
     reports: Vec<Report>,
-    /// The reservations that each class of a link was made for, whether or not it still is.
+    /// The names of the reservations for which each class of a link was created, including past ones.
     reserved: BTreeMap<(usize, usize), Vec<String>>,
 }
 
@@ -87,7 +87,7 @@ fn link(wire: usize) -> LinkId {
 }
 
 impl Control {
-    /// For a run that begins.
+    /// Creates the control of a run that begins.
     pub fn new(scenario: &Scenario, variant: Option<&Variant>) -> Self {
         let shaped = |wire: &usize| {
             let queue = scenario.queue_of(*wire, variant);
@@ -102,7 +102,7 @@ impl Control {
         control
     }
 
-    /// What a class of a link that a reservation had is called: by its reservations, the first first.
+    /// The name of a class that was created for reservations: the names of these reservations in order.
     pub fn reserved_name(&self, wire: usize, class: usize) -> Option<String> {
         self.reserved.get(&(wire, class)).map(|names| format!("reservation {}", names.join(", ")))
     }
@@ -112,8 +112,8 @@ impl Control {
         self.steps.insert((time, self.sequence), step);
     }
 
-    /// Runs the simulation until `end`, with all that is due on the way, or until `events` events were handled between two
-    /// actions; returns whether `end` was reached.
+    /// Runs the simulation until `end` with all due actions, or until `events` events have been handled between two
+    /// actions. Returns whether it reached `end`.
     pub fn run_some(&mut self, scenario: &Scenario, sim: &mut Simulation, end: Instant, events: u64) -> bool {
         while let Some((&(time, number), _)) = self.steps.first_key_value()
             && time <= end
@@ -132,7 +132,7 @@ impl Control {
         reached
     }
 
-    /// Ends with a snapshot of each shaper; returns what was done and reported, in the order of time.
+    /// Takes a final snapshot of each shaper, and returns all reports in the order of time.
     pub fn finish(&mut self, scenario: &Scenario, sim: &mut Simulation) -> Vec<Report> {
         let now = sim.now();
         for wire in self.shapers.keys().copied().collect::<Vec<_>>() {
@@ -169,7 +169,7 @@ impl Control {
         }
     }
 
-    /// Does `action` at the present time of the simulation, whatever time it has, and returns its report.
+    /// Executes `action` now, whatever its time, and returns its report.
     pub fn act_now(&mut self, scenario: &Scenario, sim: &mut Simulation, action: &Action) -> Report {
         let now = sim.now();
         let done = match &action.what {
@@ -190,7 +190,7 @@ impl Control {
             Step::Action(index) => {
                 let action = &scenario.actions[index];
                 let (wire, kind) = (action.wire, action.what.kind());
-                // A variant may have a discipline where others have a shaper.
+                // A variant may have a discipline instead of a shaper.
                 let anywhere = matches!(action.what, What::Line(_) | What::Workload { .. });
                 if anywhere || self.shapers.contains_key(&wire) {
                     let done = self.act(scenario, sim, now, wire, &action.what);
@@ -372,18 +372,18 @@ impl Control {
         shaper.promises.iter().map(state).collect()
     }
 
-    /// Ends the first promise that `which` holds for, and returns its name.
+    /// Ends the first promise that satisfies `which`, and returns its name.
     fn end_promise(&mut self, sim: &mut Simulation, wire: usize, which: impl Fn(&Promise) -> bool) -> Option<String> {
         let shaper = self.shaper(wire);
         let place = shaper.promises.iter().position(which)?;
         let promise = shaper.promises.remove(place);
         sim.steer(link(wire), |engine, now, _| engine.promises(now).end(promise.number));
-        // Fewer conditions than before can be looked up.
+        // The table only becomes smaller, so this cannot fail.
         let _ = self.update_table(sim, wire);
         Some(promise.name)
     }
 
-    /// Hands the conditions of all promises and watches to the engine, and has the flows that are present reviewed.
+    /// Passes the matches of all promises and watches to the engine, and lets it review the present flows.
     fn update_table(&mut self, sim: &mut Simulation, wire: usize) -> Result<(), String> {
         let shaper = self.shaper(wire);
         let promises = shaper.promises.iter().map(|promise| (promise.number, promise.matches.as_slice()));
@@ -472,8 +472,7 @@ impl Control {
         }))
     }
 
-    /// Makes all promises again, in an engine without any. One whose class is gone ends; one that does not fit any
-    /// more waits.
+    /// Renews all promises in a new engine. A promise whose class no longer exists ends; one that no longer fits waits.
     fn reinstate(&mut self, sim: &mut Simulation, wire: usize, config: &Config) {
         sim.steer(link(wire), |engine, now, _| engine.promises(now).clear());
         let shaper = self.shaper(wire);
@@ -487,7 +486,7 @@ impl Control {
             });
             made == Some(true)
         });
-        // The same conditions as before, or fewer.
+        // The table does not become larger, so this cannot fail.
         let _ = self.update_table(sim, wire);
     }
 
@@ -541,13 +540,13 @@ fn class_named(config: &Config, name: &str) -> Result<ClassId, String> {
     }
 }
 
-/// A changed file with what was found in it; or what is wrong, and where, if the text can be shown.
+/// A changed file with its warnings; or the error, with its place if the text can be shown.
 pub(super) type Edited = Result<(Config, Source, Diagnostics), (String, Option<(Source, Diagnostics)>)>;
 
-/// The shaper file `text` after `edits`.
+/// Applies `edits` to the shaper file `text`.
 ///
 /// # Errors
-/// What is wrong, and where, if the text that they make can be shown.
+/// The error, with its place if the resulting text can be shown.
 pub(super) fn edited(text: &str, edits: &[edit::Edit], name: &str) -> Edited {
     let edited = Document::parse(text).and_then(|document| document.edited(edits));
     let edited = edited.map_err(|text| (text, None))?;

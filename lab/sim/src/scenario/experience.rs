@@ -1,4 +1,4 @@
-//! What the users of applications have met, as values of a section of flows.
+//! The quality that users of applications experienced, as values of a section of flows.
 
 use tidegate_core::Span;
 use tidegate_metrics::{Digest, Histogram};
@@ -6,7 +6,7 @@ use tidegate_metrics::{Digest, Histogram};
 use super::outcome::Collector;
 use crate::applications::{Experience, Hearing, Pages, Playback, emodel};
 
-/// What all users of a section of flows have met.
+/// The experiences of all users of a section of flows.
 #[derive(Default)]
 pub(super) struct Experiences {
     hearings: Vec<Hearing>,
@@ -106,7 +106,7 @@ impl Experiences {
         to.add("switches", "1", sum(|video| video.switches));
     }
 
-    /// The distributions for curves.
+    /// The histograms for curves.
     pub fn distributions(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
         self.pages.iter().map(|pages| ("page load", &pages.load_ns))
     }

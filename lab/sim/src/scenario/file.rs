@@ -1,4 +1,4 @@
-//! The sections of a scenario file, as they are written.
+//! The sections of a scenario file, as written in the file.
 
 mod application;
 mod distribution;
@@ -21,49 +21,49 @@ pub use tcp::*;
 pub use workload::*;
 
 tidegate_config::record! {
-    /// A scenario of the simulator: a topology, what is sent over it, for how long, and what is measured.
+    /// A scenario of the simulator: a topology, flows, their duration, and the quantities to measure.
     ///
-    /// Names of hosts and routers may hold a range: `s{1..10}` means `s1` to `s10`.
+    /// Names of hosts and routers may contain a range: `s{1..10}` means `s1` to `s10`.
     pub struct File as "scenario" {
-        /// The version of the language: 1.
+        /// The version of the format: 1.
         pub version: Spanned<u32>,
         /// One sentence on what the scenario shows; the caption of its results.
         pub sentence: Option<String>,
-        /// How long is simulated, warm-up included; at most 30 days.
+        /// The simulated time, including the warm-up; at most 30 days.
         pub duration: Spanned<Span>,
-        /// How much of the beginning is not measured. Default none.
+        /// The part at the beginning that is not measured. Default none.
         pub warm_up: Spanned<Span> = "0s",
         /// The first seed. Default 1.
         pub seed: u64 = 1,
-        /// The seed of what flows draw for themselves: their starts, gaps, sizes and pauses. With one of its own every
-        /// run has the same workload, and only the network's draws (losses, delays, disciplines) differ. Default: the
+        /// The seed of the flows' random values: their starts, gaps, sizes and pauses. If it is given, every run has
+        /// the same workload, and only the network's random values (losses, delays, disciplines) differ. Default: the
         /// seed of the run.
         pub workload_seed: Option<u64>,
-        /// Runs with different seeds, one after the other from the first. Default 1.
+        /// The number of runs, with consecutive seeds from the first. Default 1.
         pub runs: Spanned<u32> = 1,
-        /// The width of the bins that time series begin with; they widen as time passes. Default 100 ms: a minute
-        /// before the first widening.
+        /// The initial width of the bins of time series; they widen as time passes. Default 100 ms, which lasts for a
+        /// minute.
         pub bin: Spanned<Span> = "100ms",
-        /// What the table shows. Default everything that the scenario has.
+        /// The quantities in the results. Default: all that the scenario has.
         pub measure: Vec<Measure>,
-        /// The hosts: where flows begin and end.
+        /// The hosts, at which flows begin and end.
         pub hosts: Vec<Spanned<String>>,
-        /// The routers: what forwards.
+        /// The routers, which forward packets.
         pub routers: Vec<Spanned<String>>,
         /// Addresses of hosts, which the rules of shaper files see.
         pub host: Vec<Spanned<HostSection>>,
         /// The links between hosts and routers, each by default in both directions.
         pub link: Vec<Spanned<LinkSection>>,
-        /// Queues that several links have in common. Default: each link has its own.
+        /// Queues that several links share. Default: each link has its own.
         pub shared_queue: Vec<Spanned<SharedQueueSection>>,
-        /// Ways that are not the shortest.
+        /// Routes that override the shortest paths.
         pub route: Vec<Spanned<RouteSection>>,
         /// The flows with their workloads.
         pub flow: Vec<Spanned<FlowSection>>,
-        /// Disciplines to compare: each run is made once for each variant, with the same random numbers. Default
-        /// none: the scenario unchanged.
+        /// Disciplines to compare: each run is repeated for each variant with the same random numbers. Default none:
+        /// the scenario unchanged.
         pub variant: Vec<Spanned<VariantSection>>,
-        /// What is done to shapers while the scenario runs: promises, reservations, changes, looks at the statistics.
+        /// Actions on shapers while the scenario runs: promises, reservations, changes, snapshots.
         pub at: Vec<Spanned<AtSection>>,
     }
 }
@@ -73,14 +73,14 @@ tidegate_config::record! {
     pub struct HostSection as "host" {
         /// A host, or a range of hosts.
         pub name: Spanned<String>,
-        /// The address of the first; each further host has the one after. Default: 10.0.0.1 for the first node of the
-        /// scenario, and so on.
+        /// The address of the first host; each further host has the next one. Default: 10.0.0.1 for the first node of
+        /// the scenario, and so on.
         pub address: Spanned<Prefix>,
     }
 }
 
 tidegate_config::record! {
-    /// The scenario with another discipline on a link.
+    /// A variant of the scenario with another discipline on one link.
     pub struct VariantSection as "variant" {
         /// Its name in the results.
         pub name: Spanned<String>,
@@ -88,13 +88,13 @@ tidegate_config::record! {
         pub from: Spanned<String>,
         /// Where the link ends.
         pub to: Spanned<String>,
-        /// The discipline, or the shaper file, that takes the place of the link's own.
+        /// The discipline or shaper file that replaces the link's own.
         pub queue: Spanned<QueueSection>,
     }
 }
 
 tidegate_config::choices! {
-    /// The quantity that is measured.
+    /// A quantity that is measured.
     pub enum Measure as "measure" {
         /// Bytes that reached the application, as a rate.
         Goodput = "goodput",
@@ -102,27 +102,27 @@ tidegate_config::choices! {
         Colours = "colours",
         /// One-way delay of packets.
         Delay = "delay",
-        /// Packets dropped, marked, sent again, and timeouts.
+        /// Packets dropped, marked and retransmitted, and timeouts.
         Loss = "loss",
-        /// Times of connecting and of complete transfers, and how much slower than alone they were.
+        /// Times of handshakes and of complete transfers, and their slowdown compared with an idle network.
         Completion = "completion",
-        /// What users of applications meet: R factor and MOS of calls, page load times, rebuffering, bit rate and
+        /// The quality for users of applications: R factor and MOS of calls, page load times, rebuffering, bit rate and
         /// switches of videos.
         Application = "application",
         /// The fairness among the flows of a section.
         Fairness = "fairness",
-        /// Use, queueing delay, drops and marks of the links that are watched.
+        /// Utilisation, queueing delay, drops and marks of the watched links.
         Links = "links",
     }
 }
 
 tidegate_config::record! {
-    /// A queue that several links have in common, as several interfaces have one total: what it releases goes on to the
-    /// link of its way, which transmits it behind a drop-tail queue of its own.
+    /// A queue that several links share, as several interfaces share a total rate. A released packet continues to the
+    /// link on its path, which transmits it from a drop-tail queue of its own.
     pub struct SharedQueueSection as "shared queue" {
         /// A node, or a range of nodes, where the links begin; as in the [[link]].
         pub from: Spanned<String>,
-        /// Where they end.
+        /// The nodes at which the links end.
         pub to: Spanned<String>,
         /// The discipline, or the shaper file.
         pub queue: Spanned<QueueSection>,
@@ -130,13 +130,13 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// A way that is not the shortest.
+    /// A route that overrides the shortest path.
     pub struct RouteSection as "route" {
         /// The node at which it applies.
         pub at: Spanned<String>,
-        /// The host that it leads to.
+        /// The host to which it leads.
         pub to: Spanned<String>,
-        /// The next node on it.
+        /// The next node.
         pub via: Spanned<String>,
     }
 }

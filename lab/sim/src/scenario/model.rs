@@ -1,4 +1,4 @@
-//! [`Scenario`]: what a file specifies, validated: the network, the flows, the variants, the actions.
+//! [`Scenario`]: the validated contents of a file: network, flows, variants, actions.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::workload::{FlowSpec, Workload};
 /// A link of a scenario, one direction.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
-    /// Where the file has it.
+    /// Its place in the file.
     pub(super) place: Place,
     pub(super) from: usize,
     pub(super) to: usize,
@@ -37,35 +37,35 @@ pub(super) struct Wire {
     pub(super) driver: Option<Driver>,
     pub(super) timer: Option<Span>,
     pub(super) watch: bool,
-    /// The distribution from which its delay is drawn, and the number of the wire by which it is.
+    /// The distribution from which its delay is drawn, and the number of the wire whose stream draws it.
     pub(super) drawn: Option<(Distribution, usize)>,
     pub(super) conditions: Option<Conditions>,
-    /// The wire with which it shares its line.
+    /// The wire with which it shares a half-duplex line.
     pub(super) shares: Option<usize>,
-    /// The wires that this is the shared queue of; it is no link then.
+    /// If this is a shared queue, the wires that it serves. It is no link then.
     pub(super) serves: Vec<usize>,
 }
 
-/// A section of flows: the specifications made from it, in order.
+/// A section of flows, with the range of the flows made from it.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
-    /// Where the file has it.
+    /// Its place in the file.
     pub(super) place: Place,
     pub(super) name: String,
     pub(super) flows: Range<usize>,
 }
 
-/// The resolution of time series that are kept.
+/// The resolution of recorded time series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Detail {
     /// A link as a whole.
     #[default]
     Links,
-    /// Also each flow and each class of it.
+    /// Each flow and each class of a link as well.
     Parts,
 }
 
-/// A scenario that can work. Running it changes nothing in it, so that runs may go in parallel.
+/// A valid scenario. Running it does not change it, so several runs may proceed in parallel.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// One sentence on what it shows.
@@ -76,31 +76,31 @@ pub struct Scenario {
     pub warm_up: Span,
     /// The first seed.
     pub seed: u64,
-    /// The seed of what flows draw, where it is not that of the run.
+    /// The seed of the flows' random values, if it differs from that of the run.
     pub workload_seed: Option<u64>,
     /// The number of runs, each with a seed of its own.
     pub runs: u32,
-    /// How much is kept of what is watched. It changes the curves of an outcome and nothing else: not its digest.
+    /// The resolution of what is recorded on watched links. It changes the curves of an outcome but not its digest.
     pub detail: Detail,
     pub(super) measures: Vec<Measure>,
     pub(super) bin: Span,
-    // Name, and whether it is a host.
+    // The name of each node, and whether it is a host.
     pub(super) nodes: Vec<(String, bool)>,
-    /// Addresses that are given, by node.
+    /// The explicit addresses, by node.
     pub(super) addresses: Vec<(usize, IpAddr)>,
     pub(super) wires: Vec<Wire>,
     pub(super) routes: Vec<(usize, usize, usize)>,
     pub(super) flows: Vec<FlowSpec>,
     pub(super) sections: Vec<Section>,
     pub(super) variants: Vec<Variant>,
-    /// In the order of their times.
+    /// The actions, in the order of their times.
     pub(super) actions: Vec<Action>,
 }
 
 /// Another discipline on one link.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
-    /// Where the file has it.
+    /// Its place in the file.
     pub(super) place: Place,
     pub(super) name: String,
     pub(super) wire: usize,
@@ -108,7 +108,7 @@ pub(super) struct Variant {
 }
 
 impl Scenario {
-    /// The network of this scenario under `seed`.
+    /// Builds the network of this scenario with `seed`.
     pub(super) fn network(&self, seed: u64, variant: Option<&Variant>) -> Network {
         let mut net = Network::new(seed);
         net.workload_seed(self.workload_seed.unwrap_or(seed));
@@ -170,7 +170,7 @@ impl Scenario {
         net
     }
 
-    /// Returns the queue before the transmitter of wire `number` in a variant.
+    /// The queue of wire `number` in a variant.
     pub(super) fn queue_of<'a>(&'a self, number: usize, variant: Option<&'a Variant>) -> Option<&'a LinkQueue> {
         let other = variant.filter(|variant| variant.wire == number).map(|variant| &variant.queue);
         other.or(self.wires[number].queue.as_ref())
@@ -181,12 +181,12 @@ impl Scenario {
         self.wires.iter().position(|wire| (wire.from, wire.to) == (from, to))
     }
 
-    /// The wire whose queue holds the packets of wire `number`: itself, or the shared queue before it.
+    /// The wire whose queue holds the packets of wire `number`: its shared queue, or the wire itself.
     pub(super) fn queueing_wire(&self, number: usize) -> usize {
         self.wires.iter().position(|wire| wire.serves.contains(&number)).unwrap_or(number)
     }
 
-    /// The flows that a name denotes: a section, or with a number after a dot one flow of it.
+    /// The flows that a name denotes: a section, or one flow of it if a number follows after a dot.
     pub(super) fn flows_named(&self, name: &str) -> Option<Range<usize>> {
         let section = |name: &str| self.sections.iter().find(|section| section.name == name);
         if let Some(section) = section(name) {
@@ -207,7 +207,7 @@ impl Scenario {
         format!("{}->{}", self.nodes[wire.from].0, self.nodes[wire.to].0)
     }
 
-    /// What the flow of this number is called: its section, and its place in it where there are several.
+    /// The name of a flow for people: its section, and its number in the section if there are several.
     pub(super) fn flow_name(&self, number: usize) -> String {
         match self.sections.iter().find(|section| section.flows.contains(&number)) {
             Some(section) if section.flows.len() == 1 => format!("flow {}", section.name),
@@ -216,21 +216,21 @@ impl Scenario {
         }
     }
 
-    /// Builds the network of a variant, which shows whether it can work.
+    /// Builds the network of a variant, which shows whether it is valid.
     pub(super) fn probe(&self, variant: Option<&Variant>) -> Result<Simulation, NetworkError> {
         self.network(self.seed, variant).build()
     }
 
-    /// Makes it ready to run under `seed`, without its variants.
+    /// Builds the simulation with `seed`, without variants.
     ///
     /// # Panics
-    /// Never: loading has built it once, and the seed does not matter for that.
+    /// Never: loading has built it once, and the seed does not affect validity.
     pub fn simulation(&self, seed: u64) -> Simulation {
         self.network(seed, None).build().expect("built when it was loaded")
     }
 }
 
-/// An action on the shaper of a link at a time.
+/// An action on a link or on flows at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Action {
     pub time: Instant,
@@ -256,7 +256,7 @@ pub(super) enum What {
     Events {
         kinds: Vec<String>,
     },
-    /// The line itself knows of it from the beginning; this is for the report.
+    /// The line has been given the change when it was built; this entry is for the report.
     Line(LineChange),
     Workload {
         flows: Range<usize>,
@@ -265,7 +265,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// The word of the action.
+    /// The word of the action in the file.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Promise(..) => "promise",
@@ -287,12 +287,12 @@ impl What {
     }
 }
 
-/// The flows that an action is for.
+/// The flows to which an action applies.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
-    /// Flows of the scenario, by their numbers.
+    /// Flows of the scenario, by number.
     pub flows: Option<Range<usize>>,
-    /// What all of them must match; without the owner.
+    /// The fields that they must match, without the owner.
     pub target: Target,
     pub user: Option<User>,
 }

@@ -1,12 +1,12 @@
 //! Ranges in names: `s{1..10}` is `s1` to `s10`.
 
-/// The most names that one range may denote.
+/// The largest number of names that one pattern may denote.
 const MOST: u64 = 100_000;
 
-/// The names that `pattern` denotes: itself when it has no range.
+/// Expands `pattern` to the names that it denotes, which is the pattern itself without a range.
 ///
 /// # Errors
-/// The error of the range, as text.
+/// The problem with the range.
 pub fn expand(pattern: &str) -> Result<Vec<String>, String> {
     if pattern.is_empty() {
         return Err("a name without a character".into());
@@ -30,7 +30,8 @@ pub fn expand(pattern: &str) -> Result<Vec<String>, String> {
     Ok((low..=high).flat_map(|n| tails.iter().map(move |tail| format!("{head}{n}{tail}"))).collect())
 }
 
-/// The pairs of two lists of names: one by one when they are equally long, one with each when one has only one.
+/// Pairs two lists of names: one by one if they have equal lengths, or the only name of one list with each of the
+/// other.
 pub fn pair(from: &[String], to: &[String]) -> Option<Vec<(String, String)>> {
     let longest = from.len().max(to.len());
     let fits = |names: &[String]| names.len() == longest || names.len() == 1;

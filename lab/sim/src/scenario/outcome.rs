@@ -14,7 +14,7 @@ use crate::engine::Simulation;
 use crate::ids::FlowId;
 use crate::metrics::{FlowMetrics, LinkMetrics, OTHERS, SizeClass};
 
-/// An action on the shaper of a link at a time, or a report of it.
+/// The report of an action on a shaper, or of an event.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// The time on the clock of the run.
@@ -23,7 +23,7 @@ pub struct Report {
     pub variant: String,
     /// The name of the link.
     pub link: String,
-    /// The action, or `event`.
+    /// The word of the action, or `event`.
     pub kind: &'static str,
     /// Whether an action was refused.
     pub refused: bool,
@@ -38,11 +38,11 @@ pub struct Outcome {
     pub seed: u64,
     /// The values, in a fixed order.
     pub values: Vec<Value>,
-    /// Series and distributions of what is watched.
+    /// Time series and distributions of watched flows and links.
     pub curves: Vec<Curve>,
-    /// Actions on shapers and their reports, in order.
+    /// The reports of actions and shapers, in order.
     pub reports: Vec<Report>,
-    /// Events that the simulator handled.
+    /// The number of events that the simulator handled.
     pub events: u64,
     /// A digest of everything that was measured.
     pub digest: Digest,
@@ -88,7 +88,7 @@ fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
     }
 }
 
-/// Collects values of one subject.
+/// Collects the values of one subject.
 pub(super) struct Collector<'a> {
     subject: String,
     values: &'a mut Vec<Value>,
@@ -99,7 +99,7 @@ impl Collector<'_> {
         let (variant, subject) = (String::new(), self.subject.clone());
         self.values.push(Value { variant, subject, measure: measure.into(), unit, value });
     }
-    /// Mean, median and 99th percentile.
+    /// Adds mean, median and 99th percentile of a histogram.
     pub(super) fn spread(&mut self, measure: &str, unit: &'static str, scale: f64, histogram: &Histogram) {
         let quantile = |q| histogram.quantile(q).map(|value| value as f64);
         for (suffix, value) in [(" mean", histogram.mean()), (" p50", quantile(0.5)), (" p99", quantile(0.99))] {
@@ -142,7 +142,7 @@ impl Outcome {
         outcome
     }
 
-    /// Adds what was done to shapers, and what they reported.
+    /// Adds the reports of actions and shapers.
     pub(super) fn report(&mut self, reports: Vec<Report>) {
         for report in &reports {
             self.digest.number(report.time.as_nanos());
@@ -153,7 +153,7 @@ impl Outcome {
         self.reports.extend(reports);
     }
 
-    /// The same as the results of a variant.
+    /// Labels the outcome with the name of a variant.
     pub(super) fn called(mut self, name: &str) -> Self {
         for value in &mut self.values {
             name.clone_into(&mut value.variant);
@@ -168,7 +168,7 @@ impl Outcome {
         self
     }
 
-    /// One outcome of those of all parts of a scenario under the same seed, in their order.
+    /// Joins the outcomes of all parts of a scenario with the same seed, in order.
     pub fn joined(seed: u64, mut outcomes: Vec<Self>) -> Self {
         if outcomes.len() == 1 {
             return outcomes.remove(0);
@@ -249,8 +249,8 @@ impl Outcome {
         }
     }
 
-    /// `names` are those of the classes of its queue, and `reserved` those of reservations; packets of other classes go by
-    /// the number of theirs.
+    /// Adds the values and curves of a link. `names` are the classes of its queue, and `reserved` names classes of
+    /// reservations. Other classes are named by number.
     #[expect(clippy::too_many_arguments, reason = "what is known of a link, from one place")]
     fn link(
         &mut self,
@@ -327,13 +327,13 @@ impl Outcome {
         let Some(parts) = &series.parts else { return };
         let flow = |number| scenario.flow_name(number);
         self.parts(&subject, parts.flows(), &flow, OTHER_FLOWS);
-        // One class is all of it: nothing to keep apart.
+        // With a single class there is nothing to separate.
         if parts.classes().count() > 1 {
             self.parts(&subject, parts.classes(), &class_name, OTHER_CLASSES);
         }
     }
 
-    /// The curves of the largest flows, or classes, of a link, and of the others.
+    /// Adds the curves of the largest flows or classes of a link, and of the others together.
     fn parts<'a>(
         &mut self,
         subject: &str,
@@ -375,7 +375,7 @@ impl Outcome {
 
 fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &'static str, points: Points) -> Curve {
     let part = part.into();
-    // Colours and the numbers of flows are not introduced: scripts parse files with these names.
+    // Colours and flow numbers have no "of": scripts parse files with these names.
     let name = match part.as_str() {
         "" => format!("{subject} {measure}"),
         "green" | "yellow" | "red" => format!("{subject} {measure} {part}"),

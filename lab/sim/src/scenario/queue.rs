@@ -1,4 +1,4 @@
-//! What waits before a transmitter, as it is written: a discipline, or a whole shaper file.
+//! Queues of links, as written in the file: a discipline, or a whole shaper file.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use tidegate_config::shaper::{Config, Embedded};
 use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 
 tidegate_config::record! {
-    /// A whole shaper file: the engine runs it on the link as it runs it on an interface.
+    /// A whole shaper file. The engine runs it on the link as it does on an interface.
     pub struct ShaperSection as "shaper of a link" {
         /// The name of the file, beside the scenario; or its tables.
         pub shaper: Spanned<Embedded>,
-        /// In how many shards: engines, each with a part of the flows, that have the rates of the file in common, as live
-        /// where it runs in several threads. Default 1; at most 64.
+        /// The number of shards: engines that each handle a part of the flows and share the rates of the file, as in a
+        /// live shaper with several threads. Default 1; at most 64.
         pub shards: Spanned<u64> = 1,
     }
 }
 
-/// The queue before a transmitter.
+/// The queue of a link.
 #[derive(Clone, Debug)]
 pub enum QueueSection {
     /// A discipline, chosen by `kind`.
@@ -50,16 +50,17 @@ impl Decode for QueueSection {
     }
 }
 
-/// The queue before a transmitter, validated.
+/// The validated queue of a link.
 #[derive(Clone, Debug)]
 pub(super) enum LinkQueue {
     Discipline(Box<Discipline>),
-    /// With the number of shards.
+    /// The shaper file and the number of shards.
     Shaper(Arc<Config>, usize),
 }
 
 impl LinkQueue {
-    /// The names of the classes of a discipline. Those of a shaper file are chosen by its rules.
+    /// The names of the classes of a discipline. The classes of a shaper file are not listed, because its rules choose
+    /// them.
     pub fn classes(&self) -> Vec<&str> {
         match self {
             Self::Discipline(discipline) => discipline.classes(),
@@ -73,14 +74,14 @@ impl LinkQueue {
             Self::Shaper(..) => Vec::new(),
         }
     }
-    /// The shaper file, where it is one.
+    /// The shaper file, if it is one.
     pub fn shaper(&self) -> Option<&Arc<Config>> {
         match self {
             Self::Discipline(_) => None,
             Self::Shaper(config, _) => Some(config),
         }
     }
-    /// The number of engines that it is divided over.
+    /// The number of engines.
     pub fn shards(&self) -> usize {
         match self {
             Self::Discipline(_) => 1,

@@ -1,4 +1,4 @@
-//! The state of a shaper and its notifications as JSON, with the names of the control protocol.
+//! The state and the notifications of a shaper as JSON, with the names of the control protocol.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tidegate_engine::{ClassStatus, FlowIdentity, FlowRow, Lease, NotificationKin
 use super::model::Scenario;
 use crate::shaper::{Notification, ShaperQueue};
 
-/// A reservation; `free` is what can still be reserved.
+/// Formats a reservation; `free` is the rate that can still be reserved.
 pub(super) fn reservation(lease: &Lease, free: Option<Rate>) -> Value {
     json!({
         "name": lease.name,
@@ -22,8 +22,8 @@ pub(super) fn reservation(lease: &Lease, free: Option<Rate>) -> Value {
     })
 }
 
-/// A snapshot of all that is known, with up to `most` flows. `last` has the time of the snapshot before and what the
-/// classes had sent then.
+/// Formats a snapshot with up to `most` flows. `last` holds the time of the previous snapshot and the bytes that the
+/// classes had sent by then.
 pub(super) fn status(
     scenario: &Scenario,
     queue: &mut ShaperQueue,
@@ -83,7 +83,7 @@ fn class(status: &ClassStatus, unpromised: Option<Rate>, sent: u64, now: Instant
     })
 }
 
-/// Packets by the reason for which they were dropped; reasons without packets are left out.
+/// Formats drop counters by reason, without those that are zero.
 fn drops(packets: impl Fn(DropReason) -> u64) -> Value {
     let all = DropReason::ALL.iter().map(|reason| (reason.name().to_owned(), packets(*reason)));
     Value::Object(all.filter(|(_, packets)| *packets > 0).map(|(name, packets)| (name, packets.into())).collect())
@@ -116,7 +116,7 @@ fn fields_of(identity: &FlowIdentity) -> Fields {
     Fields { hosts, protocol, source_port, destination_port, uid, ..Fields::default() }
 }
 
-/// A flow: what the scenario calls it, and what its packets carry.
+/// Formats the identity of a flow: its name in the scenario, and the fields of its packets.
 fn identity(scenario: &Scenario, queue: &ShaperQueue, key: u64, fields: Option<&Fields>) -> Value {
     let number = fields.and_then(|fields| queue.flow_of(fields));
     json!({
@@ -131,7 +131,7 @@ fn identity(scenario: &Scenario, queue: &ShaperQueue, key: u64, fields: Option<&
     })
 }
 
-/// The name of an event, as the control protocol has it.
+/// The name of an event in the control protocol.
 pub(super) fn event_kind(kind: NotificationKind) -> &'static str {
     match kind {
         NotificationKind::Event(Event::FlowStarted { .. }) => "flow-started",
@@ -150,7 +150,7 @@ pub(super) fn event_kind(kind: NotificationKind) -> &'static str {
     }
 }
 
-/// A notification.
+/// Formats a notification.
 pub(super) fn notification(scenario: &Scenario, queue: &ShaperQueue, notification: &Notification) -> Value {
     let names = queue.engine().class_names();
     let name = |class: ClassId| names.get(class.0 as usize).cloned();

@@ -1,4 +1,4 @@
-//! From the sections of a file to a [`Scenario`], with a place for everything that is wrong.
+//! Turns the sections of a file into a [`Scenario`], and reports every error with its place.
 
 mod actions;
 mod advice;
@@ -25,13 +25,12 @@ use super::model::{Action, Detail, Scenario};
 use super::names;
 use crate::network::NetworkError;
 
-/// Opens a file that a scenario names, by that name. The simulator itself reads no files.
+/// Opens a file that a scenario refers to, by name. The simulator itself reads no files.
 pub type Files<'a> = &'a dyn Fn(&str) -> std::io::Result<Source>;
 
 impl Scenario {
-    /// Reads and checks a scenario. `files` opens files that it names; without it, it may name none. What is wrong goes
-    /// to
-    /// `diagnostics`, and the result is then `None`.
+    /// Reads and checks a scenario. `files` opens the files to which it refers; without it, a scenario may refer to
+    /// none. Errors are added to `diagnostics`, and the result is then `None`.
     pub fn load(source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Self> {
         let file: File = read(source, diagnostics)?;
         let mut resolver = Resolver::new(Self::empty(&file), files, diagnostics);
@@ -52,7 +51,7 @@ impl Scenario {
         Some(scenario)
     }
 
-    /// Reads one action on what runs: the table of an `[[at]]` whose time does not matter and may be left out.
+    /// Reads one action for a running scenario: a table of `[[at]]`, whose time is ignored and optional.
     pub(super) fn action(
         &self,
         source: &Source,
@@ -96,7 +95,7 @@ impl Scenario {
         }
     }
 
-    /// Whether the table shows `measure`.
+    /// Whether `measure` appears in the results.
     pub(super) fn wants(&self, measure: Measure) -> bool {
         self.measures.is_empty() || self.measures.contains(&measure)
     }
@@ -139,17 +138,17 @@ pub(super) struct Resolver<'a> {
     pub(super) diagnostics: &'a mut Diagnostics,
     files: Option<Files<'a>>,
     known: BTreeMap<String, usize>,
-    /// The names of the sections of flows.
+    /// The names of the sections of flows so far.
     sections: BTreeSet<String>,
-    /// The hosts that have an address, and their addresses.
+    /// The hosts that have been given an address, and these addresses.
     addressed: (BTreeSet<usize>, BTreeSet<IpAddr>),
-    /// Where the file has each node.
+    /// The place of each node in the file.
     node_places: Vec<Place>,
     pub(super) scenario: Scenario,
 }
 
 impl<'a> Resolver<'a> {
-    /// Continues from `scenario`, which may have nodes already.
+    /// Continues from `scenario`, which may already have nodes.
     fn new(scenario: Scenario, files: Option<Files<'a>>, diagnostics: &'a mut Diagnostics) -> Self {
         let known = scenario.nodes.iter().enumerate().map(|(number, (name, _))| (name.clone(), number)).collect();
         let (sections, addressed, node_places) = (BTreeSet::new(), Default::default(), Vec::new());
@@ -291,7 +290,7 @@ impl<'a> Resolver<'a> {
         found
     }
 
-    /// Opens a file that the scenario names.
+    /// Opens a file to which the scenario refers.
     pub(super) fn open(&self, name: &str) -> Result<Source, String> {
         match self.files {
             Some(open) => open(name).map_err(|error| error.to_string()),

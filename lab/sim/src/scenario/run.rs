@@ -14,17 +14,18 @@ use crate::engine::Simulation;
 use crate::ids::{FlowId, LinkId};
 
 impl Scenario {
-    /// How many parts the run of one seed has: one for each variant, or one.
+    /// The number of parts of the run of one seed: one for each variant, or one.
     pub fn parts(&self) -> usize {
         self.variants.len().max(1)
     }
 
-    /// The names of the variants, in the order of the parts; none where there are none.
+    /// The names of the variants, in the order of the parts.
     pub fn variant_names(&self) -> impl Iterator<Item = &str> {
         self.variants.iter().map(|variant| variant.name.as_str())
     }
 
-    /// Runs it under `seed`, one variant after the other. `progress` is called with the simulated time now and then.
+    /// Runs the scenario with `seed`, one variant after the other. `progress` is called now and then with the simulated
+    /// time.
     pub fn run(&self, seed: u64, mut progress: impl FnMut(Span)) -> Outcome {
         let mut done = Span::ZERO;
         let outcomes = (0..self.parts()).filter_map(|part| {
@@ -38,9 +39,9 @@ impl Scenario {
         Outcome::joined(seed, outcomes.collect())
     }
 
-    /// Runs part `part` of [`Scenario::parts`] under `seed`. Parts may run in any order and at the same time;
-    /// [`Outcome::joined`] puts them together. `progress` is called with the simulated time now and then; where it breaks,
-    /// the run ends without an outcome.
+    /// Runs part `part` of [`Scenario::parts`] with `seed`. Parts may run in any order and in parallel;
+    /// [`Outcome::joined`] joins them. `progress` is called now and then with the simulated time. If it breaks, the run
+    /// ends without an outcome.
     pub fn run_part(
         &self,
         seed: u64,
@@ -48,7 +49,7 @@ impl Scenario {
         mut progress: impl FnMut(Span) -> ControlFlow<()>,
     ) -> Option<Outcome> {
         let mut run = Run::new(self, seed, part);
-        // Small enough steps for a smooth bar, large enough to cost nothing.
+        // Small enough for a smooth progress bar, large enough to cost nothing.
         let step = Span::from_nanos((self.duration.as_nanos() / 256).max(1));
         while !run.is_over() {
             run.run_until(run.now() + step);
@@ -60,7 +61,7 @@ impl Scenario {
     }
 }
 
-/// A part of a scenario that runs step by step. However it is divided into steps, its outcome is the same.
+/// A part of a scenario that runs step by step. Its outcome does not depend on the steps.
 ///
 /// ```
 /// # use tidegate_config::{Diagnostics, Source};
@@ -86,7 +87,7 @@ pub struct Run<S> {
 }
 
 impl<S: Deref<Target = Scenario>> Run<S> {
-    /// Makes part `part` ready to run under `seed`. A scenario without variants has part 0.
+    /// Prepares part `part` to run with `seed`. A scenario without variants has part 0.
     pub fn new(scenario: S, seed: u64, part: usize) -> Self {
         let variant = scenario.variants.get(part);
         let sim = scenario.network(seed, variant).build().expect("built when it was loaded");
@@ -115,35 +116,36 @@ impl<S: Deref<Target = Scenario>> Run<S> {
         Instant::ZERO + self.scenario.duration
     }
 
-    /// Runs until `time`, or the end of the duration where that is earlier, with all actions that are due on the way.
+    /// Runs until `time`, or to the end of the duration if that is earlier, with all due actions.
     pub fn run_until(&mut self, time: Instant) {
         while !self.run_some(time, u64::MAX) {}
     }
 
-    /// The same, but returns `false` once it has handled some `events` events and is not there yet.
+    /// Like [`Self::run_until`], but returns `false` after it has handled about `events` events and has not reached the
+    /// time yet.
     pub fn run_some(&mut self, time: Instant, events: u64) -> bool {
         let time = time.min(self.end());
         self.control.run_some(&self.scenario, &mut self.sim, time, events)
     }
 
-    /// Does an action now: a table as a scenario has it in `[[at]]`, but without its time. A refusal is a report. `None`
-    /// when the table is wrong; why is in `diagnostics`.
+    /// Executes an action now: a table as in `[[at]]`, but without a time. A refusal is a report. Returns `None` if the
+    /// table is wrong; the errors are in `diagnostics`.
     ///
-    /// A line can be changed where its link has a `queue`; one that has lost no packet from the beginning cannot lose any
-    /// later.
+    /// A line can be changed if its link has a `queue`. A line that could lose no packets at the beginning cannot be
+    /// made to lose any later.
     pub fn act(&mut self, source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Report> {
         let action = self.scenario.action(source, files, diagnostics)?;
         Some(self.control.act_now(&self.scenario, &mut self.sim, &action))
     }
 
-    /// The outcome so far; the run can go on. Without reports of shapers.
+    /// The outcome so far, without reports of shapers. The run can continue.
     pub fn outcome(&self) -> Outcome {
         let variant = self.scenario.variants.get(self.part);
         Outcome::of(&self.scenario, variant, self.seed, &self.sim, &self.control)
     }
 
-    /// What links hold and flows have transferred at this time, with units in the names: totals since the warm-up, so that
-    /// differences of two are those of the time between.
+    /// The current backlog of links and the transfers of flows, with units in the names. Values are totals since the
+    /// warm-up, so that the difference of two snapshots covers the time between them.
     pub fn snapshot(&self) -> Json {
         let link = |(number, (name, metrics)): (usize, (&str, &crate::metrics::LinkMetrics))| {
             let backlog = self.sim.backlog(LinkId(number as u32));
@@ -183,7 +185,8 @@ impl<S: Deref<Target = Scenario>> Run<S> {
         })
     }
 
-    /// Runs to the end of the duration and returns the outcome. To be called once: the reports of shapers are taken out.
+    /// Runs to the end of the duration and returns the outcome. Call this once, because it takes the reports of shapers
+    /// out.
     pub fn finish(&mut self) -> Outcome {
         let end = self.end();
         self.run_until(end);

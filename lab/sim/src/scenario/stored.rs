@@ -1,7 +1,7 @@
-//! Outcomes as text, so that a run need not be repeated.
+//! Outcomes as JSON, so that a run need not be repeated.
 //!
-//! What is read is equal to what was written: floats of values and curves are stored as their bits. Only a float in a report
-//! of a shaper can differ in its last bit, as `serde_json` reads it.
+//! An outcome that is read is equal to the one that was written: floats of values and curves are stored as their bits.
+//! Only a float in a report of a shaper can differ in its last bit, because `serde_json` parses it.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use tidegate_metrics::{Curve, Digest, Value};
 use super::outcome::{Outcome, Report};
 
 impl Outcome {
-    /// All of it.
+    /// Converts the whole outcome to JSON.
     pub fn to_json(&self) -> Json {
         let value =
             |value: &Value| json!([value.variant, value.subject, value.measure, value.unit, value.value.to_bits()]);
@@ -36,7 +36,7 @@ impl Outcome {
         })
     }
 
-    /// What [`Outcome::to_json`] made; `None` for anything else.
+    /// Reads the JSON that [`Outcome::to_json`] created; `None` for anything else.
     pub fn from_json(json: &Json) -> Option<Self> {
         let text = |json: &Json| json.as_str().map(str::to_owned);
         let word = |json: &Json| json.as_str().map(interned);
@@ -84,7 +84,7 @@ impl Outcome {
     }
 }
 
-/// Names of units and measures live as long as the program; there are a few dozen of them.
+/// Interned names of units and measures, of which there are a few dozen.
 static WORDS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 fn interned(word: &str) -> &'static str {

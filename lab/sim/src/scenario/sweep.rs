@@ -1,6 +1,7 @@
-//! Sweeps: a scenario for every combination of the values of some axes, under several seeds, in batches.
+//! Sweeps: a scenario for every combination of the values of some axes, with several seeds, divided into batches.
 //!
-//! A run is text and a seed, so that it can be made on any machine. A batch is the runs of one file of results.
+//! A run consists of a text and a seed, so it can be executed on any machine. A batch contains the runs of one file of
+//! results.
 //!
 //! ```
 //! use tidegate_config::{Diagnostics, Source, node::Node};
@@ -26,20 +27,20 @@ use tidegate_metrics::Digest;
 
 use super::{Outcome, Scenario};
 
-/// A place in a scenario, and the values that it has in turn.
+/// A key of a scenario, and the values that it takes in turn.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Keys with dots between them; after a section that is a list (`link`, `flow`, ...) the name of an entry, its ends
-    /// `from->to`, or its number from 1: `link.r->b.rate`.
+    /// Keys separated by dots. After a section that is a list (`link`, `flow`, ...) follows the name of an entry, its
+    /// ends `from->to`, or its number from 1: `link.r->b.rate`.
     path: String,
     values: Vec<Node>,
 }
 
 impl Axis {
-    /// The axis at `path` with the values of `list`, an array of TOML.
+    /// Reads the axis at `path` with the values in `list`, a TOML array.
     ///
     /// # Errors
-    /// When `list` is none, or has no values.
+    /// If `list` is not an array or is empty.
     pub fn parse(path: &str, list: &str) -> Result<Self, String> {
         if matches!(path, "seed" | "runs") {
             return Err(format!("`{path}` is no axis: the seeds of a sweep are given by themselves"));
@@ -55,17 +56,17 @@ impl Axis {
     }
 }
 
-/// The keys whose text is the name of a file: of shapers (`link.queue`, the action `apply`), and of traces (`link.rate`,
+/// The keys whose values are file names: of shapers (`link.queue`, the action `apply`), and of traces (`link.rate`,
 /// `workload`).
 const FILES: [&str; 2] = ["shaper", "file"];
 
-/// Of an axis the first so many values are checked before anything runs.
+/// How many values of an axis are checked before the first run.
 const CHECKED: usize = 100;
 
 /// A run of a sweep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
-    /// The path and the value of each axis: a text as it is, other values as JSON.
+    /// The path and the value of each axis. Texts appear as they are, other values as JSON.
     pub values: Vec<(String, String)>,
     /// The text of the scenario.
     pub text: Arc<str>,
@@ -74,14 +75,14 @@ pub struct Point {
 }
 
 impl Point {
-    /// The name for messages: that of the scenario with the values.
+    /// The name of the run in messages: the name of the scenario and the values.
     pub fn named(&self, scenario: &str) -> String {
         let values: Vec<String> = self.values.iter().map(|(path, value)| format!("{path}={value}")).collect();
         if values.is_empty() { scenario.to_owned() } else { format!("{scenario} with {}", values.join(", ")) }
     }
 
-    /// Runs it, of which `scenario` is the loaded text, with all variants. `None` where `stop` returned `true`, which is
-    /// asked now and then.
+    /// Runs `scenario`, which was loaded from the text of this point, with all variants. `stop` is polled now and then;
+    /// if it returns `true`, the result is `None`.
     pub fn run(&self, scenario: &Scenario, mut stop: impl FnMut() -> bool) -> Option<Outcome> {
         let pause =
             |stop: &mut dyn FnMut() -> bool| if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -91,16 +92,17 @@ impl Point {
     }
 }
 
-/// The runs of a file of results.
+/// The runs whose results are stored in one file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
-    /// The name of the file. Equal names have equal results: it has the digest of all that they depend on.
+    /// The name of the file, which includes a digest of everything that the results depend on. Files with equal names
+    /// have equal results.
     pub name: String,
-    /// The runs, those of a point after each other.
+    /// The runs. Those of the same point follow each other.
     pub runs: Vec<Point>,
 }
 
-/// All runs: every combination of the axes, the last one changing first, with every seed.
+/// All runs: every combination of the values of the axes, with every seed. The last axis changes first.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     base: Node,
@@ -108,15 +110,16 @@ pub struct Sweep {
     seeds: Vec<u64>,
     size: usize,
     shared: Digest,
-    /// Digests of the texts of files that runs name, by their names.
+    /// Digests of the files that runs refer to, by name.
     files: BTreeMap<String, Digest>,
 }
 
 impl Sweep {
-    /// The scenario `base` along `axes` under `seeds`, in batches of `size` runs.
+    /// Creates a sweep of the scenario `base` along `axes` with `seeds`, in batches of `size` runs.
     ///
     /// # Errors
-    /// When there is no seed, a batch has no run, or an axis has no place in the scenario: what is there.
+    /// If there is no seed, if a batch has no run, or if the path of an axis does not exist in the scenario; the error
+    /// lists the alternatives.
     pub fn new(base: &Node, axes: Vec<Axis>, seeds: Vec<u64>, size: usize) -> Result<Self, String> {
         if seeds.is_empty() {
             return Err("a sweep needs at least one seed".into());
@@ -135,7 +138,7 @@ impl Sweep {
         Ok(Self { base: base.clone(), axes, seeds, size, shared, files: BTreeMap::new() })
     }
 
-    /// The names of the files that runs may name.
+    /// The names of all files that runs may refer to.
     pub fn files(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         name_files(&self.base, &mut found);
@@ -151,7 +154,7 @@ impl Sweep {
         found
     }
 
-    /// Has the names of batches whose runs name the file `name` depend on its text.
+    /// Makes the names of batches that refer to the file `name` depend on its text.
     pub fn depend_on(&mut self, name: &str, text: &str) {
         let mut digest = Digest::default();
         digest.number(text.len() as u64);
@@ -159,11 +162,11 @@ impl Sweep {
         self.files.insert(name.to_owned(), digest);
     }
 
-    /// Runs to check before all others: each value of an axis, of a long one the first hundred, beside the first values of
-    /// the other axes.
+    /// The runs to check before all others: each value of an axis (the first hundred of a long one) combined with the
+    /// first values of the other axes.
     ///
     /// # Errors
-    /// When the value of one axis leaves no place for another.
+    /// If a value of one axis removes the key of another.
     pub fn samples(&self) -> Result<Vec<Point>, String> {
         let mut step = self.runs() / self.seeds.len();
         let mut numbers = BTreeSet::from([0]);
@@ -184,10 +187,10 @@ impl Sweep {
         self.runs().div_ceil(self.size)
     }
 
-    /// Batch `number`, from 0.
+    /// Returns batch `number`, counted from 0.
     ///
     /// # Errors
-    /// When the value of one axis leaves no place for another.
+    /// If a value of one axis removes the key of another.
     pub fn batch(&self, number: usize) -> Result<Batch, String> {
         let begin = number * self.size;
         let end = (begin + self.size).min(self.runs());
@@ -215,7 +218,7 @@ impl Sweep {
         Ok(Batch { name: format!("batch-{number:06}-{}.parquet", &digest.to_string()[..16]), runs })
     }
 
-    /// A run, and the digests of the files that it names.
+    /// Returns a run and the digests of the files that it refers to.
     fn point(&self, mut index: usize, seed: u64) -> Result<(Point, Vec<Digest>), String> {
         let mut chosen: Vec<(&Axis, &Node)> = Vec::with_capacity(self.axes.len());
         for axis in self.axes.iter().rev() {
@@ -233,7 +236,7 @@ impl Sweep {
     }
 }
 
-/// Adds the names of all files that a table names.
+/// Adds the names of all files that a table refers to.
 fn name_files(node: &Node, found: &mut BTreeSet<String>) {
     match &node.value {
         Value::List(list) => list.iter().for_each(|node| name_files(node, found)),
@@ -249,7 +252,7 @@ fn name_files(node: &Node, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Sets the value at `path` in the table `node`; tables on the way are made.
+/// Sets the value at `path` in the table `node`. Missing tables on the path are created.
 fn set(node: &mut Node, path: &str, value: &Node) -> Result<(), String> {
     let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
     let place = node.place;
@@ -270,7 +273,7 @@ fn set(node: &mut Node, path: &str, value: &Node) -> Result<(), String> {
     };
     let Value::List(list) = &mut inside.value else { return set(inside, rest, value) };
     let names: Vec<String> = list.iter().map(name).collect();
-    // Names may have dots.
+    // Names may contain dots.
     let named =
         names.iter().position(|name| rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.')));
     let (number, tail) = rest.split_once('.').unwrap_or((rest, ""));
@@ -283,7 +286,7 @@ fn set(node: &mut Node, path: &str, value: &Node) -> Result<(), String> {
     }
 }
 
-/// The name of an entry of a list: its `name`, or its ends.
+/// The name of an entry of a list: its key `name`, or its ends.
 fn name(entry: &Node) -> String {
     let text = |key: &str| match &entry.value {
         Value::Table(entries) => match entries.iter().find(|entry| entry.key == key)?.node.value {
@@ -295,7 +298,7 @@ fn name(entry: &Node) -> String {
     text("name").unwrap_or_else(|| format!("{}->{}", text("from").unwrap_or_default(), text("to").unwrap_or_default()))
 }
 
-/// A value in a row: a text as it is, other values as JSON.
+/// Formats a value: a text as it is, other values as JSON.
 fn shown(node: &Node) -> String {
     match &node.value {
         Value::Text(text) => text.clone(),
@@ -394,7 +397,7 @@ mod tests {
         assert_eq!(first, with(["a", "b"]));
         assert_eq!(first[..2], second[..2]);
         assert_ne!(first[2], second[2]);
-        // Where the name itself is the value.
+        // The axis may also consist of file names.
         let named = sweep(&[("link.a->b.queue.shaper", r#"["x.toml", "y.toml"]"#)]).expect("an axis");
         assert_eq!(named.files().into_iter().collect::<Vec<_>>(), ["x.toml", "y.toml"]);
     }

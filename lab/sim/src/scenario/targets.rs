@@ -1,4 +1,5 @@
-//! What the flows that an action names are to a shaper: targets of calls, matches of promises, packets of reservations.
+//! Translates the flows of an action for a shaper: into targets of calls, matches of promises, and packets of
+//! reservations.
 
 use tidegate_config::shaper;
 use tidegate_config::values::{Ports, Prefix, Protocol, User};
@@ -8,7 +9,7 @@ use tidegate_engine::Target;
 use super::model::Flows;
 use crate::shaper::ShaperQueue;
 
-/// What `flows` asks for, of each flow in each direction where flows of the scenario are named.
+/// The targets of `flows`. Each flow of the scenario that it names yields one target in each direction.
 fn targets_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Target>, String> {
     let uid = match &flows.user {
         Some(user) => Some(queue.user_number(user).ok_or_else(|| format!("no flow is of user `{user}`"))?),
@@ -16,7 +17,7 @@ fn targets_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Target>, String>
     };
     let base = Target { uid, ..flows.target.clone() };
     let Some(range) = &flows.flows else { return Ok(vec![base]) };
-    // The way there last: its class counts.
+    // The forward direction comes last, because its class counts.
     let own = [1, 0].into_iter().flat_map(|back| range.clone().map(move |number| (number, back)));
     let targets: Vec<_> = own.filter_map(|(number, back)| narrowed(&base, &queue.target_of(number, back))).collect();
     if targets.is_empty() { Err("no packet of these flows matches".into()) } else { Ok(targets) }
@@ -31,7 +32,7 @@ pub(super) fn matches_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Match
     Ok(all)
 }
 
-/// The packets of one flow in its own direction, or those that match.
+/// The packets of one flow in the forward direction, or the packets that match.
 pub(super) fn packets_of(queue: &ShaperQueue, flows: &Flows) -> Result<shaper::Match, String> {
     if flows.target.port.is_some() {
         return Err("a reservation is for one direction: give source-port or destination-port".into());
@@ -54,7 +55,7 @@ pub(super) fn packets_of(queue: &ShaperQueue, flows: &Flows) -> Result<shaper::M
     })
 }
 
-/// What both ask for; `None` when no packet matches both.
+/// The intersection of two targets; `None` if no packet matches both.
 fn narrowed(base: &Target, own: &Target) -> Option<Target> {
     fn both<T: PartialEq + Copy>(base: Option<T>, own: Option<T>) -> Option<Option<T>> {
         match (base, own) {

@@ -1,13 +1,13 @@
-//! Traces: times and sizes from a file.
+//! Workload traces: times and sizes from a file.
 
 use tidegate_core::{Bytes, Span};
 
 use crate::conditions::{seconds, timed_lines};
 
-/// Reads `seconds,bytes` lines (empty lines, comments with `#` and one line of headings are passed over), or JSON.
+/// Reads lines `seconds,bytes` (see [`timed_lines`]), or JSON.
 ///
 /// # Errors
-/// The line, and what is wrong with it.
+/// The line or entry, and the problem.
 pub fn parse(text: &str) -> Result<Vec<(Span, Bytes)>, String> {
     let entries = if text.trim_start().starts_with('[') { json(text)? } else { csv(text)? };
     match entries.windows(2).position(|pair| pair[0].0 > pair[1].0) {

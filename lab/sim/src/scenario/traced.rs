@@ -1,4 +1,4 @@
-//! Runs of a scenario that keep a trace.
+//! Runs of a scenario that record a trace.
 
 use tidegate_core::{Instant, Span};
 
@@ -8,14 +8,14 @@ use crate::ids::{FlowId, LinkId};
 use crate::trace::{Selection, Trace};
 
 impl Scenario {
-    /// Reads what a trace keeps: `flow=web,link=r->b,from=10s,to=20s`. All keys may be left out; `flow` (a section, or
-    /// with a number one flow of it) and `link` may come several times.
+    /// Reads the selection of a trace: `flow=web,link=r->b,from=10s,to=20s`. Every key is optional. `flow` (a section,
+    /// or with a number one flow of it) and `link` may be repeated.
     ///
     /// # Errors
-    /// The key, the problem, and what is there instead.
+    /// The key, the problem, and the alternatives.
     pub fn selection(&self, text: &str) -> Result<Selection, String> {
         let mut selection = Selection::default();
-        // Names may have commas: a part without a sign of equality belongs to the one before.
+        // Names may contain commas: a part without an equals sign belongs to the part before it.
         let mut parts: Vec<String> = Vec::new();
         for part in text.split(',') {
             match parts.last_mut() {
@@ -58,8 +58,8 @@ impl Scenario {
         Ok(selection)
     }
 
-    /// Runs it under `seed` and returns a trace for each variant, with its name; of a scenario without variants one.
-    /// What happens is what happens in [`Scenario::run`].
+    /// Runs the scenario with `seed` and returns the name and the trace of each variant, or a single trace without
+    /// variants. The events are those of [`Scenario::run`].
     pub fn traced(&self, seed: u64, selection: &Selection) -> Vec<(String, Trace)> {
         let variants = if self.variants.is_empty() { vec![None] } else { self.variants.iter().map(Some).collect() };
         let end = (Instant::ZERO + self.duration).min(selection.to);
@@ -75,7 +75,7 @@ impl Scenario {
     }
 }
 
-/// The first of some names.
+/// Lists the first few of `known`.
 fn listed(known: &[&str]) -> String {
     let shown = known.iter().take(8).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if known.len() > 8 { format!("{shown}, ...") } else { shown }

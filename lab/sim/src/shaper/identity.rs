@@ -1,4 +1,4 @@
-//! What rules may ask of simulated packets: addresses, ports, marks and owners.
+//! The fields of simulated packets that rules can match: addresses, ports, marks and owners.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use tidegate_engine::{Names, Target};
 use crate::packet::SimPacket;
 use crate::workload::{FlowSpec, Transport};
 
-/// The number of the first user of a scenario that has a name only, as on a machine whose users are people.
+/// The id of the first named user of a scenario, as for people on a usual machine.
 pub const FIRST_USER: u32 = 1_000;
-/// The id of the first user that a rule names and that has no flow.
+/// The id of the first user that a rule names but no flow belongs to.
 const FIRST_STRANGER: u32 = 1_000_000;
-/// Source ports of flows with one connection: from here on, by the number of the flow.
+/// The first source port of flows with one connection; the number of the flow is added.
 const FIRST_PORT: u16 = 32_768;
-/// Source ports of flows with many connections: from here on, by the number of the connection.
+/// The first source port of flows with many connections; the number of the connection is added.
 const FIRST_SHARED_PORT: u16 = 49_152;
 const PORTS: u64 = 16_384;
 
-/// Hosts and flows of a network, as far as rules may ask for them.
+/// The hosts, flows and users of a network that rules can match.
 #[derive(Clone)]
 pub(crate) struct Population {
     addresses: Arc<[IpAddr]>,
@@ -32,16 +32,16 @@ pub(crate) struct Population {
 /// The fields of the packets of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
-    /// The node that packets there come from.
+    /// The sending node of the forward direction.
     from: u32,
-    /// In the forward and in the reverse direction.
+    /// The fields in the forward and in the reverse direction.
     fields: [Fields; 2],
     /// Whether each connection has a source port of its own.
     many: bool,
 }
 
 impl Identity {
-    /// Returns the fields of `packet` for rules.
+    /// The fields that rules match for `packet`.
     pub fn fields(&self, packet: &SimPacket) -> Fields {
         let back = usize::from(packet.source != self.from);
         let mut fields = Fields { dscp: packet.dscp, ..self.fields[back] };
@@ -58,7 +58,7 @@ impl Identity {
 }
 
 impl Identity {
-    /// Returns the fields of all packets in the forward (0) or reverse (1) direction.
+    /// The fields that all packets have in the forward (0) or reverse (1) direction.
     pub fn target(&self, back: usize) -> Target {
         let fields = &self.fields[back];
         Target {
@@ -72,7 +72,7 @@ impl Identity {
         }
     }
 
-    /// Whether a packet with these fields may be of this flow, in either direction.
+    /// Whether a packet with these fields can belong to this flow, in either direction.
     pub fn matches(&self, fields: &Fields) -> bool {
         let same = |own: Option<u16>, other: Option<u16>| own.is_none() || own == other;
         [0, 1].into_iter().any(|back| {
@@ -98,12 +98,13 @@ impl Population {
         Self { addresses: addresses.into(), flows: flows.into(), users: users.into() }
     }
 
-    /// The id of a user with a flow.
+    /// The id of a named user to whom a flow belongs.
     pub fn user(&self, name: &str) -> Option<u32> {
         self.users.iter().position(|user| user == name).map(|at| FIRST_USER + at as u32)
     }
 
-    /// What the packets of each flow show to a shaper. Owners are known where packets leave their host, at `local`.
+    /// The identity of each flow as a shaper sees it. Owners are known on links that begin at `local`, for packets that
+    /// leave that host.
     pub fn identities(&self, names: &Names, local: Option<u32>) -> Vec<Identity> {
         self.flows.iter().enumerate().map(|(number, flow)| self.identity(number, flow, names, local)).collect()
     }
@@ -151,7 +152,7 @@ fn hosts(source: IpAddr, destination: IpAddr) -> Hosts {
     }
 }
 
-/// The number of the innermost control group among `names` that `path` is, or lies in.
+/// The number of the innermost control group in `names` that contains `path`.
 fn group_number(path: &str, names: &Names) -> Option<u64> {
     let path = path.trim_matches('/');
     let within = |group: &str| path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -159,7 +160,7 @@ fn group_number(path: &str, names: &Names) -> Option<u64> {
     groups.max_by_key(|(group, _)| group.len()).map(|(_, number)| *number)
 }
 
-/// Returns the ids of the names in the rules of `config`.
+/// Assigns ids to the users and control groups in the rules of `config`.
 pub(crate) fn names(config: &Config, population: &Population) -> Names {
     let mut names = Names::default();
     for (user, number) in population.users.iter().zip(FIRST_USER..) {

@@ -12,60 +12,60 @@ use super::dctcp::Dctcp;
 pub struct Ack {
     /// The time of its arrival.
     pub now: Instant,
-    /// Bytes by which it advances SND.UNA.
+    /// How many bytes it acknowledges, that is, how far it advances SND.UNA.
     pub acked: u64,
-    /// FlightSize (RFC 5681, section 2) before it.
+    /// FlightSize (RFC 5681, section 2) before the acknowledgement.
     pub flight_size: u64,
-    /// Whether cwnd limited the sender. A window that is not used must not grow (RFC 7661).
+    /// Whether cwnd limited the sender. A window that is not fully used must not grow (RFC 7661).
     pub cwnd_limited: bool,
-    /// The RTT sample that it completes, if any.
+    /// The RTT sample that the acknowledgement completes, if any.
     pub rtt: Option<Span>,
     /// SRTT.
     pub srtt: Option<Span>,
-    /// Bytes delivered so far: cumulatively and selectively acknowledged.
+    /// Bytes delivered so far, acknowledged cumulatively or selectively.
     pub delivered: u64,
-    /// The loss recovery in progress before it.
+    /// The loss recovery in progress before the acknowledgement.
     pub recovery: LossRecovery,
-    /// SND.UNA after it.
+    /// SND.UNA after the acknowledgement.
     pub una: u64,
-    /// SND.NXT: a round trip ends when this is acknowledged.
+    /// SND.NXT. A round trip ends when this number is acknowledged.
     pub nxt: u64,
-    /// What the receiver has reported of ECN so far.
+    /// The ECN counts that the receiver has reported so far.
     pub ecn: EcnCounts,
 }
 
-/// Counts of what the receiver has reported of ECN since the start of the connection.
+/// ECN counts that the receiver has reported since the start of the connection.
 ///
-/// Of TCP these are bytes, those that were acknowledged with ECN-Echo being `ce`: exact where the receiver echoes packet by
-/// packet (DCTCP, RFC 8257), and without meaning beyond zero or not where it repeats ECN-Echo (RFC 3168). A transport that
-/// reports counts of its own, as QUIC does (RFC 9000, section 19.3.2), passes those.
+/// For TCP these are bytes, and `ce` counts those acknowledged with ECN-Echo. This is exact if the receiver echoes
+/// packet by packet (DCTCP, RFC 8257). If it repeats ECN-Echo until CWR (RFC 3168), only whether `ce` grows is
+/// meaningful. A transport that reports counts itself, such as QUIC (RFC 9000, section 19.3.2), passes those.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
     /// Delivered with an ECN-capable code point, marked or not.
     pub capable: u64,
-    /// Of these, delivered with "congestion experienced".
+    /// The part of `capable` that was delivered with "congestion experienced".
     pub ce: u64,
 }
 
-/// What was delivered with an acknowledgement, cumulative or selective
+/// The delivery rate sample of an acknowledgement, cumulative or selective
 /// (draft-cheng-iccrg-delivery-rate-estimation-02, section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeliverySample {
-    /// `delivered` over `interval`, which is the longer of the time of sending and the time of acknowledging; `None` where
-    /// that is shorter than the least RTT, as for a burst of acknowledgements.
+    /// The delivery rate: `delivered` over `interval`. `None` if the interval is shorter than the smallest RTT, as for
+    /// a burst of acknowledgements.
     pub rate: Option<Rate>,
     /// Bytes delivered in the interval.
     pub delivered: u64,
-    /// All that was delivered when the newest of the segments was sent: a round trip has ended when this passes what was
-    /// delivered at its start.
+    /// The total delivered when the newest segment was sent. A round trip ends when this exceeds the total delivered at
+    /// its start.
     pub prior_delivered: u64,
-    /// The interval.
+    /// The longer of the time of sending and the time of acknowledging.
     pub interval: Span,
     /// The RTT of the newest segment, unless it was retransmitted.
     pub rtt: Option<Span>,
-    /// Bytes in the network after it.
+    /// Bytes in the network after the acknowledgement.
     pub in_flight: u64,
-    /// Whether the application had nothing more to send when the newest segment was sent: the rate is then at least this.
+    /// Whether the application had no more data when the newest segment was sent. The rate is then a lower bound.
     pub app_limited: bool,
     /// Whether the newest segment was retransmitted.
     pub retransmitted: bool,
@@ -91,7 +91,7 @@ impl Ack {
     }
 }
 
-/// An indication of congestion.
+/// A congestion signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionSignal {
     /// A loss detected by duplicate acknowledgements or SACK.
@@ -100,28 +100,28 @@ pub enum CongestionSignal {
     Ecn,
 }
 
-/// A congestion control. Windows are in bytes. The caller indicates congestion at most once for a window of data.
+/// A congestion control. Windows are in bytes. The caller signals congestion at most once for each window of data.
 ///
-/// A control that is based on rates, such as BBR, reads [`DeliverySample`]s, returns its rate from
-/// [`CongestionControl::pacing`] and bounds what is in the network by [`CongestionControl::cwnd`]. One that is based on
-/// marks, such as Prague, reads [`EcnCounts`]. Nothing here is of TCP alone: a QUIC stack in virtual time calls the same
-/// methods with its packet numbers mapped to bytes sent.
+/// A rate-based control such as BBR reads [`DeliverySample`]s, returns its rate from [`CongestionControl::pacing`] and
+/// limits the data in the network by [`CongestionControl::cwnd`]. A mark-based control such as Prague reads
+/// [`EcnCounts`]. Nothing in this trait is specific to TCP: a QUIC stack in virtual time calls the same methods, with
+/// packet numbers mapped to bytes sent.
 pub trait CongestionControl {
     /// Processes an acknowledgement of new data.
     fn on_ack(&mut self, ack: &Ack);
-    /// Processes what an acknowledgement, cumulative or selective, shows of the rate of delivery. Called before
-    /// [`CongestionControl::on_ack`]. Only controls that are not built in receive samples, unless RACK is used.
+    /// Processes the delivery rate sample of an acknowledgement. Called before [`CongestionControl::on_ack`]. Built-in
+    /// controls receive samples only if RACK is used.
     fn on_sample(&mut self, _now: Instant, _sample: &DeliverySample) {}
-    /// Slow start is to end at the present cwnd (HyStart++).
+    /// Ends slow start at the current cwnd (HyStart++).
     fn exit_slow_start(&mut self) {}
-    /// Reduces cwnd; called when congestion is indicated while `flight_size` bytes are in the network.
+    /// Reduces cwnd. Called when congestion is signalled while `flight_size` bytes are in the network.
     fn on_congestion(&mut self, now: Instant, flight_size: u64, signal: CongestionSignal);
-    /// The retransmission timer expired while `flight_size` bytes are in the network; `first` unless it expired before
-    /// for the same segment.
+    /// Handles the expiry of the retransmission timer with `flight_size` bytes in the network. `first` is false if the
+    /// timer expired before for the same segment.
     fn on_timeout(&mut self, now: Instant, flight_size: u64, first: bool);
-    /// NewReno's fast recovery ended with `flight_size` bytes outstanding.
+    /// Handles the end of NewReno's fast recovery, with `flight_size` bytes outstanding.
     fn on_recovered(&mut self, now: Instant, flight_size: u64);
-    /// Nothing was sent for longer than an RTO: cwnd must not exceed `restart`, the restart window.
+    /// Reduces cwnd to at most `restart`, the restart window, after nothing was sent for longer than an RTO.
     fn on_idle(&mut self, restart: u64);
     /// The congestion window, cwnd.
     fn cwnd(&self) -> u64;
@@ -146,7 +146,7 @@ pub enum Algorithm {
     Cubic,
     /// DCTCP (RFC 8257). Both ends echo marks packet by packet.
     Dctcp,
-    /// Another one.
+    /// A control from outside of this crate.
     Custom(&'static Make),
 }
 
@@ -161,7 +161,7 @@ impl fmt::Debug for Algorithm {
     }
 }
 
-/// The congestion control of a connection, without a virtual call for those that are built in.
+/// The congestion control of a connection, without virtual calls for built-in ones.
 pub(crate) enum Controller {
     Reno(Reno),
     /// Twice the size of Reno's.
@@ -243,12 +243,12 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// A cwnd of `initial` bytes, in slow start.
+    /// Begins in slow start with a cwnd of `initial` bytes.
     pub fn new(mss: u64, initial: u64) -> Self {
         Self { mss, cwnd: initial, ssthresh: u64::MAX, bytes_acked: 0 }
     }
-    /// Half of the flight, in whole segments (RFC 5681, equation 4, an upper bound). A fraction of a segment is never sent,
-    /// but would have to be acknowledged before cwnd grows; Linux and FreeBSD round down as well.
+    /// Half of the flight in whole segments (RFC 5681, equation 4, which is an upper bound). A fraction of a segment is
+    /// never sent, but would have to be acknowledged before cwnd grows. Linux and FreeBSD round down as well.
     fn half_of(&self, flight_size: u64) -> u64 {
         (flight_size / 2 / self.mss).max(2) * self.mss
     }

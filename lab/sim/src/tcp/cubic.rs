@@ -2,9 +2,10 @@
 //!
 //! *Source*: RFC 9438; section numbers are in the code.
 //! *Units*: bytes in the interface; segments and seconds inside, as in the RFC.
-//! *Notes*: double precision with the four operations and `libm::cbrt` only, whose results are the same on every
+//! *Notes*: uses double precision with the four operations and `libm::cbrt` only, whose results are the same on every
 //! platform.
-//! *Departures from the source*: HyStart++ (4.10) is a setting of the connection; slow start is that of RFC 5681.
+//! *Departures from the source*: HyStart++ (4.10) is a setting of the connection. Without it, slow start is that of RFC
+//! 5681.
 
 use tidegate_core::Instant;
 
@@ -14,7 +15,7 @@ use super::congestion::{Ack, CongestionControl, CongestionSignal, LossRecovery};
 const C: f64 = 0.4;
 /// The multiplicative decrease factor (4.6).
 const BETA: f64 = 0.7;
-/// Additive increase that has Reno's average rate with beta 0.7: 3 (1 - beta) / (1 + beta) (4.3).
+/// Additive increase factor that yields Reno's average rate with beta 0.7: 3 (1 - beta) / (1 + beta) (4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// CUBIC. See the [module](self).
@@ -24,7 +25,7 @@ pub struct Cubic {
     /// The congestion window in segments.
     cwnd: f64,
     ssthresh: f64,
-    /// W_max: cwnd before the last reduction, less if it was below the one before (4.7).
+    /// W_max: cwnd before the last reduction, reduced further by fast convergence (4.7).
     w_max: f64,
     /// cwnd at the last congestion event, for the Reno-friendly region (4.3).
     cwnd_prior: f64,
@@ -39,7 +40,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// A cwnd of `initial` bytes, in slow start.
+    /// Begins in slow start with a cwnd of `initial` bytes.
     pub fn new(mss: u64, initial: u64) -> Self {
         let mss = mss as f64;
         Self {
@@ -79,7 +80,7 @@ impl Cubic {
         self.w_max = if self.cwnd < self.w_last_max { self.cwnd * (1.0 + BETA) / 2.0 } else { self.cwnd };
         self.w_last_max = self.cwnd;
         self.cwnd_prior = self.cwnd;
-        // 4.6: from cwnd, but not from a part of it that was not in use.
+        // 4.6: reduce from cwnd, but not from a part of it that was not in use.
         let used = self.cwnd.min((flight_size as f64 / self.mss).max(1.0) + 1.0);
         self.ssthresh = (used * BETA).max(2.0);
         self.t_epoch = None;

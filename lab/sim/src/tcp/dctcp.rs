@@ -1,9 +1,10 @@
-//! DCTCP: reduces cwnd in proportion to the part of the bytes that were marked.
+//! DCTCP: reduces cwnd in proportion to the fraction of bytes that were marked.
 //!
-//! *Source*: RFC 8257, section 3.3 (alpha, equation for cwnd) with g = 1/16 (section 4.2); growth as of Reno.
+//! *Source*: RFC 8257, section 3.3 (alpha, equation for cwnd) with g = 1/16 (section 4.2). The window grows as with
+//! Reno.
 //! *Units*: bytes; alpha has 20 bits of fraction.
-//! *Notes*: the receiver echoes marks packet by packet (section 3.2): the endpoint does so where both ends run DCTCP. alpha
-//! is 1 at the start, so that the first mark halves cwnd.
+//! *Notes*: the receiver echoes marks packet by packet (section 3.2), which the endpoint does if both ends run DCTCP.
+//! alpha begins at 1, so that the first mark halves cwnd.
 
 use tidegate_core::Instant;
 
@@ -11,7 +12,7 @@ use super::congestion::{Ack, CongestionControl, CongestionSignal, Reno};
 
 /// One, in the units of alpha.
 const ONE: u64 = 1 << 20;
-/// g is 2 to the power of minus this.
+/// g is two to the power of minus this.
 const GAIN: u32 = 4;
 
 /// DCTCP. See the [module](self).
@@ -21,16 +22,16 @@ pub struct Dctcp {
     mss: u64,
     alpha: u64,
     window_end: u64,
-    /// The counts at the start of the observation window.
+    /// The ECN counts, capable and CE, at the start of the observation window.
     seen: (u64, u64),
 }
 
 impl Dctcp {
-    /// A cwnd of `initial` bytes, in slow start.
+    /// Begins in slow start with a cwnd of `initial` bytes.
     pub fn new(mss: u64, initial: u64) -> Self {
         Self { reno: Reno::new(mss, initial), mss, alpha: ONE, window_end: 0, seen: (0, 0) }
     }
-    /// The estimate of the part of the bytes that are marked, 0 to 1.
+    /// The estimated fraction of marked bytes, 0 to 1.
     pub fn alpha(&self) -> f64 {
         self.alpha as f64 / ONE as f64
     }

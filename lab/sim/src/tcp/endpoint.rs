@@ -1,15 +1,12 @@
 //! [`Endpoint`]: one end of a TCP connection.
 //!
-//! *Source*: RFC 9293 (states, window, persist), RFC 5681 (congestion control, delayed acknowledgements), RFC 6582
-//! (NewReno), RFC 2018 and 6675 (SACK), RFC 3042 (Limited Transmit), RFC 6298 (retransmission timer), RFC 3168 (ECN).
-//! Sections are cited where they are applied.
-//! By choice: RFC 8985 (RACK-TLP), RFC 6937 (PRR), RFC 9406 (HyStart++), RFC 7323 (timestamps, PAWS), RFC 2883 (D-SACK),
-//! RFC 8257 (DCTCP, with its receiver), and growth by bytes (RFC 3465) or by acknowledgements.
-//! *Units*: sequence numbers are 64 bits, 0 for the SYN and 1 for the first byte; on the wire are their low 32 bits
-//! plus the initial sequence number. HighData, HighRxt and RecoveryPoint are the number after the last byte.
-//! *Cost*: O(1) for a segment, O(SACKed ranges) during loss recovery; with RACK O(window) then.
-//! *Departures from the source*: no checksums, urgent data, simultaneous open or RST; without timestamps one RTT is
-//! measured at a time; a receiver never reneges and never shrinks its window.
+//! Optional: RFC 8985 (RACK-TLP), RFC 6937 (PRR), RFC 9406 (HyStart++), RFC 7323 (timestamps, PAWS), RFC 2883 (D-SACK),
+//! RFC 8257 (DCTCP, including its receiver), and growth by bytes (RFC 3465) or by acknowledgements.
+//! *Units*: sequence numbers have 64 bits: 0 is the SYN and 1 the first byte. On the wire are the low 32 bits plus the
+//! initial sequence number. HighData, HighRxt and RecoveryPoint denote the number after the last byte.
+//! *Cost*: O(1) for a segment, O(SACKed ranges) during loss recovery, and O(window) during recovery with RACK.
+//! *Departures from the source*: there are no checksums, urgent data, simultaneous open or RST. Without timestamps, one
+//! RTT is measured at a time. A receiver never reneges and never shrinks its window.
 
 mod ack;
 mod options;
@@ -33,11 +30,11 @@ use rare::{Extensions, Persist, Rare};
 
 pub use rare::Counters;
 
-/// DupThresh (RFC 6675, section 2): duplicate acknowledgements that indicate a loss.
+/// DupThresh (RFC 6675, section 2): the number of duplicate acknowledgements that indicate a loss.
 const DUP_THRESH: u32 = 3;
-/// The end of data that never ends.
+/// The end of endless data.
 const ENDLESS: u64 = 1 << 60;
-/// When a timer expires that is not armed.
+/// The expiry of a timer that is not armed.
 const NEVER: Instant = Instant::MAX;
 
 /// The loss recovery algorithm.
@@ -58,25 +55,25 @@ pub enum Vintage {
     /// Limited Transmit (RFC 3042, 2001) and the rescue retransmission (RFC 6675, 2012). The default.
     #[default]
     Current,
-    /// TCP of the year 2000: neither, so that a loss in a window of three segments needs a timeout.
+    /// TCP of the year 2000, with neither of them: a loss in a window of three segments needs a timeout.
     Rfc2581,
 }
 
-/// What an acknowledgement counts for when cwnd grows.
+/// How much an acknowledgement counts when cwnd grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Growth {
-    /// The bytes that it acknowledges (RFC 3465). The default.
+    /// It counts the bytes that it acknowledges (RFC 3465). The default.
     #[default]
     Bytes,
-    /// A segment, however many it acknowledges (RFC 2581): with delayed acknowledgements cwnd grows half as fast, as in the
-    /// papers of that time.
+    /// It counts one segment, however many it acknowledges (RFC 2581). With delayed acknowledgements cwnd grows half as
+    /// fast, as in the papers of that time.
     Acks,
 }
 
 /// Parameters of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// The maximum segment size, without headers. Default 1460, for Ethernet.
+    /// The maximum segment size without headers. Default 1460, for Ethernet.
     pub mss: u16,
     /// The loss recovery algorithm. Default SACK.
     pub recovery: Recovery,
@@ -86,29 +83,29 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// The initial window in segments. Default 10 (RFC 6928).
     pub initial_window: u32,
-    /// The receive buffer in bytes, which bounds the receive window. Default 1 MiB, to be seldom the limit.
+    /// The receive buffer in bytes, which bounds the receive window. Default 1 MiB, so that it is seldom the limit.
     pub receive_buffer: u64,
-    /// How long an acknowledgement may be delayed for a second segment; `None` acknowledges every segment.
-    /// Default 100 ms (RFC 5681, 4.2: below 500 ms).
+    /// How long an acknowledgement may be delayed in expectation of a second segment; `None` acknowledges every
+    /// segment. Default 100 ms (RFC 5681, 4.2: below 500 ms).
     pub delayed_ack: Option<Span>,
     /// Parameters of the retransmission timeout. Default: RFC 6298.
     pub rto: RtoBounds,
     /// Whether to negotiate ECN (RFC 3168). Default no.
     pub ecn: bool,
-    /// Losses are detected by time, and the tail of a transfer is probed (RACK-TLP, RFC 8985). With [`Recovery::Sack`].
-    /// Default no.
+    /// Whether losses are detected by time and the tail of a transfer is probed (RACK-TLP, RFC 8985). Requires
+    /// [`Recovery::Sack`]. Default no.
     pub rack_tlp: bool,
-    /// cwnd is reduced in proportion to what is delivered (RFC 6937). With [`Recovery::Sack`]. Default no.
+    /// Whether cwnd is reduced in proportion to the delivered data (RFC 6937). Requires [`Recovery::Sack`]. Default no.
     pub prr: bool,
-    /// Timestamps: an RTT sample with every acknowledgement, and PAWS (RFC 7323). Default no.
+    /// Whether to use timestamps: an RTT sample with every acknowledgement, and PAWS (RFC 7323). Default no.
     pub timestamps: bool,
-    /// The receiver reports segments that it has received twice (RFC 2883). With [`Recovery::Sack`]. Default no.
+    /// Whether the receiver reports duplicate segments (RFC 2883). Requires [`Recovery::Sack`]. Default no.
     pub d_sack: bool,
-    /// HyStart++ (RFC 9406) in the first slow start. Default no.
+    /// Whether to use HyStart++ (RFC 9406) in the first slow start. Default no.
     pub hystart: bool,
-    /// What an acknowledgement counts for. Default its bytes.
+    /// How much an acknowledgement counts. Default the bytes that it acknowledges.
     pub growth: Growth,
-    /// Whether received data is read at once, or by [`Endpoint::read`]. Default at once.
+    /// Whether received data is consumed at once. Otherwise [`Endpoint::read`] consumes it. Default at once.
     pub reads_at_once: bool,
     /// Consecutive timeouts after which the connection is closed. Default 15, as in Linux.
     pub retries: u32,
@@ -146,15 +143,15 @@ impl Config {
     fn rack(&self) -> bool {
         self.rack_tlp && self.recovery == Recovery::Sack
     }
-    /// Whether transmissions are kept as long as the connection lasts.
+    /// Whether transmissions are recorded for the whole life of the connection.
     fn keeps_transmissions(&self) -> bool {
         self.rack() || matches!(self.algorithm, Algorithm::Custom(_))
     }
-    /// Fast recovery of RFC 5681.
+    /// Reno: fast recovery of RFC 5681.
     pub fn reno() -> Self {
         Self { recovery: Recovery::Reno, ..Self::default() }
     }
-    /// Fast recovery of RFC 6582.
+    /// NewReno: fast recovery of RFC 6582.
     pub fn new_reno() -> Self {
         Self { recovery: Recovery::NewReno, ..Self::default() }
     }
@@ -166,7 +163,7 @@ impl Config {
     pub fn cubic() -> Self {
         Self { algorithm: Algorithm::Cubic, ..Self::default() }
     }
-    /// What current systems do: CUBIC with RACK-TLP, PRR, timestamps, D-SACK and HyStart++.
+    /// The defaults of current systems: CUBIC with RACK-TLP, PRR, timestamps, D-SACK and HyStart++.
     pub fn current() -> Self {
         Self { rack_tlp: true, prr: true, timestamps: true, d_sack: true, hystart: true, ..Self::cubic() }
     }
@@ -208,7 +205,7 @@ pub enum State {
 enum Phase {
     /// No loss is known.
     Open,
-    /// Fast recovery, until `recovery_point` is acknowledged. What was below `lost` at its start is lost.
+    /// Fast recovery, until `recovery_point` is acknowledged. Data below `lost` is considered lost from the start.
     FastRecovery { recovery_point: u64, lost: u64 },
     /// After a timeout, until `recovery_point` is acknowledged.
     RtoRecovery { recovery_point: u64 },
@@ -233,9 +230,9 @@ pub struct Endpoint {
     // Send sequence space: snd_una <= snd_nxt <= high_data <= written + 1 (the FIN).
     snd_una: u64,
     snd_nxt: u64,
-    /// HighData of RFC 6675 plus one: what was never sent begins here.
+    /// HighData of RFC 6675 plus one: the start of data that was never sent.
     high_data: u64,
-    /// The end of the data that the application has written.
+    /// The end of the data written by the application.
     written: u64,
     /// A FIN follows the data.
     closing: bool,
@@ -244,12 +241,12 @@ pub struct Endpoint {
     /// Max(SND.WND) of RFC 9293, section 3.8.6.2.1.
     max_snd_wnd: u64,
     phase: Phase,
-    /// RFC 6582: fast retransmit only for segments above this.
+    /// recover of RFC 6582: fast retransmit applies only to segments above it.
     recover: u64,
     dup_acks: u32,
-    /// What fast recovery adds to cwnd for segments that have left the network (RFC 5681, 3.2).
+    /// The amount that fast recovery adds to cwnd for segments that have left the network (RFC 5681, 3.2).
     cwnd_inflation: i64,
-    /// The segment at SND.UNA is to be retransmitted, whatever cwnd is.
+    /// The segment at SND.UNA must be retransmitted, whatever cwnd is.
     retransmit_pending: bool,
     first_partial_ack: bool,
     scoreboard: Ranges,
@@ -257,14 +254,14 @@ pub struct Endpoint {
     high_rxt: u64,
     /// RescueRxt of RFC 6675 plus one: no rescue retransmission unless SND.UNA is above it.
     rescue_rxt: u64,
-    /// The last poll was refused by cwnd.
+    /// Whether cwnd prevented the last poll from sending.
     cwnd_limited: bool,
     controller: Controller,
     rtt: RttEstimator,
-    /// The end of the segment whose RTT is measured, and when it was sent: [`NEVER`] where none is.
+    /// The end of the segment whose RTT is being measured, and when it was sent; [`NEVER`] if none is.
     timed_end: u64,
     timed_at: Instant,
-    /// [`NEVER`] where it is not armed.
+    /// The expiry of the retransmission timer; [`NEVER`] if it is not armed.
     rto_at: Instant,
     probe_pending: bool,
     probe_sent: bool,
@@ -273,7 +270,7 @@ pub struct Endpoint {
     pace_at: Instant,
     hystart: Option<Box<HyStart>>,
     prr: Option<Box<Prr>>,
-    /// For RACK, for delivery rates, and for HyStart++.
+    /// Needed for RACK, delivery rates and HyStart++.
     transmissions: Option<Box<Transmissions>>,
     extensions: Rare<Extensions>,
 
@@ -282,7 +279,7 @@ pub struct Endpoint {
     rcv_nxt: u64,
     out_of_order: Ranges,
     recent_blocks: [u64; 2],
-    /// The number of the other end's FIN; [`ENDLESS`] before it has arrived.
+    /// The sequence number of the peer's FIN; [`ENDLESS`] before it has arrived.
     fin_at: u64,
     unread: u64,
     rcv_wnd_edge: u64,
@@ -300,12 +297,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The active opener: the next [`Endpoint::poll`] returns a SYN.
+    /// Creates the active opener. Its next [`Endpoint::poll`] returns a SYN.
     pub fn connect(config: impl Into<Arc<Config>>) -> Self {
         Self { state: State::SynSent, syn_pending: true, ..Self::listen(config) }
     }
 
-    /// The passive opener.
+    /// Creates the passive opener.
     pub fn listen(config: impl Into<Arc<Config>>) -> Self {
         let config: Arc<Config> = config.into();
         let hystart = config.hystart.then(Box::default);
@@ -381,19 +378,19 @@ impl Endpoint {
     pub fn close(&mut self) {
         self.closing = true;
     }
-    /// Closes the sending side after what was sent already: data that was written and not sent is discarded.
+    /// Closes the sending side after the data that was sent already. Data that was written but never sent is discarded.
     pub fn finish(&mut self) {
         if !self.closing {
             self.written = self.written.min(self.high_data.max(1));
             self.closing = true;
         }
     }
-    /// Removes up to `bytes` of received data from the receive buffer, where data is not read at once, and returns how
-    /// many bytes were removed.
+    /// Consumes up to `bytes` from the receive buffer, if data is not consumed at once, and returns how many bytes it
+    /// was.
     pub fn read(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.unread);
         self.unread -= taken;
-        // RFC 9293, 3.8.6.2.2: a window update when the window has grown by a segment or half of the buffer.
+        // RFC 9293, 3.8.6.2.2: send a window update when the window has grown by a segment or by half of the buffer.
         let edge = self.rcv_nxt + self.rcv_wnd();
         if edge >= self.rcv_wnd_edge + self.mss.min(self.config.receive_buffer / 2).max(1)
             && self.state != State::Listen
@@ -409,7 +406,7 @@ impl Endpoint {
     pub fn state(&self) -> State {
         self.state
     }
-    /// Whether the connection is closed, apart from the acknowledgement of a retransmitted FIN.
+    /// Whether the connection is closed, except that it may still acknowledge a retransmitted FIN.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::TimeWait | State::Closed)
     }
@@ -418,23 +415,23 @@ impl Endpoint {
         let fin = u64::from(self.peer_closed());
         self.rcv_nxt.saturating_sub(1 + fin)
     }
-    /// Bytes in the receive buffer, where data is not read at once.
+    /// Bytes in the receive buffer, if data is not consumed at once.
     pub fn unread(&self) -> u64 {
         self.unread
     }
-    /// Whether the other end has closed and all of its data has been received.
+    /// Whether the peer has closed and all of its data has been received.
     pub fn peer_closed(&self) -> bool {
         self.rcv_nxt > self.fin_at
     }
-    /// Bytes of data that the other end has acknowledged.
+    /// Bytes of data that the peer has acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.snd_una.saturating_sub(1).min(self.written - 1)
     }
-    /// Bytes that were written and are not acknowledged; `None` if unlimited.
+    /// Bytes that were written and not yet acknowledged; `None` for endless data.
     pub fn remaining(&self) -> Option<u64> {
         (self.written < ENDLESS).then(|| self.written - self.snd_una.clamp(1, self.written))
     }
-    /// Bytes that were written and never sent; `None` if unlimited.
+    /// Bytes that were written and never sent; `None` for endless data.
     pub fn unsent(&self) -> Option<u64> {
         (self.written < ENDLESS).then(|| self.written.saturating_sub(self.high_data.max(1)))
     }
@@ -442,7 +439,7 @@ impl Endpoint {
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
-    /// cwnd in bytes, inflation by duplicate acknowledgements included.
+    /// cwnd in bytes, including the inflation by duplicate acknowledgements.
     pub fn cwnd(&self) -> u64 {
         (self.controller.cwnd() as i64 + self.cwnd_inflation).max(self.mss as i64) as u64
     }
@@ -456,10 +453,10 @@ impl Endpoint {
     }
     /// The FlightSize from which ssthresh is computed (RFC 5681, equation (4)): at most cwnd.
     ///
-    /// Equation (4) is an upper bound. FlightSize exceeds cwnd by what Limited Transmit has sent, which the RFC
-    /// excludes; in fast recovery, by new data that replaces SACKed data for as long as a retransmission that was lost
-    /// is waited for, which is bounded by the receive window alone; and after a timeout, by all that was outstanding
-    /// then. None of it is evidence that the path can carry more than cwnd.
+    /// Equation (4) is an upper bound. FlightSize can exceed cwnd in three cases: by segments of Limited Transmit,
+    /// which the RFC excludes; in fast recovery, by new data that replaces SACKed data while the sender waits for a
+    /// lost retransmission, limited by the receive window alone; and after a timeout, by all data outstanding at that
+    /// time. None of this shows that the path can carry more than cwnd.
     fn flight_within_cwnd(&self) -> u64 {
         self.flight_size().min(self.controller.cwnd())
     }
@@ -467,7 +464,7 @@ impl Endpoint {
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
-    /// The retransmission timeout, backoff included.
+    /// The retransmission timeout, including the backoff.
     pub(crate) fn rto(&self) -> Span {
         self.rtt.rto(&self.config.rto)
     }
@@ -480,7 +477,7 @@ impl Endpoint {
         self.ecn
     }
 
-    /// When [`Endpoint::on_timer`] is due. Invalidated by every call that takes `&mut self`.
+    /// When [`Endpoint::on_timer`] is due. Every call that takes `&mut self` invalidates it.
     pub fn deadline(&self) -> Option<Instant> {
         let mut at = self.rto_at.min(self.extensions.persist.at);
         if let AckPending::Until(ack) = self.ack_pending {

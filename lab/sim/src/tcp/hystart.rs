@@ -2,8 +2,8 @@
 //!
 //! *Source*: RFC 9406, section 4.2, with its constants (4.3); section numbers are in the code.
 //! *Units*: bytes; times in ns.
-//! *Notes*: used in the first slow start only, as section 4.3 recommends. It needs eight RTT samples in a round trip, so
-//! that the times of all transmissions are kept until it ends.
+//! *Notes*: used in the first slow start only, as section 4.3 recommends. It needs eight RTT samples in a round trip,
+//! so the send times of all segments are kept until slow start ends.
 
 use tidegate_core::Span;
 
@@ -19,13 +19,13 @@ const SAMPLES: u32 = 8;
 const GROWTH_DIVISOR: u64 = 4;
 /// CSS_ROUNDS.
 const CSS_ROUNDS: u32 = 5;
-/// L, the most segments that an acknowledgement counts for, without pacing.
+/// L, the largest number of segments for which an acknowledgement counts without pacing.
 const LIMIT: u64 = 8;
 
-/// What an acknowledgement in slow start leads to.
+/// The effect of an acknowledgement in slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// cwnd grows as for so many bytes.
+    /// cwnd grows as if this many bytes were acknowledged.
     Grow(u64),
     /// Slow start ends.
     Exit,
@@ -39,7 +39,7 @@ pub(crate) struct HyStart {
     last_round: u64,
     this_round: u64,
     samples: u32,
-    /// cssBaselineMinRtt and the rounds of conservative slow start, in it.
+    /// cssBaselineMinRtt and the number of rounds, during conservative slow start.
     conservative: Option<(u64, u32)>,
 }
 
@@ -82,7 +82,7 @@ impl HyStart {
                     self.conservative = Some((self.this_round, 0));
                 }
             }
-            // The rise was not that of a queue.
+            // The rise was not caused by a queue.
             Some((baseline, _)) if measured && self.this_round < baseline => self.conservative = None,
             _ => {}
         }

@@ -7,7 +7,7 @@ pub struct Prr {
     flight_size: u64,
     delivered: u64,
     out: u64,
-    /// What may be sent beyond pipe.
+    /// How many bytes may be sent in addition to pipe.
     send: u64,
 }
 
@@ -17,7 +17,7 @@ impl Prr {
         Self { flight_size: flight_size.max(1), delivered: 0, out: 0, send: mss }
     }
 
-    /// An acknowledgement in recovery delivers so many bytes.
+    /// Handles an acknowledgement during recovery that delivers `delivered` bytes.
     pub fn on_ack(&mut self, delivered: u64, pipe: u64, ssthresh: u64, mss: u64) {
         self.delivered += delivered;
         self.send = if pipe > ssthresh {
@@ -29,13 +29,13 @@ impl Prr {
         };
     }
 
-    /// `bytes` were sent.
+    /// Records that `bytes` were sent.
     pub fn on_send(&mut self, bytes: u64) {
         self.out += bytes;
         self.send = self.send.saturating_sub(bytes);
     }
 
-    /// The window that allows what may be sent, in whole segments: RFC 6937 counts in them as well.
+    /// The window, rounded up to whole segments, in which RFC 6937 counts as well.
     pub fn window(&self, pipe: u64, mss: u64) -> u64 {
         pipe + self.send.div_ceil(mss) * mss
     }

@@ -1,5 +1,5 @@
-//! [`Ranges`]: a sorted set of disjoint byte ranges. The scoreboard of the sender and the out-of-order queue of the
-//! receiver are such sets.
+//! [`Ranges`]: a sorted set of disjoint byte ranges, used for the sender's scoreboard and the receiver's out-of-order
+//! queue.
 
 /// Disjoint, non-touching ranges `[start, end)`, sorted.
 #[derive(Clone, Debug, Default)]
@@ -9,10 +9,10 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// Adds `[start, end)`. Returns how many bytes of it were not in the set, and the range that contains it now.
+    /// Adds `[start, end)`. Returns how many of these bytes are new in the set, and the range that contains them now.
     pub fn insert(&mut self, start: u64, end: u64) -> (u64, (u64, u64)) {
         debug_assert!(start < end);
-        // The ranges that touch or overlap are those from `first` to before `last`.
+        // Ranges `first..last` touch or overlap the new one.
         let first = self.ranges.partition_point(|&(_, e)| e < start);
         let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
         if first == last {
@@ -68,7 +68,7 @@ impl Ranges {
     }
     /// Bytes of the set below `edge`.
     pub fn bytes_below(&self, edge: u64) -> u64 {
-        // From the top: queries are mostly near it.
+        // Search from the top, near which most queries are.
         let above: u64 = self.ranges.iter().rev().take_while(|&&(_, e)| e > edge).map(|&(s, e)| e - s.max(edge)).sum();
         self.bytes - above
     }

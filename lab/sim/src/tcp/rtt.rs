@@ -1,7 +1,7 @@
 //! The round-trip time and the retransmission timeout.
 //!
-//! *Source*: RFC 6298, sections 2 and 5. Of Karn's algorithm (section 3) the caller does one half: a segment that was
-//! retransmitted is never sampled. The other half is here: the RTO stays backed off until the next sample.
+//! *Source*: RFC 6298, sections 2 and 5. The caller implements one half of Karn's algorithm (section 3): it never
+//! samples a segment that was retransmitted. The other half is here: the RTO stays backed off until the next sample.
 //! *Units*: nanoseconds. SRTT and RTTVAR are rounded down; the error is below 8 ns.
 
 use tidegate_core::Span;
@@ -37,9 +37,10 @@ impl Default for RtoBounds {
 /// The estimator of RFC 6298.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    /// `u64::MAX` before the first sample, as for `min_rtt`: there are many connections.
+    /// SRTT, or `u64::MAX` before the first sample, like `min_rtt`. An `Option` would be larger, and there are many
+    /// connections.
     srtt: u64,
-    /// Before the first sample, a lower bound of the RTO.
+    /// RTTVAR. Before the first sample, a lower bound of the RTO.
     rttvar: u64,
     min_rtt: u64,
     backoff: u32,
@@ -60,7 +61,8 @@ impl RttEstimator {
     pub fn sample(&mut self, rtt: Span) {
         self.sample_of(rtt, 1);
     }
-    /// The same with one of `samples` in a round trip, which together weigh as much as one (RFC 7323, appendix G).
+    /// Like [`Self::sample`], for one of `samples` in a round trip, which together weigh as much as one (RFC 7323,
+    /// appendix G).
     pub fn sample_of(&mut self, rtt: Span, samples: u64) {
         let rtt = rtt.as_nanos();
         let (beta, alpha) = (4 * samples.max(1), 8 * samples.max(1));
@@ -86,7 +88,7 @@ impl RttEstimator {
     pub fn after_lost_syn(&mut self) {
         (self.rttvar, self.backoff) = (AFTER_LOST_SYN.as_nanos(), 0);
     }
-    /// The RTO within `bounds`, backoff included.
+    /// The RTO within `bounds`, including the backoff.
     pub fn rto(&self, bounds: &RtoBounds) -> Span {
         let base = match self.srtt {
             u64::MAX => bounds.initial.max(Span::from_nanos(self.rttvar)),
@@ -101,7 +103,7 @@ impl RttEstimator {
     pub fn srtt(&self) -> Option<Span> {
         (self.srtt != u64::MAX).then(|| Span::from_nanos(self.srtt))
     }
-    /// The least sample.
+    /// The smallest sample.
     pub fn min_rtt(&self) -> Option<Span> {
         (self.min_rtt != u64::MAX).then(|| Span::from_nanos(self.min_rtt))
     }

@@ -20,7 +20,7 @@ impl Flags {
     pub const ECE: Self = Self(8);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Self = Self(16);
-    /// The data was sent before. Not on the wire; for statistics.
+    /// The segment is a retransmission. Not on the wire; for statistics only.
     pub const RETRANSMISSION: Self = Self(32);
 
     /// Whether all flags of `other` are set.
@@ -50,10 +50,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The number of blocks that fit beside a timestamp option (RFC 2018, section 3).
+    /// The number of blocks that fit beside a timestamps option (RFC 2018, section 3).
     pub const MOST: usize = 3;
 
-    /// Adds the block `[start, end)`; without effect when there are [`Self::MOST`] already.
+    /// Adds the block `[start, end)`. Has no effect if there are already [`Self::MOST`] blocks.
     pub fn push(&mut self, start: u32, end: u32) {
         if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
             *block = (start, end);
@@ -92,7 +92,7 @@ pub struct Segment {
     pub flags: Flags,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// The SACK option: what was received above `ack`.
+    /// The SACK option: data received above `ack`.
     pub sack: SackBlocks,
     /// The timestamps option.
     pub timestamps: Option<Timestamps>,
@@ -107,7 +107,7 @@ impl Segment {
             + if self.flags.has(Flags::SYN) {
                 8
             } else if sack > 0 {
-                // Kind, length, two bytes of padding, eight bytes a block.
+                // Kind, length and two bytes of padding, then eight bytes for each block.
                 4 + 8 * sack
             } else {
                 0

@@ -1,8 +1,8 @@
-//! [`Transmissions`]: what is known of each segment that was sent, for RACK, delivery rates and HyStart++.
+//! [`Transmissions`]: records of all segments in flight, for RACK, delivery rates and HyStart++.
 //!
 //! *Source*: RFC 8985, sections 5 and 6 (RACK); draft-cheng-iccrg-delivery-rate-estimation-02, section 3 (delivery rate).
 //! *Units*: bytes, ns.
-//! *Cost*: O(1) a segment while nothing is lost or reordered, and O(window) an acknowledgement otherwise.
+//! *Cost*: O(1) for a segment while nothing is lost or reordered, otherwise O(window) for an acknowledgement.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,10 @@ use tidegate_core::{Bytes, Instant, Rate, Span};
 
 use super::congestion::DeliverySample;
 
-/// Duplicate acknowledgements after which no reordering is assumed where none was seen (RFC 8985, 6.2, step 4).
+/// The number of duplicate acknowledgements after which reordering is ruled out if none was seen (RFC 8985, 6.2, step
+/// 4).
 const DUP_THRESH: usize = 3;
-/// Recoveries for which a wider reordering window is kept.
+/// The number of recoveries for which a wider reordering window persists.
 const PERSIST: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +24,15 @@ struct Sent {
     retransmitted: bool,
     lost: bool,
     sacked: bool,
-    /// The state of the connection when it was sent: C.delivered, C.delivered_time, C.first_sent_time, app-limited.
+    /// The state of the connection when the segment was sent: C.delivered, C.delivered_time, C.first_sent_time,
+    /// app-limited.
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
     app_limited: bool,
 }
 
-/// The segments that are not acknowledged. See the [module](self).
+/// The segments that are not cumulatively acknowledged. See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Transmissions {
     segments: VecDeque<Sent>,
@@ -47,7 +49,7 @@ pub(super) struct Transmissions {
     reo_wnd_mult: u64,
     reo_wnd_persist: u32,
     dsack_round: Option<u64>,
-    /// When a segment becomes lost if it is not acknowledged.
+    /// When a segment will be considered lost unless it is acknowledged.
     pub reorder_at: Option<Instant>,
     // Delivery rate.
     delivered: u64,
@@ -84,20 +86,21 @@ impl Default for Transmissions {
 }
 
 impl Transmissions {
-    /// Bytes sent that are neither acknowledged, nor SACKed, nor lost.
+    /// Bytes sent that are neither acknowledged, nor SACKed, nor considered lost.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
-    /// The RTT of the segment that was delivered last, of those sent last.
+    /// The RTT of the most recently sent segment that has been delivered.
     pub fn rtt(&self) -> Option<Span> {
         (!self.rtt.is_zero()).then_some(self.rtt)
     }
-    /// Notes that the application has no more data than this: samples until it is delivered show no more than that.
+    /// Records that the application has no more data. Until all current data is delivered, samples are lower bounds of
+    /// the rate.
     pub fn limited_by_application(&mut self) {
         self.app_limited_until = (self.delivered + self.in_flight).max(1);
     }
 
-    /// `[start, end)` is sent.
+    /// Records that `[start, end)` is sent.
     pub fn on_send(&mut self, now: Instant, start: u64, end: u64) {
         if self.in_flight == 0 {
             self.first_sent_at = now;
@@ -153,7 +156,7 @@ impl Transmissions {
         if !sent.retransmitted {
             self.min_rtt = self.min_rtt.min(rtt);
         }
-        // An acknowledgement that comes too early is of the first transmission.
+        // An acknowledgement that arrives too early belongs to the original transmission.
         let is_first = sent.retransmitted && rtt < self.min_rtt;
         if !is_first && (sent.at, sent.end) >= self.xmit {
             self.xmit = (sent.at, sent.end);
@@ -166,13 +169,13 @@ impl Transmissions {
         }
     }
 
-    /// All below `una` is acknowledged.
+    /// Records that all data below `una` is acknowledged.
     pub fn on_cumulative(&mut self, now: Instant, una: u64) {
         while let Some(&front) = self.segments.front()
             && front.start < una
         {
             if front.end > una {
-                // A part of it.
+                // Only a part of the segment is acknowledged.
                 let part = Sent { end: una, ..front };
                 self.retransmitted += usize::from(part.retransmitted && !part.sacked);
                 self.lost += usize::from(part.lost && !part.sacked);
@@ -191,7 +194,7 @@ impl Transmissions {
         }
     }
 
-    /// `[start, end)` is SACKed.
+    /// Records that `[start, end)` is SACKed.
     pub fn on_sacked(&mut self, now: Instant, start: u64, end: u64) {
         let first = self.segments.partition_point(|sent| sent.start < start);
         for at in first..self.segments.len() {
@@ -208,8 +211,8 @@ impl Transmissions {
         }
     }
 
-    /// A D-SACK shows that a retransmission was not needed (RFC 8985, 6.2, step 4): the reordering window widens, once a
-    /// round trip.
+    /// Handles a D-SACK, which shows that a retransmission was unnecessary (RFC 8985, 6.2, step 4): widens the
+    /// reordering window, at most once in a round trip.
     pub fn on_dsack(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_none_or(|round| una >= round) {
             self.dsack_round = Some(nxt);
@@ -217,7 +220,7 @@ impl Transmissions {
             self.reo_wnd_persist = PERSIST;
         }
     }
-    /// A recovery has ended.
+    /// Handles the end of a recovery.
     pub fn on_recovered(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -232,7 +235,7 @@ impl Transmissions {
         Span::from_nanos(self.min_rtt.as_nanos().saturating_mul(self.reo_wnd_mult) / 4).min(srtt)
     }
 
-    /// Marks the segments as lost that were sent long enough before one that was delivered (6.2, step 5). Returns whether
+    /// Marks segments as lost that were sent long enough before one that was delivered (6.2, step 5). Returns whether
     /// there are any.
     pub fn detect_losses(&mut self, now: Instant, in_recovery: bool, srtt: Span) -> bool {
         self.reorder_at = None;
@@ -258,7 +261,8 @@ impl Transmissions {
         found
     }
 
-    /// The retransmission timer has expired (6.3): the first segment is lost, and those that were sent long enough ago.
+    /// Handles the expiry of the retransmission timer (6.3): the first segment is lost, and so are those sent long
+    /// enough ago.
     pub fn on_timeout(&mut self, now: Instant) {
         let wait = self.rtt + self.reo_wnd(true, Span::MAX);
         self.reorder_at = None;
@@ -273,19 +277,19 @@ impl Transmissions {
         }
     }
 
-    /// The first segment that is lost.
+    /// The first segment that is considered lost.
     pub fn first_lost(&self) -> Option<(u64, u64)> {
         if self.lost == 0 {
             return None;
         }
         self.segments.iter().find(|sent| sent.lost).map(|sent| (sent.start, sent.end))
     }
-    /// The last segment that was sent and is not SACKed.
+    /// The last segment that is not SACKed.
     pub fn last(&self) -> Option<(u64, u64)> {
         self.segments.iter().rfind(|sent| !sent.sacked).map(|sent| (sent.start, sent.end))
     }
 
-    /// The sample of what was delivered since the last call, if anything was (section 3.3 of the draft).
+    /// The delivery rate sample since the last call, if any data was delivered (section 3.3 of the draft).
     pub fn sample(&mut self) -> Option<DeliverySample> {
         let newest = self.newest.take()?;
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
@@ -295,7 +299,7 @@ impl Transmissions {
         let acknowledging = self.delivered_at.since(newest.delivered_at);
         let interval = sending.max(acknowledging);
         let delivered = self.delivered - newest.delivered;
-        // Faster than a round trip is a burst of acknowledgements.
+        // An interval shorter than a round trip is caused by a burst of acknowledgements.
         let valid = !interval.is_zero() && (self.min_rtt == Span::MAX || interval >= self.min_rtt);
         let rate = || {
             let bits = u128::from(Bytes::new(delivered).bits()) * 1_000_000_000 / u128::from(interval.as_nanos());

@@ -1,4 +1,4 @@
-//! Headers of simulated packets, as they would be on the wire: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293), UDP
+//! Headers of simulated packets as they would appear on the wire: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293), UDP
 //! (RFC 768).
 
 use std::net::IpAddr;
@@ -8,13 +8,13 @@ use tidegate_core::classify::Fields;
 use crate::packet::{IPV4_HEADER, Proto, SimPacket};
 use crate::tcp::Flags;
 
-/// The headers of `packet`, whose addresses and ports are in `fields`.
+/// Builds the headers of `packet` with the addresses and ports in `fields`.
 pub(super) fn bytes(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
     let transport = match packet.transport {
         Proto::Tcp => tcp(packet, fields),
         Proto::Udp => udp(packet, fields),
     };
-    // What follows the IP header; sizes of simulated packets are those of IPv4.
+    // The length after the IP header. Sizes of simulated packets are those of IPv4 packets.
     let length = packet.size.saturating_sub(IPV4_HEADER);
     let class = packet.dscp.value() << 2 | packet.segment.ecn as u8;
     let mut out = match (fields.hosts.source(), fields.hosts.destination()) {
@@ -22,7 +22,7 @@ pub(super) fn bytes(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
             let total = (length + IPV4_HEADER).min(65_535) as u16;
             let mut header = vec![0x45, class];
             header.extend(total.to_be_bytes());
-            // No identification, do not fragment, 64 hops, no checksum yet.
+            // Identification 0, DF set, TTL 64; the checksum is filled in below.
             header.extend([0, 0, 0x40, 0, 64, protocol(packet), 0, 0]);
             header.extend(source.octets());
             header.extend(destination.octets());
@@ -67,7 +67,7 @@ fn tcp(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
     let segment = &packet.segment;
     let mut options = Vec::new();
     if segment.flags.has(Flags::SYN) {
-        // The largest segment, and that SACK is permitted, with padding.
+        // MSS and SACK-permitted, with padding.
         options.extend([2, 4]);
         options.extend(segment.mss.to_be_bytes());
         options.extend([4, 2, 1, 1]);
@@ -98,7 +98,7 @@ fn tcp(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
         | set(Flags::CWR, 0x80);
     let words = (20 + options.len()) / 4;
     out.extend([(words << 4) as u8, flags]);
-    // The window is not scaled in the simulation: the largest that the field shows.
+    // The simulated window is not scaled, so the field shows at most its largest value.
     out.extend((segment.window.min(65_535) as u16).to_be_bytes());
     out.extend([0, 0, 0, 0]);
     out.extend(options);

@@ -5,12 +5,12 @@ use tidegate_core::{Bytes, Rate, Span};
 use crate::applications::emodel::Codec;
 use crate::distribution::Distribution;
 
-/// Packets of drawn sizes after drawn gaps.
+/// Packets with random gaps and sizes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arrivals {
     /// The time from one packet to the next, in seconds.
     pub gap: Distribution,
-    /// The size of a packet on the link, in bytes; what is above 65,535 is sent as that.
+    /// The size of a packet on the link, in bytes. Larger values are reduced to 65,535.
     pub size: Distribution,
 }
 
@@ -19,41 +19,42 @@ pub struct Arrivals {
 pub struct Phase {
     /// The rate, headers included; zero for silence.
     pub rate: Rate,
-    /// How long it lasts, in seconds.
+    /// The length of the phase, in seconds.
     pub lasts: Distribution,
 }
 
-/// Pages of the web. The defaults are those of 3GPP2's evaluation (C.R1002-0; 3GPP TR 25.892, table A.2.2.1), which
-/// follow Choi and Limb, 1999.
+/// Web browsing. The defaults are those of 3GPP2's evaluation (C.R1002-0; 3GPP TR 25.892, table A.2.2.1), which follow
+/// Choi and Limb, 1999.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Web {
     /// The size of a main object, in bytes. Default lognormal, mean 10,710, deviation 25,032.
     pub main: Distribution,
-    /// The size of another object, in bytes. Default lognormal, mean 7,758, deviation 126,168.
+    /// The size of an embedded object, in bytes. Default lognormal, mean 7,758, deviation 126,168.
     pub object: Distribution,
-    /// Other objects on a page, to the nearest whole number. Default a Pareto distribution of shape 1.1 from 2 to 55,
-    /// less 2: mean 5.64.
+    /// The number of embedded objects of a page, rounded. Default a Pareto distribution of shape 1.1 from 2 to 55,
+    /// minus 2: mean 5.64.
     pub objects: Distribution,
-    /// Larger objects are cut to this. Default 2 MB.
+    /// The largest object; larger ones are reduced to this size. Default 2 MB.
     pub largest: Bytes,
-    /// From the main object to the first request for another, in seconds. Default exponential, mean 0.13.
+    /// The time from the main object to the first request for an embedded one, in seconds. Default exponential, mean
+    /// 0.13.
     pub parse: Distribution,
-    /// From a page to the next, in seconds. Default exponential, mean 30.
+    /// The reading time between two pages, in seconds. Default exponential, mean 30.
     pub read: Distribution,
-    /// The size of a request, headers of HTTP included. Default 350 B, the mean of the same model.
+    /// The size of a request, including HTTP headers. Default 350 B, the mean of the same model.
     pub request: Bytes,
-    /// Connections at once at most. Default 6, as browsers have to one server.
+    /// The largest number of parallel connections. Default 6, as browsers open to one server.
     pub connections: u32,
 }
 
 impl Web {
-    /// The most objects of a page beside the main one.
+    /// The largest number of embedded objects of a page.
     pub(crate) const MOST_OBJECTS: u64 = 100_000;
 }
 
 impl Default for Web {
     fn default() -> Self {
-        // The share of pages with at most `count` objects, 1 - (2 / (count + 2)) ^ 1.1; the rest has 53.
+        // The share of pages with at most `count` objects is 1 - (2 / (count + 2)) ^ 1.1; the rest have 53.
         let point = |count: u32| {
             let count = f64::from(count);
             (count, 1.0 - libm::pow(2.0 / (count + 2.0), 1.1))
@@ -72,20 +73,20 @@ impl Default for Web {
     }
 }
 
-/// A video whose rate follows the buffer of its player. The defaults are those of Huang et al., 2014.
+/// A video whose bit rate follows the buffer of its player. The defaults are those of Huang et al., 2014.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Video {
-    /// The rates in which it is there, rising.
+    /// The available bit rates, rising.
     pub ladder: Vec<Rate>,
     /// The length of a segment. Default 4 s.
     pub segment: Span,
-    /// The most that the player keeps. Default 240 s.
+    /// The capacity of the player's buffer. Default 240 s.
     pub buffer: Span,
-    /// Up to so much in the buffer the lowest rate is requested. Default 90 s.
+    /// The buffer level up to which the lowest rate is requested. Default 90 s.
     pub reservoir: Span,
-    /// From the reservoir to the buffer with which the highest rate is requested. Default 126 s.
+    /// The distance from the reservoir to the level at which the highest rate is requested. Default 126 s.
     pub cushion: Span,
-    /// What must be there before it plays, at the beginning and after it stood still. Default a segment.
+    /// The buffer level at which playback begins, initially and after a stall. Default one segment.
     pub start: Span,
     /// The size of a request. Default 350 B.
     pub request: Bytes,
@@ -105,10 +106,10 @@ impl Default for Video {
     }
 }
 
-/// Speech.
+/// A voice call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// The codec: sizes, times and robustness of its packets.
+    /// The codec: packet sizes, times, and robustness against loss.
     pub codec: Codec,
     /// The lengths of talk spurts and of silences, in seconds; `None` for speech without a pause.
     pub spurts: Option<(Distribution, Distribution)>,

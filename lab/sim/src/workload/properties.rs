@@ -1,11 +1,11 @@
-//! What the rest of the simulator asks of a workload, for each kind in one place.
+//! Properties of workloads that the rest of the simulator needs, each defined for all kinds in one place.
 
 use tidegate_core::{Bytes, Rate};
 
 use super::{Arrivals, Direction, FlowSpec, Transport, Workload};
 use crate::packet::TCP_HEADER;
 
-/// The transports over which a workload goes.
+/// The transports over which a workload can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Needs {
     Tcp,
@@ -14,7 +14,7 @@ pub(crate) enum Needs {
 }
 
 impl Workload {
-    /// The transport that it needs.
+    /// The transport that the workload needs.
     pub(crate) fn needs(&self) -> Needs {
         match self {
             Self::Bulk { .. }
@@ -34,7 +34,7 @@ impl Workload {
         }
     }
 
-    /// Whether it sends datagrams unless TCP is asked for: packets by a pattern.
+    /// Whether the workload uses datagrams unless TCP is requested, as packet patterns do.
     pub(crate) fn usually_datagrams(&self) -> bool {
         match self.needs() {
             Needs::Tcp => false,
@@ -43,7 +43,7 @@ impl Workload {
         }
     }
 
-    /// Whether datagrams go in both directions.
+    /// Whether the workload sends datagrams in both directions.
     pub(crate) fn both_ways(&self) -> bool {
         match self {
             Self::Call(call) => call.both_ways,
@@ -52,12 +52,12 @@ impl Workload {
         }
     }
 
-    /// Whether it opens several connections, one after the other or at once.
+    /// Whether the workload opens several connections, in sequence or in parallel.
     pub(crate) fn many_connections(&self) -> bool {
         matches!(self, Self::Mice { .. } | Self::Trace(_) | Self::Web(_))
     }
 
-    /// The direction, there (0) or back (1), in which most of its bytes go.
+    /// The direction of most of its bytes: forward (0) or reverse (1).
     pub(crate) fn data_side(&self) -> usize {
         match self {
             Self::Mice { direction: Direction::Download { .. }, .. }
@@ -69,8 +69,8 @@ impl Workload {
         }
     }
 
-    /// The mean rate, in bit/s, of what is sent in a direction however congested the way is; 0 for what waits for
-    /// acknowledgements.
+    /// The mean offered rate in a direction, in bit/s, that does not depend on congestion; 0 for a workload that waits
+    /// for acknowledgements.
     pub(crate) fn offered(&self, transport: &Transport, side: usize) -> f64 {
         let datagrams = matches!(transport, Transport::Udp { .. });
         let bits = |rate: &Rate| rate.as_bps() as f64;
@@ -95,14 +95,14 @@ impl Workload {
 }
 
 impl Arrivals {
-    /// In bit/s.
+    /// The mean rate in bit/s.
     pub(crate) fn mean_rate(&self) -> f64 {
         self.size.mean() * 8.0 / self.gap.mean()
     }
 }
 
 impl FlowSpec {
-    /// The size of its largest packet on the link, in bytes.
+    /// The size of the largest packet on the link, in bytes.
     pub(crate) fn largest_packet(&self) -> u32 {
         let of_transport = match &self.transport {
             Transport::Tcp(config) => return u32::from(config.mss) + TCP_HEADER,
@@ -114,7 +114,7 @@ impl FlowSpec {
             | Workload::OnOff { packet, .. }
             | Workload::Phases { packet, .. } => packet.as_u64() as u32,
             Workload::Packets { ways } => {
-                // Few are much larger than the mean.
+                // Few packets are much larger than the mean.
                 let means = ways.iter().flatten().map(|way| way.size.mean().min(65_535.0) as u32);
                 means.max().unwrap_or(of_transport)
             }
@@ -126,12 +126,13 @@ impl FlowSpec {
         }
     }
 
-    /// Whether it can take the place of `before` while the network runs: it needs no way that `before` has not.
+    /// Whether the flow can replace `before` in a running network, which requires that it needs no path that `before`
+    /// does not have.
     pub(crate) fn replaces(&self, before: &Self) -> bool {
         before.workload.both_ways() || !self.workload.both_ways() || matches!(before.transport, Transport::Tcp(_))
     }
 
-    /// The error, in a few words.
+    /// Checks the specification; the error is a short text.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         match (self.workload.needs(), &self.transport) {
             (Needs::Tcp, Transport::Udp { .. }) => return Err("this workload needs TCP"),

@@ -1,4 +1,4 @@
-//! Applications: what browsers, players, calls and games send.
+//! Sections of applications: browsers, players, calls and games.
 
 use tidegate_config::Spanned;
 use tidegate_core::{Bytes, Rate, Span};
@@ -6,17 +6,17 @@ use tidegate_core::{Bytes, Rate, Span};
 use super::distribution::DistributionSection;
 
 tidegate_config::record! {
-    /// Packets of drawn sizes after drawn gaps: datagrams, or over TCP data written in such pieces.
+    /// Packets with random gaps and sizes: datagrams, or data written to TCP in such pieces.
     pub struct PacketsSection as "packets workload" {
         /// The time from one packet to the next, above zero on average.
         pub gap: Spanned<DistributionSection>,
-        /// The size of a packet, headers included; above 65535 B it is cut to that.
+        /// The size of a packet, headers included. Larger values are reduced to 65535 B.
         pub size: Spanned<DistributionSection>,
     }
 }
 
 tidegate_config::record! {
-    /// Constant rates, one after the other for random times, and again from the first: several periods of activity.
+    /// A cycle of phases, each with a constant rate for a random time: several periods of activity.
     pub struct PhasesSection as "phases workload" {
         /// The size of a packet, headers included. Default 1500 B.
         pub packet: Spanned<Bytes> = "1500B",
@@ -30,51 +30,54 @@ tidegate_config::record! {
     pub struct PhaseSection as "phase" {
         /// The rate, headers included. Default: silence.
         pub rate: Option<Spanned<Rate>>,
-        /// How long it lasts; drawn anew each time.
+        /// How long the phase lasts, drawn anew each time.
         pub lasts: Spanned<DistributionSection>,
     }
 }
 
 tidegate_config::record! {
-    /// Pages of the web: a main object, after parsing the other objects over a few connections, then reading. The
-    /// defaults are the HTTP model of 3GPP2 (C.R1002-0; 3GPP TR 25.892, table A.2.2.1), after Choi and Limb, "A
-    /// behavioral model of Web traffic", 1999.
+    /// Web pages: a main object, after parsing the other objects over a few connections, then reading. The defaults are
+    /// the HTTP model of 3GPP2 (C.R1002-0; 3GPP TR 25.892, table A.2.2.1), after Choi and Limb, "A behavioral model of
+    /// Web traffic", 1999.
     pub struct WebSection as "web workload" {
         /// The size of a main object. Default lognormal, mean 10710 B, deviation 25032 B, at most 2 MB.
         pub main: Option<Spanned<DistributionSection>>,
         /// The size of another object. Default lognormal, mean 7758 B, deviation 126168 B, at most 2 MB.
         pub object: Option<Spanned<DistributionSection>>,
-        /// How many other objects a page has, rounded. Default Pareto of shape 1.1 from 2 to 55, less 2: mean 5.64.
+        /// The number of other objects of a page, rounded. Default Pareto of shape 1.1 from 2 to 55, minus 2: mean
+        /// 5.64.
         pub objects: Option<Spanned<DistributionSection>>,
-        /// Objects drawn larger are cut to this. Default 2 MB.
+        /// The largest object; larger ones are reduced to this size. Default 2 MB.
         pub largest: Spanned<Bytes> = "2MB",
-        /// From the main object to the first request for another. Default exponential, mean 130 ms.
+        /// The time from the main object to the first request for another. Default exponential, mean 130 ms.
         pub parse: Option<Spanned<DistributionSection>>,
-        /// From a loaded page to the next. Default exponential, mean 30 s.
+        /// The time from a loaded page to the next. Default exponential, mean 30 s.
         pub think: Option<Spanned<DistributionSection>>,
         /// The size of a request. Default 350 B.
         pub request: Spanned<Bytes> = "350B",
-        /// Connections to the server at most; they persist from page to page. Default 6, as of today's browsers.
+        /// The largest number of connections to the server, which persist from page to page. Default 6, as in today's
+        /// browsers.
         pub connections: Spanned<u32> = 6,
     }
 }
 
 tidegate_config::record! {
-    /// A video in segments, each in a rate that follows the buffer of the player: algorithm BBA-0 of Huang et al., "A
-    /// buffer-based approach to rate adaptation", SIGCOMM 2014, with its settings as defaults.
+    /// A video in segments, each at a bit rate that follows the buffer of the player: algorithm BBA-0 of Huang et al.,
+    /// "A buffer-based approach to rate adaptation", SIGCOMM 2014, with its settings as defaults.
     pub struct VideoSection as "video workload" {
-        /// The rates in which the video is there, rising.
+        /// The available bit rates, rising.
         pub ladder: Spanned<Vec<Rate>>,
         /// The length of a segment. Default 4 s.
         pub segment: Spanned<Span> = "4s",
-        /// The most that the player keeps. Default 240 s.
+        /// The capacity of the player's buffer. Default 240 s.
         pub buffer: Spanned<Span> = "240s",
-        /// Up to so much in the buffer the lowest rate is requested. Default three eighths of the buffer: 90 s of 240 s.
+        /// The buffer level up to which the lowest rate is requested. Default three eighths of the buffer: 90 s of 240
+        /// s.
         pub reservoir: Option<Span>,
-        /// From the reservoir up to so much more the rate rises to the highest. Default 21 fortieths of the buffer:
-        /// 126 s of 240 s.
+        /// The distance above the reservoir over which the rate rises to the highest. Default 21 fortieths of the
+        /// buffer: 126 s of 240 s.
         pub cushion: Option<Span>,
-        /// What must be in the buffer before it plays, at the beginning and after a stall. Default a segment.
+        /// The buffer level at which playback begins, initially and after a stall. Default one segment.
         pub start: Option<Span>,
         /// The size of a request. Default 350 B.
         pub request: Spanned<Bytes> = "350B",
@@ -91,20 +94,20 @@ tidegate_config::record! {
         pub talk: Option<Spanned<DistributionSection>>,
         /// The length of a silence; with `talk`.
         pub silence: Option<Spanned<DistributionSection>>,
-        /// Whether both ends speak. Default yes; otherwise only `from`.
+        /// Whether both ends speak. Otherwise only `from` does. Default yes.
         pub both_ways: bool = true,
-        /// How long the first packet of a talk spurt waits at the receiver, so that later ones may be delayed by so
-        /// much more. In a spurt without end the wait is set anew every second. Default 60 ms.
+        /// How long the first packet of a talk spurt waits at the receiver, so that later packets may be delayed by
+        /// this much more. In an endless spurt the wait is recomputed every second. Default 60 ms.
         pub buffer: Span = "60ms",
     }
 }
 
 tidegate_config::choices! {
-    /// A codec of speech, with the impairment and the robustness of ITU-T G.113 appendix I.
+    /// A speech codec, with the impairment and robustness of ITU-T G.113 appendix I.
     pub enum CodecWord as "codec" {
-        /// G.711, 64 kbit/s in 200 B packets every 20 ms, what is lost is silent: Ie 0, Bpl 4.3.
+        /// G.711, 64 kbit/s in 200 B packets every 20 ms, silent when packets are lost: Ie 0, Bpl 4.3.
         G711 = "g711",
-        /// G.711 with concealment of what is lost: Ie 0, Bpl 25.1.
+        /// G.711 with packet loss concealment: Ie 0, Bpl 25.1.
         G711Plc = "g711-plc",
         /// G.729A, 8 kbit/s in 60 B packets every 20 ms: Ie 11, Bpl 19.
         G729a = "g729a",
@@ -116,13 +119,14 @@ tidegate_config::choices! {
 }
 
 tidegate_config::record! {
-    /// Small packets in both directions. The defaults are those of a game of the first person: Faerber, "Network game
-    /// traffic modelling", NetGames 2002.
+    /// Small packets in both directions. The defaults are those of a first-person game: Faerber, "Network game traffic
+    /// modelling", NetGames 2002.
     pub struct GameSection as "game workload" {
-        /// From the player, `from`, to the server. Default: every 40 ms, sizes extreme of mode 80 B and scale 5.7 B.
+        /// The packets from the player, `from`, to the server. Default: every 40 ms, sizes extreme of mode 80 B and
+        /// scale 5.7 B.
         pub up: Option<PacketsSection>,
-        /// From the server. Default: gaps extreme of mode 55 ms and scale 6 ms, sizes extreme of mode 120 B and scale
-        /// 36 B.
+        /// The packets from the server. Default: gaps extreme of mode 55 ms and scale 6 ms, sizes extreme of mode 120 B
+        /// and scale 36 B.
         pub down: Option<PacketsSection>,
     }
 }

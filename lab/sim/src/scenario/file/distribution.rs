@@ -1,4 +1,4 @@
-//! Distributions of sizes and of times.
+//! Sections of distributions of sizes and times.
 
 use tidegate_config::decode::{Scalar, Wrong};
 use tidegate_config::node::{Node, Value};
@@ -8,21 +8,21 @@ use tidegate_core::{Bytes, Span};
 tidegate_config::choice! {
     /// A distribution of sizes or of times: values need a unit, `4kB` or `250ms`.
     pub enum DistributionSection as "distribution" by "kind" {
-        /// The same value every time.
+        /// A constant value.
         Constant(ConstantValue) = "constant",
         /// Uniform between two values.
         Uniform(UniformValue) = "uniform",
         /// Exponential: gaps between independent arrivals.
         Exponential(ExponentialValue) = "exponential",
-        /// Pareto, by its mean: heavy-tailed, of infinite variance for a shape of 2 and below.
+        /// Pareto, given by its mean: heavy-tailed, with infinite variance for shapes up to 2.
         Pareto(ParetoValue) = "pareto",
-        /// Pareto cut off at both ends: heavy-tailed sizes with a finite mean.
+        /// Pareto, truncated at both ends: heavy-tailed sizes with a finite mean.
         BoundedPareto(BoundedParetoValue) = "bounded-pareto",
-        /// Normal, with what is below zero drawn as zero.
+        /// Normal, where negative values are replaced by zero.
         Normal(NormalValue) = "normal",
-        /// Lognormal, by the moments of the values themselves.
+        /// Lognormal, given by the moments of the values themselves.
         LogNormal(LogNormalValue) = "lognormal",
-        /// Extreme value (Gumbel), by its mode.
+        /// Extreme value (Gumbel), given by its mode.
         Extreme(ExtremeValue) = "extreme",
         /// Points of a measured distribution.
         Empirical(EmpiricalValue) = "empirical",
@@ -30,9 +30,9 @@ tidegate_config::choice! {
 }
 
 tidegate_config::record! {
-    /// The same value every time.
+    /// A constant value.
     pub struct ConstantValue as "constant distribution" {
-        /// What is drawn every time: a size, a time, or of `objects` a number; not below zero.
+        /// The value: a size, a time, or for `objects` a number; not below zero.
         pub value: Spanned<Amount>,
     }
 }
@@ -42,13 +42,13 @@ tidegate_config::record! {
     pub struct UniformValue as "uniform distribution" {
         /// The lower end, included; not below zero.
         pub low: Spanned<Amount>,
-        /// The upper end, not below `low`. The mean is half way.
+        /// The upper end, not below `low`. The mean is half way between them.
         pub high: Spanned<Amount>,
     }
 }
 
 tidegate_config::record! {
-    /// Exponential: above x with a share of exp(-x / mean).
+    /// Exponential: a share of exp(-x / mean) of the values lies above x.
     pub struct ExponentialValue as "exponential distribution" {
         /// The mean, above zero; the standard deviation is the same.
         pub mean: Spanned<Amount>,
@@ -56,19 +56,19 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Pareto: above x with a share of (least / x) ^ shape, without an upper bound.
+    /// Pareto: a share of (least / x) ^ shape of the values lies above x, without an upper bound.
     pub struct ParetoValue as "Pareto distribution" {
         /// The mean, above zero. The least value is `mean * (shape - 1) / shape`.
         pub mean: Spanned<Amount>,
-        /// The exponent of the tail, above 1; the variance is infinite up to 2.
+        /// The exponent of the tail, above 1. The variance is infinite up to 2.
         pub shape: Spanned<f64>,
     }
 }
 
 tidegate_config::record! {
-    /// Pareto cut off at both ends.
+    /// Pareto, truncated at both ends.
     pub struct BoundedParetoValue as "bounded Pareto distribution" {
-        /// The exponent of the tail, above 0. Default 1.2, as of files on the web.
+        /// The exponent of the tail, above 0. Default 1.2, as for files on the web.
         pub shape: f64 = 1.2,
         /// The lower bound, above zero; values near it are the most frequent.
         pub least: Spanned<Amount>,
@@ -78,19 +78,20 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Normal; what is below zero is drawn as zero.
+    /// Normal, where negative values are replaced by zero.
     pub struct NormalValue as "normal distribution" {
-        /// The mean before that, not below zero.
+        /// The mean before that replacement, not below zero.
         pub mean: Spanned<Amount>,
-        /// The standard deviation, not below zero; above a third of the mean the drawn mean is noticeably higher.
+        /// The standard deviation, not below zero. Above a third of the mean, the mean of the drawn values is
+        /// noticeably higher.
         pub deviation: Spanned<Amount>,
     }
 }
 
 tidegate_config::record! {
-    /// Lognormal, by the mean and the standard deviation of the values.
+    /// Lognormal, given by the mean and the standard deviation of the values.
     pub struct LogNormalValue as "lognormal distribution" {
-        /// The mean of the values, above zero (not of their logarithms).
+        /// The mean of the values, not of their logarithms; above zero.
         pub mean: Spanned<Amount>,
         /// The standard deviation of the values, not below zero.
         pub deviation: Spanned<Amount>,
@@ -98,8 +99,8 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Extreme value (Gumbel): at or below x with a share of exp(-exp(-(x - mode) / scale)); what is below zero is drawn
-    /// as zero.
+    /// Extreme value (Gumbel): a share of exp(-exp(-(x - mode) / scale)) of the values lies at or below x. Negative
+    /// values are replaced by zero.
     pub struct ExtremeValue as "extreme distribution" {
         /// The most frequent value. The mean is 0.5772 scales above it.
         pub mode: Spanned<Amount>,
@@ -119,14 +120,14 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A point of a cumulative distribution.
     pub struct Point as "point of a distribution" {
-        /// A size, a time, or of `objects` a number; not below that of the point before.
+        /// A size, a time, or for `objects` a number; not below that of the point before.
         pub value: Spanned<Amount>,
         /// The share of the values at or below it, 0 to 1.
         pub share: f64,
     }
 }
 
-/// A size, a time, or a number of things.
+/// A size, a time, or a count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Amount {
     /// A plain number, without a unit.
@@ -158,7 +159,7 @@ impl Scalar for Amount {
 /// A value that is the same for every link or flow of a section, or a distribution from which each of them draws.
 #[derive(Clone, Debug)]
 pub enum SameOrDrawn<T> {
-    /// The same value for all of them.
+    /// A value common to all of them.
     Same(T),
     /// Each draws its own.
     Drawn(DistributionSection),

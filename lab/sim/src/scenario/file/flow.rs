@@ -16,57 +16,54 @@ tidegate_config::record! {
         pub from: Spanned<String>,
         /// The other host, or a range: as many as in `from`, or one.
         pub to: Spanned<String>,
-        /// How many of the same between the same hosts. Default 1.
+        /// The number of equal flows between the same hosts. Default 1.
         pub count: Spanned<u32> = 1,
-        /// Over what it sends. Default: datagrams for packets at a rate (`constant`, `poisson`, `on-off`) unless `tcp`
-        /// is given, TCP for everything else.
+        /// The transport. Default: datagrams for packets at a rate (`constant`, `poisson`, `on-off`) unless `tcp` is
+        /// given, and TCP for everything else.
         pub transport: Option<TransportWord>,
-        /// TCP's settings. Default: SACK, Reno's window, every default.
+        /// TCP's settings. Default: SACK with Reno's window, and the default of every key.
         pub tcp: Option<Spanned<TcpSection>>,
         /// Whether datagrams are sent as ECN-capable. Default no.
         pub ecn: bool = false,
-        /// What it sends and when: one of the kinds of workloads.
+        /// The traffic that the flow sends.
         pub workload: Spanned<WorkloadSection>,
-        /// When it begins. Default at once.
+        /// When the flow begins. Default at once.
         pub start: Span = "0s",
-        /// How much later each further flow of the section begins. Default at once, which keeps equal flows in step.
+        /// The time between the starts of two flows of the section. Default zero, which keeps equal flows in step.
         pub stagger: Span = "0s",
-        /// Each flow begins later by a random time below this, drawn from the seed. Default not.
+        /// The upper bound of a random delay of the start, drawn for each flow from the seed. Default none.
         pub jitter: Span = "0s",
-        /// When it stops. Default never.
+        /// When the flow stops. Default never.
         pub stop: Option<Spanned<Span>>,
         /// Its class in the disciplines that have classes: a name, or a number. Default the first.
         pub class: Option<Spanned<String>>,
-        /// What a discipline with profiles (`fbq`) promises it: the name of a profile, or its number from 1. Default
-        /// none.
+        /// The profile of the flow in a discipline with profiles (`fbq`): its name, or its number from 1. Default none.
         pub profile: Option<Spanned<String>>,
         /// Its code point. Default best effort.
         pub dscp: Option<Dscp>,
         /// Whether its goodput is kept over time. Default no.
         pub watch: bool = false,
-        /// The port at `to`, which rules of shaper files see; with a range each flow of the section has its own.
-        /// Default
-        /// 5001.
+        /// The port at `to`, which the rules of shaper files see. With a range, each flow of the section has its own.
+        /// Default 5001.
         pub port: Option<Spanned<Ports>>,
-        /// The port at `from`; with a range each flow has its own. Default: one from 32768 on for each flow, and one
-        /// from
-        /// 49152 on for each connection of a flow with many.
+        /// The port at `from`; with a range, each flow has its own. Default: one from 32768 on for each flow, and one
+        /// from 49152 on for each connection of a flow with many.
         pub source_port: Option<Spanned<Ports>>,
         /// The packet mark, as firewalls set it. Default none.
         pub mark: u32 = 0,
-        /// The user who owns the socket at `from`: known to rules where the packets leave that host. Default unknown.
+        /// The user who owns the socket at `from`, which rules know on links that begin at that host. Default unknown.
         pub user: Option<User>,
-        /// The control group of the socket at `from`, likewise. Default unknown.
+        /// The control group that owns the socket at `from`, known to the same rules. Default unknown.
         pub control_group: Option<String>,
     }
 }
 
 tidegate_config::choices! {
-    /// Over what a flow sends.
+    /// The transport protocol of a flow.
     pub enum TransportWord as "transport" {
-        /// TCP, with the settings of `tcp`: acknowledged, in order, controlled by congestion.
+        /// TCP, with the settings of `tcp`: acknowledged, in order, with congestion control.
         Tcp = "tcp",
-        /// UDP datagrams: neither acknowledged nor sent again, at the rate of the workload.
+        /// UDP datagrams, which are neither acknowledged nor sent again, at the rate of the workload.
         Udp = "udp",
     }
 }

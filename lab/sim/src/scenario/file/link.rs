@@ -11,58 +11,59 @@ use crate::driver::Service;
 use crate::scenario::queue::QueueSection;
 
 tidegate_config::record! {
-    /// A link, by default with its twin in the other direction.
+    /// A link, by default with a link in the other direction.
     pub struct LinkSection as "link" {
         /// A node, or a range of nodes.
         pub from: Spanned<String>,
         /// A node, or a range of nodes: as many as in `from`, or one.
         pub to: Spanned<String>,
-        /// Bits per second on the line, of packets with their headers; above zero.
+        /// Bits per second on the line, counting packets with their headers; above zero.
         pub rate: Spanned<Rate>,
         /// The rate in the other direction. Default the same.
         pub rate_back: Option<Spanned<Rate>>,
-        /// The rate over time, in both directions, instead of `rate`, which then counts for routes and for how much is
-        /// used. Default constant.
+        /// The rate over time, in both directions. It replaces `rate`, which is then used for routing and as the base
+        /// of utilisation only. Default constant.
         pub rate_over_time: Option<Spanned<RateSection>>,
-        /// The propagation delay, one way; or a distribution, from which each link of a range has its own:
-        /// `{ kind = "uniform", low = "1ms", high = "200ms" }`. Default 1 ms, a metropolitan link.
+        /// The propagation delay in one direction, or a distribution from which each link of a range draws its own:
+        /// `{ kind = "uniform", low = "1ms", high = "200ms" }`. Default 1 ms, as of a metropolitan link.
         pub delay: Option<Spanned<SameOrDrawn<Span>>>,
         /// The propagation delay in the other direction. Default the same.
         pub delay_back: Option<Spanned<SameOrDrawn<Span>>>,
         /// Delay that varies from packet to packet, in addition. Default none.
         pub jitter: Option<Spanned<JitterSection>>,
-        /// Packets that may wait where no discipline is set. Default 1000, what plain interfaces keep.
+        /// The limit of the drop-tail queue in packets, if no discipline is set. Default 1000, as on plain interfaces.
         pub limit: Spanned<u64> = 1000,
-        /// What the line loses: a share of the packets, or `{ kind = "gilbert-elliott", ... }`, or
+        /// The loss of the line: a share of the packets, `{ kind = "gilbert-elliott", ... }`, or
         /// `{ kind = "list", packets = [3, 4, 90] }`. Default none.
         pub loss: Option<Spanned<LossSection>>,
-        /// The same in the other direction. Default the same, independently.
+        /// The loss in the other direction. Default the same, independently.
         pub loss_back: Option<Spanned<LossSection>>,
-        /// Packets that arrive twice, at random. Default none.
+        /// The share of packets that are duplicated, at random. Default none.
         pub duplication: Option<Percent>,
-        /// When the line fails and returns: what is on it then is lost, what is queued waits. Default never.
+        /// When the line fails and recovers. Packets on the line are lost, and queued packets wait. Default never.
         pub outage: Vec<Spanned<OutageSection>>,
-        /// Failures at random, in both directions independently. Default none.
+        /// Random failures, in both directions independently. Default none.
         pub failures: Option<Spanned<FailuresSection>>,
-        /// What is transmitted in each frame of this length arrives at its end in one burst, as over link layers that
-        /// aggregate. Default: each packet arrives on its own.
+        /// The length of frames. Packets that are transmitted within a frame arrive at its end in one burst, as over
+        /// link layers that aggregate. Default: each packet arrives on its own.
         pub frame: Option<Spanned<Span>>,
-        /// Whether the two directions share the line: one transmits at a time, in turns. Default no.
+        /// Whether the line is half-duplex: its directions transmit in turns, one at a time. Default no.
         pub half_duplex: bool = false,
-        /// Whether there is a link back, of the same rate, delay and loss. Default yes.
+        /// Whether there is a link in the other direction, with the same rate, delay and loss. Default yes.
         pub both_ways: bool = true,
-        /// The discipline before the transmitter, from `from` to `to`: `{ kind = "red", ... }`, or a whole shaper file:
-        /// `{ shaper = "office.toml" }`, or its tables: `{ shaper = { class = [...], rule = [...] } }`. Default first
+        /// The queue of the link from `from` to `to`: a discipline `{ kind = "red", ... }`, a whole shaper file
+        /// `{ shaper = "office.toml" }`, or its tables `{ shaper = { class = [...], rule = [...] } }`. Default first
         /// in, first out.
         pub queue: Option<Spanned<QueueSection>>,
-        /// The same in the other direction.
+        /// The queue in the other direction.
         pub queue_back: Option<Spanned<QueueSection>>,
-        /// The driver between discipline and line, from `from` to `to`. Default none: the discipline is asked when
-        /// the line is free.
+        /// The driver between discipline and line, from `from` to `to`. Default none: the discipline is asked for a
+        /// packet when the line is free.
         pub driver: Option<Spanned<DriverSection>>,
-        /// The timer by which deadlines of the discipline are noticed. Default exactly.
+        /// The interval of the timer by which deadlines of the discipline are noticed. Default: they are noticed
+        /// exactly.
         pub timer: Option<Spanned<Span>>,
-        /// Whether queue, delay, drops and marks are kept over time. Default only where a discipline is set.
+        /// Whether queue, delay, drops and marks are recorded over time. Default only if a discipline is set.
         pub watch: Option<bool>,
     }
 }
@@ -70,9 +71,9 @@ tidegate_config::record! {
 /// The loss of a line.
 #[derive(Clone, Debug)]
 pub enum LossSection {
-    /// Each packet with this probability.
+    /// Each packet is lost with this probability.
     Share(Percent),
-    /// Another law.
+    /// Another loss model.
     Law(LossLaw),
 }
 
@@ -98,13 +99,13 @@ impl Decode for LossSection {
 }
 
 tidegate_config::choice! {
-    /// A law of loss.
+    /// A loss model.
     pub enum LossLaw as "loss" by "kind" {
-        /// Each packet independently.
+        /// Each packet is lost independently.
         Random(RandomLoss) = "random",
-        /// Two states, each with its loss (Gilbert 1960, Elliott 1963).
+        /// Two states, each with a loss probability (Gilbert 1960, Elliott 1963).
         GilbertElliott(GilbertElliottLoss) = "gilbert-elliott",
-        /// Packets by their numbers.
+        /// Packets are lost by their numbers.
         List(ListLoss) = "list",
     }
 }
@@ -120,15 +121,15 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Loss in bursts: in the mean `begin / (begin + end)` of the packets meet the bad state.
+    /// Loss in bursts: on average `begin / (begin + end)` of the packets meet the bad state.
     pub struct GilbertElliottLoss as "Gilbert-Elliott loss" {
         /// The probability, at each packet, that a good line becomes bad.
         pub begin: Spanned<Percent>,
         /// The probability, at each packet, that a bad line becomes good: the mean burst is its reciprocal.
         pub end: Spanned<Percent>,
-        /// What a good line loses. Default nothing.
+        /// The share of packets lost in the good state. Default nothing.
         pub good: Percent = "0%",
-        /// What a bad line loses. Default everything.
+        /// The share of packets lost in the bad state. Default everything.
         pub bad: Percent = "100%",
     }
 }
@@ -144,9 +145,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Delay that varies from packet to packet.
     pub struct JitterSection as "jitter" {
-        /// The distribution of what is added to `delay`, drawn for each packet.
+        /// The distribution of the additional delay, drawn for each packet.
         pub delay: Spanned<DistributionSection>,
-        /// How alike the additions of packets in a row are: the correlation of the normal values behind them. Default
+        /// The correlation of the additional delays of consecutive packets (of the normal values behind them). Default
         /// independent.
         pub correlation: Spanned<f64> = 0.0,
         /// Whether packets may overtake each other. Default no.
@@ -159,7 +160,7 @@ tidegate_config::record! {
     pub struct OutageSection as "outage" {
         /// When the line fails.
         pub from: Spanned<Span>,
-        /// When it returns.
+        /// When the line recovers.
         pub to: Spanned<Span>,
     }
 }
@@ -167,9 +168,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Failures of a line at random.
     pub struct FailuresSection as "failures" {
-        /// How long it works.
+        /// How long the line works.
         pub works: Spanned<DistributionSection>,
-        /// How long it fails.
+        /// How long the line fails.
         pub fails: Spanned<DistributionSection>,
     }
 }
@@ -205,7 +206,7 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A step of a rate.
     pub struct RateStep as "step of a rate" {
-        /// From when on.
+        /// The time of the step.
         pub at: Span,
         /// The rate until the next step; zero for a line that stands still.
         pub rate: Rate,
@@ -215,9 +216,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A sine, not below zero.
     pub struct SineRate as "sine of a rate" {
-        /// The mean of the sine; not of the rate where that would be below zero.
+        /// The mean of the sine. The mean of the rate is higher if the sine falls below zero.
         pub mean: Rate,
-        /// The greatest distance from the mean, up and down.
+        /// The largest deviation from the mean, up and down.
         pub amplitude: Rate,
         /// The time from maximum to maximum.
         pub period: Span,
@@ -255,11 +256,12 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A state of a Markov chain.
     pub struct MarkovStateSection as "state of a rate" {
-        /// The rate in it; zero for an outage in which the line keeps what it has.
+        /// The rate in this state; zero for an outage in which the line keeps its packets.
         pub rate: Rate,
-        /// The mean time in it.
+        /// The mean time in this state.
         pub mean: Span,
-        /// The weights by which the next state is chosen, one for each. Default all others alike.
+        /// The weights with which the next state is chosen, one for each state. Default: all other states are equally
+        /// likely.
         pub next: Vec<f64>,
     }
 }
@@ -269,31 +271,31 @@ tidegate_config::record! {
     pub struct CellularRate as "cellular link" {
         /// The standard deviation of the rate after a second, in packets of 1500 bytes a second. Default 200.
         pub deviation: f64 = 200.0,
-        /// How often an outage ends, per second. Default 1.
+        /// The rate at which outages end, per second. Default 1.
         pub escape: f64 = 1.0,
-        /// The greatest rate. Default 12 Mbit/s, 1000 packets a second.
+        /// The maximum rate. Default 12 Mbit/s, 1000 packets per second.
         pub most: Rate = "12mbit",
-        /// How often the rate changes. Default 20 ms.
+        /// The time between changes of the rate. Default 20 ms.
         pub tick: Span = "20ms",
     }
 }
 
 tidegate_config::record! {
-    /// A network card's driver, as in routers of the nineties.
+    /// The driver of a network card, as in routers of the nineties.
     pub struct DriverSection as "driver" {
-        /// A packet enters the software buffer when at most this waits there. Default 20 KiB (ALTQ).
+        /// A packet enters the software buffer if at most this much is in it. Default 20 KiB (ALTQ).
         pub software: Bytes = "20KiB",
         /// The hardware's buffer. Default 32 KiB (ALTQ).
         pub hardware: Spanned<Bytes> = "32KiB",
-        /// How much one call moves. Default one packet.
+        /// How many packets one call moves. Default one.
         pub service: Service = "one-per-call",
         /// Whether a receive interrupt calls the driver. Default no.
         pub on_receive: bool = false,
-        /// Whether a packet that was enqueued calls the driver. Default yes.
+        /// Whether the driver is called after a packet was enqueued. Default yes.
         pub on_enqueue: bool = true,
-        /// The router's own work on a packet. Default 50 us.
+        /// The time that the router needs for a packet. Default 50 us.
         pub forwarding: Span = "50us",
-        /// Ticks per second of the kernel's timer. Default: deadlines are noticed exactly.
+        /// Ticks per second of the kernel timer. Default: deadlines are noticed exactly.
         pub timer_hz: Option<Spanned<u32>>,
     }
 }

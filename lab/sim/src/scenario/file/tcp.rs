@@ -36,7 +36,7 @@ tidegate_config::choices! {
         Reno = "reno",
         /// RFC 9438.
         Cubic = "cubic",
-        /// RFC 8257: for marks of a shallow threshold. Set `ecn` with it.
+        /// RFC 8257, for queues that mark at a shallow threshold. Set `ecn` as well.
         Dctcp = "dctcp",
     }
 }
@@ -55,30 +55,30 @@ tidegate_config::record! {
     pub struct TcpSection as "tcp" {
         /// How losses are repaired. Default SACK, as everywhere today.
         pub recovery: RecoveryWord = "sack",
-        /// Which refinements of recovery it has. Default current.
+        /// The refinements of recovery. Default current.
         pub refinements: Vintage = "current",
-        /// The congestion control. Default Reno, which the laws of the papers are about.
+        /// The congestion control. Default Reno, to which the laws of the papers apply.
         pub congestion: Congestion = "reno",
         /// The largest segment without headers. Default 1460 B, Ethernet.
         pub mss: Spanned<Bytes> = "1460B",
-        /// The receiver's buffer, which bounds the window. Default 1 MiB: not the bottleneck.
+        /// The receiver's buffer, which bounds the window. Default 1 MiB, so that it is not the bottleneck.
         pub window: Spanned<Bytes> = "1MiB",
         /// Segments in the first window. Default 10 (RFC 6928).
         pub initial_window: Spanned<u32> = 10,
-        /// How long an acknowledgement is held back for a second segment; 0 acknowledges every segment. Default
-        /// 100 ms.
+        /// How long an acknowledgement is delayed in expectation of a second segment; 0 acknowledges every segment.
+        /// Default 100 ms.
         pub delayed_ack: Span = "100ms",
         /// The shortest retransmission timeout. Default 1 s (RFC 6298; Linux has 200 ms).
         pub min_rto: Span = "1s",
         /// Whether to use ECN. Default no.
         pub ecn: bool = false,
-        /// What an acknowledgement counts for when the window grows. Default bytes.
+        /// How much an acknowledgement counts when the window grows. Default its bytes.
         pub growth: Growth = "bytes",
-        /// Whether the window is reduced in proportion to what is delivered (RFC 6937). Default no.
+        /// Whether the window is reduced in proportion to the delivered data (RFC 6937). Default no.
         pub prr: bool = false,
-        /// Whether to use timestamps (RFC 7323), 12 bytes a segment. Default no.
+        /// Whether to use timestamps (RFC 7323), which take 12 bytes in each segment. Default no.
         pub timestamps: bool = false,
-        /// Whether segments that arrived twice are reported (RFC 2883). Default no.
+        /// Whether the receiver reports duplicate segments (RFC 2883). Default no.
         pub d_sack: bool = false,
         /// Whether the first slow start ends when the RTT rises (HyStart++, RFC 9406). Default no.
         pub hystart: bool = false,

@@ -1,4 +1,4 @@
-//! What flows send.
+//! Sections of workloads.
 
 use tidegate_config::Spanned;
 use tidegate_core::{Bytes, Rate};
@@ -11,9 +11,9 @@ tidegate_config::choice! {
     pub enum WorkloadSection as "workload" by "kind" {
         /// One transfer, endless by default.
         Bulk(BulkSection) = "bulk",
-        /// Packets of a size at equal distances.
+        /// Packets of equal size at equal intervals.
         Constant(ConstantSection) = "constant",
-        /// Packets of a size at independent random times.
+        /// Packets of equal size at independent random times.
         Poisson(PoissonSection) = "poisson",
         /// A constant rate in random bursts.
         OnOff(OnOffSection) = "on-off",
@@ -21,13 +21,13 @@ tidegate_config::choice! {
         Mice(MiceSection) = "mice",
         /// Requests and answers on one connection.
         Requests(RequestsSection) = "requests",
-        /// Packets of drawn sizes after drawn gaps.
+        /// Packets with random gaps and sizes.
         Packets(PacketsSection) = "packets",
         /// Constant rates, one after the other.
         Phases(PhasesSection) = "phases",
-        /// Pages of the web, with reading between.
+        /// Web pages, with reading times in between.
         Web(WebSection) = "web",
-        /// A video whose rate follows the buffer of its player.
+        /// A video whose bit rate follows the buffer of its player.
         Video(VideoSection) = "video",
         /// Speech, rated by the E-model.
         Call(CallSection) = "call",
@@ -41,14 +41,14 @@ tidegate_config::choice! {
 tidegate_config::record! {
     /// One transfer.
     pub struct BulkSection as "bulk workload" {
-        /// How much; or a distribution, from which each flow draws: `{ kind = "exponential", mean = "1MB" }`. Default
-        /// without end.
+        /// The amount of data, or a distribution from which each flow draws it:
+        /// `{ kind = "exponential", mean = "1MB" }`. Default: endless.
         pub bytes: Option<Spanned<SameOrDrawn<Bytes>>>,
     }
 }
 
 tidegate_config::record! {
-    /// Packets of a size at equal distances.
+    /// Packets of equal size at equal intervals.
     pub struct ConstantSection as "constant workload" {
         /// Bits per second, headers included (over TCP: of data); above zero.
         pub rate: Spanned<Rate>,
@@ -58,7 +58,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Packets of a size at random times: exponential gaps, independent of each other.
+    /// Packets of equal size at random times: exponential gaps, independent of each other.
     pub struct PoissonSection as "poisson workload" {
         /// Bits per second on average, headers included (over TCP: of data); above zero.
         pub rate: Spanned<Rate>,
@@ -90,12 +90,12 @@ tidegate_config::record! {
         pub interval: Option<Spanned<DistributionSection>>,
         /// The bytes of data of each transfer, drawn for each; at least one.
         pub size: Spanned<DistributionSection>,
-        /// Which way the transfers go. Default upload, from `from` to `to`.
+        /// The direction of the transfers. Default upload, from `from` to `to`.
         pub direction: DirectionWord = "upload",
         /// The request that asks for a download. Default 300 B.
         pub request: Bytes = "300B",
-        /// The most that may be open at once; further ones are counted as refused. Default 10000, so that an
-        /// overload does not take all memory.
+        /// The largest number of open connections, so that an overload does not take all memory. Further connections
+        /// are counted as refused. Default 10000.
         pub most_open: Spanned<u32> = 10000,
     }
 }
@@ -115,7 +115,7 @@ tidegate_config::record! {
     pub struct RequestsSection as "requests workload" {
         /// The bytes of a request, drawn for each; at least one.
         pub request: Spanned<DistributionSection>,
-        /// The bytes of its answer, which the server sends at once when the request has come.
+        /// The bytes of its answer, which the server sends as soon as the request is complete.
         pub response: Spanned<DistributionSection>,
         /// The pause of the client from the last byte of an answer to the next request.
         pub think: Spanned<DistributionSection>,

@@ -1,4 +1,4 @@
-//! From `[[at]]` to [`Action`]s, with a place for everything that is wrong.
+//! Turns `[[at]]` into [`Action`]s, and reports every error with its place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,11 +17,12 @@ use crate::scenario::model::{Action, Flows, What};
 use crate::scenario::queue::LinkQueue;
 use crate::workload::FlowSpec;
 
-/// The most flows for which one promise holds rate, and the most steps of preference; as live.
+/// The limits of a promise, as on a live shaper: the number of flows for which it holds rate, and the number of
+/// preference steps.
 const MOST_FLOWS: u32 = 1_024;
 const MOST_STEPS: u32 = 1_000;
 
-/// Whether an action needs all flows in one engine: what is promised to a flow is not passed between shards.
+/// Whether an action needs all flows in one engine, because promises to flows are not passed between shards.
 fn is_of_one_engine(what: &What) -> bool {
     matches!(
         what,
@@ -30,7 +31,7 @@ fn is_of_one_engine(what: &What) -> bool {
 }
 
 impl Resolver<'_> {
-    /// Resolves all actions; then rehearses the changes of shaper files, so that what they lead to is checked as well.
+    /// Resolves all actions, then rehearses the changes of shaper files so that their results are checked as well.
     pub(super) fn actions(&mut self, sections: &[Spanned<AtSection>]) {
         let mut actions = Vec::new();
         for section in sections {
@@ -65,11 +66,11 @@ impl Resolver<'_> {
         Some(Action { time: Instant::ZERO + section.time.value, wire, what })
     }
 
-    /// Whether a wire has a shaper file, in the scenario or in one of its variants.
+    /// Whether a wire has a shaper file, in the scenario itself or in a variant.
     fn is_shaped(&self, wire: usize) -> bool {
         self.queues(wire).any(|queue| queue.shaper().is_some())
     }
-    /// The queues of a wire, in the scenario and in its variants.
+    /// The queues of a wire in the scenario itself and in its variants.
     fn queues(&self, wire: usize) -> impl Iterator<Item = &LinkQueue> {
         let variants = self.scenario.variants.iter().filter(move |variant| variant.wire == wire);
         self.scenario.wires[wire].queue.as_ref().into_iter().chain(variants.map(|variant| &variant.queue))
@@ -160,7 +161,7 @@ impl Resolver<'_> {
             ActionSection::Feedback(section) => {
                 What::Feedback { flows: self.flows(&section.target)?, delay: section.delay.max(Span::from_micros(1)) }
             }
-            // Resolved apart: they need no shaper.
+            // These need no shaper and are resolved elsewhere.
             ActionSection::Line(_) | ActionSection::Workload(_) => return None,
             ActionSection::Events(section) => {
                 for kind in section.kinds.iter().filter(|kind| !EVENTS.contains(&kind.value.as_str())) {
@@ -172,7 +173,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// A change of the workload of flows, and the link on which they begin.
+    /// Resolves a change of the workload of flows. Returns a wire that begins at their source, too.
     fn workload_change(&mut self, section: &WorkloadChange) -> Option<(usize, What)> {
         let flows = self.flows_called(&section.flow)?;
         let workload = self.workload(&section.workload)?;
@@ -235,7 +236,7 @@ impl Resolver<'_> {
         Some(all)
     }
 
-    /// Makes the changes of shaper files, in their order, on the file of each variant.
+    /// Applies the changes of shaper files in order, to the file of each variant.
     fn rehearse(&mut self, actions: &[(Action, &Spanned<AtSection>)]) {
         let variants = self.scenario.variants.iter().map(Some).chain([None]);
         let mut files: Vec<BTreeMap<usize, Config>> = Vec::new();
@@ -257,7 +258,7 @@ impl Resolver<'_> {
                         );
                         match edited(&config.text, edits, &name) {
                             Ok((changed, source, found)) => {
-                                // Warnings that the file had before were shown with it.
+                                // Warnings about the original file have been shown with it.
                                 let mut before = Diagnostics::new();
                                 shaper::load(&Source::new("", config.text.as_ref()), &mut before);
                                 if found.warnings() > before.warnings() && !warned {

@@ -1,7 +1,8 @@
-//! Warnings about a scenario that can run, but probably does not do what its author means.
+//! Warnings about a scenario that can run but probably differs from the intention of its author.
 //!
 //! *Law*: nothing here changes the scenario.
-//! *Cost*: the length of all ways; each queue that flows cross is offered one packet for each of their classes.
+//! *Cost*: linear in the lengths of all paths. Each queue that flows cross is offered one packet of each of their
+//! classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +16,11 @@ use crate::scenario::model::{Scenario, Variant};
 use crate::scenario::queue::LinkQueue;
 use crate::workload::{Transport, Workload};
 
-/// A warm-up of fewer round trips ends in the slow start of most flows.
+/// A warm-up of fewer round trips ends during the slow start of most flows.
 const ROUND_TRIPS: u64 = 10;
 
-/// Warns of what is overloaded, too small, never used, or over before it is measured. `sim` is the network of `variant`,
-/// before it runs; `hosts` are the places of the nodes.
+/// Warns about links that are overloaded, queues that are too small, and objects that are never used or never measured.
+/// `sim` is the network of `variant` before it runs; `nodes` are the places of the nodes.
 pub(super) fn advise(
     scenario: &Scenario,
     variant: Option<&Variant>,
@@ -29,7 +30,7 @@ pub(super) fn advise(
 ) {
     let mut advice = Advice { scenario, sim, diagnostics, told: BTreeSet::new() };
     match variant {
-        // Of a variant only the queue is new.
+        // A variant differs only in its queue.
         Some(variant) => {
             advice.queues(Some(variant), &[variant.wire]);
             advice.classes(Some(variant), &[variant.wire]);
@@ -50,7 +51,7 @@ struct Advice<'a> {
     scenario: &'a Scenario,
     sim: &'a mut Simulation,
     diagnostics: &'a mut Diagnostics,
-    /// One warning of a kind for a section, however many links or flows it stands for.
+    /// The warnings so far, by kind and section: each is shown once, however many links or flows the section has.
     told: BTreeSet<(u8, usize)>,
 }
 
@@ -61,7 +62,7 @@ impl Advice<'_> {
         }
     }
 
-    /// The data of each flow, by the links that it crosses.
+    /// The flows whose data crosses each link.
     fn crossing(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut crossing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for number in 0..self.scenario.flows.len() {
@@ -112,7 +113,8 @@ impl Advice<'_> {
         }
     }
 
-    /// Classes of queues that no flow is in. Actions may bring flows into any.
+    /// Warns about classes without a flow. Actions may bring flows into any class, so there are no warnings if there
+    /// are actions.
     fn classes(&mut self, variant: Option<&Variant>, wires: &[usize]) {
         if !self.scenario.actions.is_empty() {
             return;
@@ -153,7 +155,7 @@ impl Advice<'_> {
         }
     }
 
-    /// The largest packet that flow `number` sends there (0), or one back (1).
+    /// The largest packet of flow `number` in the forward (0) or reverse (1) direction.
     fn packet(&self, number: usize, side: usize) -> SimPacket {
         let spec = &self.scenario.flows[number];
         let ends = [spec.from.index(), spec.to.index()];
@@ -168,7 +170,7 @@ impl Advice<'_> {
         }
     }
 
-    /// What its way cannot give a flow in the time that it has.
+    /// Warns about flows whose path is too slow for them.
     fn needs(&mut self) {
         let end = Instant::ZERO + self.scenario.duration;
         for section in &self.scenario.sections {
@@ -203,7 +205,7 @@ impl Advice<'_> {
         }
     }
 
-    /// The size and the flow of a packet that the queue of `link` drops although it is empty.
+    /// The size and the flow of a packet that the empty queue of `link` would drop.
     fn too_small(&mut self, link: usize, flows: &[usize]) -> Option<(u32, usize)> {
         let mut known = BTreeSet::new();
         let mut now = Instant::ZERO;
@@ -228,7 +230,7 @@ impl Advice<'_> {
         None
     }
 
-    /// Links to which flows that do not slow down offer more than they carry.
+    /// Warns about links that are offered more than they carry by flows without congestion control.
     fn loads(&mut self) {
         let mut loads: BTreeMap<usize, f64> = BTreeMap::new();
         for (number, spec) in self.scenario.flows.iter().enumerate() {
@@ -281,7 +283,7 @@ impl Advice<'_> {
         }
     }
 
-    /// Hosts at which no flow ends, and routers that none crosses.
+    /// Warns about hosts without a flow, and routers that no flow crosses.
     fn nodes(&mut self, places: &[Place]) {
         let used: BTreeSet<u32> =
             self.scenario.flows.iter().flat_map(|flow| [flow.from.index(), flow.to.index()]).collect();
@@ -300,7 +302,7 @@ impl Advice<'_> {
     }
 }
 
-/// The rate for which a queue is set.
+/// The rate for which a queue is configured.
 fn own_rate(queue: &LinkQueue) -> Option<Rate> {
     match queue {
         LinkQueue::Discipline(discipline) => discipline.line(),
@@ -311,10 +313,10 @@ fn own_rate(queue: &LinkQueue) -> Option<Rate> {
     }
 }
 
-/// Takes out what `queue` holds, each packet when it may leave, and returns when the last did.
+/// Dequeues all packets from `queue` as soon as they may leave, and returns when the last one left.
 fn drain(queue: &mut dyn Qdisc<SimPacket>, mut now: Instant) -> Instant {
     let mut dropped: Vec<(SimPacket, DropReason)> = Vec::new();
-    // One packet is there; a discipline may take some calls to release it.
+    // There is one packet; a discipline may need several calls to release it.
     for _ in 0..64 {
         if queue.backlog().is_empty() {
             break;

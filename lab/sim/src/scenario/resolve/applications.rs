@@ -1,4 +1,4 @@
-//! Browsers, players, calls and games.
+//! Resolves the workloads of browsers, players, calls and games.
 
 use tidegate_config::{Place, Spanned};
 use tidegate_core::{Rate, Span};
@@ -139,7 +139,7 @@ impl Resolver<'_> {
         Some(Workload::Packets { ways })
     }
 
-    /// Whether a time is above zero; if not, reports it.
+    /// Checks that a time is above zero, and reports an error otherwise.
     fn lasting(&mut self, place: Place, seconds: f64, what: &str, example: &str) -> Option<()> {
         if seconds > 0.0 {
             return Some(());

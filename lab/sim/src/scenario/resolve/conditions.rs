@@ -1,4 +1,4 @@
-//! What lines do beyond a constant rate and delay: rates over time, jitter, loss, failures.
+//! Resolves the conditions of lines: rates over time, jitter, loss, failures.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::loss::Loss;
 use crate::scenario::actions::{AtSection, LineSection};
 use crate::scenario::file::{LinkSection, LossLaw, LossSection, RateSection, SameOrDrawn};
 
-/// A delay as it is written: constant, or a distribution from which each link has its own.
+/// A delay: a constant, or a distribution from which each link draws its own.
 pub(super) type Delay = (Span, Option<Distribution>);
 
 fn probability(share: Percent) -> f64 {
@@ -22,7 +22,8 @@ fn probability(share: Percent) -> f64 {
 }
 
 impl Resolver<'_> {
-    /// What both directions of a link have; the numbers of lost packets are added for each.
+    /// The conditions that both directions of a link have in common. The numbers of lost packets are added for each
+    /// direction.
     pub(super) fn conditions(&mut self, link: &Spanned<LinkSection>) -> Option<Conditions> {
         let rate = match &link.rate_over_time {
             Some(section) => Some(self.rate_process(section)?),
@@ -72,7 +73,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The random loss of a line, and the numbers of packets that it loses beside.
+    /// The loss model of a line, and the numbers of the packets that are lost in addition.
     pub(super) fn loss(&mut self, section: Option<&Spanned<LossSection>>) -> (Loss, Arc<[u64]>) {
         let random =
             |share: Percent| if share.millionths() == 0 { Loss::None } else { Loss::Random(probability(share)) };
@@ -143,7 +144,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Adds a change of a link at a time, and returns the first of its wires.
+    /// Adds a change of a link at a time. Returns the first wire of the link, and the change.
     pub(super) fn line_change(
         &mut self,
         at: &Spanned<AtSection>,

@@ -1,4 +1,4 @@
-//! Distributions of sizes and times.
+//! Resolves distributions of sizes and times.
 
 use tidegate_config::Spanned;
 

@@ -1,4 +1,4 @@
-//! Flows: their ends, ports, classes and profiles.
+//! Resolves flows: their ends, ports, classes and profiles.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::scenario::model::Section;
 use crate::scenario::queue::LinkQueue;
 use crate::workload::{FlowSpec, PORT};
 
-/// Distributions of delays and times are kept for each flow of a section with at most so many, and for the section as a
-/// whole otherwise: results show those of sections, and each takes 30 kB.
+/// Up to this many flows of a section have histograms of their own; a larger section has common ones. Results show
+/// those of sections, and the histograms of a flow take 30 kB.
 const KEPT_APART: usize = 1_024;
 
 impl Resolver<'_> {
@@ -87,7 +87,7 @@ impl Resolver<'_> {
         flow.profile.as_ref().map_or(0, |profile| self.numbered(profile, "profile", "s", 1, LinkQueue::profiles))
     }
 
-    /// A number as it is written, or the place of a name in the list of some discipline, counted from `first`.
+    /// Reads a number, or looks up a name in the list of some discipline, counted from `first`.
     pub(super) fn numbered(
         &mut self,
         name: &Spanned<String>,

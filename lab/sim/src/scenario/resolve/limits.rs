@@ -1,4 +1,4 @@
-//! Limits of a scenario, so that every scenario that is accepted ends.
+//! Limits of scenarios, which ensure that every accepted scenario ends.
 
 use tidegate_config::Place;
 use tidegate_core::Span;
@@ -8,13 +8,13 @@ use crate::scenario::file::File;
 
 /// The longest run: thirty days.
 const LONGEST: Span = Span::from_secs(30 * 86_400);
-/// Runs with different seeds.
+/// The largest number of runs.
 const RUNS: u64 = 10_000;
-/// Bins of a run.
+/// The largest number of bins in a run.
 const BINS: u64 = 1_000_000;
-/// Packets or connections that a flow begins, on average, in a run; links may pass fewer.
+/// The largest mean number of packets or connections that a flow begins in a run. Links may let fewer pass.
 const ARRIVALS: f64 = 1e9;
-/// Packets or connections in a second: one a nanosecond is the finest that time can show, and bursts need space.
+/// The largest rate of packets or connections per second. Time resolves one in a nanosecond, and bursts need a margin.
 const ARRIVALS_PER_SECOND: f64 = 1e8;
 
 impl Resolver<'_> {
@@ -35,7 +35,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether a flow that begins `per_second` packets or connections ends within the limits; if not, reports it.
+    /// Checks that a flow which begins `per_second` packets or connections stays within the limits, and reports an
+    /// error otherwise.
     pub(super) fn arrives(&mut self, place: Place, per_second: f64, what: &str) -> bool {
         if per_second > ARRIVALS_PER_SECOND {
             let message = format!("{per_second:.3e} {what} a second, and {ARRIVALS_PER_SECOND:e} are the most");

@@ -1,4 +1,4 @@
-//! Links, their queues and drivers, and variants.
+//! Resolves links, their queues and drivers, and variants.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::scenario::file::{DriverSection, LinkSection, SharedQueueSection, Vari
 use crate::scenario::model::{Variant, Wire};
 use crate::scenario::queue::{LinkQueue, QueueSection, ShaperSection};
 
-/// The most shards of a shaper.
+/// The largest number of shards of a shaper.
 const MOST_SHARDS: u64 = 64;
 
 impl Resolver<'_> {
@@ -123,7 +123,7 @@ impl Resolver<'_> {
         let (Some(queue), Some(&first)) = (queue, serves.first()) else { return };
         let first = self.scenario.wires[first].clone();
         let rates = serves.iter().map(|&wire| self.scenario.wires[wire].line.rate.as_bps());
-        // What the links carry together, for the share of it that is used.
+        // The capacity of all links together, on which the utilisation is based.
         let rate = Rate::from_bps(rates.fold(0, u64::saturating_add));
         self.scenario.wires.push(Wire {
             place: shared.place,
@@ -176,7 +176,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// What waits before a transmitter; a shaper file is opened and checked.
+    /// Resolves the queue of a link. A shaper file is opened and checked.
     pub(super) fn queue(&mut self, queue: &Spanned<QueueSection>) -> Option<LinkQueue> {
         match &queue.value {
             QueueSection::Discipline(discipline) => {
@@ -187,7 +187,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A shaper file in shards.
+    /// Resolves a shaper file with a number of shards.
     fn shards(&mut self, section: &ShaperSection) -> Option<LinkQueue> {
         let shards = &section.shards;
         if !(1..=MOST_SHARDS).contains(&shards.value) {
@@ -203,7 +203,7 @@ impl Resolver<'_> {
         Some(LinkQueue::Shaper(config, shards.value as usize))
     }
 
-    /// A shaper file, opened and checked. What is wrong with it is shown in its own text.
+    /// Opens and checks a shaper file. Its errors are shown in its own text.
     pub(super) fn shaper(&mut self, shaper: &Spanned<Embedded>) -> Option<Arc<shaper::Config>> {
         let name = match &shaper.value {
             Embedded::Tables(config) => return Some(Arc::new((**config).clone())),

@@ -1,4 +1,4 @@
-//! The transport of flows, and TCP's settings.
+//! Resolves the transport of flows and TCP's settings.
 
 use std::sync::Arc;
 

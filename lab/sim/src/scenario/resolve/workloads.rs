@@ -1,4 +1,4 @@
-//! What flows send.
+//! Resolves the workloads of flows.
 
 use tidegate_config::{Place, Spanned};
 use tidegate_core::{Bytes, Rate, Span};

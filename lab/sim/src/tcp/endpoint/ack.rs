@@ -169,7 +169,7 @@ impl Endpoint {
         self.schedule_probe(now);
     }
 
-    /// Passes what was delivered to RACK, and its rate to the congestion control.
+    /// Reports deliveries to RACK, and the delivery rate to the congestion control.
     fn record_delivery(&mut self, now: Instant, segment: &Segment, ack: u64, duplicate: bool) {
         let Some(transmissions) = &mut self.transmissions else { return };
         if duplicate {
@@ -190,7 +190,7 @@ impl Endpoint {
         }
     }
 
-    /// RFC 5681, section 2, and RFC 6675, section 2.
+    /// Whether an acknowledgement is a duplicate (RFC 5681, section 2, and RFC 6675, section 2).
     pub(super) fn is_dup_ack(&self, segment: &Segment, widened: bool, newly_sacked: u64) -> bool {
         if self.config.recovery == Recovery::Sack {
             newly_sacked > 0
@@ -199,7 +199,7 @@ impl Endpoint {
         }
     }
 
-    /// Updates the scoreboard and returns how many bytes are SACKed for the first time.
+    /// Updates the scoreboard. Returns how many bytes are SACKed for the first time.
     pub(super) fn on_sack(&mut self, segment: &Segment) -> u64 {
         let mut newly_sacked = 0;
         for &(start, end) in segment.sack.as_slice() {
@@ -308,7 +308,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets HyStart++ decide what the acknowledgement counts for in the first slow start.
+    /// Lets HyStart++ adjust how much the acknowledgement counts in the first slow start.
     fn apply_hystart(&mut self, ack: &mut Ack) {
         let Some(hystart) = &mut self.hystart else { return };
         if self.controller.ssthresh() < u64::MAX {
@@ -355,7 +355,7 @@ impl Endpoint {
         }
     }
 
-    /// RecoverFS of RFC 6937: what was outstanding before the losses were found.
+    /// RecoverFS of RFC 6937: bytes outstanding before the losses were detected.
     fn pipe_or_flight(&self) -> u64 {
         self.flight_size() - self.scoreboard.bytes().min(self.flight_size())
     }

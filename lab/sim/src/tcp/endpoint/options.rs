@@ -6,16 +6,16 @@ use super::{AckPending, Endpoint, Recovery, unwrap};
 use crate::tcp::congestion::Algorithm;
 use crate::tcp::segment::{Flags, Segment, Timestamps};
 
-/// TS.Recent is not compared with when it is older than this (RFC 7323, 5.5): half of the range of its clock.
+/// Beyond this age, TS.Recent is not compared with (RFC 7323, 5.5): half of the range of the clock.
 const OUTDATED: Span = Span::from_secs(1_000);
 
-/// The clock of the option, in microseconds.
+/// The timestamp clock, in microseconds.
 fn clock(now: Instant) -> u32 {
     (now.as_nanos() / 1_000) as u32
 }
 
 impl Endpoint {
-    /// Both ends have sent in their SYNs whether they use the option.
+    /// Turns timestamps on if the SYNs of both ends have them.
     pub(super) fn negotiate_timestamps(&mut self, now: Instant, segment: &Segment) {
         if let Some(timestamps) = segment.timestamps.filter(|_| self.config.timestamps) {
             self.extensions.timestamps.on = true;
@@ -24,7 +24,7 @@ impl Endpoint {
         }
     }
 
-    /// The option of a segment sent now.
+    /// The timestamps option of a segment that is sent now.
     pub(super) fn timestamps_now(&self, now: Instant, flags: Flags) -> Option<Timestamps> {
         let wanted = if flags.has(Flags::SYN) && !flags.has(Flags::ACK) {
             self.config.timestamps
@@ -34,7 +34,7 @@ impl Endpoint {
         wanted.then(|| Timestamps { value: clock(now), echo: self.extensions.timestamps.recent })
     }
 
-    /// Whether a segment passes PAWS (RFC 7323, 5.3, R1), and updates TS.Recent (R3).
+    /// Checks a segment by PAWS (RFC 7323, 5.3, R1) and updates TS.Recent (R3). Returns whether the segment passes.
     pub(super) fn passes_paws(&mut self, now: Instant, segment: &Segment) -> bool {
         let (true, Some(timestamps)) = (self.extensions.timestamps.on, segment.timestamps) else { return true };
         let newer = timestamps.value.wrapping_sub(self.extensions.timestamps.recent) as i32 >= 0;
@@ -51,22 +51,22 @@ impl Endpoint {
         true
     }
 
-    /// The RTT that an acknowledgement of new data shows, and how many such samples a window gives.
+    /// The RTT sample in an acknowledgement of new data, and the expected number of samples in a window.
     pub(super) fn timestamp_rtt(&self, now: Instant, segment: &Segment, flight_size: u64) -> Option<(Span, u64)> {
         let timestamps = segment.timestamps.filter(|_| self.extensions.timestamps.on)?;
         let rtt = Span::from_micros(u64::from(clock(now).wrapping_sub(timestamps.echo)));
         Some((rtt, flight_size.div_ceil(2 * self.mss).max(1)))
     }
 
-    /// Notes that `[start, end)` was received again.
+    /// Records that `[start, end)` was received again.
     pub(super) fn note_duplicate(&mut self, start: u64, end: u64) {
         if self.config.d_sack && self.config.recovery == Recovery::Sack && start < end {
             self.extensions.duplicate = Some((start, end));
         }
     }
 
-    /// Whether the first SACK block reports a duplicate (RFC 2883, section 4): it is below the acknowledgement, or within
-    /// the second.
+    /// Whether the first SACK block reports a duplicate (RFC 2883, section 4): it lies below the acknowledgement or
+    /// within the second block.
     pub(super) fn reports_duplicate(&self, segment: &Segment, ack: u64) -> bool {
         let at = |wire: u32| unwrap(self.snd_una, wire.wrapping_sub(self.config.isn));
         match segment.sack.as_slice() {
@@ -81,7 +81,8 @@ impl Endpoint {
         self.ecn && matches!(self.config.algorithm, Algorithm::Dctcp)
     }
 
-    /// RFC 8257, 3.2, figure 1: a change of the mark is acknowledged at once, what came before it with the mark of then.
+    /// RFC 8257, 3.2, figure 1: when the mark changes, data before the change is acknowledged with the earlier mark,
+    /// and the change is acknowledged at once.
     pub(super) fn note_mark(&mut self, segment: &Segment) {
         let marked = segment.ecn == Ecn::Ce;
         if marked != self.extensions.ce_echo.marked {
@@ -98,7 +99,7 @@ impl Endpoint {
         if self.echoes_each_mark() { self.extensions.ce_echo.marked } else { self.ece_pending }
     }
 
-    /// The acknowledgement of what came before a change of the mark.
+    /// Sends the acknowledgement of the data before a change of the mark.
     pub(super) fn poll_ack_before(&mut self, now: Instant) -> Option<Segment> {
         let (ack, marked) = self.extensions.ce_echo.before?;
         self.extensions.ce_echo.before = None;

@@ -1,4 +1,5 @@
-//! [`Rare`]: state that most connections never have, kept apart so that a hundred thousand of them stay small.
+//! [`Rare`]: state that most connections never need, kept out of line so that a hundred thousand connections stay
+//! small.
 
 use core::ops::{Deref, DerefMut};
 
@@ -7,7 +8,7 @@ use tidegate_core::Instant;
 use super::NEVER;
 use crate::tcp::congestion::EcnCounts;
 
-/// A value that takes the room of a pointer until it is first written.
+/// A value that is as large as a pointer until it is first written.
 #[derive(Clone, Debug)]
 pub(super) struct Rare<T>(Option<Box<T>>);
 
@@ -17,7 +18,7 @@ impl<T> Default for Rare<T> {
     }
 }
 
-/// A value that has not been written.
+/// The value of a [`Rare`] that was never written.
 pub(super) trait Unwritten: Clone + 'static {
     const UNWRITTEN: &'static Self;
 }
@@ -54,7 +55,7 @@ pub struct Counters {
     pub probes: u64,
     /// Tail loss probes.
     pub tail_probes: u64,
-    /// Segments that the other end has received twice, as D-SACK reports them.
+    /// Segments that the peer received twice, as reported by D-SACK.
     pub duplicates_reported: u64,
     /// Segments discarded as old duplicates (PAWS).
     pub old_duplicates: u64,
@@ -63,7 +64,7 @@ pub struct Counters {
 /// The state of the timestamps option.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TimestampState {
-    /// Both ends use it.
+    /// Whether both ends use the option.
     pub on: bool,
     /// TS.Recent, and when it was set.
     pub recent: u32,
@@ -72,12 +73,12 @@ pub(super) struct TimestampState {
     pub last_ack: u64,
 }
 
-/// What a DCTCP receiver keeps.
+/// The state of a DCTCP receiver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CeEcho {
     /// DCTCP.CE: whether the last data segment was marked.
     pub marked: bool,
-    /// An acknowledgement of what came before the change, with the mark of then.
+    /// A pending acknowledgement of the data before the mark changed, with the earlier mark.
     pub before: Option<(u64, bool)>,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct CeEcho {
 pub(super) struct Probe {
     /// The probe timeout.
     pub at: Option<Instant>,
-    /// It has expired.
+    /// Whether the timeout has expired.
     pub pending: bool,
     /// TLP.end_seq, and whether the probe was a retransmission.
     pub sent: Option<(u64, bool)>,
@@ -95,9 +96,9 @@ pub(super) struct Probe {
 /// The persist timer (RFC 9293, section 3.8.6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Persist {
-    /// When it expires; [`NEVER`] where it is not armed.
+    /// When it expires; [`NEVER`] if it is not armed.
     pub at: Instant,
-    /// How often it has expired since the window was open.
+    /// How often it has expired since the window was last open.
     pub backoff: u32,
 }
 
@@ -106,15 +107,15 @@ impl Persist {
     pub const NONE: Self = Self { at: NEVER, backoff: 0 };
 }
 
-/// What a sender keeps of ECN where both ends agreed on it.
+/// The ECN state of a sender, if both ends agreed on ECN.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EcnState {
     pub counts: EcnCounts,
-    /// An echo reduces cwnd once what was sent by then is acknowledged beyond this (RFC 3168, 6.1.2).
+    /// ECN-Echo reduces cwnd again only when an acknowledgement passes this number (RFC 3168, 6.1.2).
     pub recovery_point: u64,
 }
 
-/// The state of what most connections do not do: options, ECN, waiting for a window.
+/// State for features that most connections do not use: options, ECN, waiting for a window.
 #[derive(Clone, Debug)]
 pub(super) struct Extensions {
     pub persist: Persist,
@@ -139,7 +140,7 @@ impl Unwritten for Extensions {
     };
 }
 
-/// A receiver counts nothing.
+/// A pure receiver never writes its counters.
 impl Unwritten for Counters {
     const UNWRITTEN: &'static Self = &Self {
         segments: 0,

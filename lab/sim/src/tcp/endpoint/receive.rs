@@ -33,7 +33,7 @@ impl Endpoint {
             at_once = true;
         }
         if accepted <= self.rcv_nxt {
-            // A duplicate, or outside of the window.
+            // The segment is a duplicate or outside of the window.
             at_once = true;
             self.note_duplicate(start, end);
         } else if start <= self.rcv_nxt {
@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// Records which blocks changed last, for the order of the SACK blocks (RFC 2018, section 4).
+    /// Records which blocks changed most recently, for the order of the SACK blocks (RFC 2018, section 4).
     pub(super) fn note_recent(&mut self, low: u64) {
         if self.recent_blocks[0] != low {
             self.recent_blocks[1] = self.recent_blocks[0];
@@ -93,7 +93,7 @@ impl Endpoint {
         let mut reported = [u64::MAX; SackBlocks::MOST];
         let mut count = 0;
         if let Some((start, end)) = duplicate {
-            // RFC 2883, section 4: the first block, and then the blocks as without it.
+            // RFC 2883, section 4: the duplicate is the first block, and the other blocks follow as usual.
             blocks.push(wire(start), wire(end));
             count = 1;
         }

@@ -3,7 +3,7 @@
 use super::{DUP_THRESH, Endpoint, Phase, Vintage};
 
 impl Endpoint {
-    /// IsLost of section 4 for all bytes at once: what is below the returned number and not SACKed is lost.
+    /// IsLost of section 4 for all bytes at once: bytes below the returned number that are not SACKed are lost.
     pub(super) fn is_lost_edge(&self) -> u64 {
         let mut bytes = 0;
         for (count, &(start, end)) in self.scoreboard.as_slice().iter().rev().enumerate() {
@@ -15,7 +15,8 @@ impl Endpoint {
         self.snd_una
     }
 
-    /// What is considered lost: by [`Self::is_lost_edge`], and after a timeout all that was outstanding then.
+    /// The end of the data that is considered lost: [`Self::is_lost_edge`], and after a timeout everything that was
+    /// outstanding then.
     pub(super) fn loss_edge(&self) -> u64 {
         match self.phase {
             Phase::RtoRecovery { recovery_point } => recovery_point.max(self.is_lost_edge()),
@@ -31,7 +32,7 @@ impl Endpoint {
         }
         let outstanding = self.snd_nxt - self.snd_una;
         if self.phase == Phase::Open {
-            // Limited Transmit: SACKed bytes have left the network, before a loss is detected.
+            // Limited Transmit: SACKed bytes have left the network, even before a loss is detected.
             let sacked = if self.config.vintage == Vintage::Current { self.scoreboard.bytes() } else { 0 };
             return outstanding - sacked.min(outstanding);
         }
@@ -41,7 +42,7 @@ impl Endpoint {
         (outstanding + retransmitted).saturating_sub(self.scoreboard.bytes() + lost)
     }
 
-    /// NextSeg of section 4, rules 1 and 3; rule 2, new data, is the caller's.
+    /// NextSeg of section 4, rules 1 and 3. Rule 2, new data, is up to the caller.
     pub(super) fn next_retransmission(&self, rule: u8) -> Option<(u64, u64)> {
         let top = match self.phase {
             Phase::RtoRecovery { recovery_point } => recovery_point.max(self.scoreboard.end().unwrap_or(0)),
@@ -53,13 +54,13 @@ impl Endpoint {
         (start < edge && start < end).then_some((start, end))
     }
 
-    /// The end of a retransmission from `start` on, if what begins at `next` is SACKed. The FIN is sent with the last data.
+    /// The end of a retransmission from `start`, if data from `next` on is SACKed. The FIN is sent with the last data.
     pub(super) fn retransmission_end(&self, start: u64, next: Option<u64>) -> u64 {
         let end = (start + self.mss).min(next.unwrap_or(u64::MAX)).min(self.high_data);
         if end == self.written && next.is_none() { self.high_data } else { end }
     }
 
-    /// NextSeg of section 4, rule 4: the segment that has the highest outstanding number that is not SACKed.
+    /// NextSeg of section 4, rule 4: the segment with the highest outstanding sequence number that is not SACKed.
     pub(super) fn rescue(&self) -> Option<(u64, u64)> {
         if self.snd_una <= self.rescue_rxt {
             return None;

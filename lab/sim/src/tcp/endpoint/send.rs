@@ -6,12 +6,12 @@ use super::{AckPending, Endpoint, NEVER, Phase, Recovery, State, Vintage};
 use crate::tcp::segment::{Flags, Segment};
 
 impl Endpoint {
-    /// Whether it has sent anything beside its SYN.
+    /// Whether this end has sent anything but its SYN.
     pub(crate) fn has_sent(&self) -> bool {
         self.high_data > 1
     }
 
-    /// The rate at which the congestion control paces; `None` where it does not.
+    /// The pacing rate of the congestion control; `None` if it does not pace.
     pub fn pacing(&self) -> Option<Rate> {
         self.controller.pacing()
     }
@@ -47,7 +47,7 @@ impl Endpoint {
         } else if self.config.ecn {
             flags |= Flags::ECE | Flags::CWR;
         }
-        // Karn's algorithm, also where the SYN-ACK is sent again for a repeated SYN.
+        // Karn's algorithm also applies if the SYN-ACK is sent again for a repeated SYN.
         self.timed_at = if self.timed_end == 0 { now } else { NEVER };
         self.timed_end = 1;
         if self.rto_at <= now || self.rto_at == NEVER {
@@ -71,7 +71,7 @@ impl Endpoint {
         Some(Segment { seq: self.wire(self.snd_nxt), ..self.header(now) })
     }
 
-    /// The fields that are the same for every segment sent now. Clears the pending acknowledgement.
+    /// Builds the fields that every segment sent now has in common. Clears the pending acknowledgement.
     pub(super) fn header(&mut self, now: Instant) -> Segment {
         let window = self.rcv_wnd();
         let mut flags = Flags::NONE;
@@ -191,7 +191,7 @@ impl Endpoint {
         None
     }
 
-    /// What RACK has found lost, then new data.
+    /// Sends segments that RACK considers lost, then new data.
     fn poll_rack(&mut self, now: Instant, limit: u64, pipe: u64, window: u64) -> Option<Segment> {
         if pipe + self.mss > window && pipe > 0 {
             self.cwnd_limited = true;
@@ -205,8 +205,8 @@ impl Endpoint {
         Some(self.emit(now, start, end))
     }
 
-    /// The segment at SND.NXT, if the send window allows one: data that was never sent or, after a timeout without
-    /// SACK, is sent again.
+    /// The segment at SND.NXT, if the send window allows it: new data or, after a timeout without SACK, data that is
+    /// sent again.
     pub(super) fn next_new(&mut self, limit: u64) -> Option<(u64, u64)> {
         if self.snd_nxt >= limit {
             return None;
@@ -227,7 +227,7 @@ impl Endpoint {
         (end > self.snd_nxt).then_some((self.snd_nxt, end))
     }
 
-    /// Sends `[start, end)`; the last number may be that of the FIN.
+    /// Sends `[start, end)`, which may include the sequence number of the FIN.
     pub(super) fn emit(&mut self, now: Instant, start: u64, end: u64) -> Segment {
         let fin = end > self.written;
         let len = (end - u64::from(fin)).saturating_sub(start) as u32;
@@ -293,15 +293,15 @@ impl Endpoint {
         segment
     }
 
-    /// Stops the persist timer; its backoff stays.
+    /// Stops the persist timer but keeps its backoff.
     pub(super) fn stop_persist(&mut self) {
         if self.extensions.persist.at != NEVER {
             self.extensions.persist.at = NEVER;
         }
     }
 
-    /// Starts the persist timer if data waits for a window and nothing is outstanding whose acknowledgement could open
-    /// it. To be called after the last [`Endpoint::poll`] at a time.
+    /// Starts the persist timer if data waits for a window and no acknowledgement is outstanding that could open it.
+    /// Call this after the last [`Endpoint::poll`] at a time.
     pub fn settle(&mut self, now: Instant) {
         let waiting = self.snd_nxt < self.written + u64::from(self.closing);
         let established = !matches!(self.state, State::Listen | State::SynSent | State::SynReceived) && !self.is_over();
@@ -316,7 +316,7 @@ impl Endpoint {
         }
     }
 
-    /// The window of what may be in the network: cwnd, or in fast recovery what PRR makes of it.
+    /// The limit of data in the network: cwnd, or the window of PRR in fast recovery.
     fn window(&self, pipe: u64) -> u64 {
         match (&self.prr, self.phase) {
             (Some(prr), Phase::FastRecovery { .. }) => prr.window(pipe, self.mss),

@@ -7,11 +7,11 @@ use super::{Endpoint, Phase};
 use crate::tcp::congestion::CongestionSignal;
 use crate::tcp::segment::Segment;
 
-/// WCDelAckT: what an acknowledgement of a lone segment may be delayed (RFC 8985, 7.2).
+/// WCDelAckT: the longest delay of an acknowledgement of a lone segment (RFC 8985, 7.2).
 const WORST_DELAYED_ACK: Span = Span::from_millis(200);
 
 impl Endpoint {
-    /// Forgets a probe that is due or was sent.
+    /// Cancels a probe that is due or was sent.
     pub(super) fn cancel_probe(&mut self) {
         if self.config.rack() {
             self.extensions.tail = Probe::default();
@@ -40,7 +40,7 @@ impl Endpoint {
             wait += WORST_DELAYED_ACK;
         }
         let at = now + wait;
-        // Not later than the retransmission timer, which it takes the place of.
+        // The probe timer takes the place of the retransmission timer, so it must not be later.
         self.extensions.tail.at = Some(self.rto_at.min(at));
     }
 
@@ -56,7 +56,7 @@ impl Endpoint {
         }
     }
 
-    /// Marks segments as lost that were sent long enough before one that was delivered, and begins recovery.
+    /// Marks segments as lost by RACK, and begins recovery if there are any.
     pub(super) fn detect_by_time(&mut self, now: Instant) {
         let in_recovery = self.phase != Phase::Open;
         let srtt = self.rtt.srtt().unwrap_or(Span::MAX);
@@ -66,7 +66,7 @@ impl Endpoint {
         }
     }
 
-    /// The probe: new data if there is any that the receiver takes, else the last segment again (7.3).
+    /// Sends the probe: new data if there is any that the receiver accepts, otherwise the last segment again (7.3).
     pub(super) fn poll_probe(&mut self, now: Instant, limit: u64) -> Option<Segment> {
         let pending = self.extensions.tail.pending;
         if pending {
@@ -92,7 +92,7 @@ impl Endpoint {
         Some(segment)
     }
 
-    /// Whether a probe has repaired a loss, which reduces cwnd (7.4).
+    /// Detects whether a probe has repaired a loss, and reduces cwnd if so (7.4).
     pub(super) fn check_probe(&mut self, now: Instant, segment: &Segment, ack: u64, duplicate: bool) {
         let Some((end, again)) = self.extensions.tail.sent else { return };
         if ack < end {
