@@ -1,15 +1,14 @@
 //! The second stage: counts packets by class and by flow, as they arrive, leave and are dropped.
 //!
 //! *Law*: for the packets that the rules put into a class, arrived and moved in is sent, dropped, moved out and backlog.
-//! *Cost*: with `detail = "flows"` one look-up of the flow for a packet ([`Account::find`]). The record holds the slot of
+//! *Cost*: with `detail = "flows"` one look-up of the flow for a packet ([`Accounting::find`]). The record holds the slot of
 //! the flow in the scheduler as well, so that the scheduler looks nothing up. A departure or a drop looks nothing up:
 //! the packet carries the index of the record, which stays as long as a packet of the flow is queued.
 
 use tidegate_config::shaper::{Config, Detail, Root};
-use tidegate_core::accounts::Account as Counter;
+use tidegate_core::accounts::Account;
 use tidegate_core::cake::Wire;
 use tidegate_core::classify::Fields;
-use tidegate_core::packet::NO_SLOT;
 use tidegate_core::{Bytes, ClassId, DropReason, Instant, Packet};
 
 use crate::class_names::names_of;
@@ -22,7 +21,7 @@ use crate::sink::Change;
 use crate::tree::Tree;
 
 /// See the [module](self).
-pub(crate) struct Account {
+pub(crate) struct Accounting {
     pub(crate) classes: Classes,
     /// Statistics beside the accounts of classes.
     pub(crate) detail: Detail,
@@ -30,7 +29,7 @@ pub(crate) struct Account {
     pub(crate) flows: Option<Flows>,
     pub(crate) arrivals: u64,
     pub(crate) unclassified: u64,
-    pub(crate) sent: Counter,
+    pub(crate) sent: Account,
     pub(crate) line: LineUse,
     /// What the line adds to each packet.
     pub(crate) link: Link,
@@ -85,7 +84,7 @@ pub(crate) fn flows_of(config: &Config) -> Result<Option<Flows>, BuildFailure> {
     }
 }
 
-impl Account {
+impl Accounting {
     pub(crate) fn new(config: &Config, first_reserved: u32) -> Result<Self, BuildFailure> {
         Ok(Self {
             classes: Classes::new(names_of(config), first_reserved),
@@ -93,29 +92,17 @@ impl Account {
             flows: flows_of(config)?,
             arrivals: 0,
             unclassified: 0,
-            sent: Counter::default(),
+            sent: Account::default(),
             line: LineUse::default(),
             link: Link::of(config),
             dropped: 0,
         })
     }
 
-    /// Looks the flow up. See [`Flows::slots`].
+    /// Looks a flow up. See [`Flows::slots`].
     #[inline]
-    pub(crate) fn find(&self, flow: u64, ahead: impl Fn(u32)) -> FlowSlots {
-        match &self.flows {
-            Some(flows) => flows.slots(flow, ahead),
-            None => FlowSlots { record: None, scheduler: NO_SLOT },
-        }
-    }
-
-    /// Where a flow is that was at `slots` before other packets were enqueued.
-    #[inline]
-    pub(crate) fn find_again(&self, flow: u64, slots: FlowSlots) -> FlowSlots {
-        match &self.flows {
-            Some(flows) if !flows.has(slots.record, flow) => flows.slots(flow, |_| ()),
-            _ => slots,
-        }
+    pub(crate) fn find(&self, flow: u64) -> FlowSlots {
+        self.flows.as_ref().map_or(FlowSlots::NONE, |flows| flows.slots(flow))
     }
 
     /// A packet arrives; returns the index of the record of its flow.
@@ -156,14 +143,6 @@ impl Account {
     pub(crate) fn scheduled(&mut self, record: u32, slot: u32) {
         if let Some(flows) = &mut self.flows {
             flows.scheduled(record, slot);
-        }
-    }
-
-    /// Reads the record of a flow of which a packet leaves soon.
-    #[inline]
-    pub(crate) fn read_ahead(&self, record: u32) {
-        if let Some(flows) = &self.flows {
-            flows.read_ahead(record);
         }
     }
 
@@ -231,7 +210,7 @@ mod tests {
     use tidegate_core::{Dscp, FlowKey, Qdisc, Span};
 
     /// Two classes of 8 Mbit/s, the first with a minimum of 4 Mbit/s for each flow of its rule.
-    fn stage(detail: &str) -> (Account, Tree) {
+    fn stage(detail: &str) -> (Accounting, Tree) {
         let text = format!(
             "version = 1\n[statistics]\ndetail = \"{detail}\"\n\
              [[class]]\nname = \"a\"\nrate = \"8mbit\"\n[[class]]\nname = \"b\"\nrate = \"8mbit\"\ndefault = true\n\
@@ -242,16 +221,16 @@ mod tests {
         let config =
             shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
         let tree = Tree::build(&config, 1, Instant::ZERO, Span::ZERO).expect("valid");
-        (Account::new(&config, 1 << 16).expect("valid"), tree)
+        (Accounting::new(&config, 1 << 16).expect("valid"), tree)
     }
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Span::from_millis(millis)
     }
     /// A packet of `flow` in class `class` arrives at `now`.
-    fn arrive(account: &mut Account, now: Instant, flow: u64, class: u32, size: u64) -> QueuedPacket {
+    fn arrive(account: &mut Accounting, now: Instant, flow: u64, class: u32, size: u64) -> QueuedPacket {
         let (class, flow, size) = (ClassId(class), FlowKey::numbered(flow), Bytes::new(size));
         let classification = Classification { rule: (class.0 == 0).then_some(0), class, flow };
-        let slots = account.find(flow.flow, |_| ());
+        let slots = account.find(flow.flow);
         let record = account.arrived(now, &classification, &Fields::default(), size, slots);
         let profile = u32::from(class.0 == 0);
         QueuedPacket { size, flow, class, left_by: class, profile, arrived: now, record, ..QueuedPacket::example() }
@@ -320,7 +299,7 @@ mod tests {
             assert_eq!(counts.waited.count(), waits, "{detail}");
             assert_eq!(account.flows.as_ref().map_or(0, Flows::len), flows, "{detail}");
             assert_eq!(packet.record == flows::UNTRACKED, flows == 0, "{detail}");
-            assert_eq!(account.find(1, |_| ()).record.is_some(), flows == 1, "{detail}");
+            assert_eq!(account.find(1).record.is_some(), flows == 1, "{detail}");
         }
     }
 
@@ -339,12 +318,12 @@ mod tests {
     #[test]
     fn a_record_holds_the_slot_of_its_flow() {
         let (mut account, _) = stage("flows");
-        assert_eq!(account.find(7, |_| ()), FlowSlots { record: None, scheduler: NO_SLOT });
+        assert_eq!(account.find(7), FlowSlots::NONE);
         let packet = arrive(&mut account, at(0), 7, 0, 100);
         account.scheduled(packet.record, 5);
-        assert_eq!(account.find(7, |_| ()), FlowSlots { record: Some(packet.record), scheduler: 5 });
+        assert_eq!(account.find(7), FlowSlots { record: Some(packet.record), scheduler: 5 });
         account.scheduled(flows::UNTRACKED, 6);
-        assert_eq!(account.find(7, |_| ()).scheduler, 5);
+        assert_eq!(account.find(7).scheduler, 5);
     }
 
     /// 1,000 bytes in a second are less than the class and the flow are granted, while more is queued.
@@ -354,7 +333,7 @@ mod tests {
         let packets: Vec<_> = (0..4).map(|_| arrive(&mut account, at(0), 1, 0, 1_000)).collect();
         tree.enqueue(at(0), packets[0], &mut Discard);
         assert!(tree.shaper().and_then(|shaper| shaper.flow(1)).is_some_and(|view| view.granted));
-        let missed = |account: &Account| {
+        let missed = |account: &Accounting| {
             let record = account.flows.as_ref().and_then(|flows| flows.find(1)).expect("the flow is counted");
             (account.classes.all()[0].promise().missed(), record.promise().missed())
         };

@@ -5,10 +5,9 @@
 //! *Cost*: one entry of the packet table for a packet. Without held flows and without promises nothing else.
 
 use tidegate_core::classify::Fields;
-use tidegate_core::{DropReason, Event, Instant, Qdisc};
+use tidegate_core::{DropReason, Instant, Qdisc};
 
-use crate::hold_queue::{HoldQueue, Step};
-use crate::notification::Notification;
+use crate::hold_queue::HoldQueue;
 use crate::packet::QueuedPacket;
 use crate::packet_table::PacketTable;
 use crate::registry::FlowRegistry;
@@ -25,7 +24,7 @@ pub(crate) struct Admit<H> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
     /// The scheduler takes it now.
-    Schedule,
+    Queue,
     /// It is in the hold queue.
     Held,
     /// The hold queue is full.
@@ -42,7 +41,7 @@ impl<H: Copy + Send + 'static> Admit<H> {
     pub(crate) fn enter(&mut self, now: Instant, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> Entry {
         let slot = self.packets.insert(handle, packet, fields);
         match self.hold.arrive(now, packet.flow.flow, packet.class, slot) {
-            Ok(false) => Entry::Schedule,
+            Ok(false) => Entry::Queue,
             Ok(true) => {
                 self.packets.set_held(slot, true);
                 Entry::Held
@@ -51,18 +50,6 @@ impl<H: Copy + Send + 'static> Admit<H> {
         }
     }
 
-    /// Prepares the scheduler for a packet that it is about to take: a new flow under a promise gets its terms. Returns
-    /// whether there are events to report.
-    #[inline]
-    pub(crate) fn prepare(&mut self, now: Instant, packet: &mut QueuedPacket, tree: &mut Tree) -> bool {
-        self.registry.prepare(now, packet, self.packets.fields(packet.slot), tree)
-    }
-
-    /// The next packet of a held flow that the scheduler may have, or all that are left of one.
-    pub(crate) fn next_step(&mut self) -> Option<(u64, Step)> {
-        let flow = self.hold.next_ready()?;
-        Some((flow, self.hold.step(flow)))
-    }
     /// Takes a held packet out of the hold queue.
     pub(crate) fn unhold(&mut self, slot: u32) -> QueuedPacket {
         self.packets.set_held(slot, false);
@@ -77,11 +64,6 @@ impl<H: Copy + Send + 'static> Admit<H> {
         self.hold.pass_by(flow).map(|slot| self.packets.packet(slot))
     }
 
-    /// The packet that had `slot` has left the scheduler, while flows are held.
-    pub(crate) fn left(&mut self, slot: u32) {
-        self.hold.left(self.packets.packet(slot).flow.flow, slot);
-    }
-
     /// The scheduler drops `packet`; returns whether the hold queue takes it back instead.
     #[inline]
     pub(crate) fn takes_back(&mut self, now: Instant, packet: &QueuedPacket) -> bool {
@@ -93,19 +75,6 @@ impl<H: Copy + Send + 'static> Admit<H> {
         }
         back
     }
-
-    /// An event of the scheduler, during the enqueueing of the packet in `slot` if there is one: keeps the registry of
-    /// flows, and reports it.
-    pub(crate) fn event(
-        &mut self,
-        now: Instant,
-        event: Event,
-        slot: Option<u32>,
-        report: &mut dyn FnMut(&Notification<'_>),
-    ) {
-        let fields = slot.map(|slot| self.packets.fields(slot));
-        self.registry.event(now, event, fields, report);
-    }
 }
 
 #[cfg(test)]
@@ -114,7 +83,7 @@ mod tests {
     use std::collections::VecDeque;
     use tidegate_core::{Bytes, ClassId, FlowKey};
 
-    use crate::hold_queue::Inside;
+    use crate::hold_queue::{Inside, Step};
 
     fn packet(flow: u64) -> QueuedPacket {
         QueuedPacket {
@@ -129,7 +98,7 @@ mod tests {
     fn a_packet_of_a_flow_that_is_not_held_is_scheduled_at_once() {
         let mut admit: Admit<u32> = Admit::new();
         let mut first = packet(1);
-        assert_eq!(admit.enter(Instant::ZERO, 7, &mut first, &Fields::default()), Entry::Schedule);
+        assert_eq!(admit.enter(Instant::ZERO, 7, &mut first, &Fields::default()), Entry::Queue);
         assert_eq!((admit.packets.len(), admit.packets.remove(first.slot)), (1, 7));
     }
 
@@ -143,9 +112,10 @@ mod tests {
         let [mut second, mut third, mut other] = [packet(1), packet(1), packet(2)];
         assert_eq!(admit.enter(Instant::ZERO, 2, &mut second, &Fields::default()), Entry::Held);
         assert_eq!(admit.enter(Instant::ZERO, 3, &mut third, &Fields::default()), Entry::Held);
-        assert_eq!(admit.enter(Instant::ZERO, 4, &mut other, &Fields::default()), Entry::Schedule);
-        assert_eq!(admit.next_step(), None);
+        assert_eq!(admit.enter(Instant::ZERO, 4, &mut other, &Fields::default()), Entry::Queue);
+        assert_eq!(admit.hold.next_ready(), None);
         admit.hold.left(1, inside.slot);
-        assert_eq!(admit.next_step(), Some((1, Step::Open([second.slot, third.slot].into()))));
+        assert_eq!(admit.hold.next_ready(), Some(1));
+        assert_eq!(admit.hold.step(1), Step::Open([second.slot, third.slot].into()));
     }
 }

@@ -50,10 +50,6 @@ impl<H: Copy> Classify<H> {
     pub(crate) fn classify(&self, fields: &Fields) -> Classification {
         self.rules.classify(fields)
     }
-    /// Those of packets with these fields.
-    pub(crate) fn classify_all(&self, fields: &[Fields], into: &mut Vec<Classification>) {
-        self.rules.classify_all(fields, into);
-    }
     /// The key of the flow of a packet with these fields, without its class.
     pub(crate) fn flow_key(&self, fields: &Fields) -> FlowKey {
         self.rules.flow_key(fields)

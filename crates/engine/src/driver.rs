@@ -6,7 +6,6 @@
 //!
 //! ```text
 //! offer(now, arrival, sink)      a packet has arrived
-//! offer_batch(now, arrivals, sink, ..)  packets have arrived together
 //! depart(now, sink)              at most one packet that is due at `now`
 //! depart_due(now, sink)          all packets that are due at `now`
 //! run_until(until, sink)         each packet that is due before `until`, at its own deadline
@@ -25,10 +24,8 @@ use std::ops::ControlFlow;
 
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
-use crate::batch::Prefetched;
 use crate::engine::Engine;
 use crate::guard::guarded;
-use crate::rules::TOGETHER;
 use crate::sink::{Admission, PacketMeta, Sink};
 
 /// How many batches are received before packets that are due may leave.
@@ -155,40 +152,12 @@ impl<H: Copy + Send + 'static> Driver<H> {
 
     /// Offers a packet to the engine.
     pub fn offer(&mut self, now: Instant, arrival: Arrival<'_, H>, sink: &mut impl Sink<H>) -> Offered<H> {
-        self.offer_prefetched(now, arrival, None, sink)
-    }
-
-    /// Offers packets that have arrived together to the engine, in their order: [`offer`](Self::offer) for one after the other,
-    /// whose results are passed to `offered` with the places of the packets. What belongs to their flows is read at once.
-    pub fn offer_batch<S: Sink<H>>(
-        &mut self,
-        now: Instant,
-        arrivals: &[Arrival<'_, H>],
-        sink: &mut S,
-        mut offered: impl FnMut(usize, Offered<H>, &mut S),
-    ) {
-        for (chunk, arrivals) in arrivals.chunks(TOGETHER).enumerate() {
-            self.engine.prefetch(arrivals.iter().map(|arrival| arrival.meta));
-            for (at, arrival) in arrivals.iter().enumerate() {
-                let result = self.offer_prefetched(now, *arrival, Some(&self.engine.prefetched(at)), sink);
-                offered(chunk * TOGETHER + at, result, sink);
-            }
-        }
-    }
-
-    fn offer_prefetched(
-        &mut self,
-        now: Instant,
-        arrival: Arrival<'_, H>,
-        prefetched: Option<&Prefetched>,
-        sink: &mut impl Sink<H>,
-    ) -> Offered<H> {
         let Arrival { handle, meta, bytes, segmented } = arrival;
         self.advance(now, sink);
-        let classification =
-            || prefetched.map_or_else(|| self.engine.classify(&meta.fields), |packet| packet.classification);
-        let diverted = !self.diverted.is_empty() && !segmented && self.diverted.contains(&classification().flow.flow);
-        if diverted {
+        if !self.diverted.is_empty()
+            && !segmented
+            && self.diverted.contains(&self.engine.classify(&meta.fields).flow.flow)
+        {
             self.counters.segmented += 1;
             return Offered::Segment(handle);
         }
@@ -198,7 +167,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
             recorder.packet_bytes(bytes);
         }
         self.dirty = true;
-        match self.engine.enqueue_prefetched(now, handle, meta, prefetched, sink) {
+        match self.engine.enqueue(now, handle, meta, sink) {
             Admission::Consumed => Offered::Consumed,
             Admission::TooLong { handle, flow } => {
                 self.counters.segmented += 1;
@@ -238,13 +207,8 @@ impl<H: Copy + Send + 'static> Driver<H> {
             self.engine.release_all(sink);
         }
         while self.due(now).is_some_and(|due| due <= now) {
-            // A link takes one at a time.
-            let sent = match self.params.link {
-                Some(_) => self.depart(now, sink),
-                None => self.engine.dequeue_batch(now, TOGETHER, sink) > 0,
-            };
-            // Nothing was sent, and something is due all the same: it was a fragment or a drop, and is done.
-            if !sent && self.due(now) == Some(now) {
+            // If nothing was sent although something is due, that was a fragment or a drop, and is done.
+            if !self.depart(now, sink) && self.due(now) == Some(now) {
                 break;
             }
             self.last_release = now;

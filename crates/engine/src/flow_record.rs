@@ -4,8 +4,6 @@
 //! identity is in the last. Flows that had drops or a granted minimum take 104 B more, those whose delays are in more than
 //! eight buckets 208 B.
 
-use std::hint::black_box;
-
 use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Backlog, Bytes, ClassId, DropReason, Dscp, Instant, Rate, Span};
@@ -304,12 +302,6 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Reads what a departure changes.
-    #[inline]
-    pub fn read_ahead(&self) {
-        black_box((self.checked, self.longest));
-    }
-
     /// Counts a packet that arrives.
     #[inline]
     pub fn arrived(&mut self, now: Instant, fields: &Fields, (class, rule): (ClassId, Option<u32>), size: Bytes) {

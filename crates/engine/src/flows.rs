@@ -76,27 +76,12 @@ impl Flows {
         })
     }
 
-    /// Looks a flow up. `ahead` is called with its slot in the scheduler, where that is likely known, before its record is
-    /// read.
+    /// Looks a flow up: its record, and where the scheduler had it last.
     #[inline]
-    pub(crate) fn slots(&self, key: u64, ahead: impl Fn(u32)) -> FlowSlots {
-        let slot = |place: u32| self.scheduler.get(place as usize).copied().unwrap_or(NO_SLOT);
-        let record = self.table.find_ahead(key, |place| ahead(slot(place)));
-        FlowSlots { record, scheduler: record.map_or(NO_SLOT, slot) }
-    }
-
-    /// Whether `record` is that of the flow.
-    #[inline]
-    pub(crate) fn has(&self, record: Option<u32>, flow: u64) -> bool {
-        record.and_then(|place| self.table.at(place)).is_some_and(|(key, _)| key == flow)
-    }
-
-    /// Reads the record at `place`, of which a packet leaves soon, so that it is in the cache by then.
-    #[inline]
-    pub(crate) fn read_ahead(&self, place: u32) {
-        if let Some((_, record)) = self.table.at(place) {
-            record.read_ahead();
-        }
+    pub(crate) fn slots(&self, key: u64) -> FlowSlots {
+        let record = self.table.find(key);
+        let scheduler = record.and_then(|place| self.scheduler.get(place as usize).copied());
+        FlowSlots { record, scheduler: scheduler.unwrap_or(NO_SLOT) }
     }
 
     /// The scheduler has the flow of the record at `place` in `slot`.
@@ -272,4 +257,9 @@ pub(crate) struct FlowSlots {
     pub(crate) record: Option<u32>,
     /// Its slot in the scheduler when it was last there; a hint.
     pub(crate) scheduler: u32,
+}
+
+impl FlowSlots {
+    /// Those of a flow of which nothing is known.
+    pub(crate) const NONE: Self = Self { record: None, scheduler: NO_SLOT };
 }

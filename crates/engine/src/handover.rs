@@ -67,7 +67,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             let number = self.account.arrivals;
             self.account.arrivals += 1;
             let classification = self.classify.classify(&packet.fields);
-            let slots = self.account.find(classification.flow.flow, |_| ());
+            let slots = self.account.find(classification.flow.flow);
             let record = self.account.arrived(now, &classification, &packet.fields, packet.size, slots);
             let mut queued = QueuedPacket {
                 size: packet.size,

@@ -6,8 +6,6 @@
 //! *Cost*: one entry is made and one is freed for each packet, O(1), without allocation once the longest backlog has been
 //! reached. Neither touches another entry: the order is sorted where it is needed, for a change or a take-over.
 
-use std::hint::black_box;
-
 use tidegate_core::classify::Fields;
 
 use crate::packet::QueuedPacket;
@@ -72,13 +70,6 @@ impl<H: Copy> PacketTable<H> {
         self.free = slot;
         self.len -= 1;
         handle
-    }
-    /// Reads the entry of a packet that leaves soon, so that it is in the cache by then.
-    #[inline]
-    pub(crate) fn read_ahead(&self, slot: u32) {
-        if let Some(entry) = self.entries.get(slot as usize) {
-            black_box((entry.inserted, entry.fields.mark, entry.packet.slot));
-        }
     }
     /// The data path's name for it.
     pub(crate) fn handle(&self, slot: u32) -> H {

@@ -174,12 +174,6 @@ impl FlowRegistry {
         Some(elsewhere.map_or(view, |elsewhere| elsewhere.over(view)))
     }
 
-    /// Whether anything is promised.
-    #[inline]
-    pub fn has_promises(&self) -> bool {
-        !self.entries.is_empty()
-    }
-
     /// Before the scheduler takes `packet`: a new flow under a promise gets its record with the terms. Returns whether
     /// events are pending.
     #[inline]

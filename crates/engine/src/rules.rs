@@ -84,9 +84,6 @@ pub struct Classification {
     pub flow: FlowKey,
 }
 
-/// So many packets are classified, offered, or depart, together.
-pub(crate) const TOGETHER: usize = 64;
-
 /// The rules of a configuration and the keys of its flows as numbers, for a program that classifies by itself. `groups` are
 /// the control groups of its rules, in their order.
 ///
@@ -179,23 +176,6 @@ impl Rules {
 
     pub(crate) fn classify(&self, fields: &Fields) -> Classification {
         self.in_class(self.lookup(fields), fields)
-    }
-
-    /// [`classify`](Self::classify) of each.
-    pub(crate) fn classify_all(&self, fields: &[Fields], into: &mut Vec<Classification>) {
-        into.clear();
-        if self.reserved.is_some() {
-            into.extend(fields.iter().map(|fields| self.classify(fields)));
-            return;
-        }
-        let mut first = [None; TOGETHER];
-        for fields in fields.chunks(TOGETHER) {
-            self.classifier.classify_all(fields, &mut first[..fields.len()]);
-            into.extend(fields.iter().zip(&first).map(|(fields, first)| {
-                let target = first.map(|index| self.classifier.rules()[index as usize].target);
-                self.in_class(self.class_of(target), fields)
-            }));
-        }
     }
 
     /// A packet of this rule and class.

@@ -323,7 +323,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 packet.flow = classification.flow;
                 packet.profile = classification.rule.map_or(0, |rule| rule + 1);
                 if !same_flows {
-                    let slots = self.account.find(key, |_| ());
+                    let slots = self.account.find(key);
                     let class = (classification.class, classification.rule);
                     packet.record = self.account.flow_arrived(now, key, &fields, class, packet.size, slots);
                 }
@@ -351,7 +351,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 self.admit.hold.hold_flow(key, inside, older);
             }
         }
-        self.schedule_held(now, out);
+        self.queue_held(now, out);
         rehomed
     }
 }

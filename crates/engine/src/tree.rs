@@ -8,8 +8,13 @@ use tidegate_core::fbq::{ClassView, Fbc, FlowView};
 use tidegate_core::nested::{Nested, Staged};
 use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Qdisc, Rate, Span};
 
+use crate::flows::FlowSlots;
 use crate::guard::guarded;
 use crate::packet::QueuedPacket;
+use crate::wire::OnWire;
+
+/// A superpacket that would occupy the rate of its flow for longer than this is segmented first.
+pub const LONGEST_WHOLE: Span = Span::from_millis(1);
 
 /// The discipline at the root: the end-system shaper with all that can be asked of it, or any other.
 pub enum Tree {
@@ -63,21 +68,6 @@ impl Tree {
     pub fn shaper(&self) -> Option<&Fbc<Staged<QueuedPacket>>> {
         match self {
             Self::Shaper(nested) => Some(nested.fbc()),
-            Self::Cbq(_) | Self::Any { .. } => None,
-        }
-    }
-    /// Reads the record that the end-system shaper has of a flow in `slot`, for a packet that is enqueued soon.
-    #[inline]
-    pub(crate) fn read_ahead(&self, slot: u32) {
-        if let Self::Shaper(nested) = self {
-            nested.fbc().read_ahead(slot);
-        }
-    }
-    /// The packet that a class of the end-system shaper sends next, unless something changes before.
-    #[inline]
-    pub(crate) fn head(&self, class: ClassId) -> Option<&QueuedPacket> {
-        match self {
-            Self::Shaper(nested) => nested.head(class),
             Self::Cbq(_) | Self::Any { .. } => None,
         }
     }
@@ -173,6 +163,19 @@ impl Tree {
             Self::Any { line, .. } => *line,
         }
     }
+    /// Whether `wire` is more than a flow of `class` may send in one piece. If the shaper knows the flow, `slots` has its slot
+    /// afterwards.
+    pub(crate) fn is_too_long(&self, flow: u64, class: ClassId, wire: OnWire, slots: &mut FlowSlots) -> bool {
+        let rate = match self.shaper() {
+            Some(shaper) => {
+                let slot = shaper.find(flow, slots.scheduler);
+                slots.scheduler = slot.unwrap_or(slots.scheduler);
+                shaper.outlook_at(slot, class)
+            }
+            None => self.rate_of(flow, class),
+        };
+        rate.is_some_and(|rate| rate.time_for_ceil(wire.size).is_none_or(|time| time > LONGEST_WHOLE))
+    }
 }
 
 impl Qdisc<QueuedPacket> for Tree {
@@ -190,19 +193,6 @@ impl Qdisc<QueuedPacket> for Tree {
             Self::Any { discipline, .. } => discipline.dequeue(now, out),
         }
     }
-    fn dequeue_batch(
-        &mut self,
-        now: Instant,
-        most: usize,
-        packets: &mut Vec<QueuedPacket>,
-        out: &mut dyn Outlet<QueuedPacket>,
-    ) -> usize {
-        match self {
-            Self::Shaper(shaper) => shaper.dequeue_batch(now, most, packets, out),
-            Self::Cbq(cbq) => cbq.dequeue_batch(now, most, packets, out),
-            Self::Any { discipline, .. } => discipline.dequeue_batch(now, most, packets, out),
-        }
-    }
     fn deadline(&self, now: Instant) -> Deadline {
         match self {
             Self::Shaper(shaper) => shaper.deadline(now),
@@ -216,5 +206,48 @@ impl Qdisc<QueuedPacket> for Tree {
             Self::Cbq(cbq) => cbq.backlog(),
             Self::Any { discipline, .. } => discipline.backlog(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::packet::NO_SLOT;
+    use tidegate_core::qdisc::Discard;
+    use tidegate_core::{Bytes, FlowKey};
+
+    fn tree() -> Tree {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+        let config = shaper::load(&Source::new("tree.toml", text), &mut Diagnostics::new()).expect("valid");
+        Tree::build(&config, 1, Instant::ZERO, Span::ZERO).expect("valid")
+    }
+
+    /// At 8 Mbit/s 1,000 bytes last 1 ms.
+    #[test]
+    fn a_superpacket_is_too_long_beyond_a_millisecond() {
+        let tree = tree();
+        let mut slots = FlowSlots::NONE;
+        let mut is_long =
+            |bytes| tree.is_too_long(1, ClassId(0), OnWire { size: Bytes::new(bytes), packets: 2 }, &mut slots);
+        assert_eq!((is_long(1_000), is_long(1_001)), (false, true));
+    }
+
+    /// Whatever slot a packet claims, it is queued in its own flow.
+    #[test]
+    fn a_wrong_slot_is_only_a_look_up_more() {
+        let mut tree = tree();
+        let mut enqueue = |flow, claimed| {
+            let flow = FlowKey::numbered(flow);
+            let packet = QueuedPacket { flow, flow_slot: claimed, size: Bytes::new(100), ..QueuedPacket::example() };
+            tree.enqueue(Instant::ZERO, packet, &mut Discard);
+            tree.shaper().and_then(|shaper| shaper.slot_of_last(flow.flow)).expect("it was just queued")
+        };
+        let (one, two) = (enqueue(1, NO_SLOT), enqueue(2, NO_SLOT));
+        assert_ne!(one, two);
+        assert_eq!((enqueue(1, one), enqueue(1, two), enqueue(2, 77), enqueue(2, one)), (one, one, two, two));
+        let flows = tree.flows();
+        let packets = |flow: u64| flows.iter().find(|view| view.key == flow).map(|view| view.backlog.packets);
+        assert_eq!((packets(1), packets(2)), (Some(3), Some(3)));
     }
 }
