@@ -1,9 +1,9 @@
-//! The second stage: counts packets by class and by flow, as they arrive, leave and are dropped.
+//! [`Accounting`] counts packets by class and by flow as they arrive, leave and are dropped.
 //!
-//! *Law*: for the packets that the rules put into a class, arrived and moved in is sent, dropped, moved out and backlog.
-//! *Cost*: with `detail = "flows"` one look-up of the flow for a packet ([`Accounting::find`]). The record holds the slot of
-//! the flow in the scheduler as well, so that the scheduler looks nothing up. A departure or a drop looks nothing up:
-//! the packet carries the index of the record, which stays as long as a packet of the flow is queued.
+//! *Law*: for the packets that the rules put into a class, arrived + moved in = sent + dropped + moved out + queued.
+//! *Cost*: with `detail = "flows"` an arrival looks up its flow once ([`Accounting::find`]). The record also holds the slot of
+//! the flow in the scheduler, which therefore need not look the flow up. A departure or a drop looks nothing up: the packet
+//! carries the index of the record, which is kept while a packet of the flow is queued.
 
 use tidegate_config::shaper::{Config, Detail, Root};
 use tidegate_core::accounts::Account;
@@ -23,50 +23,49 @@ use crate::tree::Tree;
 /// See the [module](self).
 pub(crate) struct Accounting {
     pub(crate) classes: Classes,
-    /// Statistics beside the accounts of classes.
+    /// How much is measured beyond the counts of classes.
     pub(crate) detail: Detail,
-    /// The flows, where they are counted.
+    /// The flow table; `None` unless `detail = "flows"`.
     pub(crate) flows: Option<Flows>,
     pub(crate) arrivals: u64,
     pub(crate) unclassified: u64,
     pub(crate) sent: Account,
     pub(crate) line: LineUse,
-    /// What the line adds to each packet.
-    pub(crate) link: Link,
+    pub(crate) overhead: LineOverhead,
     pub(crate) dropped: u64,
 }
 
-/// What was sent so far, as it is on the line.
+/// Bytes sent so far, without and with the overhead of the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LineUse {
     /// Bytes from the network header on.
     pub packets: Bytes,
-    /// The same with what the line adds to each packet.
+    /// Bytes on the line: with the overhead of each packet.
     pub line: Bytes,
 }
 
-/// What the line adds to packets, by a configuration.
+/// The overhead of the line, as the configuration states it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    /// Bytes a packet that its size counts already.
-    overhead: u64,
-    /// What the discipline adds to the size itself.
+pub(crate) struct LineOverhead {
+    /// Bytes a packet that the size of a packet already includes.
+    included: u64,
+    /// Overhead that the discipline itself adds to the size of a packet.
     wire: Wire,
 }
 
-impl Link {
+impl LineOverhead {
     pub(crate) fn of(config: &Config) -> Self {
         let wire = match &config.root {
             Root::Shaper(_) => Wire::RAW,
             Root::Discipline(discipline) => discipline.wire().0,
         };
-        Self { overhead: config.interface.overhead.as_u64(), wire }
+        Self { included: config.interface.overhead.as_u64(), wire }
     }
 
     #[inline]
     fn count(&self, packet: &QueuedPacket, to: &mut LineUse) {
-        let overhead = self.overhead * u64::from(packet.segments.max(1));
-        to.packets += Bytes::new(packet.size.as_u64().saturating_sub(overhead));
+        let included = self.included * u64::from(packet.segments.max(1));
+        to.packets += Bytes::new(packet.size.as_u64().saturating_sub(included));
         to.line += match self.wire == Wire::RAW {
             true => packet.size,
             false => self.wire.bytes(packet.size, packet.segments),
@@ -74,7 +73,7 @@ impl Link {
     }
 }
 
-/// The table of flows that a configuration asks for.
+/// Makes the flow table that `config` asks for.
 pub(crate) fn flows_of(config: &Config) -> Result<Option<Flows>, BuildFailure> {
     match config.statistics.detail {
         Detail::Flows => Flows::new(config.statistics.flows, config.statistics.idle)
@@ -94,7 +93,7 @@ impl Accounting {
             unclassified: 0,
             sent: Account::default(),
             line: LineUse::default(),
-            link: Link::of(config),
+            overhead: LineOverhead::of(config),
             dropped: 0,
         })
     }
@@ -105,7 +104,7 @@ impl Accounting {
         self.flows.as_ref().map_or(FlowSlots::NONE, |flows| flows.slots(flow))
     }
 
-    /// A packet arrives; returns the index of the record of its flow.
+    /// Counts an arrival; returns the index of the record of its flow.
     #[inline]
     pub(crate) fn arrived(
         &mut self,
@@ -121,7 +120,7 @@ impl Accounting {
         self.flow_arrived(now, flow.flow, fields, (class, rule), size, slots)
     }
 
-    /// The part of an arrival that concerns its flow alone.
+    /// Counts an arrival in the record of its flow only.
     #[inline]
     pub(crate) fn flow_arrived(
         &mut self,
@@ -138,7 +137,7 @@ impl Accounting {
         }
     }
 
-    /// The scheduler has the flow of the record in `slot`.
+    /// Remembers that the scheduler has the flow of `record` in `slot`.
     #[inline]
     pub(crate) fn scheduled(&mut self, record: u32, slot: u32) {
         if let Some(flows) = &mut self.flows {
@@ -146,13 +145,13 @@ impl Accounting {
         }
     }
 
-    /// A packet is sent, with `change` made to it.
+    /// Counts a departure; `change` was made to the packet.
     pub(crate) fn sent(&mut self, now: Instant, packet: &QueuedPacket, change: Change, tree: &Tree) {
         self.sent.count(packet.size);
-        self.link.count(packet, &mut self.line);
+        self.overhead.count(packet, &mut self.line);
         let index = self.classes.index(packet.class);
         let counts = self.classes.at(index);
-        counts.left(packet.size);
+        counts.dequeued(packet.size);
         counts.marked += u64::from(change.congestion);
         counts.remarked += u64::from(change.dscp.is_some());
         let through = self.classes.of(packet.left_by);
@@ -170,14 +169,14 @@ impl Accounting {
                 marked: change.congestion,
                 remarked: change.dscp.is_some(),
             };
-            if let Some(difference) = flows.left(now, packet.record, &leaving) {
+            if let Some(difference) = flows.departed(now, packet.record, &leaving) {
                 through.differed(difference);
             }
         }
         self.check_minimums(now, packet, tree);
     }
 
-    /// A packet is dropped.
+    /// Counts a drop.
     pub(crate) fn dropped(&mut self, now: Instant, packet: &QueuedPacket, reason: DropReason) {
         self.dropped += 1;
         self.classes.of(packet.class).dropped(packet.size(), reason);
@@ -186,7 +185,7 @@ impl Accounting {
         }
     }
 
-    /// Once a second: whether the class and the flow of `packet` had the rate that they are granted.
+    /// Checks once a second whether the class and the flow of `packet` had the rate that they are granted.
     #[inline]
     pub(crate) fn check_minimums(&mut self, now: Instant, packet: &QueuedPacket, tree: &Tree) {
         let index = self.classes.index(packet.class);
@@ -239,13 +238,13 @@ mod tests {
     /// ADSL: 1500 + 40 = 1540 B are 33 cells of 53 B, 1,749 B. A shaper's overhead of 38 B is in the size already: 1,538 B
     /// are 1,500 from the network header on, and of three segments 4,614 are 4,500.
     #[test]
-    fn what_is_sent_is_counted_as_it_is_on_the_line() {
+    fn departures_are_counted_as_bytes_on_the_line() {
         let used = |text: &str, size: u64, segments: u32| {
             let source = Source::new("line.toml", format!("version = 1\n{text}"));
             let config = shaper::load(&source, &mut Diagnostics::new()).expect("valid");
             let packet = QueuedPacket { size: Bytes::new(size), segments, ..QueuedPacket::example() };
             let mut used = LineUse::default();
-            Link::of(&config).count(&packet, &mut used);
+            LineOverhead::of(&config).count(&packet, &mut used);
             (used.packets.as_u64(), used.line.as_u64())
         };
         let cake = "[discipline]\nkind = \"cake\"\nrate = \"1mbit\"\noverhead = 40\nframing = \"atm\"\n";
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrived_is_sent_dropped_or_queued() {
+    fn arrivals_are_sent_dropped_or_queued() {
         let (mut account, tree) = stage("flows");
         let [first, second, _third] = [1, 1, 2].map(|flow| arrive(&mut account, at(0), flow, 0, 100));
         let other = arrive(&mut account, at(0), 3, 1, 1_000);

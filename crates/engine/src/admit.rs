@@ -1,8 +1,7 @@
-//! The third stage: enters a packet into the packet table, and decides whether the scheduler may have it now.
+//! [`Admit`] enters a packet into the packet table, and decides whether it is queued in the tree now.
 //!
-//! *Law*: of a flow that is held no packet reaches the scheduler before those that arrived earlier ([`HoldQueue`]). A flow
-//! under a promise has its terms in the scheduler before its first packet.
-//! *Cost*: one entry of the packet table for a packet. Without held flows and without promises nothing else.
+//! *Law*: no packet of a held flow reaches the tree before the packets of that flow that arrived earlier ([`HoldQueue`]).
+//! *Cost*: one entry of the packet table for each packet, and nothing else while no flow is held.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::{DropReason, Instant, Qdisc};
@@ -20,14 +19,14 @@ pub(crate) struct Admit<H> {
     pub(crate) registry: FlowRegistry,
 }
 
-/// The result of entering a packet.
+/// The decision about an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Entry {
-    /// The scheduler takes it now.
+pub(crate) enum Decision {
+    /// The packet is to be queued in the tree.
     Queue,
-    /// It is in the hold queue.
+    /// The packet waits in the hold queue.
     Held,
-    /// The hold queue is full.
+    /// The hold queue is full: the packet is to be dropped.
     Refused(DropReason),
 }
 
@@ -36,17 +35,17 @@ impl<H: Copy + Send + 'static> Admit<H> {
         Self { packets: PacketTable::new(), hold: HoldQueue::new(), registry: FlowRegistry::default() }
     }
 
-    /// Enters `packet`, which is assigned its slot, with the data path's handle and the fields that classified it.
+    /// Enters `packet` with the data path's handle and the fields that classified it, and sets its slot.
     #[inline]
-    pub(crate) fn enter(&mut self, now: Instant, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> Entry {
+    pub(crate) fn enter(&mut self, now: Instant, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> Decision {
         let slot = self.packets.insert(handle, packet, fields);
         match self.hold.arrive(now, packet.flow.flow, packet.class, slot) {
-            Ok(false) => Entry::Queue,
+            Ok(false) => Decision::Queue,
             Ok(true) => {
                 self.packets.set_held(slot, true);
-                Entry::Held
+                Decision::Held
             }
-            Err(reason) => Entry::Refused(reason),
+            Err(reason) => Decision::Refused(reason),
         }
     }
 
@@ -55,8 +54,8 @@ impl<H: Copy + Send + 'static> Admit<H> {
         self.packets.set_held(slot, false);
         self.packets.packet(slot)
     }
-    /// The scheduler, which is empty, has just refused the packet of `flow` at the head: returns it if it has waited
-    /// long enough to pass by the scheduler.
+    /// Takes out the packet of `flow` that the tree has just refused, if the tree is empty and the packet has waited long
+    /// enough to bypass it.
     pub(crate) fn pass_by(&mut self, now: Instant, flow: u64, tree: &Tree) -> Option<QueuedPacket> {
         if !tree.backlog().is_empty() || !self.hold.is_overdue(now) {
             return None;
@@ -64,10 +63,10 @@ impl<H: Copy + Send + 'static> Admit<H> {
         self.hold.pass_by(flow).map(|slot| self.packets.packet(slot))
     }
 
-    /// The scheduler drops `packet`; returns whether the hold queue takes it back instead.
+    /// Whether the hold queue takes back `packet`, which the tree drops.
     #[inline]
     pub(crate) fn takes_back(&mut self, now: Instant, packet: &QueuedPacket) -> bool {
-        // The packet table has the flow by the present rules.
+        // The key of the flow by the present rules is in the packet table.
         let back = !self.hold.is_empty()
             && self.hold.dropped(now, self.packets.packet(packet.slot).flow.flow, packet.class, packet.slot);
         if back {
@@ -95,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_a_flow_that_is_not_held_is_scheduled_at_once() {
+    fn a_packet_of_a_flow_that_is_not_held_is_queued_at_once() {
         let mut admit: Admit<u32> = Admit::new();
         let mut first = packet(1);
-        assert_eq!(admit.enter(Instant::ZERO, 7, &mut first, &Fields::default()), Entry::Queue);
+        assert_eq!(admit.enter(Instant::ZERO, 7, &mut first, &Fields::default()), Decision::Queue);
         assert_eq!((admit.packets.len(), admit.packets.remove(first.slot)), (1, 7));
     }
 
-    /// Flow 1 has one packet left in a class that it leaves; what arrives is held until that has left.
+    /// Flow 1 moves to another class and has one packet queued in the old one. Its arrivals are held until that has left.
     #[test]
     fn a_held_flow_keeps_its_order() {
         let mut admit: Admit<u32> = Admit::new();
@@ -110,11 +109,11 @@ mod tests {
         admit.enter(Instant::ZERO, 1, &mut inside, &Fields::default());
         admit.hold.hold_flow(1, Inside::Before(1), VecDeque::new());
         let [mut second, mut third, mut other] = [packet(1), packet(1), packet(2)];
-        assert_eq!(admit.enter(Instant::ZERO, 2, &mut second, &Fields::default()), Entry::Held);
-        assert_eq!(admit.enter(Instant::ZERO, 3, &mut third, &Fields::default()), Entry::Held);
-        assert_eq!(admit.enter(Instant::ZERO, 4, &mut other, &Fields::default()), Entry::Queue);
+        assert_eq!(admit.enter(Instant::ZERO, 2, &mut second, &Fields::default()), Decision::Held);
+        assert_eq!(admit.enter(Instant::ZERO, 3, &mut third, &Fields::default()), Decision::Held);
+        assert_eq!(admit.enter(Instant::ZERO, 4, &mut other, &Fields::default()), Decision::Queue);
         assert_eq!(admit.hold.next_ready(), None);
-        admit.hold.left(1, inside.slot);
+        admit.hold.departed(1, inside.slot);
         assert_eq!(admit.hold.next_ready(), Some(1));
         assert_eq!(admit.hold.step(1), Step::Open([second.slot, third.slot].into()));
     }

@@ -20,7 +20,7 @@ use tidegate_core::classify::Fields;
 use tidegate_core::{Deadline, DropReason, Event, Instant, Outlet, Qdisc};
 
 use crate::account::Accounting;
-use crate::admit::{Admit, Entry};
+use crate::admit::{Admit, Decision};
 use crate::classify::Classify;
 use crate::flows::UNTRACKED;
 use crate::hold_queue::Step;
@@ -123,12 +123,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
         };
         self.account.check_minimums(now, &packet, &self.tree);
         match self.admit.enter(now, handle, &mut packet, fields) {
-            Entry::Queue => {
+            Decision::Queue => {
                 self.queue(now, packet, out);
                 self.queue_held(now, out);
             }
-            Entry::Held => {}
-            Entry::Refused(reason) => self.outlet(now, out).drop_packet(&packet, reason),
+            Decision::Held => {}
+            Decision::Refused(reason) => self.outlet(now, out).drop_packet(&packet, reason),
         }
         Admission::Consumed
     }
@@ -201,7 +201,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         if let Some(packet) = &packet {
             self.send(now, packet, out);
             if !self.admit.hold.is_empty() {
-                self.admit.hold.left(self.admit.packets.packet(packet.slot).flow.flow, packet.slot);
+                self.admit.hold.departed(self.admit.packets.packet(packet.slot).flow.flow, packet.slot);
                 self.admit.hold.retry_one();
             }
         }

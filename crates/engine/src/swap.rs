@@ -29,7 +29,7 @@ use tidegate_config::shaper::{Config, Root};
 use tidegate_core::cbq::{Cbq, Class};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
-use crate::account::{Link, flows_of};
+use crate::account::{LineOverhead, flows_of};
 use crate::class_names::{cbq_of, names_of, numbers_of};
 use crate::engine::Engine;
 use crate::flows::Flows;
@@ -189,7 +189,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             SwapKind::Replaced => std::mem::replace(&mut self.tree, tree),
         };
         self.setup = setup;
-        self.account.link = Link::of(&self.config);
+        self.account.overhead = LineOverhead::of(&self.config);
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;
             self.account.flows = flows;
