@@ -12,6 +12,7 @@
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{NoSuchFlow, Promise};
+use tidegate_core::packet::NO_SLOT;
 use tidegate_core::{ClassId, Deadline, Instant, Outlet, Qdisc, Rate, Span};
 
 use crate::account::Account;
@@ -161,19 +162,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
     fn schedule(&mut self, now: Instant, mut packet: QueuedPacket, sink: &mut impl Sink<H>) {
         let Self { tree, account, admit, recorder, .. } = self;
         let events = admit.prepare(now, &mut packet, tree);
-        let (record, flow, slot) = (packet.record, packet.flow.flow, packet.flow_slot);
+        let (record, slot) = (packet.record, packet.flow_slot);
         let mut outlet = TreeOutlet { now, account, admit, current: Some(packet.slot), recorder, sink };
         if events {
             while let Some(event) = outlet.admit.registry.next_pending() {
                 Outlet::<QueuedPacket>::event(&mut outlet, event);
             }
         }
-        tree.enqueue(now, packet, &mut outlet);
-        if record != UNTRACKED
-            && let Some(at) = tree.shaper().and_then(|shaper| shaper.slot_of_last(flow))
-            && at != slot
-        {
-            self.account.scheduled(record, at);
+        let queued = tree.enqueue(now, packet, &mut outlet);
+        if record != UNTRACKED && queued.slot != NO_SLOT && queued.slot != slot {
+            self.account.scheduled(record, queued.slot);
         }
         self.admit.registry.settle(&mut self.tree);
     }

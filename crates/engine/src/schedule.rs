@@ -101,8 +101,7 @@ mod tests {
         let mut enqueue = |flow, claimed| {
             let flow = FlowKey::numbered(flow);
             let packet = QueuedPacket { flow, flow_slot: claimed, size: Bytes::new(100), ..QueuedPacket::example() };
-            tree.enqueue(Instant::ZERO, packet, &mut Discard);
-            tree.shaper().and_then(|shaper| shaper.slot_of_last(flow.flow)).expect("it was just queued")
+            tree.enqueue(Instant::ZERO, packet, &mut Discard).slot
         };
         let (one, two) = (enqueue(1, NO_SLOT), enqueue(2, NO_SLOT));
         assert_ne!(one, two);

@@ -6,7 +6,7 @@ use tidegate_core::accounts::Account;
 use tidegate_core::cbq::Cbq;
 use tidegate_core::fbq::{ClassView, Fbc, FlowView};
 use tidegate_core::nested::{Nested, Staged};
-use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Qdisc, Queued, Rate, Span};
 
 use crate::guard::guarded;
 use crate::packet::QueuedPacket;
@@ -176,7 +176,7 @@ impl Tree {
 }
 
 impl Qdisc<QueuedPacket> for Tree {
-    fn enqueue(&mut self, now: Instant, packet: QueuedPacket, out: &mut dyn Outlet<QueuedPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: QueuedPacket, out: &mut dyn Outlet<QueuedPacket>) -> Queued {
         match self {
             Self::Shaper(shaper) => shaper.enqueue(now, packet, out),
             Self::Cbq(cbq) => cbq.enqueue(now, packet, out),
