@@ -75,4 +75,4 @@ pub use aqm::{Aqm, AqmFifo, Verdict};
 pub use packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 pub use params::ParamError;
 pub use probability::Probability;
-pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};

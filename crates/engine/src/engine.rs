@@ -17,12 +17,12 @@
 
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Fields;
+use tidegate_core::packet::NO_SLOT;
 use tidegate_core::{Deadline, DropReason, Event, Instant, Outlet, Qdisc};
 
 use crate::account::Accounting;
 use crate::admit::{Admit, Decision};
 use crate::classify::Classify;
-use crate::flows::UNTRACKED;
 use crate::hold_queue::Step;
 use crate::packet::QueuedPacket;
 use crate::recorder::{Operation, Recorder};
@@ -138,19 +138,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let Self { tree, account, admit, recorder, .. } = self;
         let fields = admit.packets.fields(packet.slot);
         let events = admit.registry.prepare(now, &mut packet, fields, tree);
-        let (record, flow, slot) = (packet.record, packet.flow.flow, packet.flow_slot);
+        let (record, slot) = (packet.record, packet.flow_slot);
         let mut outlet = EngineOutlet { now, account, admit, arriving: Some(packet.slot), recorder, sink };
         if events {
             while let Some(event) = outlet.admit.registry.next_pending() {
                 Outlet::<QueuedPacket>::event(&mut outlet, event);
             }
         }
-        tree.enqueue(now, packet, &mut outlet);
-        if record != UNTRACKED
-            && let Some(at) = tree.shaper().and_then(|shaper| shaper.slot_of_last(flow))
-            && at != slot
-        {
-            self.account.scheduled(record, at);
+        let queued = tree.enqueue(now, packet, &mut outlet);
+        if queued.slot != NO_SLOT && queued.slot != slot {
+            self.account.scheduled(record, queued.slot);
         }
         self.admit.registry.settle(&mut self.tree);
     }

@@ -6,7 +6,7 @@ use tidegate_core::accounts::Account;
 use tidegate_core::cbq::Cbq;
 use tidegate_core::fbq::{ClassView, Fbc, FlowView};
 use tidegate_core::nested::{Nested, Staged};
-use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Qdisc, Queued, Rate, Span};
 
 use crate::flows::FlowSlots;
 use crate::guard::guarded;
@@ -179,7 +179,7 @@ impl Tree {
 }
 
 impl Qdisc<QueuedPacket> for Tree {
-    fn enqueue(&mut self, now: Instant, packet: QueuedPacket, out: &mut dyn Outlet<QueuedPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: QueuedPacket, out: &mut dyn Outlet<QueuedPacket>) -> Queued {
         match self {
             Self::Shaper(shaper) => shaper.enqueue(now, packet, out),
             Self::Cbq(cbq) => cbq.enqueue(now, packet, out),
@@ -240,8 +240,7 @@ mod tests {
         let mut enqueue = |flow, claimed| {
             let flow = FlowKey::numbered(flow);
             let packet = QueuedPacket { flow, flow_slot: claimed, size: Bytes::new(100), ..QueuedPacket::example() };
-            tree.enqueue(Instant::ZERO, packet, &mut Discard);
-            tree.shaper().and_then(|shaper| shaper.slot_of_last(flow.flow)).expect("it was just queued")
+            tree.enqueue(Instant::ZERO, packet, &mut Discard).slot
         };
         let (one, two) = (enqueue(1, NO_SLOT), enqueue(2, NO_SLOT));
         assert_ne!(one, two);

@@ -17,7 +17,7 @@ use support::{DEVICE, Ended, Pair};
 use tidegate::Registry;
 use tidegate_config::discipline::{Kind, Site};
 use tidegate_config::record;
-use tidegate_core::{AnyPacket, Backlog, Deadline, Instant as Time, Outlet, Packet, Qdisc, Span};
+use tidegate_core::{AnyPacket, Backlog, Deadline, Instant as Time, Outlet, Packet, Qdisc, Queued, Span};
 
 /// Set for the process that is the command.
 const AS_COMMAND: &str = "TIDEGATE_TEST_AS_COMMAND";
@@ -78,10 +78,11 @@ struct Queue {
 }
 
 impl Qdisc<AnyPacket> for Queue {
-    fn enqueue(&mut self, _now: Time, packet: AnyPacket, _out: &mut dyn Outlet<AnyPacket>) {
+    fn enqueue(&mut self, _now: Time, packet: AnyPacket, _out: &mut dyn Outlet<AnyPacket>) -> Queued {
         // In the middle: the packet is queued, and no other part knows it yet.
         self.waiting.push_back(packet);
         self.enqueue.turn("enqueue", self.waiting.len());
+        Queued::default()
     }
     fn dequeue(&mut self, now: Time, _out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {
         if now < self.next {
