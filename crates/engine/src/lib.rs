@@ -1,7 +1,9 @@
-//! The engine that runs live, over captures and in scripts: dissect, classify, a tree of disciplines, accounts.
+//! The engine: it classifies packets, queues them in a tree of disciplines, and counts them. The same engine runs live, over
+//! captures and in scripts.
 //!
-//! It does no I/O and reads no clock. A data path hands in the bytes it holds of a packet with a handle of its own,
-//! and gets the handle back when the packet may pass ([`Sink::transmit`]) or must not ([`Sink::drop_packet`]).
+//! It does no I/O and reads no clock. A data path hands in the metadata of each packet with a handle of its own, and gets the
+//! handle back when the packet is to be sent ([`Sink::transmit`]) or dropped ([`Sink::drop_packet`]). Begin to read in
+//! [`engine`], which has the way of a packet from top to bottom.
 #![forbid(unsafe_code)]
 
 mod account;

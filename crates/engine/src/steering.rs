@@ -12,7 +12,7 @@ use crate::sink::Sink;
 use crate::tree::Tree;
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Returns the classification of a packet with these fields, without the table of fragments.
+    /// Classifies a packet with these fields, as if it were not a fragment.
     pub fn classify(&self, fields: &Fields) -> Classification {
         self.classify.classify(fields)
     }
@@ -21,17 +21,17 @@ impl<H: Copy + Send + 'static> Engine<H> {
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
-    /// The tree, to change it in a way that has no method here. A recording cannot be replayed beyond that.
+    /// The tree, for changes that have no method here. A recording cannot be repeated beyond such a change.
     pub fn tree_mut(&mut self) -> &mut Tree {
         self.record(Instant::ZERO, Operation::Unrecorded);
         &mut self.tree
     }
 
-    /// Records every call from now on with `recorder`; returns the recorder until now.
+    /// Records every call from now on with `recorder`; returns the previous recorder.
     pub fn set_recorder(&mut self, recorder: Option<Box<dyn Recorder>>) -> Option<Box<dyn Recorder>> {
         std::mem::replace(&mut self.recorder, recorder)
     }
-    /// The recorder of every call.
+    /// The present recorder.
     pub fn recorder(&mut self) -> Option<&mut Box<dyn Recorder>> {
         self.recorder.as_mut()
     }
@@ -45,31 +45,31 @@ impl<H: Copy + Send + 'static> Engine<H> {
     pub fn promises(&mut self, now: Instant) -> PromiseControl<'_> {
         PromiseControl { tree: &mut self.tree, registry: &mut self.admit.registry, recorder: &mut self.recorder, now }
     }
-    /// When [`Engine::poll`] is to be called; `None` while no flow is watched.
+    /// When to call [`Engine::poll`]; `None` while no flow is watched.
     pub fn next_poll(&self) -> Option<Instant> {
         self.admit.registry.next_poll()
     }
-    /// Packets arrived or left: watched flows are to be polled soon.
+    /// Requests a poll of watched flows soon: packets have arrived or left.
     pub fn mark_dirty(&mut self, now: Instant) {
         self.admit.registry.mark_dirty(now);
     }
-    /// Compares watched flows with their last state, and notifies of what has changed.
+    /// Compares watched flows with their last state, and notifies of changes.
     pub fn poll(&mut self, now: Instant, out: &mut impl Sink<H>) {
         self.admit.registry.poll(now, &self.tree, &mut |notification| out.notify(notification));
     }
 
-    /// Sets the lateness that the shaper, or CBQ, makes up for; `false` when the discipline is another.
+    /// Sets the lateness for which the shaper or CBQ makes up. Returns `false` for other disciplines.
     pub fn set_catch_up(&mut self, catch_up: Span) -> bool {
         self.record(Instant::ZERO, Operation::Adjustment(Adjustment::CatchUp(catch_up)));
         self.setup.catch_up = catch_up;
         self.tree.set_catch_up(catch_up)
     }
-    /// Sets the rate of the shaper's link; `false` when the classes have more, or the discipline is another.
+    /// Sets the rate of the shaper's link. Returns `false` if the classes need more, or for another discipline.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
         self.record(now, Operation::Adjustment(Adjustment::Rate(rate)));
         self.tree.shaper_mut().is_some_and(|fbc| fbc.set_rate(now, rate))
     }
-    /// Sets the rate of a class of the shaper; `false` when it cannot be, or the discipline is another.
+    /// Sets the rate of a class of the shaper. Returns `false` if the class cannot have it, or for another discipline.
     pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
         self.record(now, Operation::Adjustment(Adjustment::ClassRate(class, rate)));
         self.tree.shaper_mut().is_some_and(|fbc| fbc.set_class_rate(now, class, rate))
@@ -77,7 +77,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Sets the minimum of flow `flow` of the shaper.
     ///
     /// # Errors
-    /// [`NoSuchFlow`], also when the discipline has no flows.
+    /// [`NoSuchFlow`], also if the discipline has no flows.
     pub fn set_minimum(&mut self, now: Instant, flow: u64, rate: Rate) -> Result<Promise, NoSuchFlow> {
         self.record(now, Operation::Adjustment(Adjustment::Minimum(flow, rate)));
         self.tree.shaper_mut().ok_or(NoSuchFlow)?.set_minimum(now, flow, rate)
@@ -85,12 +85,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Prefers flow `flow` of the shaper by `steps`.
     ///
     /// # Errors
-    /// [`NoSuchFlow`], also when the discipline has no flows.
+    /// [`NoSuchFlow`], also if the discipline has no flows.
     pub fn prefer(&mut self, now: Instant, flow: u64, steps: u32) -> Result<(), NoSuchFlow> {
         self.record(now, Operation::Adjustment(Adjustment::Prefer(flow, steps)));
         self.tree.shaper_mut().ok_or(NoSuchFlow)?.prefer(now, flow, steps)
     }
-    /// Repeats an adjustment of a recording; whether it had an effect is in what follows.
+    /// Repeats an adjustment of a recording.
     pub fn adjust(&mut self, now: Instant, adjustment: Adjustment) {
         match adjustment {
             Adjustment::CatchUp(span) => drop(self.set_catch_up(span)),
