@@ -83,7 +83,9 @@ fn main() {
     let mut harness = Harness::from_args();
     harness.case("fifo", 1, || {
         let mut queue = Fifo::new(Limit::NONE);
-        (0..64).for_each(|flow| queue.enqueue(Instant::ZERO, Small { flow, slot: NO_SLOT, size: 1_400 }, &mut Discard));
+        (0..64).for_each(|flow| {
+            queue.enqueue(Instant::ZERO, Small { flow, slot: NO_SLOT, size: 1_400 }, &mut Discard);
+        });
         let mut now = Instant::ZERO;
         move || one(&mut queue, &mut now)
     });

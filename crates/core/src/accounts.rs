@@ -2,7 +2,7 @@
 
 use crate::packet::Packet;
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Instant};
 
 /// Packets and bytes that were counted together.
@@ -105,10 +105,11 @@ impl<P: Packet> Outlet<P> for CountingOutlet<'_, P> {
 }
 
 impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Accounted<Q> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.accounts.enqueued.count(packet.size());
-        self.inner.enqueue(now, packet, &mut CountingOutlet { dropped: &mut self.accounts.dropped, out });
+        let queued = self.inner.enqueue(now, packet, &mut CountingOutlet { dropped: &mut self.accounts.dropped, out });
         debug_assert!(self.accounts.balance(self.inner.backlog()), "law 1 broken by enqueue");
+        queued
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 use crate::packet_fields;
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Instant};
 
 /// The properties of a packet that a discipline may read and change. See the [module](self).
@@ -138,9 +138,9 @@ impl<P: Packet> Outlet<AnyPacket> for UnwrappingOutlet<'_, P> {
 }
 
 impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         let erased = self.packets.insert(packet);
-        self.inner.enqueue(now, erased, &mut UnwrappingOutlet { packets: &mut self.packets, out });
+        self.inner.enqueue(now, erased, &mut UnwrappingOutlet { packets: &mut self.packets, out })
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         let erased = self.inner.dequeue(now, &mut UnwrappingOutlet { packets: &mut self.packets, out })?;

@@ -9,7 +9,7 @@
 use crate::fifo::{Fifo, Limit};
 use crate::packet::Packet;
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use tidegate_units::Instant;
 
 /// The decision of an AQM about an arrival.
@@ -96,23 +96,23 @@ impl<P: Packet, A: Aqm<P>> AqmFifo<P, A> {
 }
 
 impl<P: Packet, A: Aqm<P>> Qdisc<P> for AqmFifo<P, A> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         let now = self.latest;
         let queue = self.fifo.backlog();
         let verdict = self.aqm.on_arrival(now, &packet, queue);
         if let Verdict::Drop(reason) = verdict {
-            return out.dropped(packet, reason);
+            return out.refused(packet, reason);
         }
         if !self.limit.admits(queue, packet.size()) {
             self.aqm.on_overflow(now, &packet);
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         if verdict == Verdict::Mark && packet.mark_ce() {
             out.event(Event::Marked { flow: packet.flow().flow });
         }
         self.aqm.on_admission(now, &packet);
-        self.fifo.enqueue(now, packet, out);
+        self.fifo.enqueue(now, packet, out)
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

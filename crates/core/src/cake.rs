@@ -56,7 +56,7 @@ use crate::fifo::Limit;
 use crate::key_index::KeyIndex;
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List, Pool, Queue};
 use crate::random::Stream;
 use crate::round::{Deficit, check_quantum, spread};
@@ -501,11 +501,11 @@ impl<P: Packet> Cake<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Cake<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         let (size, key, is_ack) = (packet.size(), packet.flow(), packet.is_pure_ack());
         if !self.pool.can_hold(size) {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         if self.pool.backlog().is_empty() {
             self.rest_all();
@@ -543,11 +543,12 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         while let Some(index) = self.pool.over_limit() {
             let flow = &mut self.flows[index as usize];
             flow.cobalt.on_overflow(&self.params.codel, self.latest);
-            let Some((packet, _)) = self.pool.pop(index, &mut flow.queue) else { return };
+            let Some((packet, _)) = self.pool.pop(index, &mut flow.queue) else { return Queued::default() };
             self.gone(index, &packet);
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

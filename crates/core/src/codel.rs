@@ -32,7 +32,7 @@
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::red::Signal;
 use tidegate_units::{Bytes, Instant, Span};
@@ -330,13 +330,13 @@ impl<P: Packet> CoDel<P> {
 }
 
 impl<P: Packet> Qdisc<P> for CoDel<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
-        if self.params.limit.admits(self.queue.backlog(), packet.size()) {
-            self.store.push(&mut self.queue, packet, self.latest);
-        } else {
-            out.dropped(packet, DropReason::QueueLimit);
+        if !self.params.limit.admits(self.queue.backlog(), packet.size()) {
+            return out.refused(packet, DropReason::QueueLimit);
         }
+        self.store.push(&mut self.queue, packet, self.latest);
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
@@ -412,7 +412,9 @@ mod tests {
     /// those at which a marked packet left.
     fn overload(ecn: Ecn) -> (Vec<u64>, Vec<u64>) {
         let mut queue = CoDel::new(Params::default()).unwrap();
-        (0..500).for_each(|n| queue.enqueue(Instant::ZERO, P(n, ecn), &mut crate::qdisc::Discard));
+        for n in 0..500 {
+            queue.enqueue(Instant::ZERO, P(n, ecn), &mut crate::qdisc::Discard);
+        }
         let (mut dropped, mut marked) = (Vec::new(), Vec::new());
         for ms in 10..450 {
             let mut out = Vec::new();
@@ -441,9 +443,9 @@ mod tests {
         let params = Params::default();
         let mut queue = CoDel::new(params).unwrap();
         let feed = |queue: &mut CoDel<P>, ms, n| {
-            (0..n).for_each(|n| {
-                queue.enqueue(Instant::ZERO + Span::from_millis(ms), P(n, Ecn::NotEct), &mut crate::qdisc::Discard)
-            })
+            for n in 0..n {
+                queue.enqueue(Instant::ZERO + Span::from_millis(ms), P(n, Ecn::NotEct), &mut crate::qdisc::Discard);
+            }
         };
         feed(&mut queue, 0, 460);
         for ms in 10..470 {

@@ -34,7 +34,7 @@ use crate::fifo::Limit;
 use crate::key_index::KeyIndex;
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::round::{Round, Share, check_quantum};
 use tidegate_units::{Bytes, Instant};
 
@@ -154,9 +154,9 @@ impl<P: Packet> Drr<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Drr<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         if !self.round.pool().can_hold(packet.size()) {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         let index = self.flow_of(&packet);
         self.round.push(index, &mut self.flows[index as usize].share, packet, now);
@@ -164,6 +164,7 @@ impl<P: Packet> Qdisc<P> for Drr<P> {
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, _now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {

@@ -24,7 +24,7 @@
 use alloc::collections::VecDeque;
 
 use crate::packet::Packet;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Instant};
 
 /// The limit of a queue; both fields apply.
@@ -74,13 +74,14 @@ impl<P: Packet> Fifo<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Fifo<P> {
-    fn enqueue(&mut self, _now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, _now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         let size = packet.size();
         if self.limit.admits(self.backlog, size) {
             self.backlog.add(size);
             self.queue.push_back(packet);
+            Queued::default()
         } else {
-            out.dropped(packet, DropReason::QueueLimit);
+            out.refused(packet, DropReason::QueueLimit)
         }
     }
 

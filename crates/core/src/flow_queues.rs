@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::fifo::Limit;
 use crate::packet::Packet;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List, Pool, Queue, Store};
 use crate::round::{Deficit, spread};
 use tidegate_units::{Bytes, Instant};
@@ -126,10 +126,10 @@ impl<P: Packet, A: QueueAqm<P>> FlowQueues<P, A> {
 }
 
 impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         if !self.pool.can_hold(packet.size()) {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         if self.pool.backlog().is_empty() {
             // A kernel's next dequeue would take the empty queues off their lists; a timer asks only when something is due.
@@ -139,7 +139,7 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
         let index = spread(packet.flow().flow, self.flows.len() as u32);
         let flow = &mut self.flows[index as usize];
         if !self.aqm.admits(&mut flow.state, &mut packet, flow.queue.backlog(), self.latest, out) {
-            return out.dropped(packet, DropReason::Early);
+            return out.refused(packet, DropReason::Early);
         }
         self.pool.push(index, &mut flow.queue, packet, self.latest);
         if flow.place == Place::Off || flow.busy_period != self.busy_period {
@@ -151,10 +151,13 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
         }
         // One arrival of s bytes can need several small packets to be dropped; each arrived before.
         while let Some(longest) = self.pool.over_limit() {
-            let Some((packet, _)) = self.pool.pop(longest, &mut self.flows[longest as usize].queue) else { return };
+            let Some((packet, _)) = self.pool.pop(longest, &mut self.flows[longest as usize].queue) else {
+                return Queued::default();
+            };
             self.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

@@ -37,7 +37,7 @@ use crate::codel;
 use crate::flow_queues::{FlowQueues, QueueAqm};
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::round::{check_quantum, check_queues};
 use tidegate_units::{Bytes, Instant};
@@ -131,8 +131,8 @@ impl<P: Packet> FqCodel<P> {
 }
 
 impl<P: Packet> Qdisc<P> for FqCodel<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
-        self.0.enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
+        self.0.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.0.dequeue(now, out)
@@ -173,7 +173,9 @@ mod tests {
     fn a_sparse_flow_goes_first_and_cannot_stay_new() {
         let mut queue = FqCodel::<P>::new(Params::default()).unwrap();
         let mut out = Vec::new();
-        (0..20).for_each(|_| queue.enqueue(at(0), P(1, 1_500), &mut out));
+        for _ in 0..20 {
+            queue.enqueue(at(0), P(1, 1_500), &mut out);
+        }
         // Flow 1 becomes old after two packets. Flow 2 sends a packet of 100 B whenever it was served: it goes first
         // until, each time it ran empty, it has waited a turn among the old.
         let mut order = Vec::new();
@@ -185,7 +187,9 @@ mod tests {
         assert_eq!(order, [1, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]);
         // A flow that never runs empty is new for one quantum: 1514 B are 15 packets of 100 B and the one that makes
         // the debt. Then it takes turns with flow 1: 1428 B more are 15 packets.
-        (0..40).for_each(|_| queue.enqueue(at(0), P(3, 100), &mut out));
+        for _ in 0..40 {
+            queue.enqueue(at(0), P(3, 100), &mut out);
+        }
         let order: Vec<_> = (0..40).map(|_| queue.dequeue(at(0), &mut out).unwrap().0).collect();
         assert_eq!(order[..16], [3; 16]);
         assert_eq!(order.iter().position(|flow| *flow == 1), Some(31));
@@ -197,8 +201,12 @@ mod tests {
         let codel = codel::Params { limit, ..Default::default() };
         let mut queue = FqCodel::<P>::new(Params { codel, ..Params::default() }).unwrap();
         let mut out = Vec::new();
-        (0..9).for_each(|n| queue.enqueue(at(n), P(1, 1_500), &mut out));
-        (0..5).for_each(|n| queue.enqueue(at(n), P(2, 1_500), &mut out));
+        for n in 0..9 {
+            queue.enqueue(at(n), P(1, 1_500), &mut out);
+        }
+        for n in 0..5 {
+            queue.enqueue(at(n), P(2, 1_500), &mut out);
+        }
         assert_eq!(out.len(), 4);
         assert!(out.iter().all(|(packet, reason)| packet.0 == 1 && *reason == DropReason::FlowLimit));
     }

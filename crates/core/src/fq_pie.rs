@@ -32,7 +32,7 @@ use crate::flow_queues::{FlowQueues, QueueAqm};
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::pie;
-use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::random::Stream;
 use crate::round::{check_quantum, check_queues};
@@ -142,8 +142,8 @@ impl<P: Packet> FqPie<P> {
 }
 
 impl<P: Packet> Qdisc<P> for FqPie<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
-        self.0.enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
+        self.0.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.0.dequeue(now, out)

@@ -51,7 +51,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 mod curve;
@@ -358,11 +358,11 @@ fn check_sum(link: Rate, curves: &[Curve]) -> Result<(), ParamError> {
 }
 
 impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Hfsc<P, Q> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         let of = |class: ClassId| self.leaves.get(class.0 as usize).copied();
         let Some(leaf) = of(packet.class()).or_else(|| of(self.default?)) else {
-            return out.dropped(packet, DropReason::NoClass);
+            return out.refused(packet, DropReason::NoClass);
         };
         let latest = self.latest;
         let node = &mut self.nodes[leaf as usize];
@@ -378,6 +378,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Hfsc<P, Q> {
         if was_empty && self.nodes[leaf as usize].first.is_some() {
             self.activate(leaf);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

@@ -54,7 +54,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List};
 use tidegate_units::{Bytes, Instant, Rate};
 
@@ -470,16 +470,17 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
 }
 
 impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Htb<P, Q> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.advance(now);
         let of = |class: ClassId| self.leaves.get(class.0 as usize).copied();
         let Some(leaf) = of(packet.class()).or_else(|| of(self.default?)) else {
-            return out.dropped(packet, DropReason::NoClass);
+            return out.refused(packet, DropReason::NoClass);
         };
         let now = self.latest;
         self.with(leaf, |queue| queue.enqueue(now, packet, out));
         self.refresh(leaf);
         self.reckon(leaf);
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

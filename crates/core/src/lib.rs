@@ -76,7 +76,7 @@ pub use aqm::{Aqm, AqmFifo, Verdict};
 pub use packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 pub use params::ParamError;
 pub use probability::Probability;
-pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

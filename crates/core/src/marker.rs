@@ -38,7 +38,7 @@ use crate::accounts::Account;
 use crate::meter::Meter;
 use crate::packet::{Colour, Dscp, Packet};
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::Instant;
 
 /// What is done with a packet of a colour.
@@ -189,13 +189,13 @@ impl<Q, M> Marker<Q, M> {
 }
 
 impl<P: Packet, Q: Qdisc<P>, M: Meter<P>> Qdisc<P> for Marker<Q, M> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         let now = self.latest;
         if self.point == Point::Entry && self.conditioner.condition(now, &mut packet) == Outcome::Refused {
-            return out.dropped(packet, DropReason::Policed);
+            return out.refused(packet, DropReason::Policed);
         }
-        self.inner.enqueue(now, packet, out);
+        self.inner.enqueue(now, packet, out)
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

@@ -37,7 +37,7 @@ use crate::meredt::{self, Meredt};
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 /// Parameters.
@@ -138,8 +138,8 @@ impl<P: Packet> Mered<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Mered<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
-        self.0.enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
+        self.0.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.0.dequeue(now, out)

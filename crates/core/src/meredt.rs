@@ -44,7 +44,7 @@ use crate::fifo::Limit;
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::red::{Spacing, Zone};
 use tidegate_units::{Bytes, Instant, Rate, Span};
@@ -321,19 +321,19 @@ impl<P: Packet> Meredt<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Meredt<P> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         let Some(class) = self.sizer.arrive(self.latest, &packet) else {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         };
         let as_mouse = class.value == 0;
         if as_mouse {
             if !self.params.limit.admits(self.backlog(), packet.size()) {
                 self.stats.mice_dropped += 1;
-                return out.dropped(packet, DropReason::QueueLimit);
+                return out.refused(packet, DropReason::QueueLimit);
             }
         } else if let Err(reason) = self.admit(&mut packet, class.value, out) {
-            return out.dropped(packet, reason);
+            return out.refused(packet, reason);
         }
         self.sizer.enter(class.record, as_mouse);
         if !as_mouse {
@@ -341,6 +341,7 @@ impl<P: Packet> Qdisc<P> for Meredt<P> {
         }
         let queue = if as_mouse { &mut self.mice } else { &mut self.elephants };
         self.store.push(queue, Item { packet, record: class.record }, self.latest);
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use crate::fbq::Fbc;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
-use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Instant};
 
 /// A packet in the shaper: of its own flow, or of the single flow of a class with a discipline.
@@ -142,15 +142,17 @@ impl<P: Packet> Nested<P> {
         Some(result)
     }
 
-    /// Stages the next packet of class `q` if none is staged, or records its deadline.
-    fn refill(&mut self, now: Instant, q: usize, out: &mut dyn Outlet<P>) {
+    /// Stages the next packet of class `q` if none is staged, or records its deadline. Returns the flow of the staged packet
+    /// and where it is.
+    fn refill(&mut self, now: Instant, q: usize, out: &mut dyn Outlet<P>) -> Option<(u64, Queued)> {
+        let mut result = None;
         let is_staged = |nested: &Self| nested.inner[q].as_ref().is_none_or(|inner| inner.staged);
         // A packet that the shaper rejects is dropped, and the next one is tried. This repeats only where the limit
         // of a class is smaller than a packet, which a validated configuration rules out.
         while !is_staged(self) {
             let Some(Some(packet)) = self.with(q, |queue| queue.dequeue(now, out)) else { break };
-            let before = self.fbc.backlog().packets;
-            self.fbc.enqueue(now, Staged { packet, nested: true }, &mut Unwrap(out));
+            let (flow, before) = (packet.flow().flow, self.fbc.backlog().packets);
+            result = Some((flow, self.fbc.enqueue(now, Staged { packet, nested: true }, &mut Unwrap(out))));
             if let Some(inner) = &mut self.inner[q] {
                 inner.staged = self.fbc.backlog().packets > before;
             }
@@ -164,6 +166,7 @@ impl<P: Packet> Nested<P> {
             Some(time) => self.waiting.set(at, time, q as u32, &mut |id, to| self.waiting_at[id as usize] = to),
             None => self.waiting.remove(at, &mut |id, to| self.waiting_at[id as usize] = to),
         }
+        result
     }
 
     /// The packet that a class sends next. See [`Fbc::head`].
@@ -178,15 +181,19 @@ impl<P: Packet> Nested<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Nested<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.now = self.now.max(now);
         let now = self.now;
         let q = packet.class().0 as usize;
         if self.has_own(packet.class()) {
+            let key = packet.flow().flow;
             self.with(q, |queue| queue.enqueue(now, packet, out));
-            self.refill(now, q, out);
+            match self.refill(now, q, out) {
+                Some((flow, queued)) if flow == key => queued,
+                _ => Queued::default(),
+            }
         } else {
-            self.fbc.enqueue(now, Staged { packet, nested: false }, &mut Unwrap(out));
+            self.fbc.enqueue(now, Staged { packet, nested: false }, &mut Unwrap(out))
         }
     }
 

@@ -33,7 +33,7 @@ use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::random::Stream;
 use crate::red::{Signal, Sizing};
@@ -348,16 +348,17 @@ impl<P: Packet> Pie<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Pie<P> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.catch_up(now);
         if !self.params.limit.admits(self.queue.backlog(), packet.size()) {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         let (params, backlog) = (&self.params, self.queue.backlog());
         if !self.state.admits(params, &mut self.stats, &mut self.random, &mut packet, backlog, out) {
-            return out.dropped(packet, DropReason::Early);
+            return out.refused(packet, DropReason::Early);
         }
         self.store.push(&mut self.queue, packet, self.latest);
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::packet::{ClassId, Packet};
+use crate::packet::{ClassId, NO_SLOT, Packet};
 use crate::probability::Probability;
 use tidegate_units::{Bytes, Instant};
 
@@ -29,8 +29,9 @@ use tidegate_units::{Bytes, Instant};
 /// `dequeue` too early is harmless (it returns `None`); calling it late delays packets, and the manual of a shaper
 /// states how much lateness it compensates.
 pub trait Qdisc<P: Packet>: Send {
-    /// Enqueues `packet` at `now`. Packets that are rejected or displaced by it go to `out`.
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>);
+    /// Enqueues `packet` at `now`, and returns where its flow is. Packets that are rejected or displaced by it go to
+    /// `out`.
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued;
 
     /// Returns the packet that leaves at `now`, if any. Packets dropped on the way go to `out`.
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P>;
@@ -65,6 +66,20 @@ pub trait Qdisc<P: Packet>: Send {
     /// holds for the whole queue: for statistics. Default none.
     fn probability(&self) -> Option<Probability> {
         None
+    }
+}
+
+/// The result of [`Qdisc::enqueue`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queued {
+    /// The slot of the packet's flow in the flow table of the discipline, to be returned by [`Packet::flow_slot`] of the
+    /// flow's next packet. [`NO_SLOT`] if the discipline has no flow table or no room in it.
+    pub slot: u32,
+}
+
+impl Default for Queued {
+    fn default() -> Self {
+        Self { slot: NO_SLOT }
     }
 }
 
@@ -257,6 +272,11 @@ impl Event {
 pub trait Outlet<P> {
     /// `packet` was dropped.
     fn dropped(&mut self, packet: P, reason: DropReason);
+    /// Drops a packet that a discipline does not accept: the result of its [`Qdisc::enqueue`].
+    fn refused(&mut self, packet: P, reason: DropReason) -> Queued {
+        self.dropped(packet, reason);
+        Queued::default()
+    }
     /// An event of a flow. The default ignores it.
     fn event(&mut self, _event: Event) {}
 }
@@ -277,8 +297,8 @@ impl<P> Outlet<P> for Discard {
 }
 
 impl<P: Packet, Q: Qdisc<P> + ?Sized> Qdisc<P> for alloc::boxed::Box<Q> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
-        (**self).enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
+        (**self).enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         (**self).dequeue(now, out)

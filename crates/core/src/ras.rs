@@ -53,7 +53,7 @@ use crate::marker::{Conditioner, Outcome};
 use crate::meter::Meter;
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// F: the minimum shaping rate as a function of the buffer's occupancy.
@@ -388,14 +388,14 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
 }
 
 impl<P: Packet, M: Meter<P>> Qdisc<P> for Ras<P, M> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.hold(now);
         self.settle();
         let size = packet.size();
         self.ear.on_arrival(self.latest, size, self.params.averaging);
         if self.backlog.bytes + size > self.params.buffer {
             self.renew_rate();
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         if self.queue.is_empty() {
             self.head_since = self.latest;
@@ -403,6 +403,7 @@ impl<P: Packet, M: Meter<P>> Qdisc<P> for Ras<P, M> {
         self.backlog.add(size);
         self.queue.push_back(packet);
         self.renew_rate();
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

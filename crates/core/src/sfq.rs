@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::round::{Round, Share, check_quantum, check_queues, spread};
 use tidegate_units::{Bytes, Instant, Span};
 
@@ -211,10 +211,10 @@ impl<P: Packet> Sfq<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Sfq<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         if !self.round.pool().can_hold(packet.size()) {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         let index = self.bucket_of(packet.flow().flow);
         let bucket = &mut self.buckets[index as usize];
@@ -226,6 +226,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {

@@ -27,7 +27,7 @@ use crate::bucket::TokenBucket;
 use crate::fifo::{Fifo, Limit};
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Instant, Rate};
 
 /// Parameters.
@@ -83,12 +83,12 @@ impl<P: Packet> Tbf<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Tbf<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.latest = self.latest.max(now);
         if packet.size() > self.bucket.depth() {
-            return out.dropped(packet, DropReason::LargerThanBurst);
+            return out.refused(packet, DropReason::LargerThanBurst);
         }
-        self.fifo.enqueue(self.latest, packet, out);
+        self.fifo.enqueue(self.latest, packet, out)
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

@@ -37,7 +37,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::sessions::{By, Params, Sessions, Tag, cost, scaled};
 use tidegate_units::{Bytes, Instant};
 
@@ -169,13 +169,13 @@ impl<P: Packet> Wf2q<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Wf2q<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.advance(now);
         if !self.sessions.pool.can_hold(packet.size()) {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         let Some(number) = self.sessions.of(&packet) else {
-            return out.dropped(packet, DropReason::NoClass);
+            return out.refused(packet, DropReason::NoClass);
         };
         let session = &self.sessions.all[number as usize];
         let (was_empty, finish) = (session.queue.is_empty(), session.tags.finish);
@@ -188,10 +188,11 @@ impl<P: Packet> Qdisc<P> for Wf2q<P> {
         }
         while let Some(longest) = self.sessions.pool.over_limit() {
             // The next packet takes the start of the one that is dropped.
-            let Some(packet) = self.sessions.pop(longest) else { return };
+            let Some(packet) = self.sessions.pop(longest) else { return Queued::default() };
             self.renew(longest, self.sessions.all[longest as usize].tags.start);
             out.dropped(packet, DropReason::FlowLimit);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {

@@ -36,7 +36,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::sessions::{Params, Sessions, Tag, cost, scaled};
 use tidegate_units::{Bytes, Instant};
 
@@ -185,15 +185,15 @@ impl<P: Packet> Wfq<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Wfq<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.advance(now);
         let size = packet.size();
         if !self.sessions.pool.can_hold(size) {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         let stamped = Stamped { packet, arrival: self.virtual_time };
         let Some(number) = self.sessions.of(&stamped) else {
-            return out.dropped(stamped.packet, DropReason::NoClass);
+            return out.refused(stamped.packet, DropReason::NoClass);
         };
         let all = &mut self.sessions.all;
         let session = &mut all[number as usize];
@@ -211,6 +211,7 @@ impl<P: Packet> Qdisc<P> for Wfq<P> {
         while let Some(packet) = self.sessions.pool.over_limit().and_then(|longest| self.pop(longest, true)) {
             out.dropped(packet, DropReason::FlowLimit);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {

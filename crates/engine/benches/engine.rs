@@ -1,14 +1,14 @@
 //! The whole engine, in ns/packet: metadata in, classify, account, admit, schedule, out. A shaper of ten classes, with
 //! statistics of flows and without, at 64 and at 10,000 flows; and the memory of a flow with a packet queued, with
-//! statistics, the engine's own included. Behind a driver, 32 packets together and one by one. As one of two shards, and how
-//! many packets two shards in two threads pass for each that one engine passes.
+//! statistics, the engine's own included. As one of two shards, and how many packets two shards in two threads pass for each
+//! that one engine passes.
 
 mod workload;
 
 use std::time::Instant;
 
 use tidegate_benches::Harness;
-use workload::{GROUP, Groups, Workload};
+use workload::Workload;
 
 /// Flows whose memory is measured.
 const FLOWS: u32 = 10_000;
@@ -39,15 +39,6 @@ fn main() {
             });
         }
     }
-    harness.case("together/10000", GROUP as u64, || {
-        let mut groups = Groups::new("flows", 10_000);
-        move || groups.together()
-    });
-    harness.case("apart/10000", GROUP as u64, || {
-        let mut groups = Groups::new("flows", 10_000);
-        move || groups.apart()
-    });
-    harness.against("together/10000", "apart/10000");
     harness.case("shard/10000", 1, || {
         let mut workload = Workload::shards("flows", 2, 10_000).swap_remove(0);
         move || workload.one()

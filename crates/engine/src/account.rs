@@ -1,15 +1,14 @@
-//! The second stage: counts packets by class and by flow, as they arrive, leave and are dropped.
+//! [`Accounting`] counts packets by class and by flow as they arrive, leave and are dropped.
 //!
-//! *Law*: for the packets that the rules put into a class, arrived and moved in is sent, dropped, moved out and backlog.
-//! *Cost*: with `detail = "flows"` one look-up of the flow for a packet ([`Account::find`]). The record holds the slot of
-//! the flow in the scheduler as well, so that the scheduler looks nothing up. A departure or a drop looks nothing up:
-//! the packet carries the index of the record, which stays as long as a packet of the flow is queued.
+//! *Law*: for the packets that the rules put into a class, arrived + moved in = sent + dropped + moved out + queued.
+//! *Cost*: with `detail = "flows"` an arrival looks up its flow once ([`Accounting::find`]). The record also holds the slot of
+//! the flow in the scheduler, which therefore need not look the flow up. A departure or a drop looks nothing up: the packet
+//! carries the index of the record, which is kept while a packet of the flow is queued.
 
 use tidegate_config::shaper::{Config, Detail, Root};
-use tidegate_core::accounts::Account as Counter;
+use tidegate_core::accounts::Account;
 use tidegate_core::cake::Wire;
 use tidegate_core::classify::Fields;
-use tidegate_core::packet::NO_SLOT;
 use tidegate_core::{Bytes, ClassId, DropReason, Instant, Packet};
 
 use crate::class_names::names_of;
@@ -22,52 +21,51 @@ use crate::sink::Change;
 use crate::tree::Tree;
 
 /// See the [module](self).
-pub(crate) struct Account {
+pub(crate) struct Accounting {
     pub(crate) classes: Classes,
-    /// Statistics beside the accounts of classes.
+    /// How much is measured beyond the counts of classes.
     pub(crate) detail: Detail,
-    /// The flows, where they are counted.
+    /// The flow table; `None` unless `detail = "flows"`.
     pub(crate) flows: Option<Flows>,
     pub(crate) arrivals: u64,
     pub(crate) unclassified: u64,
-    pub(crate) sent: Counter,
+    pub(crate) sent: Account,
     pub(crate) line: LineUse,
-    /// What the line adds to each packet.
-    pub(crate) link: Link,
+    pub(crate) overhead: LineOverhead,
     pub(crate) dropped: u64,
 }
 
-/// What was sent so far, as it is on the line.
+/// Bytes sent so far, without and with the overhead of the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LineUse {
     /// Bytes from the network header on.
     pub packets: Bytes,
-    /// The same with what the line adds to each packet.
+    /// Bytes on the line: with the overhead of each packet.
     pub line: Bytes,
 }
 
-/// What the line adds to packets, by a configuration.
+/// The overhead of the line, as the configuration states it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    /// Bytes a packet that its size counts already.
-    overhead: u64,
-    /// What the discipline adds to the size itself.
+pub(crate) struct LineOverhead {
+    /// Bytes a packet that the size of a packet already includes.
+    included: u64,
+    /// Overhead that the discipline itself adds to the size of a packet.
     wire: Wire,
 }
 
-impl Link {
+impl LineOverhead {
     pub(crate) fn of(config: &Config) -> Self {
         let wire = match &config.root {
             Root::Shaper(_) => Wire::RAW,
             Root::Discipline(discipline) => discipline.wire().0,
         };
-        Self { overhead: config.interface.overhead.as_u64(), wire }
+        Self { included: config.interface.overhead.as_u64(), wire }
     }
 
     #[inline]
     fn count(&self, packet: &QueuedPacket, to: &mut LineUse) {
-        let overhead = self.overhead * u64::from(packet.segments.max(1));
-        to.packets += Bytes::new(packet.size.as_u64().saturating_sub(overhead));
+        let included = self.included * u64::from(packet.segments.max(1));
+        to.packets += Bytes::new(packet.size.as_u64().saturating_sub(included));
         to.line += match self.wire == Wire::RAW {
             true => packet.size,
             false => self.wire.bytes(packet.size, packet.segments),
@@ -75,7 +73,7 @@ impl Link {
     }
 }
 
-/// The table of flows that a configuration asks for.
+/// Makes the flow table that `config` asks for.
 pub(crate) fn flows_of(config: &Config) -> Result<Option<Flows>, BuildFailure> {
     match config.statistics.detail {
         Detail::Flows => Flows::new(config.statistics.flows, config.statistics.idle)
@@ -85,7 +83,7 @@ pub(crate) fn flows_of(config: &Config) -> Result<Option<Flows>, BuildFailure> {
     }
 }
 
-impl Account {
+impl Accounting {
     pub(crate) fn new(config: &Config, first_reserved: u32) -> Result<Self, BuildFailure> {
         Ok(Self {
             classes: Classes::new(names_of(config), first_reserved),
@@ -93,32 +91,20 @@ impl Account {
             flows: flows_of(config)?,
             arrivals: 0,
             unclassified: 0,
-            sent: Counter::default(),
+            sent: Account::default(),
             line: LineUse::default(),
-            link: Link::of(config),
+            overhead: LineOverhead::of(config),
             dropped: 0,
         })
     }
 
-    /// Looks the flow up. See [`Flows::slots`].
+    /// Looks a flow up. See [`Flows::slots`].
     #[inline]
-    pub(crate) fn find(&self, flow: u64, ahead: impl Fn(u32)) -> FlowSlots {
-        match &self.flows {
-            Some(flows) => flows.slots(flow, ahead),
-            None => FlowSlots { record: None, scheduler: NO_SLOT },
-        }
+    pub(crate) fn find(&self, flow: u64) -> FlowSlots {
+        self.flows.as_ref().map_or(FlowSlots::NONE, |flows| flows.slots(flow))
     }
 
-    /// Where a flow is that was at `slots` before other packets were enqueued.
-    #[inline]
-    pub(crate) fn find_again(&self, flow: u64, slots: FlowSlots) -> FlowSlots {
-        match &self.flows {
-            Some(flows) if !flows.has(slots.record, flow) => flows.slots(flow, |_| ()),
-            _ => slots,
-        }
-    }
-
-    /// A packet arrives; returns the index of the record of its flow.
+    /// Counts an arrival; returns the index of the record of its flow.
     #[inline]
     pub(crate) fn arrived(
         &mut self,
@@ -134,7 +120,7 @@ impl Account {
         self.flow_arrived(now, flow.flow, fields, (class, rule), size, slots)
     }
 
-    /// The part of an arrival that concerns its flow alone.
+    /// Counts an arrival in the record of its flow only.
     #[inline]
     pub(crate) fn flow_arrived(
         &mut self,
@@ -151,7 +137,7 @@ impl Account {
         }
     }
 
-    /// The scheduler has the flow of the record in `slot`.
+    /// Remembers that the scheduler has the flow of `record` in `slot`.
     #[inline]
     pub(crate) fn scheduled(&mut self, record: u32, slot: u32) {
         if let Some(flows) = &mut self.flows {
@@ -159,21 +145,13 @@ impl Account {
         }
     }
 
-    /// Reads the record of a flow of which a packet leaves soon.
-    #[inline]
-    pub(crate) fn read_ahead(&self, record: u32) {
-        if let Some(flows) = &self.flows {
-            flows.read_ahead(record);
-        }
-    }
-
-    /// A packet is sent, with `change` made to it.
+    /// Counts a departure; `change` was made to the packet.
     pub(crate) fn sent(&mut self, now: Instant, packet: &QueuedPacket, change: Change, tree: &Tree) {
         self.sent.count(packet.size);
-        self.link.count(packet, &mut self.line);
+        self.overhead.count(packet, &mut self.line);
         let index = self.classes.index(packet.class);
         let counts = self.classes.at(index);
-        counts.left(packet.size);
+        counts.dequeued(packet.size);
         counts.marked += u64::from(change.congestion);
         counts.remarked += u64::from(change.dscp.is_some());
         let through = self.classes.of(packet.left_by);
@@ -191,14 +169,14 @@ impl Account {
                 marked: change.congestion,
                 remarked: change.dscp.is_some(),
             };
-            if let Some(difference) = flows.left(now, packet.record, &leaving) {
+            if let Some(difference) = flows.departed(now, packet.record, &leaving) {
                 through.differed(difference);
             }
         }
         self.check_minimums(now, packet, tree);
     }
 
-    /// A packet is dropped.
+    /// Counts a drop.
     pub(crate) fn dropped(&mut self, now: Instant, packet: &QueuedPacket, reason: DropReason) {
         self.dropped += 1;
         self.classes.of(packet.class).dropped(packet.size(), reason);
@@ -207,7 +185,7 @@ impl Account {
         }
     }
 
-    /// Once a second: whether the class and the flow of `packet` had the rate that they are granted.
+    /// Checks once a second whether the class and the flow of `packet` had the rate that they are granted.
     #[inline]
     pub(crate) fn check_minimums(&mut self, now: Instant, packet: &QueuedPacket, tree: &Tree) {
         let index = self.classes.index(packet.class);
@@ -231,7 +209,7 @@ mod tests {
     use tidegate_core::{Dscp, FlowKey, Qdisc, Span};
 
     /// Two classes of 8 Mbit/s, the first with a minimum of 4 Mbit/s for each flow of its rule.
-    fn stage(detail: &str) -> (Account, Tree) {
+    fn stage(detail: &str) -> (Accounting, Tree) {
         let text = format!(
             "version = 1\n[statistics]\ndetail = \"{detail}\"\n\
              [[class]]\nname = \"a\"\nrate = \"8mbit\"\n[[class]]\nname = \"b\"\nrate = \"8mbit\"\ndefault = true\n\
@@ -242,16 +220,16 @@ mod tests {
         let config =
             shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
         let tree = Tree::build(&config, 1, Instant::ZERO, Span::ZERO).expect("valid");
-        (Account::new(&config, 1 << 16).expect("valid"), tree)
+        (Accounting::new(&config, 1 << 16).expect("valid"), tree)
     }
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Span::from_millis(millis)
     }
     /// A packet of `flow` in class `class` arrives at `now`.
-    fn arrive(account: &mut Account, now: Instant, flow: u64, class: u32, size: u64) -> QueuedPacket {
+    fn arrive(account: &mut Accounting, now: Instant, flow: u64, class: u32, size: u64) -> QueuedPacket {
         let (class, flow, size) = (ClassId(class), FlowKey::numbered(flow), Bytes::new(size));
         let classification = Classification { rule: (class.0 == 0).then_some(0), class, flow };
-        let slots = account.find(flow.flow, |_| ());
+        let slots = account.find(flow.flow);
         let record = account.arrived(now, &classification, &Fields::default(), size, slots);
         let profile = u32::from(class.0 == 0);
         QueuedPacket { size, flow, class, left_by: class, profile, arrived: now, record, ..QueuedPacket::example() }
@@ -260,13 +238,13 @@ mod tests {
     /// ADSL: 1500 + 40 = 1540 B are 33 cells of 53 B, 1,749 B. A shaper's overhead of 38 B is in the size already: 1,538 B
     /// are 1,500 from the network header on, and of three segments 4,614 are 4,500.
     #[test]
-    fn what_is_sent_is_counted_as_it_is_on_the_line() {
+    fn departures_are_counted_as_bytes_on_the_line() {
         let used = |text: &str, size: u64, segments: u32| {
             let source = Source::new("line.toml", format!("version = 1\n{text}"));
             let config = shaper::load(&source, &mut Diagnostics::new()).expect("valid");
             let packet = QueuedPacket { size: Bytes::new(size), segments, ..QueuedPacket::example() };
             let mut used = LineUse::default();
-            Link::of(&config).count(&packet, &mut used);
+            LineOverhead::of(&config).count(&packet, &mut used);
             (used.packets.as_u64(), used.line.as_u64())
         };
         let cake = "[discipline]\nkind = \"cake\"\nrate = \"1mbit\"\noverhead = 40\nframing = \"atm\"\n";
@@ -277,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrived_is_sent_dropped_or_queued() {
+    fn arrivals_are_sent_dropped_or_queued() {
         let (mut account, tree) = stage("flows");
         let [first, second, _third] = [1, 1, 2].map(|flow| arrive(&mut account, at(0), flow, 0, 100));
         let other = arrive(&mut account, at(0), 3, 1, 1_000);
@@ -320,7 +298,7 @@ mod tests {
             assert_eq!(counts.waited.count(), waits, "{detail}");
             assert_eq!(account.flows.as_ref().map_or(0, Flows::len), flows, "{detail}");
             assert_eq!(packet.record == flows::UNTRACKED, flows == 0, "{detail}");
-            assert_eq!(account.find(1, |_| ()).record.is_some(), flows == 1, "{detail}");
+            assert_eq!(account.find(1).record.is_some(), flows == 1, "{detail}");
         }
     }
 
@@ -339,12 +317,12 @@ mod tests {
     #[test]
     fn a_record_holds_the_slot_of_its_flow() {
         let (mut account, _) = stage("flows");
-        assert_eq!(account.find(7, |_| ()), FlowSlots { record: None, scheduler: NO_SLOT });
+        assert_eq!(account.find(7), FlowSlots::NONE);
         let packet = arrive(&mut account, at(0), 7, 0, 100);
         account.scheduled(packet.record, 5);
-        assert_eq!(account.find(7, |_| ()), FlowSlots { record: Some(packet.record), scheduler: 5 });
+        assert_eq!(account.find(7), FlowSlots { record: Some(packet.record), scheduler: 5 });
         account.scheduled(flows::UNTRACKED, 6);
-        assert_eq!(account.find(7, |_| ()).scheduler, 5);
+        assert_eq!(account.find(7).scheduler, 5);
     }
 
     /// 1,000 bytes in a second are less than the class and the flow are granted, while more is queued.
@@ -354,7 +332,7 @@ mod tests {
         let packets: Vec<_> = (0..4).map(|_| arrive(&mut account, at(0), 1, 0, 1_000)).collect();
         tree.enqueue(at(0), packets[0], &mut Discard);
         assert!(tree.shaper().and_then(|shaper| shaper.flow(1)).is_some_and(|view| view.granted));
-        let missed = |account: &Account| {
+        let missed = |account: &Accounting| {
             let record = account.flows.as_ref().and_then(|flows| flows.find(1)).expect("the flow is counted");
             (account.classes.all()[0].promise().missed(), record.promise().missed())
         };

@@ -1,14 +1,12 @@
-//! The third stage: enters a packet into the packet table, and decides whether the scheduler may have it now.
+//! [`Admit`] enters a packet into the packet table, and decides whether it is queued in the tree now.
 //!
-//! *Law*: of a flow that is held no packet reaches the scheduler before those that arrived earlier ([`HoldQueue`]). A flow
-//! under a promise has its terms in the scheduler before its first packet.
-//! *Cost*: one entry of the packet table for a packet. Without held flows and without promises nothing else.
+//! *Law*: no packet of a held flow reaches the tree before the packets of that flow that arrived earlier ([`HoldQueue`]).
+//! *Cost*: one entry of the packet table for each packet, and nothing else while no flow is held.
 
 use tidegate_core::classify::Fields;
-use tidegate_core::{DropReason, Event, Instant, Qdisc};
+use tidegate_core::{DropReason, Instant, Qdisc};
 
-use crate::hold_queue::{HoldQueue, Step};
-use crate::notification::Notification;
+use crate::hold_queue::HoldQueue;
 use crate::packet::QueuedPacket;
 use crate::packet_table::PacketTable;
 use crate::registry::FlowRegistry;
@@ -21,14 +19,14 @@ pub(crate) struct Admit<H> {
     pub(crate) registry: FlowRegistry,
 }
 
-/// The result of entering a packet.
+/// The decision about an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Entry {
-    /// The scheduler takes it now.
-    Schedule,
-    /// It is in the hold queue.
+pub(crate) enum Decision {
+    /// The packet is to be queued in the tree.
+    Queue,
+    /// The packet waits in the hold queue.
     Held,
-    /// The hold queue is full.
+    /// The hold queue is full: the packet is to be dropped.
     Refused(DropReason),
 }
 
@@ -37,39 +35,27 @@ impl<H: Copy + Send + 'static> Admit<H> {
         Self { packets: PacketTable::new(), hold: HoldQueue::new(), registry: FlowRegistry::default() }
     }
 
-    /// Enters `packet`, which is assigned its slot, with the data path's handle and the fields that classified it.
+    /// Enters `packet` with the data path's handle and the fields that classified it, and sets its slot.
     #[inline]
-    pub(crate) fn enter(&mut self, now: Instant, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> Entry {
+    pub(crate) fn enter(&mut self, now: Instant, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> Decision {
         let slot = self.packets.insert(handle, packet, fields);
         match self.hold.arrive(now, packet.flow.flow, packet.class, slot) {
-            Ok(false) => Entry::Schedule,
+            Ok(false) => Decision::Queue,
             Ok(true) => {
                 self.packets.set_held(slot, true);
-                Entry::Held
+                Decision::Held
             }
-            Err(reason) => Entry::Refused(reason),
+            Err(reason) => Decision::Refused(reason),
         }
     }
 
-    /// Prepares the scheduler for a packet that it is about to take: a new flow under a promise gets its terms. Returns
-    /// whether there are events to report.
-    #[inline]
-    pub(crate) fn prepare(&mut self, now: Instant, packet: &mut QueuedPacket, tree: &mut Tree) -> bool {
-        self.registry.prepare(now, packet, self.packets.fields(packet.slot), tree)
-    }
-
-    /// The next packet of a held flow that the scheduler may have, or all that are left of one.
-    pub(crate) fn next_step(&mut self) -> Option<(u64, Step)> {
-        let flow = self.hold.next_ready()?;
-        Some((flow, self.hold.step(flow)))
-    }
     /// Takes a held packet out of the hold queue.
     pub(crate) fn unhold(&mut self, slot: u32) -> QueuedPacket {
         self.packets.set_held(slot, false);
         self.packets.packet(slot)
     }
-    /// The scheduler, which is empty, has just refused the packet of `flow` at the head: returns it if it has waited
-    /// long enough to pass by the scheduler.
+    /// Takes out the packet of `flow` that the tree has just refused, if the tree is empty and the packet has waited long
+    /// enough to bypass it.
     pub(crate) fn pass_by(&mut self, now: Instant, flow: u64, tree: &Tree) -> Option<QueuedPacket> {
         if !tree.backlog().is_empty() || !self.hold.is_overdue(now) {
             return None;
@@ -77,34 +63,16 @@ impl<H: Copy + Send + 'static> Admit<H> {
         self.hold.pass_by(flow).map(|slot| self.packets.packet(slot))
     }
 
-    /// The packet that had `slot` has left the scheduler, while flows are held.
-    pub(crate) fn left(&mut self, slot: u32) {
-        self.hold.left(self.packets.packet(slot).flow.flow, slot);
-    }
-
-    /// The scheduler drops `packet`; returns whether the hold queue takes it back instead.
+    /// Whether the hold queue takes back `packet`, which the tree drops.
     #[inline]
     pub(crate) fn takes_back(&mut self, now: Instant, packet: &QueuedPacket) -> bool {
-        // The packet table has the flow by the present rules.
+        // The key of the flow by the present rules is in the packet table.
         let back = !self.hold.is_empty()
             && self.hold.dropped(now, self.packets.packet(packet.slot).flow.flow, packet.class, packet.slot);
         if back {
             self.packets.set_held(packet.slot, true);
         }
         back
-    }
-
-    /// An event of the scheduler, during the enqueueing of the packet in `slot` if there is one: keeps the registry of
-    /// flows, and reports it.
-    pub(crate) fn event(
-        &mut self,
-        now: Instant,
-        event: Event,
-        slot: Option<u32>,
-        report: &mut dyn FnMut(&Notification<'_>),
-    ) {
-        let fields = slot.map(|slot| self.packets.fields(slot));
-        self.registry.event(now, event, fields, report);
     }
 }
 
@@ -114,7 +82,7 @@ mod tests {
     use std::collections::VecDeque;
     use tidegate_core::{Bytes, ClassId, FlowKey};
 
-    use crate::hold_queue::Inside;
+    use crate::hold_queue::{Inside, Step};
 
     fn packet(flow: u64) -> QueuedPacket {
         QueuedPacket {
@@ -126,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_a_flow_that_is_not_held_is_scheduled_at_once() {
+    fn a_packet_of_a_flow_that_is_not_held_is_queued_at_once() {
         let mut admit: Admit<u32> = Admit::new();
         let mut first = packet(1);
-        assert_eq!(admit.enter(Instant::ZERO, 7, &mut first, &Fields::default()), Entry::Schedule);
+        assert_eq!(admit.enter(Instant::ZERO, 7, &mut first, &Fields::default()), Decision::Queue);
         assert_eq!((admit.packets.len(), admit.packets.remove(first.slot)), (1, 7));
     }
 
-    /// Flow 1 has one packet left in a class that it leaves; what arrives is held until that has left.
+    /// Flow 1 moves to another class and has one packet queued in the old one. Its arrivals are held until that has left.
     #[test]
     fn a_held_flow_keeps_its_order() {
         let mut admit: Admit<u32> = Admit::new();
@@ -141,11 +109,12 @@ mod tests {
         admit.enter(Instant::ZERO, 1, &mut inside, &Fields::default());
         admit.hold.hold_flow(1, Inside::Before(1), VecDeque::new());
         let [mut second, mut third, mut other] = [packet(1), packet(1), packet(2)];
-        assert_eq!(admit.enter(Instant::ZERO, 2, &mut second, &Fields::default()), Entry::Held);
-        assert_eq!(admit.enter(Instant::ZERO, 3, &mut third, &Fields::default()), Entry::Held);
-        assert_eq!(admit.enter(Instant::ZERO, 4, &mut other, &Fields::default()), Entry::Schedule);
-        assert_eq!(admit.next_step(), None);
-        admit.hold.left(1, inside.slot);
-        assert_eq!(admit.next_step(), Some((1, Step::Open([second.slot, third.slot].into()))));
+        assert_eq!(admit.enter(Instant::ZERO, 2, &mut second, &Fields::default()), Decision::Held);
+        assert_eq!(admit.enter(Instant::ZERO, 3, &mut third, &Fields::default()), Decision::Held);
+        assert_eq!(admit.enter(Instant::ZERO, 4, &mut other, &Fields::default()), Decision::Queue);
+        assert_eq!(admit.hold.next_ready(), None);
+        admit.hold.departed(1, inside.slot);
+        assert_eq!(admit.hold.next_ready(), Some(1));
+        assert_eq!(admit.hold.step(1), Step::Open([second.slot, third.slot].into()));
     }
 }

@@ -1,4 +1,4 @@
-//! The classes that a configuration names, with their numbers.
+//! The names and numbers of the classes of a configuration.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use tidegate_config::discipline::cbq::CbqQueue;
 use tidegate_config::shaper::{Config, Root};
 use tidegate_core::ClassId;
 
-/// The section of CBQ, where that is what a configuration has.
+/// The section of CBQ, if the discipline is CBQ.
 pub(crate) fn cbq_of(config: &Config) -> Option<&CbqQueue> {
     match &config.root {
         Root::Discipline(discipline) => match &**discipline {
@@ -18,7 +18,7 @@ pub(crate) fn cbq_of(config: &Config) -> Option<&CbqQueue> {
     }
 }
 
-/// The names of the classes of a configuration, one for all where it has none.
+/// The names of the classes; the single name `all` for a discipline without classes.
 pub(crate) fn names_of(config: &Config) -> Vec<String> {
     match config.class_names() {
         names if names.is_empty() => vec!["all".into()],
@@ -26,7 +26,7 @@ pub(crate) fn names_of(config: &Config) -> Vec<String> {
     }
 }
 
-/// The numbers of all classes that a configuration names.
+/// The numbers of the classes by name.
 pub(crate) fn numbers_of(config: &Config) -> HashMap<String, ClassId> {
     match cbq_of(config) {
         Some(cbq) => cbq.numbers().into_iter().map(|(name, id)| (name.to_owned(), id)).collect(),

@@ -1,4 +1,4 @@
-//! [`Classes`]: the names of the classes and their counts, those of reservations behind those of the configuration.
+//! [`Classes`]: the names and counts of the classes of the configuration, followed by the counts of reservations.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::stats::ClassCounts;
 pub(crate) struct Classes {
     names: Vec<String>,
     counts: Vec<ClassCounts>,
-    /// Class number of the first reservation.
+    /// The class number of the first reservation.
     first_reserved: u32,
 }
 
@@ -18,15 +18,15 @@ impl Classes {
     pub(crate) fn new(names: Vec<String>, first_reserved: u32) -> Self {
         Self { counts: vec![ClassCounts::default(); names.len()], names, first_reserved }
     }
-    /// The names in the configuration.
+    /// The names of the classes of the configuration.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
-    /// Those of the configuration, then those of reservations, present or past.
+    /// The counts of the classes of the configuration, then those of reservations, present or past.
     pub(crate) fn all(&self) -> &[ClassCounts] {
         &self.counts
     }
-    /// The index of the counts of a class. An unknown class is counted as the last of the configuration.
+    /// The index of the counts of a class. Packets of an unknown class count as those of the last one of the configuration.
     pub(crate) fn index(&self, class: ClassId) -> usize {
         let n = class.0 as usize;
         if n < self.names.len() {
@@ -39,11 +39,11 @@ impl Classes {
         let at = self.index(class);
         &mut self.counts[at]
     }
-    /// The counts at a place.
+    /// The counts at an index.
     pub(crate) fn at(&mut self, place: usize) -> &mut ClassCounts {
         &mut self.counts[place]
     }
-    /// Counts for the class of a new reservation, from zero.
+    /// Adds counts, all zero, for the class of a new reservation.
     pub(crate) fn open(&mut self, class: ClassId) {
         let at = self.names.len() + (class.0 - self.first_reserved) as usize;
         if at >= self.counts.len() {
@@ -51,7 +51,8 @@ impl Classes {
         }
         self.counts[at] = ClassCounts::default();
     }
-    /// A packet that waits goes from the class at one place to that at another; none where its class went away.
+    /// Counts that a queued packet moves from the class at index `from` to that at index `to`. `from` is `None` if the class
+    /// was removed.
     pub(crate) fn moves(&mut self, from: Option<usize>, to: usize, size: Bytes) {
         if from == Some(to) {
             return;
@@ -61,8 +62,8 @@ impl Classes {
         }
         self.counts[to].moved_in(size);
     }
-    /// The same counts under new names: a class that keeps its name keeps its counts, and a reservation does. With the
-    /// place where the counts of each old place are now.
+    /// Replaces the classes: a class that keeps its name keeps its counts, and so does every reservation. Also returns, for
+    /// each old index, the new one.
     pub(crate) fn renamed(mut self, names: Vec<String>, first_reserved: u32) -> (Self, Vec<Option<usize>>) {
         let reserved = self.counts.split_off(self.names.len());
         let mut new = Self::new(names, first_reserved);

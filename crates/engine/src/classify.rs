@@ -1,8 +1,8 @@
-//! The first stage: from the metadata of a packet to its class, its flow and its size on the link.
+//! [`Classify`] finds the class, the flow and the size on the link of a packet from its metadata.
 //!
-//! *Law*: all fragments of a datagram are classified by the fields of the first; fragments that arrive before it are held
-//! until it arrives or until they have waited as long as they may ([`fragments`]).
-//! *Cost*: a look-up in the rules and a keyed hash. A packet that is no fragment meets no table of fragments.
+//! *Law*: all fragments of a datagram are classified by the fields of the first. Fragments that arrive before the first wait
+//! for it, up to a time limit ([`fragments`]).
+//! *Cost*: a look-up in the rules and a keyed hash. Only fragments touch the table of fragments.
 
 use tidegate_config::shaper::{Config, Match};
 use tidegate_core::classify::Fields;
@@ -13,7 +13,7 @@ use crate::rules::{BuildFailure, Classification, Names, Rules, Setup};
 use crate::sink::PacketMeta;
 use crate::wire::{OnWire, on_wire};
 
-/// A fragment that is held: the data path's handle, the number of its arrival, and its metadata.
+/// A fragment that waits: the data path's handle, the number of its arrival, and its metadata.
 pub(crate) type Fragment<H> = (H, u64, PacketMeta);
 
 /// See the [module](self).
@@ -26,7 +26,7 @@ pub(crate) struct Classify<H> {
     overhead: u32,
 }
 
-/// The largest packet of a link, at least 68 (RFC 791), and what the link adds to each, in bytes.
+/// The MTU of the link, at least 68 (RFC 791), and its overhead for each packet, in bytes.
 fn link_of(config: &Config) -> (u32, u32) {
     let bytes = |n: Bytes| u32::try_from(n.as_u64()).unwrap_or(u32::MAX);
     (bytes(config.interface.mtu), bytes(config.interface.overhead))
@@ -50,11 +50,7 @@ impl<H: Copy> Classify<H> {
     pub(crate) fn classify(&self, fields: &Fields) -> Classification {
         self.rules.classify(fields)
     }
-    /// Those of packets with these fields.
-    pub(crate) fn classify_all(&self, fields: &[Fields], into: &mut Vec<Classification>) {
-        self.rules.classify_all(fields, into);
-    }
-    /// The key of the flow of a packet with these fields, without its class.
+    /// The part of the flow key that does not depend on the class.
     pub(crate) fn flow_key(&self, fields: &Fields) -> FlowKey {
         self.rules.flow_key(fields)
     }
@@ -64,14 +60,14 @@ impl<H: Copy> Classify<H> {
         on_wire(meta, self.mtu, self.overhead)
     }
 
-    /// Takes a fragment. It is among the released ones at once, or later.
+    /// Takes a fragment, and releases it, now or later, with the fields of the first one.
     pub(crate) fn fragment(&mut self, now: Instant, handle: H, number: u64, meta: &PacketMeta) {
         let released = &mut self.released;
         let size = Bytes::new(meta.length.into());
         let release = &mut |fragment, fields| released.push((fragment, fields));
         self.fragments.arrive(now, &meta.fields, (handle, number, *meta), size, &mut |fields| *fields, release);
     }
-    /// When [`Classify::expire`] next releases a fragment.
+    /// When [`Classify::expire`] will next release a fragment.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.fragments.deadline()
@@ -86,20 +82,20 @@ impl<H: Copy> Classify<H> {
         let released = &mut self.released;
         self.fragments.drain(&mut |fragment, fields| released.push((fragment, fields)));
     }
-    /// The fragments that were released. The vector is returned by [`Classify::recycle`].
+    /// Takes the fragments that were released. Give the vector back with [`Classify::recycle`].
     pub(crate) fn take_released(&mut self) -> Vec<(Fragment<H>, Fields)> {
         std::mem::take(&mut self.released)
     }
-    /// Returns the vector of [`Classify::take_released`], emptied, so that its memory is used again.
+    /// Gives back the emptied vector of [`Classify::take_released`], so that its memory is used again.
     pub(crate) fn recycle(&mut self, released: Vec<(Fragment<H>, Fields)>) {
         self.released = released;
     }
-    /// Fragments that are held, and what happened to fragments so far.
+    /// The fragments that wait, and counts of fragments so far.
     pub(crate) fn fragments(&self) -> (Backlog, fragments::Counts) {
         (self.fragments.backlog(), self.fragments.counts())
     }
 
-    /// Sets the rules of reservations, which precede those of the configuration.
+    /// Sets the rules of reservations, which are matched before those of the configuration.
     pub(crate) fn set_reserved(&mut self, rules: &[(&Match, ClassId)], names: &Names) -> Result<(), BuildFailure> {
         self.rules.set_reserved(rules, names)
     }

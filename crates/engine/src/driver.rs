@@ -1,58 +1,55 @@
-//! [`Driver`]: the loop of a data path without its I/O, and [`run`], that loop over a [`DataPath`].
+//! [`Driver`]: the event loop of a data path without its I/O, and [`run`], the loop over a [`DataPath`].
 //!
-//! The driver owns the engine and what a loop has to remember: when packets were last released, which flows are being
-//! segmented, whether the shaper is bypassed. It reads no clock. Each call carries the time, so that it runs in real
-//! time and, event by event, in virtual time:
+//! The driver owns the engine and the state of the loop: when packets last left, which flows are being segmented, whether
+//! the shaper is bypassed. It reads no clock: every call carries the time, so that the same driver runs in real time and,
+//! event by event, in virtual time.
 //!
 //! ```text
 //! offer(now, arrival, sink)      a packet has arrived
-//! offer_batch(now, arrivals, sink, ..)  packets have arrived together
 //! depart(now, sink)              at most one packet that is due at `now`
 //! depart_due(now, sink)          all packets that are due at `now`
 //! run_until(until, sink)         each packet that is due before `until`, at its own deadline
 //! next_departure(now)            when to call `depart` next
-//! next_wakeup(now)               the same with the times at which watched flows are polled
+//! next_wakeup(now)               when the loop must wake up: for a departure or to poll watched flows
 //! ```
 //!
-//! *Law*: no packet leaves before its deadline. With a quantum q a packet leaves at most q after it, and wake-ups for
-//! departures are at least q apart. While a superpacket of a flow is being segmented, no packet of that flow that
-//! arrived after it enters the engine before its segments do.
+//! *Law*: no packet leaves before its deadline. With a quantum q a packet leaves at most q after its deadline, and wake-ups
+//! for departures are at least q apart. While a superpacket is being segmented, later packets of its flow do not enter the
+//! engine before its segments.
 //! *Units*: instants of the clock of the data path; sizes as on the link.
-//! *Cost*: constant per call beside the cost of the engine. A classification per packet more while a flow is diverted.
+//! *Cost*: constant per call, beside that of the engine; one more classification per packet while a flow is diverted.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
-use crate::batch::Prefetched;
 use crate::engine::Engine;
 use crate::guard::guarded;
-use crate::rules::TOGETHER;
 use crate::sink::{Admission, PacketMeta, Sink};
 
-/// How many batches are received before packets that are due may leave.
+/// How many batches of arrivals are received before departures get their turn.
 const BATCHES: u32 = 4;
-/// After this many turns in a row that each began within a quantum of the one before, arrivals are received in groups.
+/// After this many consecutive turns that each began within a quantum of the one before, arrivals are received in groups.
 const BUSY_TURNS: u32 = 8;
 
 /// How a data path segments a superpacket that is too long for the rate of its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Segmentation {
-    /// At once: it offers the segments before any other packet.
+    /// At once: the data path offers the segments before any other packet.
     #[default]
     Inline,
-    /// Somewhere else: the segments arrive later. Until then other packets of the flow are sent after them.
+    /// Elsewhere: the segments arrive later. Until then the data path sends later packets of the flow the same way.
     Deferred,
 }
 
 /// The parameters of a [`Driver`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Params {
-    /// The least time between two wake-ups for departures; packets that become due meanwhile leave together. Zero: each
+    /// The minimum time between two wake-ups for departures; packets that become due meanwhile leave together. With zero each
     /// packet leaves at its deadline.
     pub quantum: Span,
-    /// The rate of a link behind the engine that transmits one packet at a time; `None` for one that takes no time.
+    /// The rate of a link behind the engine that transmits one packet at a time; `None` for a link of infinite rate.
     pub link: Option<Rate>,
     /// How superpackets are segmented.
     pub segmentation: Segmentation,
@@ -63,16 +60,16 @@ pub struct Params {
 pub struct Arrival<'a, H> {
     /// The data path's own name for the packet.
     pub handle: H,
-    /// Its metadata, as the data path parsed it.
+    /// The metadata that the data path parsed.
     pub meta: &'a PacketMeta,
-    /// Its bytes from the network header on, as far as they are known, for a recorder.
+    /// The bytes from the network header on, as far as they are known, for a recorder.
     pub bytes: &'a [u8],
-    /// Whether it comes back from segmentation.
+    /// Whether the packet comes back from segmentation.
     pub segmented: bool,
 }
 
 impl<'a, H> Arrival<'a, H> {
-    /// A packet that does not come from segmentation, without bytes.
+    /// A packet without bytes that does not come back from segmentation.
     pub const fn new(handle: H, meta: &'a PacketMeta) -> Self {
         Self { handle, meta, bytes: &[], segmented: false }
     }
@@ -82,14 +79,14 @@ impl<'a, H> Arrival<'a, H> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Offered<H> {
-    /// The engine has taken the packet: it is queued, or was sent or dropped already.
+    /// The engine has taken the packet: it is queued, or has already been sent or dropped.
     Consumed,
-    /// The packet is to be segmented and its segments offered instead: it is too long for the rate of its flow, or it
-    /// follows one that is.
+    /// The data path must segment the packet and offer the segments instead: the packet is too long for the rate of its
+    /// flow, or follows one that is.
     Segment(H),
 }
 
-/// Counters of a driver since its start.
+/// Counts of a driver since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Packets returned for segmentation.
@@ -103,23 +100,23 @@ pub struct Driver<H: Send> {
     engine: Engine<H>,
     params: Params,
     counters: Counters,
-    /// Flows with a superpacket that is being segmented.
+    /// Flows of which a superpacket is being segmented.
     diverted: HashSet<u64>,
     bypassed: bool,
     /// The latest time of a call.
     now: Instant,
-    /// When the link has transmitted what it has begun.
+    /// When the link will have transmitted the packet that it is transmitting.
     link_free: Instant,
     last_release: Instant,
     last_turn: Instant,
-    /// Turns in a row that began within a quantum of the one before.
+    /// Consecutive turns that began within a quantum of the one before.
     short_turns: u32,
-    /// Whether the engine was called since watched flows were last considered.
+    /// Whether the engine was called since watched flows were last polled.
     dirty: bool,
 }
 
 impl<H: Copy + Send + 'static> Driver<H> {
-    /// A driver of `engine`, in which time begins at `now`.
+    /// Makes a driver of `engine` whose time begins at `now`.
     pub fn new(engine: Engine<H>, params: Params, now: Instant) -> Self {
         Self {
             engine,
@@ -135,11 +132,11 @@ impl<H: Copy + Send + 'static> Driver<H> {
             dirty: false,
         }
     }
-    /// Returns the engine that it drives.
+    /// Returns the engine.
     pub fn engine(&self) -> &Engine<H> {
         &self.engine
     }
-    /// The engine, to change it between two packets. Watched flows are polled soon after.
+    /// Returns the engine for a change between two packets. Watched flows are polled soon after.
     pub fn engine_mut(&mut self) -> &mut Engine<H> {
         self.dirty = true;
         &mut self.engine
@@ -155,40 +152,12 @@ impl<H: Copy + Send + 'static> Driver<H> {
 
     /// Offers a packet to the engine.
     pub fn offer(&mut self, now: Instant, arrival: Arrival<'_, H>, sink: &mut impl Sink<H>) -> Offered<H> {
-        self.offer_prefetched(now, arrival, None, sink)
-    }
-
-    /// Offers packets that have arrived together to the engine, in their order: [`offer`](Self::offer) for one after the other,
-    /// whose results are passed to `offered` with the places of the packets. What belongs to their flows is read at once.
-    pub fn offer_batch<S: Sink<H>>(
-        &mut self,
-        now: Instant,
-        arrivals: &[Arrival<'_, H>],
-        sink: &mut S,
-        mut offered: impl FnMut(usize, Offered<H>, &mut S),
-    ) {
-        for (chunk, arrivals) in arrivals.chunks(TOGETHER).enumerate() {
-            self.engine.prefetch(arrivals.iter().map(|arrival| arrival.meta));
-            for (at, arrival) in arrivals.iter().enumerate() {
-                let result = self.offer_prefetched(now, *arrival, Some(&self.engine.prefetched(at)), sink);
-                offered(chunk * TOGETHER + at, result, sink);
-            }
-        }
-    }
-
-    fn offer_prefetched(
-        &mut self,
-        now: Instant,
-        arrival: Arrival<'_, H>,
-        prefetched: Option<&Prefetched>,
-        sink: &mut impl Sink<H>,
-    ) -> Offered<H> {
         let Arrival { handle, meta, bytes, segmented } = arrival;
         self.advance(now, sink);
-        let classification =
-            || prefetched.map_or_else(|| self.engine.classify(&meta.fields), |packet| packet.classification);
-        let diverted = !self.diverted.is_empty() && !segmented && self.diverted.contains(&classification().flow.flow);
-        if diverted {
+        if !self.diverted.is_empty()
+            && !segmented
+            && self.diverted.contains(&self.engine.classify(&meta.fields).flow.flow)
+        {
             self.counters.segmented += 1;
             return Offered::Segment(handle);
         }
@@ -198,7 +167,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
             recorder.packet_bytes(bytes);
         }
         self.dirty = true;
-        match self.engine.enqueue_prefetched(now, handle, meta, prefetched, sink) {
+        match self.engine.enqueue(now, handle, meta, sink) {
             Admission::Consumed => Offered::Consumed,
             Admission::TooLong { handle, flow } => {
                 self.counters.segmented += 1;
@@ -210,8 +179,8 @@ impl<H: Copy + Send + 'static> Driver<H> {
         }
     }
 
-    /// Every packet that was returned for segmentation has been offered again: with [`Segmentation::Deferred`] the data
-    /// path calls it when nothing more waits to be received.
+    /// Ends the diversion of flows: every packet that was returned for segmentation has been offered again. With
+    /// [`Segmentation::Deferred`] the data path calls it when nothing more is to be received.
     pub fn segmentation_done(&mut self) {
         self.diverted.clear();
     }
@@ -231,20 +200,15 @@ impl<H: Copy + Send + 'static> Driver<H> {
         sent
     }
 
-    /// Sends what is due at `now`. While the driver is bypassed that is everything.
+    /// Sends all packets that are due at `now`; every packet while the driver is bypassed.
     pub fn depart_due(&mut self, now: Instant, sink: &mut impl Sink<H>) {
         self.advance(now, sink);
         if self.bypassed {
             self.engine.release_all(sink);
         }
         while self.due(now).is_some_and(|due| due <= now) {
-            // A link takes one at a time.
-            let sent = match self.params.link {
-                Some(_) => self.depart(now, sink),
-                None => self.engine.dequeue_batch(now, TOGETHER, sink) > 0,
-            };
-            // Nothing was sent, and something is due all the same: it was a fragment or a drop, and is done.
-            if !sent && self.due(now) == Some(now) {
+            // If nothing was sent although something is due, that was a fragment or a drop, and is done.
+            if !self.depart(now, sink) && self.due(now) == Some(now) {
                 break;
             }
             self.last_release = now;
@@ -252,7 +216,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
         }
     }
 
-    /// Sends each packet that is due before `until` at its own deadline: for virtual time.
+    /// Sends each packet that is due before `until` at its own deadline, for virtual time.
     pub fn run_until(&mut self, until: Instant, sink: &mut impl Sink<H>) {
         while let Some(due) = self.next_departure(self.now)
             && due < until
@@ -260,20 +224,20 @@ impl<H: Copy + Send + 'static> Driver<H> {
         {}
     }
 
-    /// Sends everything, each packet at its own deadline: for the end of virtual time.
+    /// Sends every packet at its own deadline, for the end of virtual time.
     pub fn run_to_end(&mut self, sink: &mut impl Sink<H>) {
         while let Some(due) = self.next_departure(self.now)
             && self.step(due, sink)
         {}
     }
 
-    /// One departure at `due`; returns whether anything happened.
+    /// Makes one departure at `due`; returns whether it had an effect.
     fn step(&mut self, due: Instant, sink: &mut impl Sink<H>) -> bool {
         let dropped = self.engine.dropped();
         self.depart(due, sink) || self.engine.dropped() != dropped || self.next_departure(due) != Some(due)
     }
 
-    /// Sends everything at once, unshaped, in the order in which it would have left.
+    /// Sends every packet at once, unshaped, in the order in which the packets would have left.
     pub fn release_all(&mut self, sink: &mut impl Sink<H>) {
         self.engine.release_all(sink);
     }
@@ -283,13 +247,12 @@ impl<H: Copy + Send + 'static> Driver<H> {
         self.release_all(sink);
     }
 
-    /// When [`Driver::depart`] next does something, not before `now` and not before the link is free; `None` when it
-    /// never does unless a packet arrives.
+    /// When [`Driver::depart`] will next have an effect, not before `now` and not before the link is free; `None` if only an
+    /// arrival can change that.
     pub fn next_departure(&self, now: Instant) -> Option<Instant> {
         self.due(now).map(|due| due.max(now))
     }
-    /// When the loop next has something to do if no packet arrives: departures in groups a quantum apart, and watched
-    /// flows.
+    /// When the loop must wake up if no packet arrives: for departures, a quantum apart, or to poll watched flows.
     pub fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         let departure = self.due(now).map(|due| due.max(self.last_release + self.params.quantum));
         departure.into_iter().chain(self.engine.next_poll()).min()
@@ -298,14 +261,14 @@ impl<H: Copy + Send + 'static> Driver<H> {
         self.engine.deadline(now).instant(now).map(|due| due.max(self.link_free))
     }
 
-    /// A turn of a loop in real time begins at `now`.
+    /// Begins a turn of a loop in real time.
     pub fn begin_turn(&mut self, now: Instant) {
         self.counters.turns += 1;
         let short = now.since(self.last_turn) < self.params.quantum;
         self.short_turns = if short { self.short_turns.saturating_add(1) } else { 0 };
         self.last_turn = now;
     }
-    /// A turn ends: reports changes of watched flows, and lets a recorder write what it has kept.
+    /// Ends a turn: reports changes of watched flows, and lets a recorder write its buffer.
     pub fn end_turn(&mut self, now: Instant, sink: &mut impl Sink<H>) {
         let dirty = std::mem::take(&mut self.dirty);
         if self.engine.next_poll().is_some() {
@@ -320,7 +283,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
             recorder.idle(now);
         }
     }
-    /// What a loop in real time waits for.
+    /// Returns how long a loop in real time may wait.
     pub fn wait(&self, now: Instant) -> Wait {
         let busy = self.short_turns >= BUSY_TURNS;
         Wait { ignore_arrivals_until: busy.then(|| self.last_turn + self.params.quantum), until: self.next_wakeup(now) }
@@ -332,19 +295,19 @@ impl<H: Copy + Send + 'static> Driver<H> {
     }
 }
 
-/// What a data path waits for: an arrival, a command, or the time.
+/// How long a data path may wait. It waits for an arrival or a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wait {
-    /// Packets arrive faster than a wake-up for each is worth. A data path that can leaves arrivals alone until this
-    /// time, and receives them in one group.
+    /// Set while packets arrive so fast that a wake-up for each is not worth its cost: a data path that can do so ignores
+    /// arrivals until this time, and then receives them in one group.
     pub ignore_arrivals_until: Option<Instant>,
-    /// When to stop waiting; `None` to wait for an arrival or a command only.
+    /// When to stop waiting; `None` if there is no time limit.
     pub until: Option<Instant>,
 }
 
-/// A source of packets with a clock and a sink: all that [`run`] needs to shape.
+/// A source of packets with a clock and a sink, shaped by [`run`].
 pub trait DataPath {
-    /// Its name for a packet that it holds.
+    /// The data path's own name for a packet that it holds.
     type Handle: Copy + Send + 'static;
     /// The sink for packets that are sent or dropped.
     type Sink: Sink<Self::Handle>;
@@ -353,31 +316,30 @@ pub trait DataPath {
 
     /// The time. It never decreases.
     fn now(&mut self) -> Instant;
-    /// Waits until a packet arrives, a command comes, or the time is over. [`ControlFlow::Break`] ends the loop at
-    /// once.
+    /// Waits until a packet arrives, a command comes, or the time is over. [`ControlFlow::Break`] ends the loop at once.
     ///
     /// # Errors
-    /// When it cannot wait; the loop ends.
+    /// If waiting fails; the loop ends.
     fn wait(&mut self, wait: Wait) -> Result<ControlFlow<()>, Self::Error>;
-    /// Offers a batch of the packets that have arrived to `driver`, without waiting, and returns how many there were; 0
-    /// when none are left.
+    /// Offers a batch of the packets that have arrived to `driver`, without waiting, and returns how many there were; 0 if
+    /// there are no more.
     ///
     /// # Errors
-    /// When it cannot receive; the loop ends.
+    /// If receiving fails; the loop ends.
     fn receive(&mut self, now: Instant, driver: &mut Driver<Self::Handle>) -> Result<usize, Self::Error>;
     /// Returns the sink of verdicts.
     fn sink(&mut self) -> &mut Self::Sink;
-    /// Carries out what the sink has collected, if it collects.
+    /// Carries out the verdicts that the sink has collected, if it collects them.
     ///
     /// # Errors
-    /// When packets cannot be sent; the loop ends.
+    /// If sending fails; the loop ends.
     fn flush(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
     /// Executes commands between two packets. [`ControlFlow::Break`] ends the loop.
     ///
     /// # Errors
-    /// When a command fails for good; the loop ends.
+    /// If a command fails in a way that ends the loop.
     fn control(&mut self, _now: Instant, _driver: &mut Driver<Self::Handle>) -> Result<ControlFlow<()>, Self::Error> {
         Ok(ControlFlow::Continue(()))
     }
@@ -395,7 +357,7 @@ pub enum Failure<E> {
 /// Shapes the packets of `path` until it ends the loop.
 ///
 /// # Errors
-/// [`Failure`]; packets that are queued then are not sent.
+/// See [`Failure`]. Packets that are still queued are not sent.
 pub fn run<D: DataPath>(driver: &mut Driver<D::Handle>, path: &mut D) -> Result<(), Failure<D::Error>> {
     match guarded(|| turns(driver, path)) {
         Ok(ended) => ended.map_err(Failure::Path),
@@ -411,7 +373,7 @@ fn turns<D: DataPath>(driver: &mut Driver<D::Handle>, path: &mut D) -> Result<()
         }
         let mut now = path.now();
         driver.begin_turn(now);
-        // At most a few batches, so that a flood of arrivals does not delay departures.
+        // Receive only a few batches, so that a flood of arrivals does not delay departures.
         for _ in 0..BATCHES {
             if path.receive(now, driver)? == 0 {
                 driver.segmentation_done();

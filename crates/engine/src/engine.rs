@@ -1,31 +1,33 @@
-//! [`Engine`]: the way of a packet from a data path through the stages and back.
+//! [`Engine`]: a packet's way from a data path through the engine and back, in four steps.
 //!
 //! ```text
-//! metadata ─> classify ─> account ─> admit ─> schedule ─> sink
+//! enqueue ──> admit ──> queue ··> dequeue
 //! ```
 //!
-//! Each stage is a struct with its own state, in its own file. Recording, promises, held flows, fragments and
-//! reservations cost a packet that does not meet them one comparison each. The flow of a packet is looked up once, in
-//! `account`; from there on the packet carries the slots of its flow. Its metadata is passed by reference, and its
-//! fields are copied once, into the packet table.
+//! 1. [`Engine::enqueue`] numbers the packet and records the call. A fragment waits here for the first one of its datagram.
+//! 2. `admit` classifies the packet (`classify.rs`), returns a superpacket that is too long for its flow, counts the arrival
+//!    (`account.rs`), and enters the packet into the packet table. A packet of a flow that is held after a change of the
+//!    configuration waits in the hold queue (`admit.rs`).
+//! 3. `queue` hands the packet to the tree of disciplines (`tree.rs`). A packet that finds its class or its queue full is
+//!    dropped there: the discipline calls [`Outlet::dropped`] of [`EngineOutlet`], at the end of this file.
+//! 4. [`Engine::dequeue`] takes out of the tree what may leave now, counts it and sends it.
+//!
+//! Promises, held flows, fragments, reservations and a recorder cost a packet that has nothing to do with them one comparison
+//! each. The flow of a packet is looked up once, in `admit`; from there on the packet carries the slots of its flow.
 
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Fields;
-use tidegate_core::fbq::{NoSuchFlow, Promise};
-use tidegate_core::{ClassId, Deadline, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_core::packet::NO_SLOT;
+use tidegate_core::{Deadline, DropReason, Event, Instant, Outlet, Qdisc};
 
-use crate::account::Account;
-use crate::admit::{Admit, Entry};
-use crate::batch::{Batch, Prefetched};
+use crate::account::Accounting;
+use crate::admit::{Admit, Decision};
 use crate::classify::Classify;
-use crate::flows::UNTRACKED;
 use crate::hold_queue::Step;
 use crate::packet::QueuedPacket;
-use crate::recorder::{Adjustment, Operation, Recorder};
-use crate::registry::PromiseControl;
+use crate::recorder::{Operation, Recorder};
 use crate::reserve::Leases;
 use crate::rules::{BuildFailure, Classification, Setup};
-use crate::schedule::{TreeOutlet, is_too_long};
 use crate::sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 use crate::tree::Tree;
 
@@ -34,15 +36,11 @@ pub struct Engine<H: Send> {
     pub(crate) config: Config,
     pub(crate) setup: Setup,
     pub(crate) classify: Classify<H>,
-    pub(crate) account: Account,
+    pub(crate) account: Accounting,
     pub(crate) admit: Admit<H>,
-    /// The stage `schedule`.
     pub(crate) tree: Tree,
     pub(crate) leases: Leases,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
-    /// A packet that leaves soon: its places in the packet table and among the records of flows.
-    ahead: Option<(u32, u32)>,
-    pub(crate) batch: Batch,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
@@ -54,75 +52,58 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let leases = Leases::new(config).map_err(BuildFailure::Tree)?;
         Ok(Self {
             classify: Classify::new(config, setup)?,
-            account: Account::new(config, leases.first_class())?,
+            account: Accounting::new(config, leases.first_class())?,
             admit: Admit::new(),
             tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
             leases,
             recorder: None,
-            ahead: None,
-            batch: Batch::default(),
             config: config.clone(),
             setup: setup.clone(),
         })
     }
 
-    /// Enqueues a packet that the data path holds.
+    /// Step 1: a packet arrives. `handle` is the data path's own name for it, by which the sink sends or drops it.
     pub fn enqueue(&mut self, now: Instant, handle: H, meta: &PacketMeta, out: &mut impl Sink<H>) -> Admission<H> {
-        self.enqueue_prefetched(now, handle, meta, None, out)
-    }
-
-    /// [`enqueue`](Self::enqueue) of a packet of which is known what [`prefetch`](Self::prefetch) returned for it.
-    pub(crate) fn enqueue_prefetched(
-        &mut self,
-        now: Instant,
-        handle: H,
-        meta: &PacketMeta,
-        prefetched: Option<&Prefetched>,
-        out: &mut impl Sink<H>,
-    ) -> Admission<H> {
         let number = self.account.arrivals;
         self.account.arrivals += 1;
         if let Some(recorder) = &mut self.recorder {
             recorder.arrival(now, number, meta);
         }
-        if meta.fields.fragment.is_none() {
-            return self.take(now, handle, number, (meta, &meta.fields), prefetched, out);
+        if meta.fields.fragment.is_some() {
+            self.classify.fragment(now, handle, number, meta);
+            self.admit_fragments(now, out);
+            return Admission::Consumed;
         }
-        self.classify.fragment(now, handle, number, meta);
-        self.take_released(now, out);
-        Admission::Consumed
+        self.admit(now, handle, number, (meta, &meta.fields), out)
     }
 
-    fn take_released(&mut self, now: Instant, out: &mut impl Sink<H>) {
+    /// Admits the fragments that need not wait any longer, each classified by the fields of the first of its datagram.
+    fn admit_fragments(&mut self, now: Instant, out: &mut impl Sink<H>) {
         let mut released = self.classify.take_released();
         for ((handle, number, meta), fields) in released.drain(..) {
             let meta = PacketMeta { shape: Shape::Single, ..meta };
-            self.take(now, handle, number, (&meta, &fields), None, out);
+            self.admit(now, handle, number, (&meta, &fields), out);
         }
         self.classify.recycle(released);
     }
 
-    /// Takes a packet through the stages; `fields` are those that classify it.
-    fn take(
+    /// Step 2: classifies a packet by `fields`, counts it, and decides whether it is queued now, is held, or is returned.
+    fn admit(
         &mut self,
         now: Instant,
         handle: H,
         number: u64,
         (meta, fields): (&PacketMeta, &Fields),
-        prefetched: Option<&Prefetched>,
         out: &mut impl Sink<H>,
     ) -> Admission<H> {
-        let classification = prefetched.map_or_else(|| self.classify.classify(fields), |packet| packet.classification);
+        let classification = self.classify.classify(fields);
         let Classification { class, flow, .. } = classification;
         let wire = self.classify.on_wire(meta);
-        let mut slots = match prefetched {
-            Some(packet) => self.account.find_again(flow.flow, packet.slots),
-            None => self.account.find(flow.flow, |slot| self.tree.read_ahead(slot)),
-        };
+        let mut slots = self.account.find(flow.flow);
         if meta.shape == Shape::Super
             && wire.packets > 1
-            // Where delays are promised, the largest packet is the configured one.
-            && (self.leases.is_open() || is_too_long(&self.tree, flow.flow, class, wire, &mut slots))
+            // Delays that are guaranteed to reservations assume that no packet is longer than the configured maximum.
+            && (self.leases.is_open() || self.tree.is_too_long(flow.flow, class, wire, &mut slots))
         {
             if let Some(recorder) = &mut self.recorder {
                 recorder.too_long(number);
@@ -142,57 +123,47 @@ impl<H: Copy + Send + 'static> Engine<H> {
         };
         self.account.check_minimums(now, &packet, &self.tree);
         match self.admit.enter(now, handle, &mut packet, fields) {
-            Entry::Schedule => {
-                self.schedule(now, packet, out);
-                self.schedule_held(now, out);
+            Decision::Queue => {
+                self.queue(now, packet, out);
+                self.queue_held(now, out);
             }
-            Entry::Held => {}
-            Entry::Refused(reason) => self.outlet(now, out).drop_packet(&packet, reason),
+            Decision::Held => {}
+            Decision::Refused(reason) => self.outlet(now, out).drop_packet(&packet, reason),
         }
         Admission::Consumed
     }
 
-    fn outlet<'a, S>(&'a mut self, now: Instant, sink: &'a mut S) -> TreeOutlet<'a, H, S> {
-        let Self { account, admit, recorder, .. } = self;
-        TreeOutlet { now, account, admit, current: None, recorder, sink }
-    }
-
-    /// Enqueues an admitted packet in the tree.
-    fn schedule(&mut self, now: Instant, mut packet: QueuedPacket, sink: &mut impl Sink<H>) {
+    /// Step 3: hands a packet to the tree, which queues it, or drops it or other packets in its place ([`EngineOutlet`]).
+    fn queue(&mut self, now: Instant, mut packet: QueuedPacket, sink: &mut impl Sink<H>) {
         let Self { tree, account, admit, recorder, .. } = self;
-        let events = admit.prepare(now, &mut packet, tree);
-        let (record, flow, slot) = (packet.record, packet.flow.flow, packet.flow_slot);
-        let mut outlet = TreeOutlet { now, account, admit, current: Some(packet.slot), recorder, sink };
+        let fields = admit.packets.fields(packet.slot);
+        let events = admit.registry.prepare(now, &mut packet, fields, tree);
+        let (record, slot) = (packet.record, packet.flow_slot);
+        let mut outlet = EngineOutlet { now, account, admit, arriving: Some(packet.slot), recorder, sink };
         if events {
             while let Some(event) = outlet.admit.registry.next_pending() {
                 Outlet::<QueuedPacket>::event(&mut outlet, event);
             }
         }
-        tree.enqueue(now, packet, &mut outlet);
-        if record != UNTRACKED
-            && let Some(at) = tree.shaper().and_then(|shaper| shaper.slot_of_last(flow))
-            && at != slot
-        {
-            self.account.scheduled(record, at);
+        let queued = tree.enqueue(now, packet, &mut outlet);
+        if queued.slot != NO_SLOT && queued.slot != slot {
+            self.account.scheduled(record, queued.slot);
         }
         self.admit.registry.settle(&mut self.tree);
     }
 
-    /// Schedules held packets as far as they may be.
+    /// Queues held packets as far as the hold queue allows.
     #[inline]
-    pub(crate) fn schedule_held(&mut self, now: Instant, out: &mut impl Sink<H>) {
-        if !self.admit.hold.is_empty() {
-            self.schedule_ready(now, out);
+    pub(crate) fn queue_held(&mut self, now: Instant, out: &mut impl Sink<H>) {
+        if self.admit.hold.is_empty() {
+            return;
         }
-    }
-
-    fn schedule_ready(&mut self, now: Instant, out: &mut impl Sink<H>) {
-        while let Some((flow, step)) = self.admit.next_step() {
-            match step {
+        while let Some(flow) = self.admit.hold.next_ready() {
+            match self.admit.hold.step(flow) {
                 Step::Stay => {}
                 Step::Attempt(slot) => {
                     let packet = self.admit.unhold(slot);
-                    self.schedule(now, packet, out);
+                    self.queue(now, packet, out);
                     if let Some(packet) = self.admit.pass_by(now, flow, &self.tree) {
                         self.send(now, &packet, out);
                     }
@@ -200,14 +171,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 Step::Open(held) => {
                     for slot in held {
                         let packet = self.admit.unhold(slot);
-                        self.schedule(now, packet, out);
+                        self.queue(now, packet, out);
                     }
                 }
             }
         }
     }
 
-    /// Sends one packet if one may leave at `now`; returns whether one was sent.
+    /// Step 4: sends one packet if one may leave at `now`; returns whether one was sent.
     pub fn dequeue(&mut self, now: Instant, out: &mut impl Sink<H>) -> bool {
         if let Some(recorder) = &mut self.recorder {
             recorder.departure(now);
@@ -215,60 +186,28 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.send_next(now, out)
     }
 
-    /// What precedes a departure at `now`: fragments and reservations whose time is over.
-    #[inline]
-    pub(crate) fn expire(&mut self, now: Instant, out: &mut impl Sink<H>) {
-        if self.has_expiries() {
-            self.expire_due(now, out);
-        }
-    }
-
-    /// Whether fragments or reservations wait for the end of their time.
-    #[inline]
-    fn has_expiries(&self) -> bool {
-        self.classify.deadline().is_some() || self.leases.next_expiry().is_some()
-    }
-
-    #[inline(never)]
-    fn expire_due(&mut self, now: Instant, out: &mut impl Sink<H>) {
-        if self.classify.deadline().is_some_and(|deadline| deadline <= now) {
-            self.classify.expire(now);
-            self.take_released(now, out);
-        }
-        self.expire_reservations(now, out);
-    }
-
     fn send_next(&mut self, now: Instant, out: &mut impl Sink<H>) -> bool {
         self.expire(now, out);
         if !self.admit.hold.is_empty() {
             self.admit.hold.retry(now);
-            self.schedule_held(now, out);
+            self.queue_held(now, out);
         }
         let Self { tree, account, admit, recorder, .. } = self;
-        let packet = tree.dequeue(now, &mut TreeOutlet { now, account, admit, current: None, recorder, sink: out });
+        let packet = tree.dequeue(now, &mut EngineOutlet { now, account, admit, arriving: None, recorder, sink: out });
         admit.registry.settle(tree);
-        let Some(packet) = packet else {
-            self.schedule_held(now, out);
-            return false;
-        };
-        self.send(now, &packet, out);
-        // Other classes send before this one does: until then no decision waits for these reads, and the departure would wait
-        // for each in turn.
-        let next = self.tree.head(packet.left_by).map(|packet| (packet.slot, packet.record));
-        if let Some((slot, record)) = std::mem::replace(&mut self.ahead, next) {
-            self.admit.packets.read_ahead(slot);
-            self.account.read_ahead(record);
+        if let Some(packet) = &packet {
+            self.send(now, packet, out);
+            if !self.admit.hold.is_empty() {
+                self.admit.hold.departed(self.admit.packets.packet(packet.slot).flow.flow, packet.slot);
+                self.admit.hold.retry_one();
+            }
         }
-        if !self.admit.hold.is_empty() {
-            self.admit.left(packet.slot);
-            self.admit.hold.retry_one();
-            self.schedule_held(now, out);
-        }
-        true
+        self.queue_held(now, out);
+        packet.is_some()
     }
 
     /// Counts a packet out and sends it.
-    pub(crate) fn send(&mut self, now: Instant, packet: &QueuedPacket, out: &mut impl Sink<H>) {
+    fn send(&mut self, now: Instant, packet: &QueuedPacket, out: &mut impl Sink<H>) {
         let handle = self.admit.packets.remove(packet.slot);
         let dscp = (packet.dscp != packet.arrived_as).then_some(packet.dscp);
         let change = Change { dscp, congestion: packet.marked };
@@ -280,7 +219,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         out.transmit(handle, change);
     }
 
-    /// When to call [`Engine::dequeue`] next. It may then send nothing, but release a fragment, try a held packet
+    /// When to call [`Engine::dequeue`] next. The call may send nothing, but release a fragment, attempt to queue a held packet
     /// again, or end a reservation.
     pub fn deadline(&self, now: Instant) -> Deadline {
         let tree = self.tree.deadline(now);
@@ -292,13 +231,36 @@ impl<H: Copy + Send + 'static> Engine<H> {
         tree.min(at(self.classify.deadline())).min(at(self.leases.next_expiry()))
     }
 
-    /// Sends every packet at once, unshaped, in the order in which it would have left: for an orderly end.
+    /// Whether fragments or reservations have a deadline.
+    #[inline]
+    fn has_expiries(&self) -> bool {
+        self.classify.deadline().is_some() || self.leases.next_expiry().is_some()
+    }
+
+    /// Admits fragments and ends reservations whose time is over.
+    #[inline]
+    fn expire(&mut self, now: Instant, out: &mut impl Sink<H>) {
+        if self.has_expiries() {
+            self.expire_due(now, out);
+        }
+    }
+
+    #[inline(never)]
+    fn expire_due(&mut self, now: Instant, out: &mut impl Sink<H>) {
+        if self.classify.deadline().is_some_and(|deadline| deadline <= now) {
+            self.classify.expire(now);
+            self.admit_fragments(now, out);
+        }
+        self.expire_reservations(now, out);
+    }
+
+    /// Sends every packet at once, unshaped, in the order in which the packets would have left: for an orderly end.
     pub fn release_all(&mut self, out: &mut impl Sink<H>) {
-        // Far enough into the future every packet may leave; a discipline that drops by age may drop.
+        // Far enough in the future every packet may leave; a discipline that drops by age may drop some.
         let mut now = Instant::ZERO;
         self.record(now, Operation::ReleaseAll);
         self.classify.drain();
-        self.take_released(now, out);
+        self.admit_fragments(now, out);
         while self.admit.packets.len() > 0 {
             let Some(time) = self.tree.deadline(now).min(self.admit.hold.deadline(now)).instant(now) else { break };
             now = now.max(time);
@@ -306,92 +268,54 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
     }
 
-    /// Returns the classification of a packet with these fields, without the table of fragments.
-    pub fn classify(&self, fields: &Fields) -> Classification {
-        self.classify.classify(fields)
+    fn outlet<'a, S>(&'a mut self, now: Instant, sink: &'a mut S) -> EngineOutlet<'a, H, S> {
+        let Self { account, admit, recorder, .. } = self;
+        EngineOutlet { now, account, admit, arriving: None, recorder, sink }
     }
+}
 
-    /// The tree of disciplines.
-    pub fn tree(&self) -> &Tree {
-        &self.tree
-    }
-    /// The tree, to change it in a way that has no method here. A recording cannot be replayed beyond that.
-    pub fn tree_mut(&mut self) -> &mut Tree {
-        self.record(Instant::ZERO, Operation::Unrecorded);
-        &mut self.tree
-    }
+/// Receives what the tree drops and reports during a call of [`Engine::enqueue`] or [`Engine::dequeue`].
+///
+/// *Law*: a packet that the tree drops is counted, recorded and returned to the data path exactly once, unless the hold queue
+/// takes it back.
+struct EngineOutlet<'a, H, S> {
+    now: Instant,
+    account: &'a mut Accounting,
+    admit: &'a mut Admit<H>,
+    /// The slot of the packet that is being queued.
+    arriving: Option<u32>,
+    recorder: &'a mut Option<Box<dyn Recorder>>,
+    sink: &'a mut S,
+}
 
-    /// Records every call from now on with `recorder`; returns the recorder until now.
-    pub fn set_recorder(&mut self, recorder: Option<Box<dyn Recorder>>) -> Option<Box<dyn Recorder>> {
-        std::mem::replace(&mut self.recorder, recorder)
+impl<H: Copy + Send + 'static, S: Sink<H>> EngineOutlet<'_, H, S> {
+    /// Counts a packet as dropped, and tells the data path to drop it.
+    fn drop_packet(&mut self, packet: &QueuedPacket, reason: DropReason) {
+        let handle = self.admit.packets.remove(packet.slot);
+        self.account.dropped(self.now, packet, reason);
+        if let Some(recorder) = self.recorder {
+            recorder.dropped(packet.number, reason);
+        }
+        self.sink.observe(handle, packet, self.admit.packets.fields(packet.slot), Disposition::Dropped(reason));
+        self.sink.drop_packet(handle, reason);
     }
-    /// The recorder of every call.
-    pub fn recorder(&mut self) -> Option<&mut Box<dyn Recorder>> {
-        self.recorder.as_mut()
-    }
-    pub(crate) fn record(&mut self, now: Instant, operation: Operation<'_>) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.operation(now, operation);
+}
+
+impl<H: Copy + Send + 'static, S: Sink<H>> Outlet<QueuedPacket> for EngineOutlet<'_, H, S> {
+    /// A discipline drops `packet`. [`DropReason::ClassLimit`] is a full class.
+    fn dropped(&mut self, packet: QueuedPacket, reason: DropReason) {
+        if !self.admit.takes_back(self.now, &packet) {
+            self.drop_packet(&packet, reason);
         }
     }
-
-    /// Access of the control plane to promises and to the registry of flows.
-    pub fn promises(&mut self, now: Instant) -> PromiseControl<'_> {
-        PromiseControl { tree: &mut self.tree, registry: &mut self.admit.registry, recorder: &mut self.recorder, now }
-    }
-    /// When [`Engine::poll`] is to be called; `None` while no flow is watched.
-    pub fn next_poll(&self) -> Option<Instant> {
-        self.admit.registry.next_poll()
-    }
-    /// Packets arrived or left: watched flows are to be polled soon.
-    pub fn mark_dirty(&mut self, now: Instant) {
-        self.admit.registry.mark_dirty(now);
-    }
-    /// Compares watched flows with their last state, and notifies of what has changed.
-    pub fn poll(&mut self, now: Instant, out: &mut impl Sink<H>) {
-        self.admit.registry.poll(now, &self.tree, &mut |notification| out.notify(notification));
-    }
-
-    /// Sets the lateness that the shaper, or CBQ, makes up for; `false` when the discipline is another.
-    pub fn set_catch_up(&mut self, catch_up: Span) -> bool {
-        self.record(Instant::ZERO, Operation::Adjustment(Adjustment::CatchUp(catch_up)));
-        self.setup.catch_up = catch_up;
-        self.tree.set_catch_up(catch_up)
-    }
-    /// Sets the rate of the shaper's link; `false` when the classes have more, or the discipline is another.
-    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
-        self.record(now, Operation::Adjustment(Adjustment::Rate(rate)));
-        self.tree.shaper_mut().is_some_and(|fbc| fbc.set_rate(now, rate))
-    }
-    /// Sets the rate of a class of the shaper; `false` when it cannot be, or the discipline is another.
-    pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
-        self.record(now, Operation::Adjustment(Adjustment::ClassRate(class, rate)));
-        self.tree.shaper_mut().is_some_and(|fbc| fbc.set_class_rate(now, class, rate))
-    }
-    /// Sets the minimum of flow `flow` of the shaper.
-    ///
-    /// # Errors
-    /// [`NoSuchFlow`], also when the discipline has no flows.
-    pub fn set_minimum(&mut self, now: Instant, flow: u64, rate: Rate) -> Result<Promise, NoSuchFlow> {
-        self.record(now, Operation::Adjustment(Adjustment::Minimum(flow, rate)));
-        self.tree.shaper_mut().ok_or(NoSuchFlow)?.set_minimum(now, flow, rate)
-    }
-    /// Prefers flow `flow` of the shaper by `steps`.
-    ///
-    /// # Errors
-    /// [`NoSuchFlow`], also when the discipline has no flows.
-    pub fn prefer(&mut self, now: Instant, flow: u64, steps: u32) -> Result<(), NoSuchFlow> {
-        self.record(now, Operation::Adjustment(Adjustment::Prefer(flow, steps)));
-        self.tree.shaper_mut().ok_or(NoSuchFlow)?.prefer(now, flow, steps)
-    }
-    /// Repeats an adjustment of a recording; whether it had an effect is in what follows.
-    pub fn adjust(&mut self, now: Instant, adjustment: Adjustment) {
-        match adjustment {
-            Adjustment::CatchUp(span) => drop(self.set_catch_up(span)),
-            Adjustment::Rate(rate) => drop(self.set_rate(now, rate)),
-            Adjustment::ClassRate(class, rate) => drop(self.set_class_rate(now, class, rate)),
-            Adjustment::Minimum(flow, rate) => drop(self.set_minimum(now, flow, rate)),
-            Adjustment::Prefer(flow, steps) => drop(self.prefer(now, flow, steps)),
-        }
+    fn event(&mut self, event: Event) {
+        self.sink.event(event);
+        let Self { now, admit, arriving, sink, .. } = self;
+        let fields = arriving.map(|slot| admit.packets.fields(slot));
+        admit.registry.event(*now, event, fields, &mut |notification| {
+            if sink.wants_notifications() {
+                sink.notify(notification);
+            }
+        });
     }
 }

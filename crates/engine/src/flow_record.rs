@@ -1,10 +1,8 @@
-//! The record of a flow: [`FlowRecord`] as it is reported, and the compact form in which the table has it.
+//! The record of a flow: [`FlowRecord`], which is reported, and the compact [`Record`] of the flow table.
 //!
-//! *Cost*: 216 B, with 32 B of the table four cache lines. An arrival touches the first two, a departure the first three; the
-//! identity is in the last. Flows that had drops or a granted minimum take 104 B more, those whose delays are in more than
-//! eight buckets 208 B.
-
-use std::hint::black_box;
+//! *Cost*: 216 B; with 32 B of the table that is four cache lines. An arrival touches the first two, a departure the first
+//! three; the identity is in the last. A flow with drops or a granted minimum takes 104 B more, one whose delays are in more
+//! than eight buckets 208 B.
 
 use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
@@ -25,11 +23,11 @@ pub struct FlowIdentity {
     pub source_port: Option<u16>,
     /// The receiving port.
     pub destination_port: Option<u16>,
-    /// The code point it arrived with.
+    /// The code point at arrival.
     pub dscp: Dscp,
     /// The user that owns the sending socket.
     pub uid: Option<u32>,
-    /// The control group that owns it.
+    /// The control group that owns the sending socket.
     pub cgroup: Option<u64>,
     /// The packet mark.
     pub mark: u32,
@@ -50,14 +48,14 @@ impl From<&Fields> for FlowIdentity {
     }
 }
 
-/// What is known of a flow.
+/// The identity, counts and measurements of a flow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FlowRecord {
     /// The fields that identify the flow.
     pub who: FlowIdentity,
-    /// The class that the rules put its last packet into.
+    /// The class of its last packet by the rules.
     pub class: ClassId,
-    /// The class that its last packet left through: another while it is displaced.
+    /// The class through which its last packet left: a different one while the flow is displaced.
     pub through: ClassId,
     /// The rule that its last packet matched, by its number in the configuration.
     pub rule: Option<u32>,
@@ -79,9 +77,9 @@ pub struct FlowRecord {
     pub marked: u32,
     /// Packets that left with a changed code point.
     pub remarked: u32,
-    /// Waiting times of its packets in the last seconds.
+    /// Queueing delays of its packets in the last seconds.
     pub delays: RecentDelays,
-    /// The longest wait ever.
+    /// The longest queueing delay since the flow began.
     pub longest: Span,
     rate: RateMeter,
     jitter: Jitter,
@@ -89,7 +87,7 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// The rate at which it leaves. See [`RateMeter`].
+    /// The rate at which its packets leave. See [`RateMeter`].
     pub fn rate(&self, now: Instant) -> Rate {
         self.rate.rate(now)
     }
@@ -97,11 +95,11 @@ impl FlowRecord {
     pub fn jitter(&self) -> Span {
         self.jitter.value()
     }
-    /// Whether its minimum was kept. See [`MinimumMeter`].
+    /// How many seconds its minimum was kept or missed. See [`MinimumMeter`].
     pub fn promise(&self) -> &MinimumMeter {
         &self.promise
     }
-    /// Packets dropped, all reasons together.
+    /// Packets dropped for any reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().map(|&packets| u64::from(packets)).sum()
     }
@@ -118,7 +116,7 @@ struct Identity {
     hosts: Hosts,
     protocol: u8,
     dscp: Dscp,
-    /// Which of the optional fields are known.
+    /// The optional fields that are known, as flags.
     known: u8,
 }
 
@@ -165,25 +163,24 @@ impl From<&Identity> for FlowIdentity {
     }
 }
 
-/// Waiting times in few buckets or in many.
+/// Queueing delays: a small histogram that is replaced by a large one if delays are widely spread.
 #[derive(Clone, Debug)]
 enum FlowDelays {
     Few(FewDelays),
     Many(Box<RecentDelays>),
 }
 
-/// What few flows have: drops, and a granted minimum.
+/// The parts of a record that most flows do not need.
 #[derive(Clone, Debug, Default)]
 struct Rare {
-    /// By [`DropReason`].
+    /// Packets by [`DropReason`].
     dropped: [u32; DropReason::ALL.len()],
-    /// All of them.
     dropped_total: Account,
-    /// Since the minimum was first found granted.
+    /// Present once the minimum of the flow was found granted.
     promise: Option<MinimumMeter>,
 }
 
-/// A packet on its way out.
+/// A packet that departs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaving {
     pub size: Bytes,
@@ -226,7 +223,7 @@ impl CountedElsewhere {
     }
 }
 
-/// Memory of records that ended, so that those that follow allocate none.
+/// Memory of records that ended, for later records to use without an allocation.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are used again")]
 pub(crate) struct Spare {
@@ -247,34 +244,34 @@ impl Spare {
     }
 }
 
-/// The record of a flow in the table, which is pinned there once for each packet that is queued.
+/// The record of a flow in the flow table. Each queued packet pins it there once.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Record {
     arrived: Account,
     waiting_bytes: Bytes,
     class: ClassId,
-    /// The number of the rule and 1; 0 for none.
+    /// The number of the rule plus one; 0 for none.
     rule: u32,
-    // The second cache line.
+    // The second cache line begins here.
     through: ClassId,
     /// The largest packet that left.
     largest: u32,
     marked: u32,
     remarked: u32,
     last: Instant,
-    /// When its minimum was last checked; zero: never.
+    /// When its minimum was last checked; zero if never.
     checked: Instant,
     rate: RateMeter,
     jitter: Jitter,
-    // The third.
-    /// The wait of the last packet; [`Span::MAX`] before there is one.
+    // The third cache line.
+    /// The delay of the last packet; [`Span::MAX`] before the first departure.
     last_wait: Span,
     longest: Span,
     delays: FlowDelays,
     rare: Option<Box<Rare>>,
     began: Instant,
-    // The last.
+    // The last cache line.
     who: Identity,
 }
 
@@ -304,13 +301,7 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Reads what a departure changes.
-    #[inline]
-    pub fn read_ahead(&self) {
-        black_box((self.checked, self.longest));
-    }
-
-    /// Counts a packet that arrives.
+    /// Counts an arrival.
     #[inline]
     pub fn arrived(&mut self, now: Instant, fields: &Fields, (class, rule): (ClassId, Option<u32>), size: Bytes) {
         if self.arrived.packets == 0 {
@@ -318,7 +309,7 @@ impl Record {
             self.began = now;
             self.through = class;
         }
-        // The kernel does not know the owner of every packet.
+        // The kernel does not know the owner of every packet: the first that has one counts.
         if let Some(uid) = fields.uid
             && self.who.known & UID == 0
         {
@@ -330,10 +321,10 @@ impl Record {
         self.waiting_bytes += size;
     }
 
-    /// Counts a packet that leaves, after which another `waits` or none; returns how much its wait differs from that of the
+    /// Counts a departure, after which another packet `waits` or none; returns the difference between its delay and that of the
     /// packet before it.
     #[inline]
-    pub fn left(&mut self, now: Instant, leaving: &Leaving, waits: bool, spare: &mut Spare) -> Option<Span> {
+    pub fn departed(&mut self, now: Instant, leaving: &Leaving, waits: bool, spare: &mut Spare) -> Option<Span> {
         self.waiting_bytes -= leaving.size;
         self.rate.count(now, leaving.size);
         self.waited(now, leaving.waited, spare);
@@ -368,7 +359,7 @@ impl Record {
         self.longest = self.longest.max(waited);
     }
 
-    /// Counts a packet that is dropped.
+    /// Counts a drop.
     pub fn dropped(&mut self, now: Instant, size: Bytes, reason: DropReason, spare: &mut Spare) {
         self.waiting_bytes -= size;
         self.last = now;
@@ -414,17 +405,17 @@ impl Record {
         if let Some(promise) = self.rare.as_mut().and_then(|rare| rare.promise.as_mut()) {
             promise.delivered_all(sent.packets, sent.bytes, waits);
         }
-        // The mean of all of them.
+        // Only the sum of the delays is known: count their mean.
         self.waited(now, Span::from_nanos(waited.as_nanos() / sent.packets), spare);
     }
 
-    /// The `queued` packets that waited in the kernel are of other flows by a change.
+    /// Removes the `queued` packets that waited in the kernel: they moved to other flows when the rules changed.
     pub fn moved_elsewhere(&mut self, queued: u32) {
         self.arrived.packets -= u64::from(queued);
         self.arrived.bytes -= std::mem::take(&mut self.waiting_bytes);
     }
 
-    /// What waited in the kernel was dropped there: `queued` packets.
+    /// Counts the `queued` packets that waited in the kernel as dropped there.
     pub fn flushed_elsewhere(&mut self, now: Instant, queued: u32, spare: &mut Spare) {
         self.last = now;
         let flushed = Account { packets: queued.into(), bytes: std::mem::take(&mut self.waiting_bytes) };
@@ -439,7 +430,7 @@ impl Record {
     pub fn is_due(&self, now: Instant) -> bool {
         now.since(self.checked) >= CHECKED
     }
-    /// Checks it: `promised` is what the flow is granted now, `waits` whether a packet of it is queued.
+    /// Checks the minimum, if it is time. `promised` is the minimum that is granted now; `waits`, whether a packet is queued.
     pub fn check(&mut self, now: Instant, promised: Rate, waits: bool, spare: &mut Spare) {
         if !self.is_due(now) {
             return;
@@ -447,7 +438,7 @@ impl Record {
         self.checked = now;
         match self.rare.as_mut().and_then(|rare| rare.promise.as_mut()) {
             Some(promise) => promise.check(now, promised, waits),
-            // Of a second that began without a granted minimum nothing is due.
+            // Nothing was due in a second that began without a granted minimum.
             None if promised.is_zero() => {}
             None => {
                 let begun = MinimumMeter::begun(now, promised, waits, self.largest);
@@ -456,7 +447,7 @@ impl Record {
         }
     }
 
-    /// The record has ended: what it had allocated is for others.
+    /// Ends the record: the memory that it had allocated goes to `spare`.
     pub fn end(&mut self, spare: &mut Spare) {
         spare.rare.extend(self.rare.take());
         if let FlowDelays::Many(many) = std::mem::replace(&mut self.delays, FlowDelays::Few(FewDelays::default())) {
@@ -464,7 +455,7 @@ impl Record {
         }
     }
 
-    /// As it is reported, with so many packets queued.
+    /// Returns the record as it is reported; `queued` packets are queued.
     pub fn report(&self, queued: u32) -> FlowRecord {
         let waits = Backlog { packets: queued.into(), bytes: self.waiting_bytes };
         let rare = self.rare.as_deref();
@@ -507,7 +498,7 @@ mod tests {
         assert_eq!((size_of::<Record>(), size_of::<Rare>()), (216, 104));
     }
 
-    /// Every combination of known and unknown fields, with values of zero among them.
+    /// Every combination of known and unknown fields; some values are zero.
     #[test]
     fn an_identity_keeps_every_field() {
         for known in 0..32_u8 {
@@ -528,7 +519,7 @@ mod tests {
         }
     }
 
-    /// A flow whose minimum is granted from the second second on, against a meter that has seen all of it.
+    /// The minimum is granted after 2.5 s. The counts equal those of a meter that has run from the beginning.
     #[test]
     fn a_minimum_is_measured_as_from_the_beginning() {
         let (mut record, mut spare, mut whole) = (Record::default(), Spare::default(), MinimumMeter::default());
@@ -546,7 +537,7 @@ mod tests {
             record.arrived(now, &Fields::default(), (ClassId(0), None), leaving.size);
             record.arrived(now, &Fields::default(), (ClassId(0), None), leaving.size);
             if !(40..50).contains(&tenth) {
-                record.left(now, &leaving, true, &mut spare);
+                record.departed(now, &leaving, true, &mut spare);
                 whole.delivered(leaving.size, true);
             }
             record.check(now, promised, true, &mut spare);

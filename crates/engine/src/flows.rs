@@ -1,20 +1,19 @@
-//! [`Flows`]: a record of each flow: its identity, the counts of its packets, how long they waited.
+//! [`Flows`] keeps a record of each flow: its identity, the counts of its packets and their delays.
 //!
-//! *Law*: the counts of flows in the table and of those removed from it add up to what passed: no packet is
-//! counted twice, and a packet that no record could be made for is counted as untracked.
-//! *Source*: the table is [`flow_table`]; rate, jitter and promises are [`measure`](crate::measure).
+//! *Law*: each packet is counted in one record, or as untracked if no record could be made for it.
+//! *Source*: the table is [`flow_table`]; rate, jitter and minimums are [`measure`](crate::measure).
 //! *Units*: bytes as on the link; times in ns.
-//! *Cost*: one look-up for an arrival, none for a departure or a drop (a packet carries the place of its record, which
-//! stays while something of the flow waits), and once a second for each flow a look-up of what it is promised. Nothing
-//! is allocated after the table had its most records, and its most with drops, minimums and widely spread delays. A
-//! record with its places in the index and the lists takes 276 to 292 B, with all of these 600 B: 16,384 of them are 5 to
-//! 10 MB.
-//! *Notes*: a record is forgotten when its flow was silent for the idle time of the table, or is evicted by another;
-//! [`Flows::table`] counts them. A sender of one packet from each of many ports pushes out only such flows.
-//! [`Engine::flow_rows`](crate::Engine::flow_rows) goes through the table in steps of a bounded length; a flow
-//! that comes or goes between two steps may be missed, and one that went and came back may be seen twice.
-//! *See also*: the shaper's own flows ([`FlowView`]), which are there without statistics as well, end sooner, and
-//! exist only where the root is a shaper.
+//! *Cost*: one look-up for an arrival. A departure or a drop needs none: a packet carries the place of its record, which
+//! stays while a packet of the flow is queued. Once a second the granted minimum of each flow is looked up. Nothing is
+//! allocated once the table has had its largest number of records, and of records with drops, minimums and widely spread
+//! delays. A record with its places in the index and in the lists takes 276 to 292 B, with all these 600 B: 16,384 of them
+//! take 5 to 10 MB.
+//! *Notes*: a record ends when its flow has been silent for the idle time of the table, or when another evicts it;
+//! [`Flows::table`] has counts of both. A sender of one packet from each of many ports evicts only such flows.
+//! [`Engine::flow_rows`](crate::Engine::flow_rows) reads the table in steps of a bounded length: a flow that begins or ends
+//! between two steps may be missed, and one that ended and began again may be seen twice.
+//! *See also*: the flows of the shaper ([`FlowView`]), which exist without statistics, end sooner, and exist only if the
+//! root is a shaper.
 
 use std::collections::HashMap;
 
@@ -29,7 +28,7 @@ use crate::flow_elsewhere::FlowElsewhere;
 use crate::flow_record::{CountedElsewhere, Leaving, Record, Spare};
 pub use crate::flow_record::{FlowIdentity, FlowRecord};
 
-/// The place of no record.
+/// The place of a packet without a record.
 pub const UNTRACKED: u32 = u32::MAX;
 
 /// The state of a flow at some time.
@@ -39,8 +38,8 @@ pub struct FlowRow {
     pub key: u64,
     /// The counts of the flow table.
     pub record: FlowRecord,
-    /// What the shaper reports of it: its share, its minimum, what it borrowed. `None` for another discipline, and
-    /// when the flow has ended for the shaper.
+    /// The shaper's view of the flow: its share, its minimum, what it borrowed. `None` for another discipline, and after the
+    /// flow has ended in the shaper.
     pub view: Option<FlowView>,
 }
 
@@ -48,22 +47,21 @@ pub struct FlowRow {
 #[derive(Clone, Debug)]
 pub struct Flows {
     table: FlowTable<Record>,
-    /// Where the scheduler had the flow of each record last; a hint. Beside the records, so that what the scheduler has of a
-    /// flow can be read at the same time as the record.
+    /// The slot in which the scheduler had the flow of each record last; a hint.
     scheduler: Vec<u32>,
     spare: Spare,
     untracked: u64,
-    /// Of each flow of a data path in the kernel, what was counted there when it was read last.
+    /// For a data path in the kernel: the counts of each flow when they were read last.
     elsewhere: HashMap<u64, CountedElsewhere>,
-    /// When that was.
+    /// When the counts were read last.
     looked: Instant,
 }
 
 impl Flows {
-    /// A table for at most `capacity` flows, each forgotten after it was silent for `idle`.
+    /// Makes a table for at most `capacity` flows, whose records end after `idle` without a packet.
     ///
     /// # Errors
-    /// As [`flow_table::Params::validate`].
+    /// See [`flow_table::Params::validate`].
     pub fn new(capacity: u32, idle: Span) -> Result<Self, ParamError> {
         let table = FlowTable::new(flow_table::Params { capacity, idle })?;
         Ok(Self {
@@ -76,30 +74,15 @@ impl Flows {
         })
     }
 
-    /// Looks a flow up. `ahead` is called with its slot in the scheduler, where that is likely known, before its record is
-    /// read.
+    /// Looks a flow up: its record, and where the scheduler had it last.
     #[inline]
-    pub(crate) fn slots(&self, key: u64, ahead: impl Fn(u32)) -> FlowSlots {
-        let slot = |place: u32| self.scheduler.get(place as usize).copied().unwrap_or(NO_SLOT);
-        let record = self.table.find_ahead(key, |place| ahead(slot(place)));
-        FlowSlots { record, scheduler: record.map_or(NO_SLOT, slot) }
+    pub(crate) fn slots(&self, key: u64) -> FlowSlots {
+        let record = self.table.find(key);
+        let scheduler = record.and_then(|place| self.scheduler.get(place as usize).copied());
+        FlowSlots { record, scheduler: scheduler.unwrap_or(NO_SLOT) }
     }
 
-    /// Whether `record` is that of the flow.
-    #[inline]
-    pub(crate) fn has(&self, record: Option<u32>, flow: u64) -> bool {
-        record.and_then(|place| self.table.at(place)).is_some_and(|(key, _)| key == flow)
-    }
-
-    /// Reads the record at `place`, of which a packet leaves soon, so that it is in the cache by then.
-    #[inline]
-    pub(crate) fn read_ahead(&self, place: u32) {
-        if let Some((_, record)) = self.table.at(place) {
-            record.read_ahead();
-        }
-    }
-
-    /// The scheduler has the flow of the record at `place` in `slot`.
+    /// Remembers that the scheduler has the flow of the record at `place` in `slot`.
     #[inline]
     pub(crate) fn scheduled(&mut self, place: u32, slot: u32) {
         if place == UNTRACKED {
@@ -111,7 +94,7 @@ impl Flows {
         self.scheduler[place as usize] = slot;
     }
 
-    /// A packet of a flow arrives, which [`Flows::slots`] has just `found`; returns the place of its record, or
+    /// Counts an arrival of a flow whose record [`Flows::slots`] has just `found`; returns the place of the record, or
     /// [`UNTRACKED`].
     #[inline]
     pub(crate) fn arrived(
@@ -124,7 +107,7 @@ impl Flows {
         found: Option<u32>,
     ) -> u32 {
         let Self { table, spare, .. } = self;
-        // It stays while it has packets queued: they refer to its place.
+        // Queued packets refer to the place of the record, which is pinned for each of them.
         let Some(place) = table.pin_found(now, key, found, &mut |record| record.end(spare)) else {
             self.untracked += 1;
             return UNTRACKED;
@@ -133,19 +116,18 @@ impl Flows {
         place
     }
 
-    /// A packet of the record at `place` left after `waited`; returns how much that differs from the wait of the packet
-    /// before it.
+    /// Counts a departure; returns the difference between its delay and that of the packet before it.
     #[inline]
-    pub(crate) fn left(&mut self, now: Instant, place: u32, leaving: &Leaving) -> Option<Span> {
+    pub(crate) fn departed(&mut self, now: Instant, place: u32, leaving: &Leaving) -> Option<Span> {
         if place == UNTRACKED {
             return None;
         }
         self.table.unpin(now, place);
         let waits = self.table.pins(place) > 0;
-        self.table.get_mut(place).left(now, leaving, waits, &mut self.spare)
+        self.table.get_mut(place).departed(now, leaving, waits, &mut self.spare)
     }
 
-    /// A packet of the record at `place` was dropped.
+    /// Counts a drop.
     #[inline]
     pub(crate) fn dropped(&mut self, now: Instant, place: u32, size: Bytes, reason: DropReason) {
         if place == UNTRACKED {
@@ -155,14 +137,14 @@ impl Flows {
         self.table.get_mut(place).dropped(now, size, reason, &mut self.spare);
     }
 
-    /// Counts what a data path in the kernel sends from now on of `flows`, as they were read last.
+    /// Starts to count a data path in the kernel from the counts of `flows`, which were read last.
     pub(crate) fn count_elsewhere_from<'a>(&mut self, flows: impl Iterator<Item = &'a FlowElsewhere>) {
         self.elsewhere = flows.map(|flow| (flow.key, CountedElsewhere::of(flow))).collect();
     }
 
-    /// Sets what a data path in the kernel has counted of `flows`, which are all that it has. What waited of one that is there no
-    /// more was dropped, when the interface went down or away; where the configuration there does not continue, it may be of
-    /// another flow now.
+    /// Takes over the counts of all `flows` of a data path in the kernel. The queued packets of a flow that is gone from there
+    /// were dropped because the interface went down or away; unless `continues`, they may have moved to another flow when the
+    /// configuration changed.
     pub(crate) fn counted_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere], continues: bool) {
         let Self { table, spare, untracked, elsewhere, looked, .. } = self;
         let since = std::mem::replace(looked, now);
@@ -181,7 +163,7 @@ impl Flows {
                 continue;
             };
             let queued = table.pins(place) - 1;
-            // A packet that was there at both times was queued throughout.
+            // A packet that was queued at both readings was queued throughout.
             let waits = flow.head_arrived.is_some_and(|arrived| arrived <= since);
             table.get_mut(place).counted_elsewhere(now, flow, &new, queued, waits, spare);
             table.set_pins(now, place, flow.backlog.packets as u32);
@@ -205,15 +187,14 @@ impl Flows {
     pub(crate) fn is_due(&self, now: Instant, place: u32) -> bool {
         place != UNTRACKED && self.table.get(place).is_due(now)
     }
-    /// Checks it: `promised` is what the flow is granted now.
+    /// Checks the minimum; `promised` is the minimum that is granted now.
     pub(crate) fn check(&mut self, now: Instant, place: u32, promised: Rate) {
         let waits = self.table.pins(place) > 0;
         self.table.get_mut(place).check(now, promised, waits, &mut self.spare);
     }
 
-    /// Copies the flows at places `from` to `from + most` that are there to `rows`, with what `view` returns for them,
-    /// and returns the place to continue from; `None` when that was all. Cost: for each place a look-up and a copy of a
-    /// record.
+    /// Copies the flows at places `from` to `from + most` to `rows`, each with its `view`, and returns the place to continue
+    /// from; `None` after the last place. Cost: a look-up and the copy of a record for each place.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -227,14 +208,14 @@ impl Flows {
             let Some((key, _)) = self.table.at(place) else { continue };
             let view = view(key);
             if self.is_due(now, place) {
-                // A flow that starves has no packet with which it would be checked.
+                // A starving flow has no packet with which its minimum would be checked.
                 self.check(now, place, promised(view.as_ref()));
             }
             rows.push(FlowRow { key, record: self.report(place), view });
         }
         (end < self.table.places()).then_some(end)
     }
-    /// One flow, if it is known.
+    /// The record of a flow.
     pub(crate) fn find(&self, key: u64) -> Option<FlowRecord> {
         self.table.find(key).map(|place| self.report(place))
     }
@@ -242,34 +223,39 @@ impl Flows {
         self.table.get(place).report(self.table.pins(place))
     }
 
-    /// Flows in the table.
+    /// The number of flows in the table.
     pub fn len(&self) -> usize {
         self.table.len()
     }
-    /// Whether there is none.
+    /// Whether the table has no flows.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
-    /// How many records were made, forgotten, and pushed out.
+    /// Counts of records that were made, ended and evicted.
     pub fn table(&self) -> &flow_table::Stats {
         self.table.stats()
     }
-    /// Packets without a record, because each record had something waiting.
+    /// Packets without a record: every record had a packet queued when they arrived.
     pub fn untracked(&self) -> u64 {
         self.untracked
     }
 }
 
-/// The minimum that a flow is promised now: nothing while it waits to be granted.
+/// The minimum that is granted to a flow now; zero while the flow waits for the grant.
 pub(crate) fn promised(view: Option<&FlowView>) -> Rate {
     view.filter(|view| view.granted).map_or(Rate::ZERO, |view| view.minimum)
 }
 
-/// Where the flow of a packet is found.
+/// The places of the flow of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlowSlots {
-    /// Its record; `None` where there is none yet, or flows are not counted.
+    /// Its record; `None` before its first packet, and if flows are not counted.
     pub(crate) record: Option<u32>,
-    /// Its slot in the scheduler when it was last there; a hint.
+    /// Its last slot in the scheduler; a hint.
     pub(crate) scheduler: u32,
+}
+
+impl FlowSlots {
+    /// A flow of which neither place is known.
+    pub(crate) const NONE: Self = Self { record: None, scheduler: NO_SLOT };
 }

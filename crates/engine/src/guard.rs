@@ -1,11 +1,10 @@
-//! Against panics: disciplines of other crates run in the engine too.
+//! Protection against panics: the engine also runs disciplines of other crates.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Calls `work`, which calls into a discipline; returns the message if that panics. What `work` has changed must not be
-/// used again then.
+/// Calls `work`, which calls a discipline, and catches a panic. State that `work` changed must not be used after a panic.
 ///
 /// # Errors
 /// The text of the panic.
@@ -15,11 +14,10 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-/// Locks a mutex, also after a panic of a thread that held it. For state that no statement of a holder leaves
-/// inconsistent.
+/// Locks a mutex even if a thread panicked while it held the lock. Only for state that is consistent after every statement.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
-//! What an engine holds, for another one that takes its place: in another process, or after its data path was replaced.
+//! Hands the queued packets of an engine over to another one, in another process or after the data path was replaced.
 //!
-//! *Law*: the packets that were adopted leave in their turn by the rules and limits of the new engine; none is dropped,
-//! and within a flow they leave in the order in which they arrived, before all that arrive later (`hold_queue.rs`).
-//! *Cost*: linear in what waits.
-//! *Notes*: buckets and averages begin anew, as with every start; marks that were made on what waits are made again or not.
+//! *Law*: none of the packets is dropped, and they leave in their turn by the rules of the new engine; within a flow they
+//! leave in the order of their arrival, before all packets that arrive later (`hold_queue.rs`).
+//! *Cost*: linear in the number of packets.
+//! *Notes*: buckets and averages begin anew, as at every start. The new engine decides again whether to mark a packet.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::{Bytes, Ecn, Instant};
@@ -13,28 +13,28 @@ use crate::packet::QueuedPacket;
 use crate::recorder::Operation;
 use crate::sink::Sink;
 
-/// A packet that waits in an engine.
+/// A packet that is queued in an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldPacket<H> {
-    /// The data path's name for it.
+    /// The data path's own name for the packet.
     pub handle: H,
-    /// The fields that classify it: of a fragment those of its first, if that is known.
+    /// The fields that classify it; for a fragment those of the first one, if that has arrived.
     pub fields: Fields,
     /// Its ECN field.
     pub ecn: Ecn,
-    /// Bytes on the link, as it was counted when it arrived.
+    /// Bytes on the link, as counted at arrival.
     pub size: Bytes,
-    /// How many packets on the wire it represents.
+    /// The number of packets on the wire that it represents.
     pub segments: u32,
     /// Whether it is an acknowledgement without data.
     pub pure_ack: bool,
-    /// When it arrived.
+    /// The time of arrival.
     pub arrived: Instant,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Returns the packets that wait at `now`, in the order in which they arrived, fragments without a first one included.
-    /// The caller has their handles from then on, and does not use the engine again.
+    /// Returns the packets that are queued at `now`, including fragments that wait for the first one, in the order of their
+    /// arrival. The caller owns the handles from then on, and must not use the engine again.
     pub fn hand_over(&mut self, now: Instant) -> Vec<HeldPacket<H>> {
         let packets = &self.admit.packets;
         let mut held: Vec<(u64, HeldPacket<H>)> = packets
@@ -49,7 +49,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.classify.drain();
         for ((handle, number, meta), fields) in self.classify.take_released() {
             let wire = self.classify.on_wire(&meta);
-            // Fragments wait for a moment only; when they arrived is not kept.
+            // Fragments wait for a moment only, and the time of their arrival is not kept.
             let (size, ecn, pure_ack) = (wire.size, meta.ecn, meta.pure_ack);
             held.push((number, HeldPacket { handle, fields, ecn, size, segments: 1, pure_ack, arrived: now }));
         }
@@ -57,7 +57,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         held.into_iter().map(|(_, packet)| packet).collect()
     }
 
-    /// Takes what another engine held, the oldest first, before anything arrives here.
+    /// Takes over the packets of another engine, the oldest first. Must precede the first arrival.
     pub fn adopt(&mut self, now: Instant, held: &[HeldPacket<H>], out: &mut impl Sink<H>) {
         if held.is_empty() {
             return;
@@ -67,7 +67,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             let number = self.account.arrivals;
             self.account.arrivals += 1;
             let classification = self.classify.classify(&packet.fields);
-            let slots = self.account.find(classification.flow.flow, |_| ());
+            let slots = self.account.find(classification.flow.flow);
             let record = self.account.arrived(now, &classification, &packet.fields, packet.size, slots);
             let mut queued = QueuedPacket {
                 size: packet.size,

@@ -1,57 +1,56 @@
-//! [`HoldQueue`]: holds packets before a tree that has replaced another, or of flows that change their class.
+//! [`HoldQueue`] holds packets in front of a tree that has replaced another, and packets of flows that change their class.
 //!
-//! *Law*: no packet that was queued when the tree was replaced is lost, whatever the new tree refuses, and none leaves
-//! before one of its flow that arrived earlier.
+//! *Law*: no packet that was queued when the tree was replaced is lost, even if the new tree refuses it, and packets of a
+//! flow leave in the order of their arrival.
 //!
-//! Every flow that had packets queued has a queue of its own here. Of the packets that the old tree left behind one at
-//! a time is *attempted* in the new tree. When the tree drops it, at once or later, it returns to the head of its
-//! queue, which cannot change the order, for the rest of its flow is behind it; it is attempted again when a packet has
-//! left, or after [`RETRY`]. When the last of them has left, the packets that arrived meanwhile follow all at once, and
-//! the queue is removed: from then on the flow goes to the tree directly. Of a flow whose packets are in a tree that
-//! stays, but of another class than that of the present rules, the queue holds what arrives until those have left.
+//! Each flow with packets of the old tree has a queue here. One packet of it at a time is *attempted*, that is, queued in the
+//! new tree. If the tree drops that packet, at once or later, the packet returns to the head of its queue, and is attempted
+//! again when another packet has left, or after [`RETRY`]. That keeps the order, since the rest of the flow is behind it. When
+//! the last packet of the old tree has left, the packets that arrived meanwhile follow at once, the queue is removed, and from
+//! then on packets of the flow are queued in the tree directly. If the tree stays but the rules move a flow to another class,
+//! the queue holds the arrivals of the flow until its packets in the old class have left.
 //!
-//! So that later arrivals cannot keep the refused packets out: while a packet of a class is refused, arrivals of that
-//! class are held as well, and after [`GRACE`] arrivals of every class are, which empties the tree. A packet that even
-//! an empty tree refuses then (a policer does, or a limit below its size) passes by the tree.
+//! Later arrivals must not keep refused packets out for ever. While a packet of a class is refused, arrivals of that class are
+//! held too; after [`GRACE`], arrivals of every class are, so that the tree empties. A packet that even an empty tree refuses
+//! (because of a policer, or a limit below its size) then bypasses the tree.
 //!
-//! *Cost*: nothing while no flow is held; else O(1) a packet.
+//! *Cost*: nothing while no flow is held; otherwise O(1) for each packet.
 
 use std::collections::{HashMap, VecDeque};
 
 use tidegate_core::{ClassId, Deadline, DropReason, Instant, Span};
 
-/// How long after a refusal the packet is attempted again, if none leaves before.
+/// The time after which a refused packet is attempted again, if no packet leaves before.
 pub(crate) const RETRY: Span = Span::from_millis(1);
-/// How long arrivals of other classes may precede packets that are refused.
+/// The time for which arrivals of other classes may precede refused packets.
 pub(crate) const GRACE: Span = Span::from_secs(1);
-/// The most arrivals held of one flow (or as many as were queued at the change), and in all. Beyond that they are
-/// dropped as from a full queue.
+/// The most arrivals of one flow that are held, if not more of its packets were queued at the change. Others are dropped.
 const PER_FLOW: usize = 256;
+/// The most arrivals that are held in all.
 const IN_ALL: usize = 65_536;
-/// Flows whose packets are attempted again at once.
+/// The most refused flows that are attempted again in one call.
 const RETRIES: usize = 64;
 
-/// The packets of a held flow that are in the tree.
+/// The packets of a held flow that are in the tree and must leave before the flow continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
-    /// No packet that the hold queue waits for.
     Nothing,
-    /// This packet, which returns here if the tree drops it.
+    /// The packet in this slot, which returns to its queue if the tree drops it.
     Attempt(u32),
-    /// So many packets that must leave before the queue may follow.
+    /// This number of packets from before the change.
     Before(u32),
 }
 
 #[derive(Debug)]
 struct FlowQueue {
     inside: Inside,
-    /// Slots of the packet table, the oldest first.
+    /// Slots in the packet table, the oldest packet first.
     waiting: VecDeque<u32>,
-    /// How many at the head are from before the change.
+    /// The number of packets at the head that arrived before the change.
     older: usize,
-    /// The most arrivals behind those.
+    /// The most arrivals behind these.
     most: usize,
-    /// The class of the packet that was refused.
+    /// The class of the packet at the head, if the tree has refused that packet.
     refused: Option<ClassId>,
 }
 
@@ -65,11 +64,11 @@ impl FlowQueue {
 /// The next step of a flow that is ready.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// This packet is attempted.
+    /// Queue this packet in the tree; the flow stays held.
     Attempt(u32),
-    /// These packets go into the tree, and the flow is no longer held.
+    /// Queue these packets in the tree; the flow is no longer held.
     Open(VecDeque<u32>),
-    /// The flow stays held.
+    /// Nothing; the flow stays held.
     Stay,
 }
 
@@ -81,9 +80,9 @@ pub(crate) struct HoldQueue {
     ready: VecDeque<u64>,
     /// Flows whose packet was refused, in the order of refusal.
     refused: VecDeque<u64>,
-    /// How many of those there are of each class.
+    /// The number of refused packets of each class.
     refused_by_class: HashMap<ClassId, u32>,
-    /// Flows that are held only because packets of others were refused.
+    /// Flows that are held only because packets of other flows were refused.
     blocked: Vec<u64>,
     changed: Instant,
     retry_at: Instant,
@@ -111,15 +110,15 @@ impl HoldQueue {
     pub(crate) fn flows(&self) -> usize {
         self.flows.len()
     }
-    /// The tree has changed at `now`: [`GRACE`] begins.
+    /// Begins [`GRACE`] after a change at `now`.
     pub(crate) fn changed(&mut self, now: Instant) {
         self.changed = now;
     }
-    /// Whether packet `at` of `flow` is attempted in the tree.
-    pub(crate) fn is_attempted(&self, flow: u64, at: u32) -> bool {
-        self.flows.get(&flow).is_some_and(|queue| queue.inside == Inside::Attempt(at))
+    /// Whether the packet in `slot` is in the tree as an attempt.
+    pub(crate) fn is_attempted(&self, flow: u64, slot: u32) -> bool {
+        self.flows.get(&flow).is_some_and(|queue| queue.inside == Inside::Attempt(slot))
     }
-    /// Holds a flow, with its packets from before the change, the oldest first.
+    /// Holds a flow; `older` are its packets from before the change, the oldest first.
     pub(crate) fn hold_flow(&mut self, flow: u64, inside: Inside, older: VecDeque<u32>) {
         if inside == Inside::Nothing {
             self.ready.push_back(flow);
@@ -127,8 +126,8 @@ impl HoldQueue {
         self.flows.insert(flow, FlowQueue::new(inside, older));
     }
 
-    /// Whether an arrival of `flow` in `class` is held; the reason to drop it where the queue is full.
-    pub(crate) fn arrive(&mut self, now: Instant, flow: u64, class: ClassId, at: u32) -> Result<bool, DropReason> {
+    /// Returns whether the arrival in `slot` is held; if its queue is full, the reason to drop it.
+    pub(crate) fn arrive(&mut self, now: Instant, flow: u64, class: ClassId, slot: u32) -> Result<bool, DropReason> {
         if self.is_empty() {
             return Ok(false);
         }
@@ -148,20 +147,20 @@ impl HoldQueue {
         if self.held_arrivals >= IN_ALL {
             return Err(DropReason::QueueLimit);
         }
-        queue.waiting.push_back(at);
+        queue.waiting.push_back(slot);
         self.held_arrivals += 1;
         Ok(true)
     }
 
-    /// Packet `at` of `flow` was dropped by the tree. An attempted packet is taken back: returns `true`.
-    pub(crate) fn dropped(&mut self, now: Instant, flow: u64, class: ClassId, at: u32) -> bool {
+    /// Called when the tree drops the packet in `slot`. Takes an attempted packet back, and returns whether it did.
+    pub(crate) fn dropped(&mut self, now: Instant, flow: u64, class: ClassId, slot: u32) -> bool {
         let Some(queue) = self.flows.get_mut(&flow) else { return false };
-        if queue.inside != Inside::Attempt(at) {
-            self.left(flow, at);
+        if queue.inside != Inside::Attempt(slot) {
+            self.departed(flow, slot);
             return false;
         }
         queue.inside = Inside::Nothing;
-        queue.waiting.push_front(at);
+        queue.waiting.push_front(slot);
         queue.older += 1;
         if queue.refused.is_none() {
             queue.refused = Some(class);
@@ -172,11 +171,11 @@ impl HoldQueue {
         true
     }
 
-    /// Packet `at` of `flow` has left the tree.
-    pub(crate) fn left(&mut self, flow: u64, at: u32) {
+    /// Called when the packet in `slot` has left the tree.
+    pub(crate) fn departed(&mut self, flow: u64, slot: u32) {
         let Some(queue) = self.flows.get_mut(&flow) else { return };
         match queue.inside {
-            Inside::Attempt(attempt) if attempt == at => {
+            Inside::Attempt(attempt) if attempt == slot => {
                 queue.inside = Inside::Nothing;
                 if let Some(class) = queue.refused.take() {
                     self.resolve(class);
@@ -192,7 +191,7 @@ impl HoldQueue {
         }
     }
 
-    /// A refused packet of `class` has left.
+    /// Forgets one refused packet of `class`, which has left.
     fn resolve(&mut self, class: ClassId) {
         if let Some(refused) = self.refused_by_class.get_mut(&class) {
             *refused -= 1;
@@ -205,11 +204,11 @@ impl HoldQueue {
         }
     }
 
-    /// A packet has left the tree: a refused one may fit now.
+    /// Makes the oldest refused packet ready: a packet has left the tree, so that it may fit now.
     pub(crate) fn retry_one(&mut self) {
         self.ready.extend(self.refused.pop_front());
     }
-    /// Makes refused packets ready when it is time to attempt them again.
+    /// Makes refused packets ready if it is time to attempt them again.
     pub(crate) fn retry(&mut self, now: Instant) {
         if !self.refused.is_empty() && self.retry_at <= now {
             let n = self.refused.len().min(RETRIES);
@@ -217,7 +216,7 @@ impl HoldQueue {
             self.retry_at = now + RETRY;
         }
     }
-    /// When [`HoldQueue::retry`] does something.
+    /// When [`HoldQueue::retry`] will next have an effect.
     pub(crate) fn deadline(&self, now: Instant) -> Deadline {
         if self.refused.is_empty() { Deadline::Idle } else { Deadline::at(self.retry_at, now) }
     }
@@ -232,26 +231,26 @@ impl HoldQueue {
             return Step::Stay;
         }
         if queue.older > 0
-            && let Some(at) = queue.waiting.pop_front()
+            && let Some(slot) = queue.waiting.pop_front()
         {
             queue.older -= 1;
-            queue.inside = Inside::Attempt(at);
-            return Step::Attempt(at);
+            queue.inside = Inside::Attempt(slot);
+            return Step::Attempt(slot);
         }
         self.held_arrivals -= queue.waiting.len();
         Step::Open(self.flows.remove(&flow).map(|queue| queue.waiting).unwrap_or_default())
     }
-    /// Whether a packet that an empty tree refuses at `now` passes by it.
+    /// Whether a packet that an empty tree refuses at `now` may bypass the tree.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         now >= self.changed + GRACE
     }
-    /// The packet that was refused last, if it was one of `flow`, passes by the tree.
+    /// Takes out the packet that was refused last, if it is one of `flow`, to bypass the tree.
     pub(crate) fn pass_by(&mut self, flow: u64) -> Option<u32> {
         if self.refused.back() != Some(&flow) {
             return None;
         }
         let queue = self.flows.get_mut(&flow)?;
-        let at = queue.waiting.pop_front()?;
+        let slot = queue.waiting.pop_front()?;
         queue.older -= 1;
         let class = queue.refused.take();
         self.refused.pop_back();
@@ -259,6 +258,6 @@ impl HoldQueue {
             self.resolve(class);
         }
         self.ready.push_back(flow);
-        Some(at)
+        Some(slot)
     }
 }

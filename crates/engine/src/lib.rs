@@ -1,13 +1,14 @@
-//! The engine that runs live, over captures and in scripts: dissect, classify, a tree of disciplines, accounts.
+//! The engine: it classifies packets, queues them in a tree of disciplines, and counts them. The same engine runs live, over
+//! captures and in scripts.
 //!
-//! It does no I/O and reads no clock. A data path hands in the bytes it holds of a packet with a handle of its own,
-//! and gets the handle back when the packet may pass ([`Sink::transmit`]) or must not ([`Sink::drop_packet`]).
+//! It does no I/O and reads no clock. A data path hands in the metadata of each packet with a handle of its own, and gets the
+//! handle back when the packet is to be sent ([`Sink::transmit`]) or dropped ([`Sink::drop_packet`]). Begin to read in
+//! [`engine`], which has the way of a packet from top to bottom.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod account;
 mod admit;
-mod batch;
 mod class_names;
 mod classes;
 mod classify;
@@ -27,10 +28,10 @@ pub mod recorder;
 pub mod registry;
 pub mod reserve;
 pub mod rules;
-pub mod schedule;
 pub mod shards;
 pub mod sink;
 pub mod stats;
+mod steering;
 pub mod swap;
 pub mod target;
 mod totals;
@@ -51,12 +52,11 @@ pub use recorder::{Adjustment, ControlCall, Operation, Recorder};
 pub use registry::{PromiseControl, PromiseError, PromiseSlots, PromiseTable, PromiseView, Promised};
 pub use reserve::{Lease, ReserveError};
 pub use rules::{BuildFailure, Classification, Names, Setup};
-pub use schedule::LONGEST_WHOLE;
 pub use sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 pub use stats::{ClassCounts, ClassStatus, Totals};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
 pub use target::{NoTarget, Target};
-pub use tree::Tree;
+pub use tree::{LONGEST_WHOLE, Tree};
 pub use view::ClassRow;
 
 /// The example of the README, compiled and run as a test.

@@ -1,16 +1,16 @@
-//! Measurements of a flow or a class as its packets pass: rate, jitter, and whether a minimum was kept.
+//! Measurements of a flow or a class: its rate, its jitter, and whether its minimum was kept.
 
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
-/// The rate of the last moments.
+/// An exponentially weighted average of the rate.
 ///
-/// *Law*: bytes are counted in windows of 2²⁸ ns (268 ms), aligned with the clock; after each window the rate becomes
-/// the mean of what it was and what the window had. So three windows after a change seven eighths of it are seen, and
-/// a silence halves the rate with every window. The first window of a flow counts fully.
-/// *Cost*: constant, however long nothing arrived.
+/// *Law*: bytes are counted in windows of 2²⁸ ns (268 ms), aligned with the clock. After each window the rate becomes the mean
+/// of the old rate and the rate of the window. So three windows after a change the meter shows seven eighths of it, and each
+/// silent window halves the rate. The first window of a flow counts fully.
+/// *Cost*: constant, also after a long silence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateMeter {
-    /// The number of the window in the upper bits; in the lowest whether a window has ended since the first byte.
+    /// The number of the window, shifted left by one; the lowest bit is set once a window has ended after the first byte.
     window: u64,
     bytes: u64,
     bps: u64,
@@ -19,7 +19,7 @@ pub struct RateMeter {
 const WINDOW_BITS: u32 = 28;
 
 impl RateMeter {
-    /// Counts what passed at `now`.
+    /// Counts `size` bytes at `now`.
     #[inline]
     pub fn count(&mut self, now: Instant, size: Bytes) {
         self.roll(now);
@@ -41,7 +41,7 @@ impl RateMeter {
         self.window = window << 1 | u64::from(begun);
         self.bytes = 0;
     }
-    /// Adds the rate of another meter, of packets that are not counted here.
+    /// Adds the rate of another meter, which has counted other packets.
     pub fn add(&mut self, now: Instant, mut other: Self) {
         self.roll(now);
         other.roll(now);
@@ -56,11 +56,11 @@ impl RateMeter {
     }
 }
 
-/// How much the wait differs from packet to packet of a flow: the interarrival jitter of RFC 3550, section 6.4.1,
-/// between our arrival and our departure, so that what the sender and the networks before us do is not in it.
+/// The interarrival jitter of RFC 3550, section 6.4.1, between arrival and departure here, so that it excludes the jitter of
+/// the sender and of the networks before us.
 ///
-/// *Law*: J ← J + (|D| − J)/16, where D is the difference of the waits of two packets of the flow that follow each
-/// other; in integers as in appendix A.8 of the RFC.
+/// *Law*: J ← J + (|D| − J)/16, where D is the difference between the delays of two consecutive packets of the flow; in
+/// integers, as in appendix A.8 of the RFC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Jitter {
     /// Sixteen times J, in nanoseconds.
@@ -68,24 +68,24 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Takes the difference of two waits.
+    /// Updates J with the difference of two delays.
     #[inline]
     pub fn differ(&mut self, difference: Span) {
         self.scaled = self.scaled + difference.as_nanos() - ((self.scaled + 8) >> 4);
     }
-    /// J.
+    /// The jitter J.
     pub fn value(self) -> Span {
         Span::from_nanos(self.scaled >> 4)
     }
 }
 
-/// Whether a granted rate was delivered, second by second.
+/// Counts the seconds in which a granted rate was delivered.
 ///
-/// *Law*: a second in which at least the promised rate was delivered is kept. A second in which less was delivered
-/// although the queue was never empty is missed. Any other is neither: there was not enough to send.
-/// *Notes*: a second is at least one second long and ends with the next packet or the next look; one that was longer
-/// counts as its whole seconds. What is due has a slack of 1 % and two of the largest packets, for a rate is not exact
-/// within a packet. Where the promise changed within the second, the smaller one is due.
+/// *Law*: a second in which at least the promised rate was delivered is kept. A second in which less was delivered although
+/// the queue was never empty is missed. All others count as neither, because there was not enough to send.
+/// *Notes*: a second ends with the first packet or check after it; a longer one counts as its whole seconds. The amount due is
+/// reduced by 1 % and two of the largest packets, because a rate is not exact within a packet. If the promise changed within
+/// the second, the smaller rate is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MinimumMeter {
     since: Instant,
@@ -102,17 +102,17 @@ pub struct MinimumMeter {
 pub const CHECKED: Span = Span::from_secs(1);
 
 impl MinimumMeter {
-    /// One that was checked at `now` for the first time: what `promised` and `waits` were then, and the largest packet
-    /// that had left.
+    /// A meter that was first checked at `now`, with `promised` and `waits`; `largest` is the size of the largest packet that
+    /// had left by then.
     pub(crate) fn begun(now: Instant, promised: Rate, waits: bool, largest: u32) -> Self {
         Self { since: now, largest, emptied: !waits, begun: true, promised, ..Self::default() }
     }
-    /// Whether [`check`](Self::check) is due: so that what is granted is not looked up for each packet.
+    /// Whether [`check`](Self::check) is due. It saves the look-up of the granted rate for each packet.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
         now.since(self.since) >= CHECKED
     }
-    /// Checks the second that has passed; `promised` is what is granted now, `waits` whether something is queued.
+    /// Checks the second that has passed. `promised` is the rate that is granted now; `waits`, whether a packet is queued.
     pub fn check(&mut self, now: Instant, promised: Rate, waits: bool) {
         if !self.is_due(now) {
             return;
@@ -123,7 +123,7 @@ impl MinimumMeter {
             let seconds = (elapsed.as_nanos() / CHECKED.as_nanos()).min(u64::from(u32::MAX)) as u32;
             let slack = due / 100 + 2 * u64::from(self.largest);
             if due == 0 {
-                // Nothing was promised for all of it.
+                // The rate was not promised for the whole second.
             } else if self.delivered + slack >= due && self.delivered > 0 {
                 self.kept = self.kept.saturating_add(seconds);
             } else if !self.emptied {
@@ -132,7 +132,7 @@ impl MinimumMeter {
         }
         *self = Self { since: now, delivered: 0, emptied: !waits, begun: true, promised, ..*self };
     }
-    /// Something left, after which `waits` is still queued or not.
+    /// Counts a departure; `waits` is whether a packet is still queued.
     #[inline]
     pub fn delivered(&mut self, size: Bytes, waits: bool) {
         self.delivered_all(1, size, waits);
@@ -142,7 +142,7 @@ impl MinimumMeter {
     pub fn delivered_all(&mut self, packets: u64, bytes: Bytes, waits: bool) {
         let bytes = bytes.as_u64();
         self.delivered += bytes;
-        // One is divided by without an instruction for it.
+        // The case of one packet needs no division.
         let size = if packets == 1 { bytes } else { bytes.div_ceil(packets.max(1)) };
         self.largest = self.largest.max(size.min(u64::from(u32::MAX)) as u32);
         self.emptied |= !waits;
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_rate_is_read_as_what_it_is() {
+    fn a_steady_rate_is_measured() {
         let mut meter = RateMeter::default();
         // 1,250 bytes every 10 ms are 1 Mbit/s.
         (0..300).for_each(|n| meter.count(ms(10 * n), Bytes::new(1_250)));
         let read = meter.rate(ms(3_000)).as_bps();
         // A window holds 26 or 27 of them, 26.8 on average.
         assert!((960_000..1_040_000).contains(&read), "{read}");
-        // Ten windows later it is a thousandth, and much later nothing.
+        // Ten windows later the rate is a thousandth, and much later it is zero.
         assert!(meter.rate(ms(3_000 + 2_750)).as_bps() < 2_000);
         assert_eq!(meter.rate(ms(1_000_000)), Rate::ZERO);
     }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn jitter_is_that_of_the_rfc() {
         let mut jitter = Jitter::default();
-        // 16 µs at once: J = 1 µs; then no difference: J loses a sixteenth.
+        // A difference of 16 µs makes J = 1 µs; without a difference J then loses a sixteenth.
         jitter.differ(Span::from_micros(16));
         assert_eq!(jitter.value(), Span::from_micros(1));
         jitter.differ(Span::ZERO);
@@ -192,7 +192,7 @@ mod tests {
 
     /// 1 Mbit/s is 125,000 B a second; slack 1,250 B and two packets of 1,000 B: 121,750 B are enough.
     #[test]
-    fn a_promise_is_kept_missed_or_not_asked_for() {
+    fn a_promise_is_kept_or_missed_or_neither() {
         let promised = Rate::from_bps(1_000_000);
         let second = |delivered: u64, emptied: bool| {
             let mut promise = MinimumMeter::default();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn starving_is_seen_at_the_next_look() {
+    fn starvation_is_noticed_at_the_next_check() {
         let mut promise = MinimumMeter::default();
         promise.check(ms(5_000), Rate::from_bps(1_000_000), true);
         promise.check(ms(9_500), Rate::from_bps(1_000_000), true);

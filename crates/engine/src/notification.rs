@@ -1,4 +1,4 @@
-//! [`Notification`]: what has happened to a flow, for its owner and its watchers.
+//! [`Notification`]: news of a flow for its owner and its watchers.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::FlowView;
@@ -8,17 +8,17 @@ use tidegate_core::{Bytes, ClassId, Event, Instant, Rate, Span};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotificationKind {
-    /// An event of a discipline. Of marks only the first within 100 ms.
+    /// An event of a discipline. Of marks, only the first within 100 ms is reported.
     Event(Event),
-    /// A watched flow is granted another rate.
+    /// The granted rate of a watched flow has changed.
     Rate,
-    /// So many packets of a watched flow were dropped since the last notification of this kind.
+    /// This many packets of a watched flow were dropped since the last notification of this kind.
     Dropped(u64),
-    /// So many packets of a watched flow were marked congestion experienced.
+    /// This many packets of a watched flow were marked congestion experienced since the last notification of this kind.
     Marked(u64),
-    /// The oldest packet of a watched flow waits longer than was asked for.
+    /// The oldest packet of a watched flow waits longer than the limit that its watcher asked for.
     DelayAbove,
-    /// And now it waits less than half of that.
+    /// After [`DelayAbove`](Self::DelayAbove): the oldest packet waits less than half of the limit.
     DelayBelow,
     /// The minimum of a watched flow is in force.
     Promised,
@@ -29,23 +29,23 @@ pub enum NotificationKind {
 /// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowState {
-    /// The class it is in.
+    /// Its class.
     pub class: ClassId,
-    /// Its share when every flow uses its own.
+    /// Its share of the rate if every flow uses its own.
     pub rate: Rate,
     /// The minimum of its promise; zero without one.
     pub minimum: Rate,
     /// Whether the minimum is in force.
     pub granted: bool,
-    /// Steps of preference in force.
+    /// The steps of preference in force.
     pub steps: u32,
     /// Bytes queued.
     pub queue: Bytes,
     /// The waiting time of its oldest packet.
     pub delay: Span,
-    /// Packets of it that were dropped so far.
+    /// Packets dropped so far.
     pub dropped: u64,
-    /// Packets of it that were marked so far.
+    /// Packets marked so far.
     pub marked: u64,
 }
 
@@ -66,17 +66,17 @@ impl FlowState {
     }
 }
 
-/// An event, or a change of a watched flow, for the owner of the flow.
+/// News of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
     /// The event or change.
     pub kind: NotificationKind,
-    /// To which flow.
+    /// The key of the flow.
     pub flow: u64,
-    /// The fields of its first packet, where known.
+    /// The fields of its first packet, if known.
     pub fields: Option<&'a Fields>,
-    /// The promise that it is under.
+    /// The promise that covers the flow.
     pub promise: Option<u64>,
-    /// The state of the flow; only of a watched flow.
+    /// The state of the flow; for watched flows only.
     pub state: Option<FlowState>,
 }

@@ -1,12 +1,9 @@
-//! The packets in the engine, in the order of their arrival.
+//! The table of all packets in the engine, as they arrived, with the fields that classify them.
 //!
-//! A discipline need not return its packets for another to take its place: every packet is here too, as it arrived, with
-//! the fields that classify it.
+//! Because of it a discipline need not give its packets back when another takes its place.
 //!
-//! *Cost*: one entry is made and one is freed for each packet, O(1), without allocation once the longest backlog has been
-//! reached. Neither touches another entry: the order is sorted where it is needed, for a change or a take-over.
-
-use std::hint::black_box;
+//! *Cost*: a packet takes and frees one entry, in O(1) without touching another one, and without an allocation once the table
+//! has reached the longest backlog. Entries are sorted by arrival only for a change of the configuration or a hand-over.
 
 use tidegate_core::classify::Fields;
 
@@ -14,16 +11,16 @@ use crate::packet::QueuedPacket;
 
 const NIL: u32 = u32::MAX;
 
-/// An entry of three cache lines. A packet that leaves needs the first.
+/// An entry of three cache lines. A departure reads only the first.
 #[repr(C, align(64))]
 struct Entry<H> {
     /// The data path's own name for the packet.
     handle: H,
-    /// The number of its insertion; of a free entry [`FREE`].
+    /// The number of its insertion; [`FREE`] for a free entry.
     inserted: u64,
-    /// Of a free entry: the next free one.
+    /// For a free entry, the next free one.
     next: u32,
-    /// Whether it is held before the tree.
+    /// Whether the packet is in the hold queue.
     held: bool,
     fields: Fields,
     packet: QueuedPacket,
@@ -43,11 +40,11 @@ impl<H: Copy> PacketTable<H> {
     pub(crate) fn new() -> Self {
         Self { entries: Vec::new(), free: NIL, insertions: 0, len: 0 }
     }
-    /// Packets in it.
+    /// The number of packets.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
-    /// Appends a packet that the data path names `handle`, and writes its slot into it.
+    /// Inserts a packet with the data path's handle, and sets its slot.
     pub(crate) fn insert(&mut self, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> u32 {
         let slot = if self.free == NIL { self.entries.len() as u32 } else { self.free };
         packet.slot = slot;
@@ -64,7 +61,7 @@ impl<H: Copy> PacketTable<H> {
         self.len += 1;
         slot
     }
-    /// Removes a packet, and returns its handle. Its fields stay readable until the next [`PacketTable::insert`].
+    /// Removes a packet and returns its handle. The entry stays readable until the next [`PacketTable::insert`].
     pub(crate) fn remove(&mut self, slot: u32) -> H {
         let entry = &mut self.entries[slot as usize];
         (entry.inserted, entry.next) = (FREE, self.free);
@@ -73,14 +70,7 @@ impl<H: Copy> PacketTable<H> {
         self.len -= 1;
         handle
     }
-    /// Reads the entry of a packet that leaves soon, so that it is in the cache by then.
-    #[inline]
-    pub(crate) fn read_ahead(&self, slot: u32) {
-        if let Some(entry) = self.entries.get(slot as usize) {
-            black_box((entry.inserted, entry.fields.mark, entry.packet.slot));
-        }
-    }
-    /// The data path's name for it.
+    /// The data path's handle of a packet.
     pub(crate) fn handle(&self, slot: u32) -> H {
         self.entries[slot as usize].handle
     }
@@ -91,18 +81,18 @@ impl<H: Copy> PacketTable<H> {
     pub(crate) fn packet_mut(&mut self, slot: u32) -> &mut QueuedPacket {
         &mut self.entries[slot as usize].packet
     }
-    /// The fields that classify it.
+    /// The fields that classify a packet.
     pub(crate) fn fields(&self, slot: u32) -> &Fields {
         &self.entries[slot as usize].fields
     }
-    /// Whether it is held before the tree.
+    /// Whether a packet is in the hold queue.
     pub(crate) fn is_held(&self, slot: u32) -> bool {
         self.entries[slot as usize].held
     }
     pub(crate) fn set_held(&mut self, slot: u32, held: bool) {
         self.entries[slot as usize].held = held;
     }
-    /// The slots of all packets, in the order of their insertion. Cost: O(n log n) in the entries.
+    /// The slots of all packets in the order of their insertion. Cost: O(n log n) in the number of entries.
     pub(crate) fn slots(&self) -> Vec<u32> {
         let used = (0..).zip(&self.entries).filter(|(_, entry)| entry.inserted != FREE);
         let mut all: Vec<(u64, u32)> = used.map(|(slot, entry)| (entry.inserted, slot)).collect();
@@ -116,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_of_three_cache_lines() {
+    fn an_entry_has_three_cache_lines() {
         assert_eq!((size_of::<Entry<u32>>(), size_of::<Entry<u64>>()), (192, 192));
     }
 

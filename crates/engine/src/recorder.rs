@@ -1,9 +1,10 @@
-//! [`Recorder`]: records every call of the engine, so that a run can be repeated.
+//! [`Recorder`] records every call of the engine, so that a run can be repeated.
 //!
-//! The engine is a function of its calls: a recorder that keeps all of them, in order, keeps the run. Every call that
-//! can change something reports here before it does, and what became of packets as it happens; what only looks does
-//! not. A new call of this kind reports itself, or goes through [`Engine::tree_mut`](crate::Engine::tree_mut), which
-//! reports that the run cannot be repeated from here on ([`Operation::Unrecorded`]).
+//! The engine is a deterministic function of its calls, so that all calls in order are a recording of the run. Every call that
+//! can change something reports to the recorder before it does so; the fate of a packet is reported when it is known. Calls
+//! that only read are not reported. A new call that changes something must report itself, or go through
+//! [`Engine::tree_mut`](crate::Engine::tree_mut), which reports that the run cannot be repeated beyond this point
+//! ([`Operation::Unrecorded`]).
 
 use tidegate_config::shaper::Match;
 use tidegate_core::fbq::Terms;
@@ -14,23 +15,23 @@ use crate::registry::PromiseTable;
 use crate::rules::Names;
 use crate::sink::{Change, PacketMeta};
 
-/// A change that the control plane makes to the running shaper, between two packets.
+/// A parameter of the running shaper that the control plane changes between two packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Adjustment {
-    /// The lateness that is made up for.
+    /// The lateness for which the discipline makes up.
     CatchUp(Span),
     /// The rate of the link.
     Rate(Rate),
     /// The rate of a class.
     ClassRate(ClassId, Rate),
-    /// The rate that a flow is promised.
+    /// The minimum of a flow.
     Minimum(u64, Rate),
     /// Steps of preference for a flow.
     Prefer(u64, u32),
 }
 
-/// What the control plane does about promises and reservations, between two packets; refused or not. Which
-/// flows are watched is not recorded: no departure depends on it.
+/// A call of the control plane about promises or reservations, made between two packets, refused or not. Watches of flows are
+/// not recorded, because no departure depends on them.
 #[derive(Clone, Copy, Debug)]
 pub enum ControlCall<'a> {
     /// [`PromiseControl::promise`](crate::PromiseControl::promise).
@@ -39,11 +40,11 @@ pub enum ControlCall<'a> {
         number: u64,
         /// Minimum, preference and displacement.
         terms: Terms,
-        /// In which class.
+        /// The class in which rate is held.
         class: ClassId,
-        /// For how many flows rate is held.
+        /// The number of flows for which rate is held.
         flows: u32,
-        /// Whether it may wait for free rate.
+        /// Whether the promise may wait for free rate.
         anyway: bool,
     },
     /// [`PromiseControl::end`](crate::PromiseControl::end).
@@ -52,9 +53,9 @@ pub enum ControlCall<'a> {
     PromiseTable(&'a PromiseTable),
     /// [`PromiseControl::review`](crate::PromiseControl::review).
     Review {
-        /// From this place of the table on.
+        /// The first place of the table.
         from: u32,
-        /// So many places.
+        /// The largest number of places.
         most: u32,
     },
     /// [`PromiseControl::clear`](crate::PromiseControl::clear).
@@ -65,7 +66,7 @@ pub enum ControlCall<'a> {
         name: &'a str,
         /// The traffic specification and the service.
         request: &'a Request,
-        /// For which packets.
+        /// The conditions on its packets.
         matches: &'a Match,
     },
     /// [`Engine::refresh`](crate::Engine::refresh).
@@ -74,45 +75,45 @@ pub enum ControlCall<'a> {
     Release(ClassId),
 }
 
-/// A call of the engine other than arrivals and departures.
+/// A call of the engine other than an arrival or a departure.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Operation<'a> {
-    /// All packets are released at once.
+    /// [`Engine::release_all`](crate::Engine::release_all).
     ReleaseAll,
-    /// The control plane changes a rate or a promise.
+    /// The control plane changes a parameter.
     Adjustment(Adjustment),
     /// The control plane makes or ends a promise or a reservation.
     Control(ControlCall<'a>),
-    /// Another configuration takes over, with all that waits.
+    /// The configuration is replaced.
     Reconfigure {
         /// The text of the shaper file.
         text: &'a str,
         /// The ids of the users and control groups that it names.
         names: &'a Names,
-        /// When its tree was built, which may have been before.
+        /// The instant at which its tree was built, which may be earlier.
         built: Instant,
     },
-    /// Something that nothing is recorded.
+    /// A change that recordings do not represent.
     Unrecorded,
 }
 
-/// Receives every call of the engine and its results. It runs on the data path and must not block.
+/// Receives every call of the engine and its results. The methods run on the data path and must not block.
 pub trait Recorder: Send {
-    /// The bytes of the packet that arrives next, from its network header on, as far as the data path has them.
+    /// The bytes of the next arrival, from the network header on, as far as the data path has them.
     fn packet_bytes(&mut self, bytes: &[u8]);
     /// A packet arrives. The engine numbers arrivals from 0.
     fn arrival(&mut self, now: Instant, number: u64, meta: &PacketMeta);
-    /// A packet is asked for.
+    /// The engine is asked for a packet.
     fn departure(&mut self, now: Instant);
-    /// Something else is done.
+    /// Another call is made.
     fn operation(&mut self, now: Instant, act: Operation<'_>);
-    /// Packet `number` passes.
+    /// Packet `number` is sent.
     fn sent(&mut self, number: u64, change: Change);
-    /// Packet `number` is refused.
+    /// Packet `number` is dropped.
     fn dropped(&mut self, number: u64, reason: DropReason);
-    /// Packet `number`, a superpacket, goes back to be cut.
+    /// Packet `number`, a superpacket, is returned for segmentation.
     fn too_long(&mut self, number: u64);
-    /// Nothing happened, and it is `now`: an opportunity to bring to safety what has been kept.
+    /// A turn of the data path's loop ends: an opportunity to write buffered records.
     fn idle(&mut self, now: Instant);
 }

@@ -1,13 +1,12 @@
-//! The flow registry: the identity of each flow, promises made at run time, and flows that are watched.
+//! The flow registry: the identity of each flow, the promises made at run time, and the flows that are watched.
 //!
-//! A promise is for whatever its conditions match: a port, a user, a socket. Nothing of it is looked up for a packet of
-//! a flow that is known. When a flow appears, its first packet is classified once against all promises, and its record
-//! in the shaper is made with the terms in force before that packet is enqueued. When promises change, the control
-//! plane hands in another [`PromiseTable`] and has the flows that are present reviewed, some at a time
-//! ([`PromiseControl::review`]).
+//! A promise covers the flows that its conditions match: those of a port, a user, a socket. The first packet of a flow is
+//! classified once against all promises, and the shaper's record of the flow is made with the terms in force before that
+//! packet is enqueued. Later packets of the flow look up no promise. When promises change, the control plane sets another
+//! [`PromiseTable`] and lets the flows that are present be reviewed, some at a time ([`PromiseControl::review`]).
 //!
-//! *Cost*: nothing for a packet while nothing is promised, one look-up of its flow otherwise; one classification for a
-//! new flow; for a watched flow a look at its record, at most once a millisecond.
+//! *Cost*: nothing for a packet while there are no promises, otherwise one look-up of its flow; one classification for a new
+//! flow; one look at the record of a watched flow, at most once a millisecond.
 
 use std::collections::HashMap;
 
@@ -30,36 +29,36 @@ pub use promise::{PromiseControl, PromiseError, PromiseSlots, PromiseView, Promi
 
 use promise::Entry;
 
-/// Watched flows are looked at so often at the most.
+/// The least time between two looks at watched flows.
 const LOOK: Span = Span::from_millis(1);
-/// And while something waits, or something happened, so often at least.
+/// The longest time between two looks while a packet is queued.
 const LOOK_AGAIN: Span = Span::from_millis(2);
-/// So many at once.
+/// The most watched flows in one look.
 const LOOKS: usize = 256;
-/// A change of rate by less than one in so many parts is notified only if nothing was for [`SOON`].
+/// A change of rate by less than one part in this many is notified only if no change was notified for [`SOON`].
 const PART: u64 = 64;
-/// See [`PART`]; also the least time between two notifications of marks of a flow that is not watched.
+/// See [`PART`]. Also the least time between two notifications of marks of a flow that is not watched.
 const SOON: Span = Span::from_millis(100);
 
 /// The conditions of all promises and of all watches, as classifiers.
 #[derive(Debug, Default)]
 pub struct PromiseTable {
-    /// The target of a rule is a place in `numbers`.
+    /// The conditions of promises. The target of a rule is an index of `numbers`.
     pub promises: Option<Classifier>,
-    /// The number of the promise of each target.
+    /// The number of the promise for each target.
     pub numbers: Vec<u64>,
-    /// The flows to watch. The target of a rule is an index of `delays`.
+    /// The conditions of watches. The target of a rule is an index of `delays`.
     pub watches: Option<Classifier>,
-    /// The delay above which a notification is sent.
+    /// The delay above which a notification is sent, for each target.
     pub delays: Vec<Span>,
 }
 
 impl PromiseTable {
-    /// The conditions of `promises`, each with its number, and of `watches`, each with the delay above which it is
-    /// reported. The first that matches counts; of watches that with the smallest delay.
+    /// Builds the table of `promises`, each with its number, and of `watches`, each with the delay above which it notifies. A
+    /// flow that matches several promises is under the first one; of several watches, that with the smallest delay counts.
     ///
     /// # Errors
-    /// When the conditions cannot be looked up together.
+    /// If a classifier of all conditions cannot be built.
     pub fn new<'a>(
         promises: impl IntoIterator<Item = (u64, &'a [Match])>,
         watches: impl IntoIterator<Item = (Span, &'a [Match])>,
@@ -79,21 +78,22 @@ impl PromiseTable {
         table.watches = classifier(watches, &mut table.delays)?;
         Ok(table)
     }
-    /// The conditions of the promises as numbers, for a program that looks them up by itself: what a rule leads to has in place
-    /// of its class that of the promise, which `place_of` has by its number, counted from 1 on. `None` without promises.
+    /// Returns the conditions of the promises as an array of numbers, for a program that classifies by itself; `None` without
+    /// promises. The class of a target is one plus the place that `place_of` returns for the number of the promise; 0 if there
+    /// is none.
     ///
     /// # Errors
-    /// When they cannot be built, which a table that was made has shown they can.
+    /// If the array cannot be built. That does not happen for a table that was built.
     pub fn image(&self, place_of: impl Fn(u64) -> Option<u32>) -> Result<Option<Vec<u64>>, BuildError> {
         let Some(promises) = &self.promises else { return Ok(None) };
         let target =
             |number: &u64| Target { class: place_of(*number).map_or(0, |place| place + 1), ..Target::default() };
         let targets: Vec<Target> = self.numbers.iter().map(target).collect();
-        // Flows are told apart by the rules of classes.
+        // The hash is not used: the rules of classes determine the keys of flows.
         let hash = FlowHash::new([0; 2], FlowBy::FiveTuple);
         classify::image(promises.rules(), &targets, Target::default(), &hash, &[]).map(Some)
     }
-    /// Whether flows are watched by their users.
+    /// Whether a watch has a condition on the user.
     pub fn watches_users(&self) -> bool {
         self.watches.iter().flat_map(Classifier::rules).any(|rule| rule.matching.uid.is_some())
     }
@@ -114,10 +114,10 @@ impl PromiseTable {
 struct Known {
     flow: u64,
     fields: Fields,
-    /// When marks of it were last notified.
+    /// When its marks were last notified.
     marks_notified: Option<Instant>,
     promise: Option<u64>,
-    /// Its place among the watched flows.
+    /// Its index among the watched flows.
     watched: Option<u32>,
 }
 
@@ -131,7 +131,7 @@ struct Watched {
     rate_notified: Instant,
 }
 
-/// What the engine keeps for the control plane. See the [module](self).
+/// Flows, promises and watches. See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct FlowRegistry {
     table: PromiseTable,
@@ -140,18 +140,18 @@ pub(crate) struct FlowRegistry {
     index: KeyIndex,
     entries: HashMap<u64, Entry>,
     watched: Vec<Watched>,
-    /// Flows under a promise that ended; their slots are held again after the call.
+    /// Flows under a promise that ended in this call, with the number of the promise; rate is held for others afterwards.
     ended: Vec<(u64, u64)>,
-    /// Events of the shaper while a flow was expected.
+    /// Events of the shaper that are still to be reported.
     pending: Vec<Event>,
-    /// Flows that are watched from now on, passed to the shaper after the call.
+    /// Flows that are watched from now on; the shaper learns of them after the call.
     watch_now: Vec<u64>,
-    /// When watched flows are looked at next, and where to begin.
+    /// When watched flows are looked at next, and at which index that begins.
     next_look: Instant,
     cursor: usize,
     /// The flows by their keys, where the data path is in the kernel and has their packets.
     elsewhere: Option<HashMap<u64, FlowElsewhere>>,
-    /// How many tables there were.
+    /// The number of tables that were set so far.
     tables: u64,
 }
 
@@ -174,14 +174,8 @@ impl FlowRegistry {
         Some(elsewhere.map_or(view, |elsewhere| elsewhere.over(view)))
     }
 
-    /// Whether anything is promised.
-    #[inline]
-    pub fn has_promises(&self) -> bool {
-        !self.entries.is_empty()
-    }
-
-    /// Before the scheduler takes `packet`: a new flow under a promise gets its record with the terms. Returns whether
-    /// events are pending.
+    /// Prepares the shaper for `packet`: makes a record with the terms in force if its flow is new and under a promise. Returns
+    /// whether events are pending.
     #[inline]
     pub fn prepare(&mut self, now: Instant, packet: &mut QueuedPacket, fields: &Fields, tree: &mut Tree) -> bool {
         if self.table.promises.is_some()
@@ -198,7 +192,7 @@ impl FlowRegistry {
     fn expect<P: Packet>(&mut self, now: Instant, packet: &P, fields: &Fields, fbc: &mut Fbc<Staged<P>>) {
         let flow = packet.flow().flow;
         let Some(number) = self.table.promise(fields) else { return };
-        // Without room for its record no rate changes hands.
+        // If there is no room for the record, the flow gets no rate.
         let Some(entry) = self.entries.get_mut(&number).filter(|_| fbc.takes_flows()) else { return };
         entry.begin(flow, fbc);
         if fbc.expect(now, packet.flow(), packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.pending))
@@ -209,12 +203,12 @@ impl FlowRegistry {
         }
     }
 
-    /// The next event that the scheduler reported while a flow was prepared.
+    /// The next event that the shaper reported in [`prepare`](Self::prepare).
     pub fn next_pending(&mut self) -> Option<Event> {
         (!self.pending.is_empty()).then(|| self.pending.remove(0))
     }
 
-    /// A flow was seen for the first time.
+    /// Registers a new flow.
     fn started(&mut self, flow: u64, fields: &Fields, promise: Option<u64>, now: Instant) {
         if let Some(known) = self.known_mut(flow) {
             known.promise = promise.or(known.promise);
@@ -235,7 +229,7 @@ impl FlowRegistry {
         self.watch(flow, now);
     }
 
-    /// Starts or stops to watch a flow, as the present table requires; returns whether it is watched.
+    /// Starts or stops watching a flow as the table requires; returns whether it is watched.
     fn watch(&mut self, flow: u64, now: Instant) -> bool {
         let Some(place) = self.place(flow) else { return false };
         let Some(known) = &mut self.places[place as usize] else { return false };
@@ -267,7 +261,7 @@ impl FlowRegistry {
         }
     }
 
-    /// Processes an event of the shaper, and notifies of it. `fields` are those of the packet that is being enqueued.
+    /// Processes an event of the shaper and notifies of it. `fields` are those of the packet that is being enqueued.
     pub fn event(
         &mut self,
         now: Instant,
@@ -281,7 +275,7 @@ impl FlowRegistry {
         }
         if let Event::Marked { .. } = event {
             let Some(known) = self.known_mut(flow) else { return };
-            // Marks of watched flows are notified by their number when the flow is polled.
+            // For watched flows the number of marks is notified when the flow is polled.
             if known.watched.is_some() || known.marks_notified.is_some_and(|last| now.since(last) < SOON) {
                 return;
             }
@@ -311,7 +305,7 @@ impl FlowRegistry {
         }
     }
 
-    /// After a call to the shaper: rate of flows that ended is held again for those to come.
+    /// Completes a call of the shaper: holds the rate of flows that ended for flows to come.
     #[inline]
     pub fn settle(&mut self, tree: &mut Tree) {
         if !self.ended.is_empty() || !self.watch_now.is_empty() {
@@ -330,19 +324,19 @@ impl FlowRegistry {
         }
     }
 
-    /// When watched flows are to be polled; `None` when no flow is watched.
+    /// When watched flows are to be polled; `None` if no flow is watched.
     #[inline]
     pub fn next_poll(&self) -> Option<Instant> {
         (!self.watched.is_empty()).then_some(self.next_look)
     }
 
-    /// Something happened: watched flows are looked at soon.
+    /// Requests a look at watched flows soon.
     #[inline]
     pub fn mark_dirty(&mut self, now: Instant) {
         self.next_look = self.next_look.min(now + LOOK);
     }
 
-    /// Polls watched flows, and notifies of what has changed.
+    /// Compares watched flows with their last state, and notifies of changes.
     pub fn poll(&mut self, now: Instant, tree: &Tree, out: &mut dyn FnMut(&Notification<'_>)) {
         let Some(fbc) = tree.shaper() else { return };
         let all = self.watched.len();
@@ -356,9 +350,9 @@ impl FlowRegistry {
             waits |= !view.backlog.is_empty();
             let place = self.place(flow);
             let known = place.and_then(|place| self.places[place as usize].as_ref());
-            self.watched[at].compare(now, facts, |what| {
+            self.watched[at].compare(now, facts, |kind| {
                 out(&Notification {
-                    kind: what,
+                    kind,
                     flow,
                     fields: known.map(|known| &known.fields),
                     promise: known.and_then(|known| known.promise),
@@ -371,13 +365,13 @@ impl FlowRegistry {
     }
 }
 
-/// The delay above which a notification is sent for a flow under a promise that is not watched otherwise.
+/// The delay above which a notification is sent for a flow that is watched only because it is under a promise.
 const DELAY: Span = Span::from_millis(20);
 
 impl Watched {
     fn compare(&mut self, now: Instant, facts: FlowState, mut notify: impl FnMut(NotificationKind)) {
         let Some(last) = self.last.replace(facts) else {
-            // The state at the beginning is notified.
+            // The initial state is notified.
             self.rate_notified = now;
             notify(NotificationKind::Rate);
             if !facts.minimum.is_zero() {
@@ -390,7 +384,7 @@ impl Watched {
             self.rate_notified = now;
             notify(NotificationKind::Rate);
         } else if let Some(last) = &mut self.last {
-            // The next state is compared with the one that was notified.
+            // Compare the next rate with the one that was notified.
             last.rate = Rate::from_bps(old);
         }
         if !facts.minimum.is_zero() && (facts.granted, facts.minimum) != (last.granted, last.minimum) {
@@ -412,7 +406,7 @@ impl Watched {
     }
 }
 
-/// An outlet for calls that drop nothing.
+/// An outlet for calls that drop no packet.
 struct Events<'a>(&'a mut Vec<Event>);
 
 impl<P> Outlet<P> for Events<'_> {

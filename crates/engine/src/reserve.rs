@@ -1,10 +1,10 @@
-//! Reservations in a running engine: a leaf of CBQ for a flow, the rule that leads its packets there, and their end.
+//! Reservations in a running engine. Each has a leaf of CBQ and a rule that leads the packets of its flow there.
 //!
-//! *Law*: making or ending one loses no packet and reorders none; others keep what their classes have used.
+//! *Law*: making or ending a reservation neither loses nor reorders a packet, and leaves the averages of other classes alone.
 //! *Source*: Risso and Gevros 1999, section 7.2; see [`tidegate_core::reservation`] for admission and bounds.
-//! *Notes*: rules of reservations go before those of the configuration, the oldest first. Packets of the flow that wait
-//! elsewhere when it gets its class come along: the queues they are in begin anew, with all they held in the hold
-//! queue ([`crate::swap`]).
+//! *Notes*: the rules of reservations, the oldest first, are matched before those of the configuration. Packets of the flow
+//! that are queued in another class when the reservation is made move to its leaf: the queue of the other class begins anew,
+//! and its packets go to the hold queue ([`crate::swap`]).
 
 use std::fmt;
 
@@ -29,24 +29,24 @@ pub struct Lease {
     pub name: String,
     /// The traffic specification and the service that were requested.
     pub request: Request,
-    /// What was granted; [`Grant::id`] is its name among programs.
+    /// The granted rate, delay and class; [`Grant::id`] identifies the reservation in later calls.
     pub grant: Grant,
-    /// The conditions that its packets meet.
+    /// The conditions on its packets.
     pub matches: Match,
 }
 
-/// Why there is no reservation, or why a change is not made for the sake of those there are.
+/// Why a reservation was not made, or why reservations do not permit a change of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReserveError {
     /// The configuration has no class for reservations.
     Nowhere,
     /// Its conditions match every packet.
     Everything,
-    /// It exceeds what the configuration allows one flow.
+    /// The request exceeds what the configuration allows for one flow.
     Bounds(String),
-    /// Another has this name.
+    /// Another reservation or class has this name.
     Name(String),
-    /// It is not admitted, or does not exist; with what is free.
+    /// The reservation is not admitted, or does not exist.
     Admission(Refusal),
     /// Its rule cannot be built.
     Rules(BuildFailure),
@@ -83,7 +83,7 @@ fn section(config: &Config) -> Option<&Section> {
     cbq_of(config).and_then(|cbq| cbq.reservations.as_ref()).map(|section| &section.value)
 }
 
-/// Takes requests, keeps the leases.
+/// The reservations that were granted, and the admission control for others.
 pub(crate) struct Leases {
     reservations: Option<Reservations>,
     list: Vec<Lease>,
@@ -107,7 +107,7 @@ impl Leases {
     pub(crate) fn first_class(&self) -> u32 {
         self.first_class
     }
-    /// Whether there are reservations, or may be.
+    /// Whether the configuration permits reservations.
     pub(crate) fn is_open(&self) -> bool {
         self.reservations.is_some()
     }
@@ -124,11 +124,11 @@ impl Leases {
     pub(crate) fn lease(&self, class: ClassId) -> Option<&Lease> {
         self.list.iter().find(|lease| lease.grant.id == class)
     }
-    /// A queue for the class of a lease, empty.
+    /// Makes an empty queue for the class of a lease.
     pub(crate) fn queue<P: Packet + 'static>(&self, class: ClassId) -> Option<Box<dyn Qdisc<P>>> {
         self.lease(class).map(|lease| queue(Limit::bytes(lease.grant.buffer)))
     }
-    /// The leases of another configuration with the same leases, and leaves for them in its tree.
+    /// Makes the leases of `config` from these, and leaves for them in its tree `cbq`.
     pub(crate) fn moved<P: Packet + 'static>(
         &self,
         now: Instant,
@@ -153,8 +153,8 @@ impl Leases {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Makes a class for the packets that match. Those that are queued elsewhere move to it. It lasts until it is
-    /// released, or until its time is over without [`Engine::refresh`].
+    /// Makes a class for the packets that match; matching packets that are queued in other classes move to it. The reservation
+    /// lasts until it is released, or until it expires without [`Engine::refresh`].
     ///
     /// # Errors
     /// See [`ReserveError`]; nothing has changed then.
@@ -196,7 +196,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         lease.ok_or(ReserveError::Nowhere)
     }
 
-    /// Renews a reservation; returns when it ends otherwise.
+    /// Renews a reservation; returns when it will expire.
     ///
     /// # Errors
     /// [`ReserveError`] when the reservation has ended.
@@ -221,7 +221,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.end_lease(now, id, out)
     }
 
-    /// Ends a reservation without recording it, where that follows from another call.
+    /// Ends a reservation without recording that, because it follows from a recorded call.
     fn end_lease(&mut self, now: Instant, id: ClassId, out: &mut impl Sink<H>) -> Result<(), ReserveError> {
         let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) else {
             return Err(ReserveError::Nowhere);
@@ -234,7 +234,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         Ok(())
     }
 
-    /// Ends what was not refreshed in time.
+    /// Ends the reservations that were not refreshed in time.
     pub(crate) fn expire_reservations(&mut self, now: Instant, out: &mut impl Sink<H>) {
         while self.leases.next_expiry().is_some_and(|expiry| expiry <= now) {
             let over = self.leases.list.iter().find(|lease| lease.grant.expires <= now).map(|lease| lease.grant.id);
@@ -244,12 +244,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
     }
 
-    /// The reservations there are, the oldest first.
+    /// The reservations, the oldest first.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         self.leases.iter()
     }
 
-    /// What of the rate for reservations is free; `None` where there are none.
+    /// The free part of the rate for reservations; `None` if the configuration permits none.
     pub fn unreserved(&self) -> Option<Rate> {
         let policy = self.leases.reservations.as_ref()?.policy();
         self.tree.cbq()?.free_rate(policy.parent)

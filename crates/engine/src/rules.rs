@@ -1,4 +1,4 @@
-//! The rules of a configuration on this machine: which class and which flow a packet belongs to.
+//! The rules of a configuration, with the users and control groups of this machine: they map a packet to a class and a flow.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,14 +18,14 @@ pub enum BuildFailure {
     Rules(BuildError),
     /// The discipline cannot be built.
     Tree(String),
-    /// A rule, by its number from 1, names a user that this machine does not have.
+    /// A rule names a user that this machine does not have.
     UnknownUser {
         /// The number of the rule, from 1.
         rule: usize,
         /// The name of the user.
         name: String,
     },
-    /// A rule, by its number from 1, names a control group that this machine does not have.
+    /// A rule names a control group that this machine does not have.
     UnknownControlGroup {
         /// The number of the rule, from 1.
         rule: usize,
@@ -51,47 +51,44 @@ impl fmt::Display for BuildFailure {
 
 impl std::error::Error for BuildFailure {}
 
-/// The ids of the names in rules on this machine; empty for a data path without owners.
+/// The ids of the users and control groups that rules name, on this machine. Empty for a data path that knows no owners.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// User names to numbers.
+    /// The numbers of users by name.
     pub users: HashMap<String, u32>,
-    /// Control group paths to numbers that the data path will set in [`Fields::cgroup`].
+    /// The numbers of control groups by path, as the data path will set them in [`Fields::cgroup`].
     pub cgroups: HashMap<String, u64>,
 }
 
-/// The setup of an engine beside its configuration.
+/// The parameters of an engine that are not part of its configuration.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Random streams of disciplines derive from it.
+    /// The seed of the random streams of disciplines.
     pub seed: u64,
-    /// The secret of flow keys: random bytes live, a constant where runs must be equal.
+    /// The secret of flow keys: random bytes in a live shaper, a constant if runs must be equal.
     pub secret: [u64; 2],
-    /// The lateness the shaper makes up for.
+    /// The lateness for which the discipline makes up.
     pub catch_up: Span,
-    /// Ids of users and control groups by name.
+    /// The ids of users and control groups.
     pub names: Names,
 }
 
 /// The result of classifying a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Classification {
-    /// The rule that matched, by its number in the configuration; those of reservations count on from there.
+    /// The number of the rule that matched, from 0. The rules of reservations are numbered after those of the configuration.
     pub rule: Option<u32>,
-    /// Its class.
+    /// The class.
     pub class: ClassId,
-    /// Its flow, which is within the class: the key of the flow contains the class.
+    /// The flow. A flow is within one class: its key depends on the class.
     pub flow: FlowKey,
 }
 
-/// So many packets are classified, offered, or depart, together.
-pub(crate) const TOGETHER: usize = 64;
-
-/// The rules of a configuration and the keys of its flows as numbers, for a program that classifies by itself. `groups` are
-/// the control groups of its rules, in their order.
+/// Returns the rules and the hash of flow keys as an array of numbers, for a program that classifies by itself. `groups` are the
+/// control groups of the rules, in their order.
 ///
 /// # Errors
-/// When the rules cannot be built, or name an owner that `setup` does not have.
+/// If the rules cannot be built, or name an owner that `setup` does not have.
 pub fn image(config: &Config, setup: &Setup, groups: &[u64]) -> Result<Vec<u64>, BuildFailure> {
     let rules = Rules::new(config, setup)?;
     let target = |class: ClassId, profile| Target { class: class.0, profile, salt: rules.salt(class) };
@@ -100,25 +97,25 @@ pub fn image(config: &Config, setup: &Setup, groups: &[u64]) -> Result<Vec<u64>,
     image.map_err(BuildFailure::Rules)
 }
 
-/// The rules and what they lead to.
+/// The rules with their classes, and the hash of flow keys.
 pub(crate) struct Rules {
-    /// Those of reservations, which go first. Apart from the others, so that one more does not cost a new classifier of
-    /// all of them.
+    /// The rules of reservations, which are matched first. They have a classifier of their own, so that another reservation
+    /// does not cost a new classifier of all rules.
     reserved: Option<Classifier>,
     reserved_classes: Vec<ClassId>,
     classifier: Classifier,
     hash: FlowHash,
-    /// What the key of a flow contains of its class, by the number of the class.
+    /// The hash of each class that goes into the keys of its flows.
     salts: Vec<u64>,
     classes: Vec<ClassId>,
     default: ClassId,
 }
 
-/// A classifier whose targets are the places in `matches`.
+/// Builds a classifier whose targets are the indices of `matches`.
 fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Result<Classifier, BuildFailure> {
     let mut rules = Vec::new();
     for (target, matches) in (0_u32..).zip(matches) {
-        // All of them have the place of the rule, so that the first match stays the first.
+        // All alternatives of a rule have its index as the target, so that the first rule that matches counts.
         let alternatives = matches.conjunctions(&mut &*names);
         for matching in alternatives.map_err(|owner| BuildFailure::unknown(target as usize, owner))? {
             rules.push(classify::Rule { matching, target });
@@ -127,8 +124,8 @@ fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Re
     Classifier::new(rules).map_err(BuildFailure::Rules)
 }
 
-/// What the keys of flows contain of each class that has a name: a hash of the name, so that a flow keeps its key when
-/// the number of its class changes. Classes of reservations have numbers only.
+/// The hashes of classes. A class with a name is hashed by its name, so that a flow keeps its key when the number of its class
+/// changes. The classes of reservations have only numbers.
 fn salts(hash: &FlowHash, config: &Config) -> Vec<u64> {
     let named = numbers_of(config);
     let mut salts: Vec<u64> = (0..named.values().map(|class| class.0 + 1).max().unwrap_or(0))
@@ -140,7 +137,7 @@ fn salts(hash: &FlowHash, config: &Config) -> Vec<u64> {
     salts
 }
 
-/// The place of the first that matches.
+/// The target of the first rule that matches.
 fn first_match(classifier: &Classifier, fields: &Fields) -> Option<u32> {
     classifier.classify(fields).map(|index| classifier.rules()[index as usize].target)
 }
@@ -149,7 +146,7 @@ impl Rules {
     pub(crate) fn new(config: &Config, setup: &Setup) -> Result<Self, BuildFailure> {
         let (by, hosts) = match &config.root {
             Root::Shaper(shaper) => {
-                // Disciplines of classes may distinguish hosts; of the shaper itself only its fairness does.
+                // The shaper itself needs hosts only for fairness between hosts, but a discipline of a class may need them.
                 let inside =
                     shaper.classes.iter().any(|class| class.queue.as_ref().is_some_and(Discipline::reads_hosts));
                 (shaper.flow_by, shaper.fair_by != FairBy::Flow || inside)
@@ -169,7 +166,7 @@ impl Rules {
         })
     }
 
-    /// Other rules before those of the configuration.
+    /// Sets the rules of reservations.
     pub(crate) fn set_reserved(&mut self, rules: &[(&Match, ClassId)], names: &Names) -> Result<(), BuildFailure> {
         let built = classifier(rules.iter().map(|(matches, _)| *matches), names)?;
         self.reserved = (!rules.is_empty()).then_some(built);
@@ -181,33 +178,16 @@ impl Rules {
         self.in_class(self.lookup(fields), fields)
     }
 
-    /// [`classify`](Self::classify) of each.
-    pub(crate) fn classify_all(&self, fields: &[Fields], into: &mut Vec<Classification>) {
-        into.clear();
-        if self.reserved.is_some() {
-            into.extend(fields.iter().map(|fields| self.classify(fields)));
-            return;
-        }
-        let mut first = [None; TOGETHER];
-        for fields in fields.chunks(TOGETHER) {
-            self.classifier.classify_all(fields, &mut first[..fields.len()]);
-            into.extend(fields.iter().zip(&first).map(|(fields, first)| {
-                let target = first.map(|index| self.classifier.rules()[index as usize].target);
-                self.in_class(self.class_of(target), fields)
-            }));
-        }
-    }
-
-    /// A packet of this rule and class.
+    /// Classifies a packet of which the rule and the class are known.
     #[inline]
     fn in_class(&self, (rule, class): (Option<u32>, ClassId), fields: &Fields) -> Classification {
         let mut flow = self.hash.key(fields);
-        // Both are keyed hashes, so that no sender can make two flows meet.
+        // Both hashes are keyed, so that no sender can make two flows collide.
         flow.flow ^= self.salt(class);
         Classification { rule, class, flow }
     }
 
-    /// The key of the flow of a packet with these fields, without its class.
+    /// The part of the flow key that does not depend on the class.
     pub(crate) fn flow_key(&self, fields: &Fields) -> FlowKey {
         self.hash.key(fields)
     }
@@ -254,12 +234,12 @@ impl Owners for &Names {
 }
 
 impl BuildFailure {
-    /// Returns the failure of the first rule with an owner that is not among `names`.
+    /// Returns the failure of the first rule that names an owner who is not in `names`.
     pub fn unknown_owner(config: &Config, names: &Names) -> Option<Self> {
         let mut rules = config.rules.iter().enumerate();
         rules.find_map(|(at, rule)| rule.matches.conjunctions(&mut &*names).err().map(|owner| Self::unknown(at, owner)))
     }
-    /// Returns the failure of the rule at this place.
+    /// Returns the failure of the rule at index `at`.
     fn unknown(at: usize, owner: UnknownOwner) -> Self {
         let rule = at + 1;
         match owner {

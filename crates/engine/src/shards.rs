@@ -1,12 +1,12 @@
-//! Shards: several engines of one configuration, each with a part of the flows, that have its rates in common.
+//! Shards: several engines of one configuration that share its rates, each with a part of the flows.
 //!
-//! Each is an engine of its own, with a driver and a thread of its own; what they share is a [`SharedPool`]. Flows are
-//! assigned by [`Engine::shard_of`], so that all packets of a flow, and where hosts share a class equally all packets of a
-//! host, are in one shard: order within a flow and fairness between hosts are those of one engine.
+//! Each shard is an engine with its own driver and thread. All share a [`SharedPool`] of credit. [`Engine::shard_of`] assigns
+//! all packets of a flow to one shard, and so all packets of a host if hosts share a class equally: order within a flow and
+//! fairness between hosts are as in one engine.
 //!
-//! *Law*: that of [`pool`](tidegate_core::pool).
-//! *Notes*: limits of queues are those of each shard. Only classes of the end-system shaper can be shared: another
-//! discipline has no credit that could be kept apart from its queues.
+//! *Law*: see [`pool`](tidegate_core::pool).
+//! *Notes*: the limit of a queue applies to each shard. Only the end-system shaper can be shared: other disciplines cannot
+//! keep their credit apart from their queues.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,7 +29,7 @@ pub struct SharedPool(Mutex<Pool>);
 
 impl SharedPool {
     fn pool(&self) -> MutexGuard<'_, Pool> {
-        // No call leaves it half changed: they do not panic between two changes.
+        // The calls of the pool do not panic between two changes, so that it is consistent.
         lock(&self.0)
     }
 }
@@ -55,7 +55,7 @@ impl PoolAccess for SharedPool {
     }
 }
 
-/// Why a configuration cannot be run in several shards; `None` when it can.
+/// Returns the reason why a configuration cannot run in several shards; `None` if it can.
 pub fn not_sharable(config: &Config) -> Option<String> {
     match &config.root {
         Root::Shaper(_) => None,
@@ -66,7 +66,7 @@ pub fn not_sharable(config: &Config) -> Option<String> {
     }
 }
 
-/// The place of an engine among several that have their rates in common.
+/// The place of an engine among the shards of a configuration.
 #[derive(Clone)]
 pub struct Shard {
     pool: Arc<SharedPool>,
@@ -74,18 +74,19 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The places of `shards` engines of `config` that begin at `now`, in a new pool. Each engine takes its place before its
-    /// first packet, by [`Engine::join`].
+    /// Makes a pool that begins at `now`, with places for `shards` engines of `config`. Each engine takes its place with
+    /// [`Engine::join`] before its first packet.
     ///
     /// # Errors
-    /// The configuration cannot run, or cannot be divided.
+    /// If the configuration cannot run, or cannot be divided.
     pub fn all(config: &Config, shards: usize, now: Instant) -> Result<Vec<Self>, BuildFailure> {
         let tree = Tree::build(config, 0, now, Span::ZERO).map_err(BuildFailure::Tree)?;
         Self::of(&tree, shards, now, true).ok_or_else(|| {
             BuildFailure::Tree(not_sharable(config).unwrap_or_else(|| "this discipline cannot be divided".into()))
         })
     }
-    /// The same with the rates of a tree; with the bursts, or without credit.
+    /// Makes a pool with the rates of `tree`, and with places for `shards` engines. It begins with full buckets or, unless
+    /// `full`, without credit. `None` if the discipline cannot be divided.
     fn of(tree: &Tree, shards: usize, now: Instant, full: bool) -> Option<Vec<Self>> {
         let mut pool = tree.shaper()?.pool(shards, now);
         if !full {
@@ -108,7 +109,7 @@ impl Tree {
         self.shaper_mut().map(|shaper| shaper.share(pool, shard.number)).is_some()
     }
 
-    /// The rate that `class` is to have whatever others do: none for a shard, since others may have it.
+    /// The rate that `class` is due regardless of other classes. It is zero in a shard, since other shards may use the rate.
     pub(crate) fn due_rate(&self, class: ClassId) -> Rate {
         if self.shaper().is_some_and(tidegate_core::fbq::Fbc::is_shard) {
             return Rate::ZERO;
@@ -118,14 +119,14 @@ impl Tree {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Takes a place among several engines of its configuration; before the first packet. `false` where the discipline cannot
-    /// be divided.
+    /// Takes a place among the shards of the configuration. Must precede the first packet. Returns `false` if the discipline
+    /// cannot be divided.
     pub fn join(&mut self, shard: &Shard) -> bool {
         self.tree.join(shard)
     }
 
-    /// The number of the shard, of `shards`, for a packet with these fields. It is the same for all packets of a flow, and
-    /// where hosts share a class equally for all packets of a host, in every class and for every engine with the same secret.
+    /// Returns the number of the shard, of `shards`, for a packet with these fields. It is the same for all packets of a flow,
+    /// and for all packets of a host if hosts share a class equally; and in all engines with the same secret.
     pub fn shard_of(&self, fields: &Fields, shards: usize) -> usize {
         let key = self.classify.flow_key(fields);
         let hash = match self.tree.shaper().map(tidegate_core::fbq::Fbc::fair_by) {
@@ -133,13 +134,13 @@ impl<H: Copy + Send + 'static> Engine<H> {
             Some(FairBy::Destination) => key.destination,
             Some(FairBy::Flow) | None => key.flow,
         };
-        // The hash is keyed, and all its bits are equally good.
+        // All bits of the keyed hash are equally good.
         ((u128::from(hash) * shards as u128) >> 64) as usize
     }
 }
 
 impl PreparedConfig {
-    /// Makes configurations that replace those of shards have a pool in common, which begins without credit. `false` where
+    /// Gives the configurations that will replace those of shards a common pool, which begins without credit. Returns `false` if
     /// the discipline cannot be divided.
     pub fn share(prepared: &mut [Self], now: Instant) -> bool {
         let Some(first) = prepared.first() else { return true };
@@ -148,7 +149,7 @@ impl PreparedConfig {
     }
 }
 
-/// The classes of several shards as those of one engine: rates are common, the rest is added.
+/// Adds up the classes of several shards. Rates are common to the shards and are not added.
 pub fn merged(all: impl IntoIterator<Item = Vec<ClassStatus>>, now: Instant) -> Vec<ClassStatus> {
     let mut all = all.into_iter();
     let mut sums = all.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the engine counts of each class: accounts, drops by reason, how long packets waited, rate, jitter, promises.
+//! The counts and measurements of a class: packets and bytes, drops by reason, delays, rate, jitter, minimums.
 
 use tidegate_core::accounts::{Account, Accounts};
 use tidegate_core::qdisc::Backlog;
@@ -10,22 +10,22 @@ use crate::measure::{Jitter, MinimumMeter, RateMeter};
 /// The counts of one class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassCounts {
-    /// Enqueued, dequeued and dropped, of the packets that the rules put into this class.
+    /// Packets and bytes enqueued, dequeued and dropped, of the packets that the rules put into this class.
     pub accounts: Accounts,
-    /// Packets and bytes that left through this class, with those of flows displaced to it.
+    /// Packets and bytes that left through this class, including those of flows displaced to it.
     pub through: Account,
     /// Queued packets that moved here because the rules changed.
     pub moved_in: Account,
     /// Queued packets that moved to another class because the rules changed.
     pub moved_out: Account,
-    /// What waits, of the packets that the rules put into this class: enqueued and moved in, less dequeued, dropped
-    /// and moved out.
+    /// Packets and bytes queued, of the packets that the rules put into this class: enqueued and moved in, less dequeued,
+    /// dropped and moved out.
     pub backlog: Backlog,
     /// Dequeued packets that were marked congestion experienced here.
     pub marked: u64,
     /// Dequeued packets whose code point was changed.
     pub remarked: u64,
-    /// Waiting times of the packets that left through this class.
+    /// Queueing delays of the packets that left through this class.
     pub waited: Delays,
     rate: RateMeter,
     jitter: Jitter,
@@ -39,7 +39,7 @@ impl ClassCounts {
         self.accounts.enqueued.count(size);
         self.backlog.add(size);
     }
-    pub(crate) fn left(&mut self, size: Bytes) {
+    pub(crate) fn dequeued(&mut self, size: Bytes) {
         self.accounts.dequeued.count(size);
         self.backlog.remove(size);
         self.promise.delivered(size, !self.backlog.is_empty());
@@ -47,7 +47,7 @@ impl ClassCounts {
     pub(crate) fn sent(&mut self, size: Bytes) {
         self.through.count(size);
     }
-    /// What costs something: for a class that is looked at.
+    /// Measures a departure, which is left out with `detail = "off"`.
     pub(crate) fn measured(&mut self, now: Instant, size: Bytes, waited: Span) {
         self.waited.record(waited);
         self.rate.count(now, size);
@@ -106,7 +106,7 @@ impl ClassCounts {
             self.jitter = other.jitter;
         }
     }
-    /// The wait that `part` (0 to 1) of the packets did not exceed.
+    /// The quantile `part` (0 to 1) of the queueing delays.
     pub fn waited_at(&self, part: f64) -> Span {
         self.waited.quantile(part)
     }
@@ -114,27 +114,28 @@ impl ClassCounts {
     pub fn rate(&self, now: Instant) -> Rate {
         self.rate.rate(now)
     }
-    /// Its jitter: as that of a flow, over the packets of all flows, each against the packet of its own flow before it.
-    /// Zero where flows are not counted.
+    /// The jitter over the packets of all flows, each compared with the packet before it of its own flow. Zero if flows are
+    /// not counted.
     pub fn jitter(&self) -> Span {
         self.jitter.value()
     }
-    /// Whether its rate was kept, for the packets that the rules put into it. See [`MinimumMeter`].
+    /// How many seconds the rate of the class was kept or missed, for the packets that the rules put into it. See
+    /// [`MinimumMeter`].
     pub fn promise(&self) -> &MinimumMeter {
         &self.promise
     }
 }
 
-/// A class, as a name and what it is doing.
+/// The name and the state of a class.
 #[derive(Clone, Debug)]
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
-    /// Its allocated rate; `None` where the discipline does not report it.
+    /// Its allocated rate; `None` if the discipline does not report it.
     pub rate: Option<Rate>,
-    /// Flows present, where the discipline has flows.
+    /// The number of flows present, if the discipline has flows.
     pub flows: Option<u64>,
-    /// Bytes sent on borrowed rate, where the discipline counts them.
+    /// Packets and bytes sent with borrowed rate, if the discipline counts them.
     pub borrowed: Option<Account>,
     /// Its counts since the start.
     pub counts: ClassCounts,
@@ -186,7 +187,7 @@ impl Totals {
 }
 
 impl ClassStatus {
-    /// Adds the same class of another engine, with which the rate is common.
+    /// Adds the same class of another shard, which has the rate in common.
     pub(crate) fn add(&mut self, other: &Self, now: Instant) {
         self.flows = self.flows.zip(other.flows).map(|(sum, one)| sum + one);
         if let (Some(sum), Some(one)) = (&mut self.borrowed, other.borrowed) {

@@ -1,10 +1,11 @@
-//! Other rules and another tree for a running engine: nothing is lost by it, and nothing reordered.
+//! Replaces the configuration of a running engine without losing or reordering a packet.
 //!
-//! *Law*: of the packets that wait when the configuration is changed, each leaves in its turn, by the new rules, and none
-//! is dropped, whatever the new limits are; within a flow all leave in the order of their arrival. What left before
-//! the change counts against the bursts of the new tree, so that the bound of the total holds across it.
-//! *Source*: the tree being swapped at a packet boundary is how `tc` replaces a qdisc; `tc` drops what waits.
-//! *Cost*: what needs time (classifier, tree) is made before, in [`PreparedConfig::new`]; the swap itself is linear in what waits.
+//! *Law*: packets that are queued when the configuration is changed leave in their turn by the new rules. None is dropped,
+//! whatever the new limits are, and packets of a flow leave in the order of their arrival. Packets that left before the change
+//! count against the bursts of the new tree, so that the bound on the total holds across the change.
+//! *Source*: `tc` also replaces a qdisc at a packet boundary, but drops the queued packets.
+//! *Cost*: [`PreparedConfig::new`] builds the classifier and the tree beforehand; the swap itself is linear in the number of
+//! queued packets.
 //!
 //! # What survives which change
 //! | change | tree | kept | lost |
@@ -13,14 +14,14 @@
 //! | shaper: any key of classes (but `queue`), total, weights, minimums | continues | buckets, flows with their places, preferences and promises | what exceeds a smaller bucket |
 //! | CBQ: rate, share, priority, borrow, bursts of classes | continues | estimators, rounds, queues | what exceeds a smaller burst |
 //! | CBQ: a reservation is made or ends | continues | estimators, rounds | the averages of the queues that packets moved out of |
-//! | classes come, go or change their order, `flow-by`, `fair-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner makes them again), averages of queues, marks made on what waits |
-//! | the kind of discipline | new | counts by name, what was used of the total's burst | everything else |
+//! | classes come, go or change their order, `flow-by`, `fair-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises that are not in the configuration (their owner makes them again), averages of queues, marks on queued packets |
+//! | the kind of discipline | new | counts by name, the used part of the total's burst | everything else |
 //!
-//! The source of the hold queue has what waits in front of a new tree, and why none of it can be lost
-//! (`hold_queue.rs`). A class that keeps its name keeps its counts; packets that go to another are counted as moved.
+//! `hold_queue.rs` explains how packets wait in front of a new tree, and why none of them can be lost. A class that keeps its
+//! name keeps its counts; packets that go to another class are counted as moved.
 //!
-//! *Notes*: a packet keeps the size on the link that it was counted with when it arrived. In the first moments one packet
-//! of a flow is in the tree at a time, so that shares between flows are even there rather than by old queues.
+//! *Notes*: a packet keeps the size on the link with which it was counted at arrival. At first only one packet of a flow is in
+//! the new tree at a time, so that flows share equally there, whatever their old queues were.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -29,7 +30,7 @@ use tidegate_config::shaper::{Config, Root};
 use tidegate_core::cbq::{Cbq, Class};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
-use crate::account::{Link, flows_of};
+use crate::account::{LineOverhead, flows_of};
 use crate::class_names::{cbq_of, names_of, numbers_of};
 use crate::engine::Engine;
 use crate::flows::Flows;
@@ -41,11 +42,10 @@ use crate::rules::{BuildFailure, Rules, Setup};
 use crate::sink::Sink;
 use crate::tree::Tree;
 
-/// A configuration made ready to take the place of another. Making it takes time, using it hardly any.
+/// A configuration that was built to replace another. Building takes time, the replacement hardly any.
 pub struct PreparedConfig {
     config: Config,
     text: Option<String>,
-    /// The instant at which it was built.
     built: Instant,
     setup: Setup,
     rules: Rules,
@@ -56,9 +56,9 @@ pub struct PreparedConfig {
 /// How a new configuration was applied to the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwapKind {
-    /// It continues, with other parameters.
+    /// The tree continues with other parameters.
     InPlace,
-    /// Another took its place.
+    /// The tree was replaced.
     Replaced,
 }
 
@@ -67,11 +67,11 @@ pub enum SwapKind {
 pub struct SwapReport {
     /// Whether the tree was changed in place or replaced.
     pub how: SwapKind,
-    /// Packets that waited and were entered anew.
+    /// The number of packets that were taken out of the tree to be queued again.
     pub rehomed: usize,
 }
 
-/// What a change has replaced. Freeing it takes time, and need not happen on the data path.
+/// The parts that a change has replaced. Freeing them takes time, and need not happen on the data path.
 pub struct Retired {
     _tree: Tree,
     _rules: Rules,
@@ -99,7 +99,7 @@ impl std::fmt::Display for SwapError {
 impl std::error::Error for SwapError {}
 
 impl PreparedConfig {
-    /// Builds rules and tree of `config`. `setup` must have the secret of the engine that runs.
+    /// Builds the rules and the tree of `config`. `setup` must have the secret of the running engine.
     ///
     /// # Errors
     /// See [`BuildFailure`].
@@ -114,7 +114,7 @@ impl PreparedConfig {
             setup: setup.clone(),
         })
     }
-    /// With the shaper file that it was read from, for recordings.
+    /// Adds the text of the shaper file, for recordings.
     #[must_use]
     pub fn with_text(self, text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..self }
@@ -122,7 +122,7 @@ impl PreparedConfig {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Replaces the configuration at `now`: [`PreparedConfig::new`] and [`Engine::swap`] in one.
+    /// Builds a configuration and replaces the present one with it, as [`PreparedConfig::new`] and [`Engine::swap`] do.
     ///
     /// # Errors
     /// See [`SwapError`]; nothing has changed then.
@@ -137,11 +137,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.swap(next, now, out).map(|(swapped, _)| swapped).map_err(SwapError::ReserveError)
     }
 
-    /// Replaces the configuration at `now`. Returns what is no longer needed, to be freed where it does
-    /// not delay packets.
+    /// Replaces the configuration at `now`. Also returns the replaced parts, to be freed where that does not delay packets.
     ///
     /// # Errors
-    /// When reservations do not fit; nothing has changed then.
+    /// If reservations do not fit; nothing has changed then.
     pub fn swap(
         &mut self,
         next: PreparedConfig,
@@ -157,7 +156,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         tree.set_catch_up(self.setup.catch_up);
         let setup = Setup { catch_up: self.setup.catch_up, ..setup };
-        // Queued packets refer to places in the flow table: other statistics need other places.
+        // Queued packets refer to places in the flow table, which other statistics replace.
         let same_statistics = format!("{:?}", self.config.statistics) == format!("{:?}", config.statistics);
         let in_place = same_statistics && self.change_in_place(now, &config);
         let how = if in_place { SwapKind::InPlace } else { SwapKind::Replaced };
@@ -189,7 +188,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             SwapKind::Replaced => std::mem::replace(&mut self.tree, tree),
         };
         self.setup = setup;
-        self.account.link = Link::of(&self.config);
+        self.account.overhead = LineOverhead::of(&self.config);
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;
             self.account.flows = flows;
@@ -198,26 +197,28 @@ impl<H: Copy + Send + 'static> Engine<H> {
             }
         }
         if how == SwapKind::Replaced {
-            // Flows are registered anew, and the control plane makes its promises again.
+            // Flows register again, and the control plane makes its promises again.
             self.admit.registry = FlowRegistry::default();
         }
         let rehomed = match how {
             SwapKind::InPlace => self.requeue(now, &[], out),
             SwapKind::Replaced => {
-                let numbers = self.admit.packets.slots();
-                let places: Vec<_> =
-                    numbers.iter().map(|&at| self.account.classes.index(self.admit.packets.packet(at).class)).collect();
+                let slots = self.admit.packets.slots();
+                let places: Vec<_> = slots
+                    .iter()
+                    .map(|&slot| self.account.classes.index(self.admit.packets.packet(slot).class))
+                    .collect();
                 let classes = std::mem::replace(&mut self.account.classes, crate::classes::Classes::new(Vec::new(), 0));
                 let (classes, moved) = classes.renamed(names_of(&self.config), self.leases.first_class());
                 self.account.classes = classes;
                 let places = places.into_iter().map(|place| moved.get(place).copied().flatten()).collect();
-                self.rehome(now, &numbers, places, &|_| true, same_statistics, out)
+                self.rehome(now, &slots, places, &|_| true, same_statistics, out)
             }
         };
         Ok((SwapReport { how, rehomed }, Retired { _tree: spare, _rules: old_rules, _config: old_config }))
     }
 
-    /// Changes the tree to that of `config` where it is alike enough; returns whether it was.
+    /// Changes the parameters of the tree to those of `config`, if the trees are alike enough; returns whether they are.
     fn change_in_place(&mut self, now: Instant, config: &Config) -> bool {
         match (&self.config.root, &config.root) {
             (Root::Shaper(old), Root::Shaper(new)) => {
@@ -256,17 +257,17 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
     }
 
-    /// After rules have changed, or the leaves `gone` were removed with their packets: queues of a tree of CBQ out of
-    /// which packets must move begin anew; for other trees arriving packets wait until the queued ones have left.
+    /// Moves packets after rules have changed, or after the leaves `gone` were removed with their packets. In CBQ, queues out of
+    /// which packets must move begin anew. In other trees arrivals wait until the queued packets of their flow have left.
     pub(crate) fn requeue(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Sink<H>) -> usize {
-        let numbers = self.admit.packets.slots();
+        let slots = self.admit.packets.slots();
         let mut emptied: HashSet<ClassId> = gone.iter().copied().collect();
         if let Tree::Cbq(cbq) = &mut self.tree {
-            for &at in &numbers {
-                let class = self.admit.packets.packet(at).class;
-                if !self.admit.packets.is_held(at)
+            for &slot in &slots {
+                let class = self.admit.packets.packet(slot).class;
+                if !self.admit.packets.is_held(slot)
                     && !emptied.contains(&class)
-                    && self.classify.classify(self.admit.packets.fields(at)).class != class
+                    && self.classify.classify(self.admit.packets.fields(slot)).class != class
                 {
                     let site = Site { seed: self.setup.seed, name: "root".into(), now };
                     let own = cbq_of(&self.config).and_then(|section| section.build_queue(class, &site));
@@ -279,71 +280,75 @@ impl<H: Copy + Send + 'static> Engine<H> {
             }
         }
         let places =
-            numbers.iter().map(|&at| Some(self.account.classes.index(self.admit.packets.packet(at).class))).collect();
-        self.rehome(now, &numbers, places, &|class| emptied.contains(&class), true, out)
+            slots.iter().map(|&slot| Some(self.account.classes.index(self.admit.packets.packet(slot).class))).collect();
+        self.rehome(now, &slots, places, &|class| emptied.contains(&class), true, out)
     }
 
-    /// Forms the lines of the hold queue anew: of all that waited there, and of all that was in a class of the tree
-    /// that is `gone`. `places` are the classes that each packet is counted in.
+    /// Rebuilds the hold queue from the packets that were in it and those that were in a class that is `gone`. `slots` are all
+    /// packets, and `places` the indices of the classes in which they are counted. Returns the number of packets from classes
+    /// that are gone.
     fn rehome(
         &mut self,
         now: Instant,
-        numbers: &[u32],
+        slots: &[u32],
         places: Vec<Option<usize>>,
         gone: &dyn Fn(ClassId) -> bool,
         same_flows: bool,
         out: &mut impl Sink<H>,
     ) -> usize {
-        struct Flow {
+        struct FlowPackets {
             key: u64,
+            /// To be held.
             older: VecDeque<u32>,
+            /// The number that stay in the tree.
             stay: u32,
             attempt: Option<u32>,
+            /// Whether packets that stay are in another class than by the present rules.
             changes: bool,
         }
-        let mut flows: Vec<Flow> = Vec::new();
+        let mut flows: Vec<FlowPackets> = Vec::new();
         let mut known: HashMap<u64, usize> = HashMap::new();
         let mut rehomed = 0;
-        for (&at, place) in numbers.iter().zip(places) {
-            let fields = *self.admit.packets.fields(at);
+        for (&slot, place) in slots.iter().zip(places) {
+            let fields = *self.admit.packets.fields(slot);
             let classification = self.classify.classify(&fields);
-            let packet = self.admit.packets.packet(at);
+            let packet = self.admit.packets.packet(slot);
             let key = classification.flow.flow;
             let index = *known.entry(key).or_insert_with(|| {
-                flows.push(Flow { key, older: VecDeque::new(), stay: 0, attempt: None, changes: false });
+                flows.push(FlowPackets { key, older: VecDeque::new(), stay: 0, attempt: None, changes: false });
                 flows.len() - 1
             });
             let flow = &mut flows[index];
-            if self.admit.packets.is_held(at) || gone(packet.class) {
-                rehomed += usize::from(!self.admit.packets.is_held(at));
+            if self.admit.packets.is_held(slot) || gone(packet.class) {
+                rehomed += usize::from(!self.admit.packets.is_held(slot));
                 self.account.classes.moves(place, self.account.classes.index(classification.class), packet.size);
-                let packet = self.admit.packets.packet_mut(at);
+                let packet = self.admit.packets.packet_mut(slot);
                 packet.class = classification.class;
                 packet.left_by = classification.class;
                 packet.flow = classification.flow;
                 packet.profile = classification.rule.map_or(0, |rule| rule + 1);
                 if !same_flows {
-                    let slots = self.account.find(key, |_| ());
+                    let slots = self.account.find(key);
                     let class = (classification.class, classification.rule);
                     packet.record = self.account.flow_arrived(now, key, &fields, class, packet.size, slots);
                 }
-                self.admit.packets.set_held(at, true);
-                flow.older.push_back(at);
+                self.admit.packets.set_held(slot, true);
+                flow.older.push_back(slot);
             } else {
                 flow.stay += 1;
-                if self.admit.hold.is_attempted(key, at) {
-                    flow.attempt = Some(at);
+                if self.admit.hold.is_attempted(key, slot) {
+                    flow.attempt = Some(slot);
                 }
                 flow.changes |= classification.class != packet.class;
-                // What leaves is counted out of the queue of its flow by the present rules.
-                self.admit.packets.packet_mut(at).flow = classification.flow;
+                // The hold queue counts departures by the key of the flow by the present rules.
+                self.admit.packets.packet_mut(slot).flow = classification.flow;
             }
         }
         self.admit.hold = HoldQueue::new();
         self.admit.hold.changed(now);
-        for Flow { key, older, stay, attempt, changes } in flows {
+        for FlowPackets { key, older, stay, attempt, changes } in flows {
             let inside = match (attempt, stay) {
-                (Some(at), _) => Inside::Attempt(at),
+                (Some(slot), _) => Inside::Attempt(slot),
                 (None, 0) => Inside::Nothing,
                 (None, stay) => Inside::Before(stay),
             };
@@ -351,16 +356,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 self.admit.hold.hold_flow(key, inside, older);
             }
         }
-        self.schedule_held(now, out);
+        self.queue_held(now, out);
         rehomed
     }
 }
 
-/// Changes the parameters of classes, in an order in which no class is promised more than its parent has at any time.
-/// Returns whether that succeeded; if not, the tree is unchanged.
+/// Changes the parameters of classes in an order in which the children of a class never need more rate than it has. Returns
+/// whether that succeeded; if not, the tree is unchanged.
 fn change_classes<P: Packet, Q: Qdisc<P>>(cbq: &mut Cbq<P, Q>, now: Instant, wanted: &[(ClassId, Class)]) -> bool {
     let before: Vec<_> = wanted.iter().filter_map(|(id, _)| Some((*id, *cbq.class(*id)?))).collect();
-    // First down to what holds before and after, children first; then up, parents first.
+    // First lower each rate to the smaller of the old and the new one, children first; then raise rates, parents first.
     let low = |(id, class): &(ClassId, Class)| {
         let rate: Rate = cbq.class(*id).map_or(class.rate, |old| old.rate.min(class.rate));
         (*id, Class { rate, ..*class })

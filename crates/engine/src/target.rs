@@ -1,16 +1,16 @@
-//! [`Target`]: the flows that a promise or feedback is for, as conditions on packets.
+//! [`Target`]: conditions on packets that select the flows of a promise, or the flows that feedback is about.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use tidegate_core::classify::{Fields, Hosts, Match, Prefix};
 
-/// TCP and UDP, which flows without a given protocol may use.
+/// UDP and TCP, which are tried for a target without a protocol.
 const PROTOCOLS: [u8; 2] = [17, 6];
-/// So many conditions are tried to find the class of a target.
+/// The most conditions for which samples are made.
 const SAMPLED: usize = 8;
 
-/// Flows, by what their packets carry; all that is given must match.
+/// Conditions on the packets of flows. All that are given must hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Target {
     /// The protocol.
@@ -39,10 +39,10 @@ pub enum NoTarget {
 }
 
 impl Target {
-    /// Conditions; its packets meet at least one.
+    /// Returns alternatives: a packet belongs to the target if it matches at least one of them.
     ///
     /// # Errors
-    /// The reason why no packet can match.
+    /// See [`NoTarget`].
     pub fn matches(&self) -> Result<Vec<Match>, NoTarget> {
         let port = |port: Option<u16>| port.map(|port| port..=port).into_iter().collect();
         let base = Match {
@@ -69,7 +69,7 @@ impl Target {
     }
 }
 
-/// Packets that match one of `matches`, the likeliest first: to find the class to which rules lead them.
+/// Makes the fields of packets that match one of `matches`, the likeliest first, to find their class by the rules.
 pub fn samples(matches: &[Match]) -> Vec<Fields> {
     let first = |ports: &[RangeInclusive<u16>]| ports.first().map(|ports| *ports.start());
     let sample = |matching: &Match, protocol| Fields {
@@ -81,7 +81,7 @@ pub fn samples(matches: &[Match]) -> Vec<Fields> {
         ..Fields::default()
     };
     let mut samples = Vec::new();
-    // Of a port the receiving end first: that is what rules ask for.
+    // For a port at either end the destination is the last alternative; it goes first, because most rules have destinations.
     for matching in matches.iter().rev().take(SAMPLED) {
         match matching.protocol {
             Some(protocol) => samples.push(sample(matching, protocol)),

@@ -1,4 +1,4 @@
-//! What the engine reports of itself: counters, classes, flows.
+//! The state of the engine for reports: counters, classes, flows.
 
 use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::accounts::Account;
@@ -14,7 +14,7 @@ use crate::stats::{ClassCounts, ClassStatus};
 /// The state of a class at some time.
 #[derive(Clone, Debug)]
 pub struct ClassRow {
-    /// Its number; [`Engine::class_names`] has its name.
+    /// Its number; see [`Engine::class_names`] for its name.
     pub class: ClassId,
     /// The shaper's view of it; `None` for another discipline.
     pub view: Option<ClassView>,
@@ -23,7 +23,7 @@ pub struct ClassRow {
 }
 
 impl ClassRow {
-    /// Adds the same class of another shard, with which the rate is common.
+    /// Adds the same class of another shard, which has the rate in common.
     pub fn add(&mut self, other: &Self, now: Instant) {
         if let (Some(sum), Some(one)) = (&mut self.view, other.view) {
             sum.flows += one.flows;
@@ -38,7 +38,7 @@ impl ClassRow {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Packets that have arrived so far: the number of the next.
+    /// Packets that have arrived so far, which is also the number of the next one.
     pub fn arrivals(&self) -> u64 {
         self.account.arrivals
     }
@@ -46,7 +46,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     pub fn sent(&self) -> Account {
         self.account.sent
     }
-    /// What was sent so far as it is on the line, by the overhead that the configuration states.
+    /// Bytes sent so far, with the overhead of the line that the configuration states.
     pub fn line(&self) -> LineUse {
         self.account.line
     }
@@ -62,28 +62,28 @@ impl<H: Copy + Send + 'static> Engine<H> {
     pub fn queued(&self) -> usize {
         self.admit.packets.len()
     }
-    /// Flows that are held after a change, with packets from before it; see [`crate::swap`].
+    /// Flows that are held after a change of the configuration; see [`crate::swap`].
     pub fn held_flows(&self) -> usize {
         self.admit.hold.flows()
     }
-    /// Fragments that wait for the first of their datagram, and what happened to fragments so far.
+    /// The fragments that wait for the first one of their datagram, and counts of fragments so far.
     pub fn fragments(&self) -> (Backlog, fragments::Counts) {
         self.classify.fragments()
     }
-    /// The configuration that it was built from, or changed to.
+    /// The configuration in force.
     pub fn config(&self) -> &Config {
         &self.config
     }
-    /// How it was set up; the secret determines the keys of flows.
+    /// The parameters that are not part of the configuration.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// The names of the classes in the configuration.
+    /// The names of the classes of the configuration.
     pub fn class_names(&self) -> &[String] {
         self.account.classes.names()
     }
-    /// The classes with their counts so far; those of reservations come last.
+    /// The classes of the configuration with their counts so far, followed by those of reservations.
     pub fn status(&self) -> Vec<ClassStatus> {
         let (views, classes) = (self.tree.classes(), &self.account.classes);
         let own = (0..).zip(classes.names()).map(|(n, name)| ClassStatus {
@@ -102,8 +102,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         });
         own.chain(reserved).collect()
     }
-    /// Copies up to `most` classes, from the `from`-th on, to `rows`, and returns the one to continue from; `None` when
-    /// that was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has the capacity.
+    /// Appends up to `most` classes, from number `from` on, to `rows`, and returns the number to continue from; `None` after
+    /// the last class. Cost: a copy of 7 kB for each class; no allocation if `rows` has the capacity.
     pub fn class_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<ClassRow>) -> Option<u32> {
         let all = self.account.classes.names().len() as u32;
         let end = from.saturating_add(most).min(all);
@@ -118,20 +118,20 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         (end < all).then_some(end)
     }
-    /// Copies the flows at up to `most` places of the table, from the `from`-th on, to `rows`, and returns the one to
-    /// continue from; `None` when that was all, or flows are not counted. Between two calls flows may come and go.
-    /// Cost: a look-up and 0.7 kB filled for each; nothing is allocated where `rows` has the capacity.
+    /// Appends the flows at up to `most` places of the flow table, from place `from` on, to `rows`, and returns the place to
+    /// continue from; `None` after the last place, or if flows are not counted. Flows may begin and end between two calls. Cost:
+    /// a look-up and a copy of 0.7 kB for each place; no allocation if `rows` has the capacity.
     pub fn flow_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<FlowRow>) -> Option<u32> {
         let (shaper, registry) = (self.tree.shaper(), &self.admit.registry);
         let view = |key| registry.view(shaper?, key);
         self.account.flows.as_mut()?.look(now, from, most, rows, view)
     }
-    /// One flow, if it is counted and known.
+    /// The state of one flow, if flows are counted and the flow is known.
     pub fn flow_row(&self, key: u64) -> Option<FlowRow> {
         let record = self.account.flows.as_ref()?.find(key)?;
         Some(FlowRow { key, record, view: self.tree.shaper().and_then(|shaper| self.admit.registry.view(shaper, key)) })
     }
-    /// The table of flows, where they are counted.
+    /// The flow table, if flows are counted.
     pub fn flows(&self) -> Option<&Flows> {
         self.account.flows.as_ref()
     }

@@ -1,13 +1,12 @@
-//! The bytes and packets on the wire of what a data path hands over in one piece.
+//! Computes the size on the wire of a packet or superpacket.
 //!
-//! *Law*: a superpacket is cut into segments, each with all of its headers; a single packet longer than the MTU is cut
-//! into fragments, each with its IP header, and in IPv6 with a fragment header of 8 bytes as well. All the payload is
-//! sent once.
-//! *Source*: segmentation offload as Linux does it; RFC 791 section 3.2 and RFC 8200 section 4.5 for fragments.
-//! *Units*: bytes from the network header on, and of link overhead for each packet.
-//! *Notes*: the data path does not know the size of a segment, so it is taken from the MTU. A sender with a smaller
-//! segment size (small path MTU, TCP options that come and go) makes more segments than are counted: with a real
-//! size of 1,400 instead of 1,460 bytes, 4 % of the headers, 0.2 % of the bytes, are missed.
+//! *Law*: a superpacket is cut into segments, each with a copy of all headers. A single packet longer than the MTU is cut into
+//! fragments, each with a copy of the IP header and, in IPv6, a fragment header of 8 bytes. The payload is sent once.
+//! *Source*: segmentation offload as in Linux; RFC 791 section 3.2 and RFC 8200 section 4.5 for fragments.
+//! *Units*: bytes from the network header on, plus the overhead of the link for each packet.
+//! *Notes*: the data path does not know the size of a segment, which is therefore assumed to fill the MTU. A sender with smaller
+//! segments (because of the path MTU or TCP options) sends more of them than are counted: with segments of 1,400 instead of
+//! 1,460 bytes, 4 % of the headers or 0.2 % of the bytes are missed.
 
 use tidegate_core::Bytes;
 use tidegate_core::classify::Version;
@@ -20,13 +19,13 @@ const FRAGMENT_HEADER: u32 = 8;
 /// The size of a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OnWire {
-    /// All bytes, with the overhead of each packet.
+    /// All bytes, including the overhead of each packet.
     pub size: Bytes,
-    /// How many packets; at least 1.
+    /// The number of packets, at least 1.
     pub packets: u32,
 }
 
-/// Returns the bytes and packets of `meta` on a link with this MTU, where each packet costs `overhead` bytes more.
+/// Returns the bytes and packets of `meta` on a link with this MTU and `overhead` bytes for each packet.
 pub fn on_wire(meta: &PacketMeta, mtu: u32, overhead: u32) -> OnWire {
     let (repeated, added, unit) = match meta.shape {
         Shape::Super => (meta.headers, 0, 1),
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_one() {
+    fn a_packet_that_fits_is_one_packet() {
         assert_eq!(on(v4(Shape::Single, 40, 1500), 1500, 14), (1_514, 1));
         assert_eq!(on(v4(Shape::Super, 40, 1500), 1500, 0), (1500, 1));
         assert_eq!(on(meta(Hosts::Unknown, Shape::Single, 0, 0, 9_000), 1500, 0), (9_000, 1), "not IP");

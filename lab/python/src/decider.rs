@@ -15,7 +15,7 @@ use tidegate_config::discipline::{Kind, Site, register};
 use tidegate_config::node::{Node, Value};
 use tidegate_config::{Decode, Diagnostics, Place, Schemas};
 use tidegate_core::random::Stream;
-use tidegate_core::{AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Outlet, Packet as _, Qdisc, Span};
+use tidegate_core::{AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Outlet, Packet as _, Qdisc, Queued, Span};
 
 use crate::failure;
 use crate::function::Function;
@@ -211,20 +211,19 @@ impl Decided {
 }
 
 impl Qdisc<AnyPacket> for Decided {
-    fn enqueue(&mut self, now: Instant, mut packet: AnyPacket, out: &mut dyn Outlet<AnyPacket>) {
+    fn enqueue(&mut self, now: Instant, mut packet: AnyPacket, out: &mut dyn Outlet<AnyPacket>) -> Queued {
         if self.backlog.packets >= self.limit {
-            out.dropped(packet, DropReason::QueueLimit);
-            return;
+            return out.refused(packet, DropReason::QueueLimit);
         }
         if self.random.unit() < self.probability(now, packet.size().as_u64()) {
             if !(self.mark && packet.mark_ce()) {
-                out.dropped(packet, DropReason::Early);
-                return;
+                return out.refused(packet, DropReason::Early);
             }
             out.event(Event::Marked { flow: packet.flow().flow });
         }
         self.backlog.add(packet.size());
         self.queue.push_back((now, packet));
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {

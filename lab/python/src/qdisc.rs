@@ -13,7 +13,7 @@ use tidegate_config::node::{Node, Value};
 use tidegate_config::{Decode, Diagnostics, Place, Schemas, Spanned};
 use tidegate_core::random::Stream;
 use tidegate_core::{
-    AnyPacket, Backlog, ClassId, Colour, Deadline, DropReason, Dscp, Event, Instant, Outlet, Packet as _, Qdisc,
+    AnyPacket, Backlog, ClassId, Colour, Deadline, DropReason, Dscp, Event, Instant, Outlet, Packet as _, Qdisc, Queued,
 };
 
 use crate::failure;
@@ -319,7 +319,7 @@ impl PythonQdisc {
 }
 
 impl Qdisc<AnyPacket> for PythonQdisc {
-    fn enqueue(&mut self, now: Instant, packet: AnyPacket, out: &mut dyn Outlet<AnyPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: AnyPacket, out: &mut dyn Outlet<AnyPacket>) -> Queued {
         self.latest = self.latest.max(now);
         self.backlog.add(packet.size());
         let now = self.latest.as_nanos();
@@ -327,6 +327,7 @@ impl Qdisc<AnyPacket> for PythonQdisc {
             let packet = Py::new(py, Packet { inner: Some(packet) })?;
             this.enqueue.call1(py, (now, packet, &this.outlet)).map(drop)
         });
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use tidegate_config::shaper::{Config, Direction, Root};
 use tidegate_config::values::User;
 use tidegate_core::classify::Fields;
-use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Queued, Rate, Span};
 use tidegate_engine::driver::Params;
 use tidegate_engine::{
     Arrival, BuildFailure, Change, ClassStatus, Disposition, Driver, Engine, FlowRow, FlowState, NotificationKind,
@@ -322,7 +322,7 @@ fn same_flows(one: &Config, other: &Config) -> bool {
 }
 
 impl Qdisc<SimPacket> for ShaperQueue {
-    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) -> Queued {
         let payload = packet.payload();
         let meta = PacketMeta {
             fields: self.fields(&packet),
@@ -342,6 +342,7 @@ impl Qdisc<SimPacket> for ShaperQueue {
         };
         let _ = self.drivers[shard].offer(now, Arrival::new(slot, &meta), sink);
         self.end_turn(shard, now, out);
+        Queued::default()
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         for _ in 0..self.drivers.len() {

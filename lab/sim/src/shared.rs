@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc};
+use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc, Queued};
 
 use crate::packet::SimPacket;
 
@@ -38,8 +38,8 @@ impl<Q> Clone for Shared<Q> {
 }
 
 impl<Q: Qdisc<SimPacket>> Qdisc<SimPacket> for Shared<Q> {
-    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
-        self.guard().enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) -> Queued {
+        self.guard().enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         self.guard().dequeue(now, out)

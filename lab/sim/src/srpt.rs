@@ -13,7 +13,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use tidegate_core::fifo::Limit;
-use tidegate_core::{Backlog, Deadline, DropReason, Instant, Outlet, Packet, Qdisc};
+use tidegate_core::{Backlog, Deadline, DropReason, Instant, Outlet, Packet, Qdisc, Queued};
 
 #[derive(Debug)]
 struct Flow<P> {
@@ -62,7 +62,7 @@ impl<P: Packet> Srpt<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Srpt<P> {
-    fn enqueue(&mut self, _now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, _now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         let (key, size) = (packet.flow().flow, packet.size());
         let orders = &mut self.orders;
         let flow = self.flows.entry(key).or_insert_with(|| {
@@ -76,10 +76,11 @@ impl<P: Packet> Qdisc<P> for Srpt<P> {
         self.ranks.insert(flow.rank(key));
         self.backlog.add(size);
         while self.backlog.packets > self.limit.packets || self.backlog.bytes > self.limit.bytes {
-            let Some((_, _, key)) = self.ranks.last().copied() else { return };
-            let Some(packet) = self.take(key, VecDeque::pop_back) else { return };
+            let Some((_, _, key)) = self.ranks.last().copied() else { return Queued::default() };
+            let Some(packet) = self.take(key, VecDeque::pop_back) else { return Queued::default() };
             out.dropped(packet, DropReason::QueueLimit);
         }
+        Queued::default()
     }
 
     fn dequeue(&mut self, _now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {

@@ -171,7 +171,9 @@ fn ten_seconds(sharing: &str, priority: u8) -> ([u64; 2], String) {
     file.discipline.value.check(file.discipline.place, &mut diagnostics);
     assert_eq!(diagnostics.errors(), 0, "{}", diagnostics.render(&source));
     let mut cbq = file.discipline.value.build::<P>(&Site { seed: 1, name: "test".into(), now: Instant::ZERO });
-    (0..10_000).for_each(|_| cbq.enqueue(Instant::ZERO, P(1), &mut Discard));
+    for _ in 0..10_000 {
+        cbq.enqueue(Instant::ZERO, P(1), &mut Discard);
+    }
     let mut sent = [0; 2];
     for slot in 0..10_000 {
         // A packet takes a millisecond.

@@ -95,7 +95,9 @@ fn sets_of_eight_keep_flows_apart() {
     // 100 busy flows on 1,024 queues: plain hashing would put about 9 of them together.
     for _ in 0..100 {
         let flow = random.next_u64();
-        (0..2).for_each(|_| cake.enqueue(Instant::ZERO, P { size: 100, ..p(flow, 1) }, &mut crate::qdisc::Discard));
+        for _ in 0..2 {
+            cake.enqueue(Instant::ZERO, P { size: 100, ..p(flow, 1) }, &mut crate::qdisc::Discard);
+        }
     }
     assert_eq!(cake.stats().shared, 0);
     // 1,100 cannot all have one.
@@ -137,13 +139,23 @@ fn the_ack_filter_leaves_three_of_a_flow_that_shares_its_queue() {
     let mut out = Vec::new();
     let ack = |flow, n: u64| P { ack: true, size: 40 + n, ..p(flow, 1) };
     // Eight flows have the eight queues, each with two acknowledgements; what others send lands among them.
-    (1..=8).for_each(|flow| (0..2).for_each(|n| cake.enqueue(Instant::ZERO, ack(flow, n), &mut out)));
-    (100..200).for_each(|flow| cake.enqueue(Instant::ZERO, ack(flow, 0), &mut out));
+    for flow in 1..=8 {
+        for n in 0..2 {
+            cake.enqueue(Instant::ZERO, ack(flow, n), &mut out);
+        }
+    }
+    for flow in 100..200 {
+        cake.enqueue(Instant::ZERO, ack(flow, 0), &mut out);
+    }
     assert_eq!(cake.stats().shared, 100);
     // A third of their own is no reason to drop the first; a fourth is.
-    (1..=8).for_each(|flow| cake.enqueue(Instant::ZERO, ack(flow, 2), &mut out));
+    for flow in 1..=8 {
+        cake.enqueue(Instant::ZERO, ack(flow, 2), &mut out);
+    }
     assert!(out.is_empty(), "{} were dropped", out.len());
-    (1..=8).for_each(|flow| cake.enqueue(Instant::ZERO, ack(flow, 3), &mut out));
+    for flow in 1..=8 {
+        cake.enqueue(Instant::ZERO, ack(flow, 3), &mut out);
+    }
     let dropped: Vec<_> = out.iter().map(|(packet, _)| (packet.flow, packet.size)).collect();
     assert_eq!(dropped, (1..=8).map(|flow| (flow, 40)).collect::<Vec<_>>());
 }
@@ -159,7 +171,9 @@ fn what_codel_counted_is_counted_down_also_while_there_is_no_packet() {
         let mut out: Vec<(P, DropReason)> = Vec::new();
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         for ms in 0..10_000 {
-            (0..if ms % 5 == 0 { 2 } else { 1 }).for_each(|_| cake.enqueue(at(ms), p(1, 1), &mut out));
+            for _ in 0..if ms % 5 == 0 { 2 } else { 1 } {
+                cake.enqueue(at(ms), p(1, 1), &mut out);
+            }
             cake.dequeue(at(ms), &mut out);
         }
         let mut ms = 10_000;
@@ -169,7 +183,9 @@ fn what_codel_counted_is_counted_down_also_while_there_is_no_packet() {
         }
         assert!(out.len() > 1_000 && cake.stats().overflowed == 0);
         let start = ms + rest_ms;
-        (0..200).for_each(|_| cake.enqueue(at(start), p(1, 1), &mut out));
+        for _ in 0..200 {
+            cake.enqueue(at(start), p(1, 1), &mut out);
+        }
         let mut when = Vec::new();
         for ms in 10..150 {
             out.clear();
@@ -253,7 +269,9 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
         assert!(cake.dequeue(now, &mut out).is_some() && out.is_empty(), "packet {n} was dropped");
     }
     // At once they do not.
-    (0..10).for_each(|_| cake.enqueue(now, p(flood, 1), &mut out));
+    for _ in 0..10 {
+        cake.enqueue(now, p(flood, 1), &mut out);
+    }
     while !cake.backlog().is_empty() {
         now += Span::from_micros(100);
         cake.dequeue(now, &mut out);
@@ -262,7 +280,9 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
     out.clear();
     // New flows, one in each queue, which have received no congestion signal, keep all they send, also what waits.
     for flow in 0..80 {
-        (0..2).for_each(|_| cake.enqueue(now, p(1_000 + flow, 1), &mut out));
+        for _ in 0..2 {
+            cake.enqueue(now, p(1_000 + flow, 1), &mut out);
+        }
         if flow % 8 == 7 {
             while !cake.backlog().is_empty() {
                 now += Span::from_micros(100);
@@ -277,7 +297,9 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
 fn a_flow_that_comes_back_gets_the_queue_it_had() {
     let params = Params { queues: 8, rate: None, ..Params::for_link(Rate::from_mbit(8)) };
     let mut cake = Cake::<P>::new(params, 1, "test").unwrap();
-    (1..=3).for_each(|flow| cake.enqueue(Instant::ZERO, p(flow, 1), &mut crate::qdisc::Discard));
+    for flow in 1..=3 {
+        cake.enqueue(Instant::ZERO, p(flow, 1), &mut crate::qdisc::Discard);
+    }
     let had = (0..8).find(|&queue| cake.sets.tag(queue) == 3);
     // A fourth, which takes the first queue, and after which the third is released.
     while cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard).is_some() {}
@@ -312,7 +334,9 @@ fn a_superpacket_of_small_segments_is_paid_off_in_one_turn() {
     let codel = codel::Params { limit, ..codel::Params::default() };
     let mut cake =
         Cake::new(Params { rate: None, wire, codel, ..Params::for_link(Rate::from_mbit(100)) }, 1, "test").unwrap();
-    (0..20).for_each(|_| cake.enqueue(Instant::ZERO, Super, &mut crate::qdisc::Discard));
+    for _ in 0..20 {
+        cake.enqueue(Instant::ZERO, Super, &mut crate::qdisc::Discard);
+    }
     for n in 0..20 {
         assert_eq!(cake.deadline(Instant::ZERO), Deadline::Now);
         assert!(cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard).is_some(), "packet {n} waits for nothing");
@@ -359,7 +383,9 @@ fn new_flows_of_a_busy_host_do_not_take_from_the_others() {
     // are new each time.
     let mut cake = Cake::<P>::new(Params { rate: None, ..Params::for_link(Rate::from_mbit(8)) }, 1, "test").unwrap();
     let mut out: Vec<(P, DropReason)> = Vec::new();
-    (2..32).for_each(|flow| cake.enqueue(Instant::ZERO, p(flow, 2), &mut out));
+    for flow in 2..32 {
+        cake.enqueue(Instant::ZERO, p(flow, 2), &mut out);
+    }
     let mut bytes = [0_u64; 3];
     for ms in 0..5_000 {
         let now = Instant::ZERO + Span::from_millis(ms);

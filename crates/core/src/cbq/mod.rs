@@ -70,7 +70,7 @@ use alloc::vec::Vec;
 
 use crate::heap::Heap;
 use crate::packet::{ClassId, Packet};
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Credit, Instant, Span};
 
 pub mod estimator;
@@ -208,11 +208,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 }
 
 impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.advance(now);
         let Some(leaf) = self.leaf_of(packet.class()) else {
-            out.dropped(packet, DropReason::NoClass);
-            return;
+            return out.refused(packet, DropReason::NoClass);
         };
         let size = packet.size();
         if self.backlog.is_empty() {
@@ -232,6 +231,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             self.regulate_if_stuck(leaf);
         }
         self.reset_if_none_may_send();
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

@@ -18,7 +18,7 @@ use super::shard::Shard;
 use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::pool::{Pool, PoolAccess};
-use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,8 +188,6 @@ pub struct Fbc<P> {
     /// No flow has been idle for the idle timeout before this.
     pub(super) forgets_at: Instant,
     pub(super) line: u64,
-    /// The flow of the packet that was enqueued last.
-    pub(super) last: u32,
 }
 
 impl<P: Packet> Fbc<P> {
@@ -222,7 +220,6 @@ impl<P: Packet> Fbc<P> {
             cursor: 0,
             forgets_at: now,
             line: 1,
-            last: NONE,
         })
     }
 
@@ -470,18 +467,15 @@ struct Openings {
 }
 
 impl<P: Packet> Qdisc<P> for Fbc<P> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         let now = now.max(self.now);
         self.now = now;
         if packet.class().0 as usize >= self.classes.len() {
-            out.dropped(packet, DropReason::NoClass);
-            return;
+            return out.refused(packet, DropReason::NoClass);
         }
         let Some(at) = self.flow_of(now, &packet, out) else {
-            out.dropped(packet, DropReason::FlowLimit);
-            return;
+            return out.refused(packet, DropReason::FlowLimit);
         };
-        self.last = at;
         let size = packet.size();
         let flow = &mut self.flows[at];
         let q = flow.class;
@@ -532,6 +526,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         }
         self.choose(q, now);
         self.housekeep(now, Some(q), out);
+        Queued { slot: at }
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {

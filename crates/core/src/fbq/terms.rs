@@ -117,11 +117,6 @@ impl<P: Packet> Fbc<P> {
     pub fn find(&self, key: u64, hint: u32) -> Option<u32> {
         self.flows.find_at(key, hint)
     }
-    /// The slot of flow `key` if the packet that was enqueued last was one of it.
-    #[inline]
-    pub fn slot_of_last(&self, key: u64) -> Option<u32> {
-        self.flows.is_at(key, self.last).then_some(self.last)
-    }
 
     /// Holds `rate` of `class` for minimums of future flows. Until [`Fbc::release`] it is not granted to others.
     ///

@@ -6,9 +6,8 @@ use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{DropReason, Ecn, Instant, Span};
-use tidegate_engine::driver::Params;
 use tidegate_engine::shards::Shard;
-use tidegate_engine::{Arrival, Change, Driver, Engine, Names, PacketMeta, Setup, Shape, Sink};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
 
 struct Nowhere;
 
@@ -42,8 +41,8 @@ fn config(detail: &str) -> Config {
     shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
 }
 
-fn engine(detail: &str, catch_up: Span) -> Engine<u32> {
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up, names: Names::default() };
+fn engine(detail: &str) -> Engine<u32> {
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
     Engine::new(&config(detail), &setup, Instant::ZERO).expect("valid")
 }
 
@@ -72,14 +71,13 @@ impl Workload {
     }
     /// With these packets, one of each flow.
     pub fn with(detail: &str, packets: Vec<PacketMeta>) -> Self {
-        Self::run(engine(detail, Span::ZERO), packets)
+        Self::run(engine(detail), packets)
     }
     /// As shards of one engine, `shards` of them, each with `flows` flows.
-    #[allow(dead_code, reason = "not every benchmark has shards")]
     pub fn shards(detail: &str, shards: usize, flows: u32) -> Vec<Self> {
         let shards = Shard::all(&config(detail), shards, Instant::ZERO).expect("classes of a shaper");
         let one = |shard: Shard| {
-            let mut engine = engine(detail, Span::ZERO);
+            let mut engine = engine(detail);
             engine.join(&shard);
             Self::run(engine, packets(flows))
         };
@@ -99,50 +97,5 @@ impl Workload {
         self.engine.enqueue(self.now, 0, &self.packets[self.next], &mut Nowhere);
         self.now = self.engine.deadline(self.now).instant(self.now).unwrap_or(self.now);
         self.engine.dequeue(self.now, &mut Nowhere);
-    }
-}
-
-/// Packets that arrive and leave together.
-#[allow(dead_code, reason = "not every benchmark has groups")]
-pub const GROUP: usize = 32;
-/// The total transmits such a group in this time.
-const GROUP_TIME: Span = Span::from_nanos(800 * GROUP as u64);
-
-/// The same behind a driver that is called every 25.6 µs, when 32 packets have arrived and 32 are due.
-#[allow(dead_code, reason = "not every benchmark has groups")]
-pub struct Groups {
-    driver: Driver<u32>,
-    packets: Vec<PacketMeta>,
-    next: usize,
-    now: Instant,
-}
-
-#[allow(dead_code, reason = "not every benchmark has groups")]
-impl Groups {
-    pub fn new(detail: &str, flows: u32) -> Self {
-        let Workload { engine, packets, next, now } =
-            Workload::run(engine(detail, Span::from_millis(1)), packets(flows));
-        Self { driver: Driver::new(engine, Params::default(), now), packets, next, now }
-    }
-    fn arrivals<'a>(packets: &'a [PacketMeta], next: &mut usize) -> [Arrival<'a, u32>; GROUP] {
-        [(); GROUP].map(|()| {
-            *next = (*next + 7_919) % packets.len();
-            Arrival::new(0, &packets[*next])
-        })
-    }
-    /// A group that is passed together.
-    pub fn together(&mut self) {
-        self.now += GROUP_TIME;
-        let arrivals = Self::arrivals(&self.packets, &mut self.next);
-        self.driver.offer_batch(self.now, &arrivals, &mut Nowhere, |_, _, _| ());
-        self.driver.depart_due(self.now, &mut Nowhere);
-    }
-    /// A group that is passed one by one.
-    pub fn apart(&mut self) {
-        self.now += GROUP_TIME;
-        for arrival in Self::arrivals(&self.packets, &mut self.next) {
-            let _ = self.driver.offer(self.now, arrival, &mut Nowhere);
-        }
-        while self.driver.next_departure(self.now) == Some(self.now) && self.driver.depart(self.now, &mut Nowhere) {}
     }
 }

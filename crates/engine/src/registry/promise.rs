@@ -1,4 +1,4 @@
-//! Promises: what the control plane does with them between two packets, and what the engine keeps of each.
+//! Promises: the calls of the control plane, made between two packets, and the state that the engine keeps of each.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::notification::FlowState;
 use crate::recorder::{ControlCall, Operation, Recorder};
 use crate::tree::Tree;
 
-/// The control plane's way to the flow registry, between two packets.
+/// Access of the control plane to the flow registry between two packets.
 pub struct PromiseControl<'a> {
     pub(crate) tree: &'a mut Tree,
     pub(crate) registry: &'a mut FlowRegistry,
@@ -26,7 +26,7 @@ pub struct PromiseControl<'a> {
 pub enum PromiseError {
     /// The discipline has no flows.
     NoShaper,
-    /// Only so much is free in the class.
+    /// The class has only this much free rate.
     NoRoom(Rate),
 }
 
@@ -37,12 +37,12 @@ impl PromiseControl<'_> {
         }
     }
 
-    /// Makes promise `number`: holds its minimum in `class` for `flows` flows. It comes into force for the flows of the
-    /// next [`PromiseTable`].
+    /// Makes promise `number`: holds its minimum in `class` for `flows` flows, and returns these holds for
+    /// [`share`](Self::share). The promise comes into force for flows with the next [`PromiseTable`]. With `anyway` the promise
+    /// is also made if the class does not have enough free rate: flows then wait for their minimum.
     ///
     /// # Errors
-    /// [`PromiseError`]; nothing has changed then. With `anyway` a class without free rate is no error, and what does
-    /// not fit waits (4.4). Returns what is held, for [`share`](Self::share).
+    /// See [`PromiseError`]; nothing has changed then.
     pub fn promise(
         &mut self,
         number: u64,
@@ -54,7 +54,7 @@ impl PromiseControl<'_> {
         self.record(ControlCall::Promise { number, terms, class, flows, anyway });
         let fbc = self.tree.shaper_mut().ok_or(PromiseError::NoShaper)?;
         let before = self.registry.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
-        debug_assert!(before == 0, "a promise is changed by ending it and giving another");
+        debug_assert!(before == 0, "a promise is changed by ending it and making another");
         let mut held = 0;
         if !terms.minimum.is_zero() {
             while held < flows {
@@ -62,7 +62,7 @@ impl PromiseControl<'_> {
                     Ok(()) => held += 1,
                     Err(_) if anyway => break,
                     Err(free) => {
-                        // All or nothing: what is free counts what was held for this.
+                        // Undo the holds of this call; their rate counts as free.
                         let free = free + Rate::from_bps(terms.minimum.as_bps().saturating_mul(held.into()));
                         (0..held).for_each(|_| fbc.release(class, terms.minimum));
                         return Err(PromiseError::NoRoom(free));
@@ -75,13 +75,13 @@ impl PromiseControl<'_> {
         Ok(slots)
     }
 
-    /// Makes promise `number` as another shard has made it.
+    /// Makes promise `number`, which another shard has made already.
     pub fn share(&mut self, number: u64, terms: Terms, class: ClassId, slots: PromiseSlots) {
         self.registry.entries.insert(number, Entry { terms, class, slots, flows: HashSet::new() });
     }
 
-    /// Ends promise `number`, in each shard: what was held for flows to come is free. Flows under it keep their terms until
-    /// they are reviewed with a table without it.
+    /// Ends promise `number`, and frees the rate that was held for flows to come. To be called for each shard. Flows under the
+    /// promise keep their terms until they are reviewed with a table without it.
     pub fn end(&mut self, number: u64) {
         self.record(ControlCall::End(number));
         let Some(entry) = self.registry.entries.remove(&number) else { return };
@@ -92,7 +92,7 @@ impl PromiseControl<'_> {
         }
     }
 
-    /// Another table, for flows that appear from now on. Returns the old one, so that it is not freed here.
+    /// Sets the table for flows that begin from now on. Returns the old one, so that the caller can free it elsewhere.
     pub fn set_table(&mut self, table: PromiseTable) -> PromiseTable {
         if table.promises.is_some() || self.registry.table.promises.is_some() {
             self.record(ControlCall::PromiseTable(&table));
@@ -101,11 +101,11 @@ impl PromiseControl<'_> {
         std::mem::replace(&mut self.registry.table, table)
     }
 
-    /// How many tables there were: with another one a data path in the kernel has to put it in force.
+    /// The number of tables that were set so far. When it changes, a data path in the kernel must put the new one in force.
     pub fn tables(&self) -> u64 {
         self.registry.tables
     }
-    /// The promises in force with their conditions, for a data path in the kernel.
+    /// The promises in force and the table of their conditions, for a data path in the kernel.
     pub fn in_force(&self) -> (Vec<Promised>, &PromiseTable) {
         let promised = |(&number, entry): (&u64, &Entry)| Promised {
             number,
@@ -116,8 +116,8 @@ impl PromiseControl<'_> {
         (self.registry.entries.iter().map(promised).collect(), &self.registry.table)
     }
 
-    /// Applies the table to flows that are present: up to `most` places of the table from the `from`-th on. Returns the
-    /// place to go on from, `None` when that was all.
+    /// Applies the table to the flows at up to `most` places of the registry from place `from` on. Returns the place to
+    /// continue from; `None` after the last place.
     pub fn review(&mut self, from: u32, most: u32) -> Option<u32> {
         self.record(ControlCall::Review { from, most });
         let fbc = self.tree.shaper_mut()?;
@@ -128,8 +128,8 @@ impl PromiseControl<'_> {
             let (flow, old) = (known.flow, known.promise);
             let new =
                 self.registry.table.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
-            // A promise that ended has no entry any more, and its flows lose their terms.
-            // A data path in the kernel looks at a flow with its next packet.
+            // A promise that ended has no entry, so that its flows lose their terms. A data path in the kernel reviews a flow
+            // itself with the next packet.
             if new != old && self.registry.elsewhere.is_none() {
                 let terms = new.and_then(|number| self.registry.entries.get_mut(&number)).map(|entry| {
                     entry.begin(flow, fbc);
@@ -150,7 +150,7 @@ impl PromiseControl<'_> {
         (end < all).then_some(end)
     }
 
-    /// The state of promise `number`. Cost: linear in its flows.
+    /// The state of promise `number`. Cost: linear in the number of its flows.
     pub fn view(&self, number: u64) -> Option<PromiseView> {
         let entry = self.registry.entries.get(&number)?;
         let mut view = PromiseView { held: lock(&entry.slots.0).held, ..PromiseView::default() };
@@ -162,7 +162,8 @@ impl PromiseControl<'_> {
         Some(view)
     }
 
-    /// The flows for which `wanted` holds, with their state: up to `most` places of the table from the `from`-th on.
+    /// Appends the flows for which `wanted` holds, with their state, to `found`: those at up to `most` places of the registry
+    /// from place `from` on. Returns the place to continue from; `None` after the last place.
     pub fn find(
         &self,
         from: u32,
@@ -183,7 +184,7 @@ impl PromiseControl<'_> {
         (end < all).then_some(end)
     }
 
-    /// After the discipline was replaced: removes every promise and what was held; the flows stay.
+    /// Forgets every promise and what was held for it, after the discipline was replaced. The flows stay.
     pub fn clear(&mut self) {
         self.record(ControlCall::Forget);
         self.registry.entries.clear();
@@ -193,7 +194,7 @@ impl PromiseControl<'_> {
     }
 }
 
-/// A promise as the engine keeps it.
+/// The state of a promise in the engine.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) terms: Terms,
@@ -212,30 +213,29 @@ pub struct Promised {
     pub class: ClassId,
     /// The minimum of each flow.
     pub minimum: Rate,
-    /// For how many flows rate is held.
+    /// The number of flows for which it holds rate.
     pub flows: u32,
 }
 
-/// The rate that a promise holds for flows to come. Shards that make the same promise have it in common: its flows come in any
-/// of them.
+/// The rate that a promise holds for flows to come. Shards share it, because a flow under the promise may begin in any of them.
 #[derive(Clone, Debug)]
 pub struct PromiseSlots(Arc<Mutex<Slots>>);
 
 /// The state of a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PromiseView {
-    /// Flows that are under it.
+    /// The number of flows under it.
     pub flows: u64,
-    /// Of those, flows whose minimum waits until rate is released.
+    /// Flows under it whose minimum waits until rate is released.
     pub waiting: u64,
-    /// The sum of the rates that these flows are granted.
+    /// The sum of the rates of its flows.
     pub rate: Rate,
-    /// For how many flows to come rate is held.
+    /// The number of flows to come for which rate is held.
     pub held: u32,
 }
 
 impl PromiseView {
-    /// Adds the same promise in another shard, with which what is held is common.
+    /// Adds the state of the same promise in another shard. The held rate is common to both.
     pub fn add(&mut self, other: &Self) {
         self.flows += other.flows;
         self.waiting += other.waiting;
@@ -244,7 +244,7 @@ impl PromiseView {
 }
 
 impl Entry {
-    /// Holds rate for so many flows to come, as a data path in the kernel does.
+    /// Holds rate for `held` flows to come, as a data path in the kernel does.
     pub(super) fn set_held<P: Packet>(&mut self, held: u32, fbc: &mut Fbc<P>) {
         let mut slots = lock(&self.slots.0);
         (held..slots.held).for_each(|_| fbc.release(self.class, self.terms.minimum));
@@ -253,13 +253,13 @@ impl Entry {
             slots.held += 1;
         }
     }
-    /// A flow comes: what was held for it is free for it to be promised.
+    /// A flow begins: releases the rate that was held for it, so that it can be granted to the flow.
     pub(super) fn begin<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
         if self.flows.insert(flow) && lock(&self.slots.0).begin() {
             fbc.release(self.class, self.terms.minimum);
         }
     }
-    /// A flow has ended: rate is held for the next, if it is still free.
+    /// A flow has ended: holds its rate for the next flow, if it is still free.
     pub(super) fn end<P: Packet>(&mut self, flow: u64, fbc: &mut Fbc<P>) {
         let mut slots = lock(&self.slots.0);
         if self.flows.remove(&flow) && slots.end() && fbc.hold(self.class, self.terms.minimum).is_ok() {

@@ -1,6 +1,5 @@
 //! Tests of the engine and of the driver around it.
 
-mod batches;
 mod data_path;
 mod driver;
 mod flow_keys;

@@ -5,7 +5,7 @@ use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
 use tidegate_core::{
     AnyPacket, AnyQdisc, Backlog, Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Packet,
-    Qdisc,
+    Qdisc, Queued,
 };
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 use tidegate_testbed::share;
@@ -28,16 +28,16 @@ struct Meddler {
 }
 
 impl Qdisc<AnyPacket> for Meddler {
-    fn enqueue(&mut self, now: Instant, mut erased: AnyPacket, out: &mut dyn Outlet<AnyPacket>) {
+    fn enqueue(&mut self, now: Instant, mut erased: AnyPacket, out: &mut dyn Outlet<AnyPacket>) -> Queued {
         self.count += 1;
         erased.set_dscp(Dscp::EF);
         erased.set_colour(Colour::Red);
         erased.mark_ce();
         erased.leaves_by(ClassId(2));
         if self.count.is_multiple_of(3) {
-            out.dropped(erased, DropReason::Early);
+            out.refused(erased, DropReason::Early)
         } else {
-            self.inner.enqueue(now, erased, out);
+            self.inner.enqueue(now, erased, out)
         }
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {

@@ -38,7 +38,9 @@ fn agree(mut batched: Box<dyn Qdisc<TestPacket>>, mut single: Box<dyn Qdisc<Test
                     .with_profile(flow as u32 % 3)
             })
             .collect();
-        arrivals.iter().for_each(|packet| single.enqueue(now, *packet, &mut one));
+        for packet in &arrivals {
+            single.enqueue(now, *packet, &mut one);
+        }
         batched.enqueue_batch(now, &mut arrivals, &mut other);
         assert!(arrivals.is_empty(), "a batch leaves no packet behind");
         assert_eq!((one, batched.backlog()), (other, single.backlog()), "after enqueueing at {now:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::fbq::{ClassParams, Displace, FairBy, Fbc, FbcParams, ParamError, Profile, Spare, WEIGHT_ONE};
 use tidegate_core::qdisc::{Backlog, Discard};
-use tidegate_core::{Accounted, Bytes, ClassId, Deadline, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_core::{Accounted, Bytes, ClassId, Deadline, Instant, Outlet, Qdisc, Queued, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 use tidegate_testbed::share;
 
@@ -16,11 +16,11 @@ fn start() -> Instant {
 struct Preferring(Fbc<TestPacket>);
 
 impl Qdisc<TestPacket> for Preferring {
-    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) -> Queued {
         if packet.id.is_multiple_of(64) {
             let _ = self.0.prefer(now, packet.flow.flow, (packet.id / 64 % 3) as u32);
         }
-        self.0.enqueue(now, packet, out);
+        self.0.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<TestPacket>) -> Option<TestPacket> {
         self.0.dequeue(now, out)

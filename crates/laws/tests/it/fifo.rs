@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::fbq::{ClassParams, Fbc, FbcParams};
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Accounted, Backlog, Bytes, Deadline, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_core::{
+    Accounted, Backlog, Bytes, Deadline, DropReason, Event, Instant, Outlet, Qdisc, Queued, Rate, Span,
+};
 use tidegate_laws::script::{Op, make};
 use tidegate_laws::{Report, Shape, TestPacket, check, check_seeds};
 use tidegate_testbed::share;
@@ -51,16 +53,16 @@ enum Fault {
 static DEQUEUES: AtomicU64 = AtomicU64::new(0);
 
 impl Qdisc<TestPacket> for Broken {
-    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) -> Queued {
         self.calls += 1;
         let backwards = now < self.latest;
         self.latest = self.latest.max(now);
         match self.fault {
-            Fault::LosesAPacket if self.calls.is_multiple_of(50) => {}
-            Fault::LooksBack if backwards => out.dropped(packet, DropReason::TooOld),
+            Fault::LosesAPacket if self.calls.is_multiple_of(50) => Queued::default(),
+            Fault::LooksBack if backwards => out.refused(packet, DropReason::TooOld),
             Fault::DropsTwice if self.calls.is_multiple_of(50) => {
                 out.dropped(packet, DropReason::Early);
-                out.dropped(packet, DropReason::Early);
+                out.refused(packet, DropReason::Early)
             }
             _ => self.inner.enqueue(now, packet, out),
         }
@@ -183,12 +185,12 @@ struct Wrong {
 }
 
 impl Qdisc<TestPacket> for Wrong {
-    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) -> Queued {
         if self.reports {
             let flow = DEQUEUES.fetch_add(1, Ordering::Relaxed);
             out.event(Event::FlowStarted { flow, class: packet.class });
         }
-        self.inner.enqueue(now, packet, out);
+        self.inner.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<TestPacket>) -> Option<TestPacket> {
         self.inner.dequeue(now, out)

@@ -242,7 +242,9 @@ fn wf2q_is_worst_case_fair() {
 fn wfq_sends_a_heavy_session_ahead() {
     let weights = vec![10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
     let mut queue = Wfq::new(Params::classes(LINK, weights)).unwrap();
-    (0..11).for_each(|id| queue.enqueue(Instant::ZERO, TestPacket::new(id, 0, 1_000), &mut vec![]));
+    for id in 0..11 {
+        queue.enqueue(Instant::ZERO, TestPacket::new(id, 0, 1_000), &mut vec![]);
+    }
     for class in 1..11 {
         queue.enqueue(Instant::ZERO, TestPacket::new(11, 1, 1_000).in_class(class), &mut vec![]);
     }

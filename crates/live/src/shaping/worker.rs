@@ -270,7 +270,6 @@ impl QueuePath {
 
     fn offer_all(&mut self, now: Instant, driver: &mut Driver<Handle>) {
         let Self { parts, ring, sink, unreadable, probes, .. } = self;
-        let mut received = Vec::with_capacity(LARGE_BATCH);
         for packet in ring.packets() {
             let interface = parts.counters.place(&packet);
             let (queue, id, mark, length) = (packet.queue, packet.id, packet.mark, packet.length);
@@ -284,27 +283,16 @@ impl QueuePath {
                 continue;
             }
             parts.counters.note(interface, packet.hw_protocol);
-            received.push((handle, meta, packet.payload));
+            let segmented = packet.queue != parts.whole;
+            let arrival = Arrival { handle, meta: &meta, bytes: packet.payload, segmented };
+            match driver.offer(now, arrival, sink) {
+                Offered::Consumed => parts.counters.received(interface, length),
+                // Packets that follow a superpacket take the same path, so that order is kept.
+                Offered::Segment(handle) => {
+                    sink.verdicts.requeue(handle.queue, handle.id, parts.cut, Some(handle.mark));
+                }
+            }
         }
-        let arrivals: Vec<_> = received
-            .iter()
-            .map(|(handle, meta, bytes)| Arrival {
-                handle: *handle,
-                meta,
-                bytes,
-                segmented: handle.queue != parts.whole,
-            })
-            .collect();
-        driver.offer_batch(now, &arrivals, sink, |at, offered, sink| match offered {
-            Offered::Consumed => {
-                let Handle { interface, length, .. } = arrivals[at].handle;
-                parts.counters.received(interface, length);
-            }
-            // Packets that follow a superpacket take the same path, so that order is kept.
-            Offered::Segment(handle) => {
-                sink.verdicts.requeue(handle.queue, handle.id, parts.cut, Some(handle.mark));
-            }
-        });
     }
 
     /// Releases queued and newly arrived packets, even when packets arrive faster than they can be received, and ends
@@ -603,8 +591,6 @@ impl PathParts {
     }
 }
 
-/// As many packets as are often received at once.
-const LARGE_BATCH: usize = 64;
 /// How long to wait for a guardian to return the turn.
 const ANSWER: Span = Span::from_millis(100);
 /// A pause between packets in which queueing may end.

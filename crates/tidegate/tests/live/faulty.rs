@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::running::{Arrivals, Running, Scratch, Traffic, until_trouble};
 use tidegate_config::discipline::{Kind, Site};
 use tidegate_config::record;
-use tidegate_core::{AnyPacket, Backlog, Deadline, Instant as Time, Outlet, Packet, Qdisc, Span};
+use tidegate_core::{AnyPacket, Backlog, Deadline, Instant as Time, Outlet, Packet, Qdisc, Queued, Span};
 use tidegate_testbed::Ended;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::veth::{DEVICE, Pair};
@@ -73,10 +73,11 @@ struct Queue {
 }
 
 impl Qdisc<AnyPacket> for Queue {
-    fn enqueue(&mut self, _now: Time, packet: AnyPacket, _out: &mut dyn Outlet<AnyPacket>) {
+    fn enqueue(&mut self, _now: Time, packet: AnyPacket, _out: &mut dyn Outlet<AnyPacket>) -> Queued {
         // In the middle: the packet is queued, and no other part knows it yet.
         self.waiting.push_back(packet);
         self.enqueue.turn("enqueue", self.waiting.len());
+        Queued::default()
     }
     fn dequeue(&mut self, now: Time, _out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {
         if now < self.next {

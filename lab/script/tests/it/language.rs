@@ -235,10 +235,17 @@ fn a_run_has_a_digest() {
 
 #[test]
 fn a_discipline_that_breaks_the_law_of_deadlines_is_reported() {
-    use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc};
+    use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc, Queued};
     struct Idler;
     impl Qdisc<tidegate_script::Item> for Idler {
-        fn enqueue(&mut self, _: Instant, _: tidegate_script::Item, _: &mut dyn Outlet<tidegate_script::Item>) {}
+        fn enqueue(
+            &mut self,
+            _: Instant,
+            _: tidegate_script::Item,
+            _: &mut dyn Outlet<tidegate_script::Item>,
+        ) -> Queued {
+            Queued::default()
+        }
         fn dequeue(&mut self, _: Instant, _: &mut dyn Outlet<tidegate_script::Item>) -> Option<tidegate_script::Item> {
             None
         }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Backlog, Bytes, Colour, Deadline, DropReason, Instant, Outlet, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, Bytes, Colour, Deadline, DropReason, Instant, Outlet, Packet, Qdisc, Queued, Rate, Span};
 use tidegate_sim::metrics::SizeClass;
 use tidegate_sim::{
     Direction, Distribution, Driver, FlowSpec, Line, Loss, Network, NetworkError, SimPacket, Stage, Verdict, Workload,
@@ -194,8 +194,8 @@ fn lines_lose_packets_as_configured() {
 struct Priority([Fifo<SimPacket>; 2]);
 
 impl Qdisc<SimPacket> for Priority {
-    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
-        self.0[packet.class().0 as usize].enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) -> Queued {
+        self.0[packet.class().0 as usize].enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         self.0[1].dequeue(now, out).or_else(|| self.0[0].dequeue(now, out))
@@ -251,8 +251,8 @@ fn a_drivers_buffers_hold_up_what_the_scheduler_prefers() {
 struct EveryThree(Fifo<SimPacket>, Instant);
 
 impl Qdisc<SimPacket> for EveryThree {
-    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
-        self.0.enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) -> Queued {
+        self.0.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         if now < self.1 {
@@ -508,8 +508,8 @@ fn what_cannot_work_is_refused_by_name() {
 struct Liar(Fifo<SimPacket>);
 
 impl Qdisc<SimPacket> for Liar {
-    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
-        self.0.enqueue(now, packet, out);
+    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) -> Queued {
+        self.0.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, _now: Instant, _out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         None

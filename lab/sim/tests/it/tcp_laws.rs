@@ -5,7 +5,7 @@ use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::{self, Ared};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::red::{EarlyDrop, Params, Red, Thresholds};
-use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Qdisc, Queued, Rate, Span};
 use tidegate_metrics::jain;
 use tidegate_sim::scenario::Scenario;
 use tidegate_sim::tcp::Config;
@@ -237,11 +237,11 @@ struct MarkAbove {
 }
 
 impl Qdisc<SimPacket> for MarkAbove {
-    fn enqueue(&mut self, now: Instant, mut packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
+    fn enqueue(&mut self, now: Instant, mut packet: SimPacket, out: &mut dyn Outlet<SimPacket>) -> Queued {
         if self.queue.backlog().packets >= self.packets && packet.mark_ce() {
             out.event(tidegate_core::Event::Marked { flow: packet.flow });
         }
-        self.queue.enqueue(now, packet, out);
+        self.queue.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         self.queue.dequeue(now, out)

@@ -138,7 +138,9 @@ fn a_deadline_follows_the_rate_of_the_total() {
     let class = ClassParams { burst: Bytes::new(100_000), flow_burst: Bytes::new(100_000), ..mbit(&[4])[0] };
     let total = FbcParams { burst: Bytes::new(1_000), ..FbcParams::new(Rate::from_mbit(4)) };
     let mut shaper = Shaper::new(total, vec![class], vec![], start()).unwrap();
-    (0..2).for_each(|flow| shaper.enqueue(start(), TestPacket::new(0, flow, 1_000), &mut Discard));
+    for flow in 0..2 {
+        shaper.enqueue(start(), TestPacket::new(0, flow, 1_000), &mut Discard);
+    }
     shaper.dequeue(start(), &mut Discard).expect("due");
     assert_eq!(shaper.deadline(start()), Deadline::At(start() + Span::from_millis(2)));
     assert!(shaper.set_rate(start(), Rate::from_mbit(8)));

@@ -7,9 +7,10 @@ use tidegate_core::fbq::{
     Borrow, ClassParams, Displace, Fbc, FbcParams, Feedback, FlowView, Marking, Profile, Promise, Spare, Terms,
     WEIGHT_ONE,
 };
+use tidegate_core::packet::NO_SLOT;
 use tidegate_core::qdisc::Discard;
 use tidegate_core::random::Stream;
-use tidegate_core::{Accounted, Bytes, ClassId, Dscp, Event, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_core::{Accounted, Bytes, ClassId, Dscp, Event, Instant, Outlet, Qdisc, Queued, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 use tidegate_testbed::share;
 

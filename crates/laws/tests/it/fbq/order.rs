@@ -216,7 +216,10 @@ fn idle_flows_end_after_their_time_two_at_a_packet_the_oldest_first() {
     assert_eq!(keys(&bench), [4, 5, 6], "two at a time");
     // The slot of a flow that ended is not found.
     assert_eq!((bench.shaper.find(2, 2), bench.shaper.find(5, 4)), (None, Some(5)));
-    assert_eq!((bench.shaper.slot_of_last(6), bench.shaper.slot_of_last(5)), (bench.shaper.find(6, 0), None));
+    let queued = bench.shaper.enqueue(bench.now, TestPacket::new(0, 6, 100), &mut Discard);
+    assert_eq!(Some(queued.slot), bench.shaper.find(6, 0));
+    let refused = bench.shaper.enqueue(bench.now, TestPacket::new(1, 6, 100).in_class(1), &mut Discard);
+    assert_eq!(refused.slot, NO_SLOT, "there is no such class");
 }
 
 #[test]

@@ -6,11 +6,11 @@ use super::*;
 struct Preferring(Shaper);
 
 impl Qdisc<TestPacket> for Preferring {
-    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) {
+    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) -> Queued {
         if packet.id.is_multiple_of(8) {
             let _ = self.0.prefer(now, packet.flow.flow, (packet.id / 8 % 6) as u32);
         }
-        self.0.enqueue(now, packet, out);
+        self.0.enqueue(now, packet, out)
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<TestPacket>) -> Option<TestPacket> {
         self.0.dequeue(now, out)

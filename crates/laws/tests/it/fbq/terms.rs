@@ -8,7 +8,9 @@ fn mbit(n: u64) -> Rate {
 /// One class of 10 Mbit/s with a packet of each of `flows`.
 fn shaper(flows: u64) -> Shaper {
     let mut shaper = Fbc::new(FbcParams::new(mbit(10)), vec![ClassParams::new(mbit(10))], vec![], start()).unwrap();
-    (1..=flows).for_each(|flow| shaper.enqueue(start(), TestPacket::new(0, flow, 1_000), &mut Discard));
+    for flow in 1..=flows {
+        shaper.enqueue(start(), TestPacket::new(0, flow, 1_000), &mut Discard);
+    }
     shaper
 }
 fn minimum(n: u64) -> Terms {
@@ -102,12 +104,16 @@ fn saved_tokens_are_kept_in_bytes_when_the_weight_changes() {
         let mut shaper = shaper(1);
         let mut now = start();
         // After its packet the first flow saves 3,028 bytes, its bucket, while the second sends.
-        (0..9).for_each(|_| shaper.enqueue(now, TestPacket::new(0, 2, 1_000), &mut Discard));
+        for _ in 0..9 {
+            shaper.enqueue(now, TestPacket::new(0, 2, 1_000), &mut Discard);
+        }
         for _ in 0..10 {
             now = shaper.deadline(now).instant(now).expect("queued");
             shaper.dequeue(now, &mut Discard).expect("due");
         }
-        (0..9).for_each(|_| shaper.enqueue(now, TestPacket::new(0, 1, 1_000), &mut Discard));
+        for _ in 0..9 {
+            shaper.enqueue(now, TestPacket::new(0, 1, 1_000), &mut Discard);
+        }
         shaper.enqueue(now, TestPacket::new(0, 2, 1_000), &mut Discard);
         shaper.prefer(now, 1, steps).unwrap();
         let order = order(&mut shaper);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidegate_core::marker::{Conditioner, Outcome};
 use tidegate_core::meter::Meter;
-use tidegate_core::qdisc::{Backlog, Deadline, DropReason, Outlet};
+use tidegate_core::qdisc::{Backlog, Deadline, DropReason, Outlet, Queued};
 use tidegate_core::ras::{Coupling, Ear, Params};
 use tidegate_core::trtcm::TrTcm;
 use tidegate_core::{Credit, Instant, Packet, Qdisc, Rate, Span};
@@ -85,15 +85,15 @@ impl<P: Packet> Shaper<P> {
 }
 
 impl<P: Packet> Qdisc<P> for Shaper<P> {
-    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.settle(now);
         let size = packet.size();
         self.ear.on_arrival(self.latest, size, self.params.averaging);
         if self.backlog.bytes + size > self.params.buffer {
-            return out.dropped(packet, DropReason::QueueLimit);
+            return out.refused(packet, DropReason::QueueLimit);
         }
         if self.metered_first && self.conditioner.condition(self.latest, &mut packet) == Outcome::Refused {
-            return out.dropped(packet, DropReason::Policed);
+            return out.refused(packet, DropReason::Policed);
         }
         let first = self.queue.is_empty();
         self.backlog.add(size);
@@ -105,6 +105,7 @@ impl<P: Packet> Qdisc<P> for Shaper<P> {
             }
         }
         self.renew_rate(first && self.serves_the_head());
+        Queued::default()
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
