@@ -1,4 +1,4 @@
-//! Makes `kernel/generated/options.rs` from the headers: the options of a discipline, the sizes of the chassis and the places of the
+//! Makes `kernel/path/src/options.rs` from the headers: the options of a discipline, the sizes of the chassis and the places of the
 //! members of mapped structs, for all that read or write these in Rust.
 
 use std::fmt::Write as _;

@@ -97,23 +97,22 @@ impl PromiseControl<'_> {
         if table.promises.is_some() || self.registry.table.promises.is_some() {
             self.record(ControlCall::PromiseTable(&table));
         }
-        self.registry.tables += 1;
+        self.registry.table_is_new = true;
         std::mem::replace(&mut self.registry.table, table)
     }
 
-    /// How many tables there were: with another one a data path in the kernel has to put it in force.
-    pub fn tables(&self) -> u64 {
-        self.registry.tables
-    }
-    /// The promises in force with their conditions, for a data path in the kernel.
-    pub fn in_force(&self) -> (Vec<Promised>, &PromiseTable) {
+    /// The promises in force with their conditions, unless an offload has them already.
+    pub(crate) fn unsent(&mut self) -> Option<(Vec<Promised>, &PromiseTable)> {
+        if !std::mem::take(&mut self.registry.table_is_new) {
+            return None;
+        }
         let promised = |(&number, entry): (&u64, &Entry)| Promised {
             number,
             class: entry.class,
             minimum: entry.terms.minimum,
             flows: lock(&entry.slots.0).wanted,
         };
-        (self.registry.entries.iter().map(promised).collect(), &self.registry.table)
+        Some((self.registry.entries.iter().map(promised).collect(), &self.registry.table))
     }
 
     /// Applies the table to flows that are present: up to `most` places of the table from the `from`-th on. Returns the
@@ -129,8 +128,8 @@ impl PromiseControl<'_> {
             let new =
                 self.registry.table.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
             // A promise that ended has no entry any more, and its flows lose their terms.
-            // A data path in the kernel looks at a flow with its next packet.
-            if new != old && self.registry.elsewhere.is_none() {
+            // An offload looks up the promise of a flow itself, with the next packet of the flow.
+            if new != old && self.registry.offloaded.is_none() {
                 let terms = new.and_then(|number| self.registry.entries.get_mut(&number)).map(|entry| {
                     entry.begin(flow, fbc);
                     entry.terms
@@ -203,7 +202,7 @@ pub(super) struct Entry {
     pub(super) flows: HashSet<u64>,
 }
 
-/// A promise in force, for a data path in the kernel.
+/// A promise in force, for an [`Offload`](crate::Offload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Promised {
     /// Its number.

@@ -10,8 +10,6 @@ use crate::rules::Direction;
 
 /// What a link header adds to a packet in the interface's counters.
 const LINK_HEADER: u64 = 14;
-/// The EtherType of IPv6.
-const IPV6: u16 = libc::ETH_P_IPV6 as u16;
 
 /// What was proven.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -206,8 +204,8 @@ impl InterfaceCounters {
     }
 
     /// Notes the protocol of a packet that is not a probe.
-    pub fn note(&self, at: u8, ethertype: u16) {
-        let flag = self.of(at.into()).of(if ethertype == IPV6 { Version::V6 } else { Version::V4 });
+    pub fn note(&self, at: u8, version: Version) {
+        let flag = self.of(at.into()).of(version);
         // Written once, so that the line of memory stays shared.
         if !flag.load(Relaxed) {
             flag.store(true, Relaxed);
@@ -220,7 +218,7 @@ impl InterfaceCounters {
         add(&counter.sent_bytes, length.into());
     }
 
-    /// Sets what an interface has sent and dropped, of a data path that counts elsewhere.
+    /// Sets the counters of an interface, in place of [`sent`](Self::sent) and [`dropped`](Self::dropped).
     pub fn set(&self, at: u8, sent_packets: u64, sent_bytes: u64, dropped_packets: u64) {
         let counter = self.of(at.into());
         counter.sent_packets.store(sent_packets, Relaxed);

@@ -6,7 +6,7 @@ use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
-use super::kernel::KernelPrograms;
+use super::backend::OffloadProvider;
 use crate::guardian;
 use crate::marks::MarkLayout;
 use crate::timing::Priority;
@@ -38,8 +38,8 @@ pub struct Options {
     pub recorder: Option<RecorderFactory>,
     /// Where packets are queued, in place of what the configuration has.
     pub data_path: Option<DataPath>,
-    /// What was loaded for data paths in the kernel.
-    pub kernel: KernelPrograms,
+    /// Schedulers for data paths in the kernel; without it packets are queued in this process.
+    pub offload: Option<Arc<dyn OffloadProvider>>,
     /// How to start the guardian; without it packets pass only as long as the process runs.
     pub guardian: Option<guardian::Settings>,
     /// A fault to inject, to test that traffic passes nevertheless.
@@ -74,7 +74,7 @@ impl Default for Options {
             copy_range: None,
             recorder: None,
             data_path: None,
-            kernel: KernelPrograms::default(),
+            offload: None,
             guardian: None,
             #[cfg(debug_assertions)]
             inject: None,

@@ -10,7 +10,7 @@ use super::options::{FBQ_PROMISES, RULE_STEPS, RULES};
 
 /// Promises in force.
 #[derive(Clone, Debug, Default)]
-pub(in crate::shaping) struct Promises {
+pub(crate) struct Promises {
     /// `struct twin_fbq_promise` of each place that was ever taken: number, class, minimum, flows.
     places: Vec<[u64; PROMISE]>,
     /// Their conditions.

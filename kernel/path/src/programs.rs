@@ -5,19 +5,22 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
+use tidegate_live::shaping::StartError;
+use tidegate_live::shaping::backend::{DISCIPLINE, OffloadBackend, OffloadProvider};
+use tidegate_live::timing;
 use tidegate_units::Span;
 
 use super::flows::Flows;
 use super::options::counters::WORDS as COUNTERS;
 use super::options::link::UNTIL;
 use super::options::{FBQ_CLASSES, Options, RULES};
+use super::path::{KernelPath, check};
 use super::plan;
 use super::promises::{Promises, room_for};
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
-use crate::timing;
 
 /// Compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
-const OBJECT: &[u8] = include_bytes!("../../../../../kernel/generated/chassis.o");
+const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
     functions: &[
@@ -30,8 +33,6 @@ const NEEDS: Needs = Needs {
     since: (6, 16),
     option: "CONFIG_NET_SCH_BPF",
 };
-/// The names of disciplines in BPF that are ours begin with this.
-pub(super) const PREFIX: &str = "tidegate";
 /// Names that are tried.
 const NAMES: u32 = 1_000;
 /// How long packets are shaped after the last renewal.
@@ -42,7 +43,7 @@ const OF_MERED: &str = "twin_tables";
 
 /// What is written for a program.
 #[derive(Debug, Default)]
-pub(in crate::shaping) struct Written {
+pub(crate) struct Written {
     /// Its options, but for what is counted there.
     pub options: Options,
     /// `struct twin_fbq_options` without promises, where there are classes.
@@ -56,7 +57,7 @@ pub(in crate::shaping) struct Written {
 
 /// A program that is registered with the kernel as a discipline.
 #[derive(Debug)]
-pub(in crate::shaping) struct Discipline {
+pub(crate) struct Discipline {
     /// The name of the discipline.
     pub name: String,
     /// `struct twin_options` of kernel/disciplines.h.
@@ -92,7 +93,7 @@ impl Discipline {
         let flows = Flows::new(program.map(".bss")?, OBJECT)?;
         let mut number = 1;
         let (name, attached) = loop {
-            let name = if number == 1 { PREFIX.to_owned() } else { format!("{PREFIX}_{number}") };
+            let name = if number == 1 { DISCIPLINE.to_owned() } else { format!("{DISCIPLINE}_{number}") };
             match program.attach(&name) {
                 Err(error) if error.is_taken() && number < NAMES => number += 1,
                 attached => break (name, attached?),
@@ -211,17 +212,17 @@ impl KernelPrograms {
         all.programs.push(Arc::new(loaded));
         Ok(())
     }
+}
 
-    /// One for `config` that no data path uses.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(super) fn take(&self, config: &Config) -> Result<Arc<Discipline>, String> {
+impl OffloadProvider for KernelPrograms {
+    fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
+        check(config)?;
         let all = lock(&self.0);
         let fits = |program: &&Arc<Discipline>| program.has_mered || !plan::is_mered(config);
         let free = all.programs.iter().filter(fits).find(|program| Arc::strong_count(program) == 1);
         let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
-        free.cloned().ok_or_else(why)
+        let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;
+        Ok(Box::new(KernelPath::new(free)))
     }
 }
 

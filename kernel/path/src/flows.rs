@@ -7,7 +7,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::fbq::FlowCounts;
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
-use tidegate_engine::FlowElsewhere;
+use tidegate_engine::OffloadedFlow;
 
 use super::options::{FBQ, FBQ_PROMISES};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
@@ -78,7 +78,7 @@ places! {
 
 /// The variables of a program.
 #[derive(Debug)]
-pub(in crate::shaping) struct Flows {
+pub(crate) struct Flows {
     variables: Mapped,
     places: Places,
 }
@@ -98,7 +98,7 @@ impl Flows {
     }
 
     /// The flows, and for how many flows each promise in force holds rate; nothing while another discipline is in force.
-    pub fn all(&self) -> (Vec<FlowElsewhere>, Vec<(u64, u32)>) {
+    pub fn all(&self) -> (Vec<OffloadedFlow>, Vec<(u64, u32)>) {
         let at = &self.places;
         if self.read(&at.kind, 0) != FBQ {
             return (Vec::new(), Vec::new());
@@ -117,7 +117,7 @@ impl Flows {
         self.variables.read(place, element)
     }
 
-    fn flow(&self, of: usize) -> FlowElsewhere {
+    fn flow(&self, of: usize) -> OffloadedFlow {
         let at = &self.places;
         let read = |place: &Place| self.read(place, of);
         let account = |packets, bytes| Account { packets: read(packets), bytes: Bytes::new(read(bytes)) };
@@ -129,7 +129,7 @@ impl Flows {
         let key = read(&at.key);
         let backlog = Backlog { packets: read(&at.packets), bytes: Bytes::new(read(&at.bytes)) };
         let promise = read(&at.promise).checked_sub(1).map(|place| self.read(&at.promised, place as usize));
-        FlowElsewhere {
+        OffloadedFlow {
             key,
             class: ClassId(read(&at.class) as u32),
             profile: read(&at.profile) as u32,

@@ -12,7 +12,7 @@ use super::classes::Classes;
 use super::options::{
     ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
 };
-use crate::shaping::error::StartError;
+use tidegate_live::shaping::StartError;
 
 /// The packets that wait at most: a packet more is held before another is dropped for it.
 const PACKETS: u64 = SLOTS - 1;

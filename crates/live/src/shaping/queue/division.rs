@@ -5,11 +5,11 @@ use tidegate_engine::shards::Shard;
 use tidegate_engine::{Engine, Setup};
 use tidegate_units::Instant;
 
-use super::error::{StartError, is_permission, no_queue};
-use super::options::{Options, RecorderFactory};
-use super::worker::LiveEngine;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::rules::QUEUES_OF_ONE;
+use crate::shaping::command::LiveEngine;
+use crate::shaping::error::{StartError, is_permission, no_queue};
+use crate::shaping::options::{Options, RecorderFactory};
 
 /// The queue numbers that are tried.
 const QUEUES: std::ops::Range<u16> = 7_400..7_600;

@@ -297,7 +297,7 @@ fn string(bytes: &[u8], at: usize) -> &str {
 mod tests {
     use super::*;
 
-    const CHASSIS: &[u8] = include_bytes!("../../../../kernel/generated/chassis.o");
+    const CHASSIS: &[u8] = include_bytes!("../../../generated/chassis.o");
     const OPERATIONS: [&str; 5] = ["twin_enqueue", "twin_dequeue", "twin_init", "twin_reset", "twin_destroy"];
 
     /// Each operation is followed by the subprograms that it calls, directly or not, and by no others.
