@@ -2,7 +2,6 @@
 //!
 //! It does no I/O and reads no clock. A data path hands in the bytes it holds of a packet with a handle of its own,
 //! and gets the handle back when the packet may pass ([`Sink::transmit`]) or must not ([`Sink::drop_packet`]).
-#![forbid(unsafe_code)]
 
 mod account;
 mod admit;

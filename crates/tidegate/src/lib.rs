@@ -5,7 +5,6 @@
 //!
 //! Another crate adds disciplines of its own by [`main_with`]; `tidegate new-qdisc` writes one.
 
-#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // They panic when the reader is gone.
 
 /// Writes a line to standard error. If it is closed (a terminal that is gone, the end of a pipe), the command

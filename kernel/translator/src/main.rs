@@ -1,5 +1,4 @@
 //! Translates the deciders of the core to C for the kernel, and compares the C with the core. `kernel/README.md` is the manual.
-#![forbid(unsafe_code)]
 
 mod body;
 mod call;

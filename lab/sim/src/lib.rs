@@ -7,7 +7,6 @@
 //!
 //! A run needs memory for what is in flight and for fixed-size statistics ([`metrics`]); none of it grows with the
 //! simulated time.
-#![forbid(unsafe_code)]
 
 pub mod applications;
 mod conditions;
