@@ -21,7 +21,7 @@ use super::held;
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
 use crate::marks::MarkLayout;
 use crate::netlink::Error;
-use crate::nfqueue::{self, Packet, QueueSocket, Ring, Verdicts};
+use crate::nfqueue::{self, Packet, QueueSocket, Ring};
 use crate::probe::{self, Version};
 use crate::shaping::command::{Command, Handle, LiveEngine, ProbeWatch, VerdictSink, WorkerCounts};
 use crate::shaping::interfaces::InterfaceCounters;
@@ -63,7 +63,7 @@ pub(super) struct PathParts {
 }
 
 impl Worker {
-    /// Runs until [`Command::Stop`], or until the socket fails for good. After a panic of the engine all packets pass.
+    /// Runs until [`Command::Stop`], or until the socket fails for good or the engine panics. Packets pass then.
     pub fn run(self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
         let state = Arc::clone(&self.parts.state);
         let params = Params { quantum: self.parts.quantum, segmentation: Segmentation::Deferred, link: None };
@@ -77,12 +77,14 @@ impl Worker {
         let outcome = match driver::run(&mut driver, &mut path) {
             Ok(()) => Ok(path.counts(&driver)),
             Err(Failure::Path(error)) => {
-                state.fail(format!("the data path ended: {error}"));
+                let _ = state.let_pass(&format!("the data path ended: {error}"));
                 Err(error)
             }
             Err(Failure::Panicked(text)) => {
-                state.fail(format!("the discipline panicked: {text}"));
-                path.accept_all()
+                // Queued packets pass at once, also where the guardian has to take the turn for those that follow.
+                let passed = state.accept_all();
+                let text = format!("the discipline panicked: {text}");
+                passed.and(state.let_pass(&text)).map(|()| path.counts(&driver))
             }
         };
         // The queue is not read any more, and the kernel must know it.
@@ -303,47 +305,6 @@ impl QueuePath {
         }
         self.parts.inject = None;
         injection.fault.happen(&mut self.clock);
-    }
-
-    /// Runs without an engine: accepts the packets that the kernel has queued, then all that arrive, until
-    /// [`Command::Stop`].
-    fn accept_all(self) -> Result<WorkerCounts, Error> {
-        let Self { mut parts, mut ring, .. } = self;
-        // One that exists: the process may have no descriptor left.
-        parts.state.accept_all()?;
-        let (waiter, mut verdicts) = (Waiter::new(Span::ZERO), Verdicts::new());
-        let mut counts = WorkerCounts::default();
-        loop {
-            let until = Some(timing::now() + LONGEST_WAIT);
-            waiter.wait(&[&parts.socket.as_fd(), &parts.waker.as_fd()], until).map_err(wait_failed)?;
-            parts.state.page.beat();
-            if parts.state.is_abandoned() {
-                return Ok(counts);
-            }
-            // Before commands are executed, so that everything that arrived before a confirmation has passed.
-            while parts.state.page.turn() == Turn::Shaper && parts.socket.receive(&mut ring)? > 0 {
-                for packet in ring.packets() {
-                    parts.counters.received(parts.counters.place(&packet), packet.length);
-                    verdicts.accept(packet.queue, packet.id);
-                    counts.passed += 1;
-                }
-                parts.socket.send(&mut verdicts)?;
-            }
-            drain(&parts.waker);
-            loop {
-                match parts.commands.try_recv() {
-                    Ok(Command::Pass(done)) => {
-                        parts.socket.close([parts.whole, parts.cut], parts.state.page.received())?;
-                        let _ = done.send(());
-                    }
-                    Ok(Command::Count(to)) => drop(to.send(counts.clone())),
-                    // There is no engine: a caller that waits for a result finds the channel closed.
-                    Ok(Command::Do(_) | Command::Watch(..) | Command::Listen(_) | Command::Groups(_)) => {}
-                    Ok(Command::Leave(..) | Command::Stop) | Err(TryRecvError::Disconnected) => return Ok(counts),
-                    Err(TryRecvError::Empty) => break,
-                }
-            }
-        }
     }
 }
 
