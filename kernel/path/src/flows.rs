@@ -27,7 +27,7 @@ const NO_SLOT: u64 = u32::MAX as u64;
 
 macro_rules! places {
     ($($name:ident: $path:literal),* $(,)?) => {
-        /// Where the program has what is read of it.
+        /// The places of the variables that are read.
         #[derive(Debug)]
         struct Places { $($name: Place),* }
 
@@ -84,10 +84,10 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Of the program of `object`, whose variables are mapped.
+    /// Reads the flows of the program of `object` from its mapped variables.
     ///
     /// # Errors
-    /// When it does not have what is read.
+    /// When a variable that is read is missing.
     pub fn new(variables: Mapped, object: &[u8]) -> Result<Self, LoadError> {
         Ok(Self { variables, places: Places::of(&Variables::of(object)?)? })
     }
@@ -97,7 +97,8 @@ impl Flows {
         (self.read(&self.places.changes, 0), self.read(&self.places.rules, 0) % 2)
     }
 
-    /// The flows, and for how many flows each promise in force holds rate; nothing while another discipline is in force.
+    /// The flows, and for how many more flows each promise in force reserves rate. Nothing while another discipline than FBQ is in
+    /// force.
     pub fn all(&self) -> (Vec<OffloadedFlow>, Vec<(u64, u32)>) {
         let at = &self.places;
         if self.read(&at.kind, 0) != FBQ {
@@ -107,7 +108,7 @@ impl Flows {
         let held = (0..FBQ_PROMISES as usize).filter(|place| number(*place) != 0);
         let held = held.map(|place| (number(place), self.read(&at.held, place) as u32)).collect();
         let used = self.read(&at.used, 0) as usize;
-        // Its place may be that of another flow meanwhile.
+        // Meanwhile the place may have been given to another flow.
         let flow = |place| Some(self.flow(place)).filter(|flow| flow.key == self.read(&at.key, place));
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0);
         (present.filter_map(flow).collect(), held)
@@ -144,7 +145,7 @@ impl Flows {
         }
     }
 
-    /// The arrival of the oldest packet that is queued. Its slot may be that of another packet before it is read.
+    /// The arrival of the oldest packet that is queued. The slot may be given to another packet before it is read.
     fn head_arrived(&self, of: usize) -> Option<Instant> {
         let head = || Some(self.read(&self.places.head, of)).filter(|slot| *slot != NO_SLOT);
         let mut slot = head()?;

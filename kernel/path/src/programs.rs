@@ -19,7 +19,7 @@ use super::plan;
 use super::promises::{Promises, room_for};
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 
-/// Compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
+/// The chassis, compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
 const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
@@ -33,7 +33,7 @@ const NEEDS: Needs = Needs {
     since: (6, 16),
     option: "CONFIG_NET_SCH_BPF",
 };
-/// Names that are tried.
+/// The number of names that are tried.
 const NAMES: u32 = 1_000;
 /// How long packets are shaped after the last renewal.
 const LEASE: Span = Span::from_secs(5);
@@ -41,10 +41,10 @@ const LEASE: Span = Span::from_secs(5);
 /// The map that only MERED needs, of some megabytes.
 const OF_MERED: &str = "twin_tables";
 
-/// What is written for a program.
+/// The values that are written to the maps of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Its options, but for what is counted there.
+    /// Its options, except for the counters of changes in them.
     pub options: Options,
     /// `struct twin_fbq_options` without promises, where there are classes.
     pub classes: Option<Vec<u64>>,
@@ -66,19 +66,19 @@ pub(crate) struct Discipline {
     pub classes: Mapped,
     /// `struct twin_link` of kernel/chassis.bpf.c.
     pub link: Mapped,
-    /// `struct twin_counters` of the same: for each account.
+    /// `struct twin_counters` of kernel/chassis.bpf.c, for each account.
     pub counters: Mapped,
-    /// The classes that have accounts. One that there is no more keeps its account until another class needs it.
+    /// The names of the classes that have accounts. A class that was removed keeps its account until another class needs it.
     pub accounts: Mutex<Vec<String>>,
-    /// Whether it has what MERED needs.
+    /// Whether it was loaded with the map that MERED needs.
     pub has_mered: bool,
     /// `struct twin_rules` of kernel/classify.h.
     rules: Mapped,
-    /// The variables of the program, which are only read.
+    /// The variables of the program, which this process only reads.
     pub flows: Flows,
-    /// What was written last.
+    /// The values that were written last.
     written: Mutex<Written>,
-    /// Whether packets pass unless the time until which they are shaped is renewed.
+    /// Whether packets pass unshaped unless the lease is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
     _program: Program,
@@ -143,13 +143,13 @@ impl Discipline {
         names.iter().map(&mut account_of).collect()
     }
 
-    /// Puts in force what `change` makes of what was written last.
+    /// Changes the values written last, and puts them in force.
     pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
         change(&mut written);
         let Written { options, classes, rules, rule_changes, promises } = &*written;
-        // The last number is odd until all are there, since packets pass meanwhile: the half of the rules that is in force
-        // stays so.
+        // Packets pass meanwhile. While the last number is odd the program goes on with its copy of the options, and with the half
+        // of the rules that is in force.
         let changes = self.options.get(Options::NUMBERS - 1);
         self.options.set(Options::NUMBERS - 1, changes + 1);
         fence(Ordering::SeqCst);
@@ -181,14 +181,14 @@ impl Discipline {
         room_for(rules.unwrap_or(&written.rules), promises.unwrap_or(&written.promises))
     }
 
-    /// Has packets shaped for another while.
+    /// Renews the lease, if there is one.
     pub fn renew(&self) {
         let until = (timing::now() + LEASE).as_nanos();
         self.link.set(UNTIL, if self.leased.load(Ordering::Relaxed) { until } else { 0 });
     }
 }
 
-/// Programs for data paths in the kernel: one for each, used again when a data path is started again. Clones are the same
+/// Programs for data paths in the kernel: one for each data path, which uses it again when it is started again. Clones share the
 /// programs.
 #[derive(Clone, Debug, Default)]
 pub struct KernelPrograms(Arc<Mutex<Loaded>>);
@@ -196,15 +196,15 @@ pub struct KernelPrograms(Arc<Mutex<Loaded>>);
 #[derive(Debug, Default)]
 struct Loaded {
     programs: Vec<Arc<Discipline>>,
-    /// Why there is none more.
+    /// Why the last one could not be loaded.
     missing: Option<String>,
 }
 
 impl KernelPrograms {
-    /// Loads one more, with what `config` needs of it.
+    /// Loads a program that can have `config`.
     ///
     /// # Errors
-    /// Why the kernel does not take it, which a data path that may be in the kernel reports as well.
+    /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
         let loaded =

@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(engine.status()[0].flows, Some(0));
     }
 
-    /// Of 10 packets of 1,000 bytes 5 are sent after 20 ms each and 2 dropped; then 2 more, after 30 ms; the last goes with the
+    /// Ten packets of 1,000 bytes: 5 are sent after 20 ms each and 2 dropped; then 2 more, after 30 ms; the last goes with the
     /// interface. Then it begins anew.
     #[test]
     fn offloaded_flows_have_records() {
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(engine.flows().map(|flows| flows.table().expired), Some(2));
     }
 
-    /// Of 10 packets 4 wait; by a change they are of another flow, which has sent none of them yet.
+    /// Four of ten packets are queued. A change moves them to another flow, which has not sent any of them yet.
     #[test]
     fn packets_that_a_change_moves_are_counted_once() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";

@@ -62,7 +62,7 @@ pub trait Backend: Debug + Send + Sync {
     /// Does what has to precede the exchange of the engines' configurations.
     ///
     /// # Errors
-    /// Of the packet filter.
+    /// When the packet filter refuses it.
     fn begin_change(&mut self, _running: &Running) -> Result<(), StartError> {
         Ok(())
     }

@@ -8,10 +8,10 @@ use crate::nfqueue::Packet;
 use crate::probe::Version;
 use crate::rules::Direction;
 
-/// What a link header adds to a packet in the interface's counters.
+/// The bytes of the link header, which the interface's counters include.
 const LINK_HEADER: u64 = 14;
 
-/// What was proven.
+/// The classes and protocols for which shaping of an interface is proven.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Proof {
     /// Classes of which a packet has come through, with the protocols.
@@ -49,7 +49,7 @@ pub struct ShapedInterface {
     name: String,
     /// Its place among those of the data path.
     at: usize,
-    /// Of each thread.
+    /// For each thread.
     counters: Vec<Arc<InterfaceCounters>>,
     pub(super) proof: Proof,
     /// The counters of the interface and the queue at the last measurement.
@@ -81,7 +81,7 @@ impl ShapedInterface {
     pub(super) fn rename(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
-    /// What has been proven: at the start, and later by [`prove_again`](super::Shaping::prove_again).
+    /// The proof so far: at the start, and later by [`prove_again`](super::Shaping::prove_again).
     pub fn proof(&self) -> &Proof {
         &self.proof
     }
@@ -100,7 +100,7 @@ impl ShapedInterface {
         let left = sent_bytes + self.sum(|counter| &counter.dropped_bytes) + headers;
         self.received_bytes().saturating_sub(left)
     }
-    /// What was sent and dropped since the data path was started.
+    /// Packets sent and dropped since the start of the data path.
     pub fn counts(&self) -> InterfaceCounts {
         InterfaceCounts {
             sent_packets: self.sum(|counter| &counter.sent_packets),

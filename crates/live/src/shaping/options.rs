@@ -19,7 +19,7 @@ pub struct Options {
     /// The lateness of the process that is made up for: by default 5 ms, what a loaded machine needs with real-time
     /// scheduling.
     pub catch_up: Span,
-    /// The same where the system does not grant real-time scheduling: by default 20 ms.
+    /// The lateness that is made up for where the system does not grant real-time scheduling: by default 20 ms.
     pub catch_up_normal: Span,
     /// The longest time between two groups of departures: by default 50 µs, so that a fast link does not cost a wake-up
     /// for each packet; zero for the finest spacing.

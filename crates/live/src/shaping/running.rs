@@ -102,7 +102,7 @@ pub(super) fn command<T: Send + 'static>(
 /// The interfaces and the setup of a data path before it starts.
 pub(super) struct Beginning {
     pub names: Vec<String>,
-    /// The same with their indices, where they are present.
+    /// The interfaces with their indices; `None` for one that is missing.
     pub found: Vec<(String, Option<u32>)>,
     pub setup: Setup,
     pub tags: Vec<TagRule>,

@@ -29,7 +29,6 @@ pub(super) const LAST_TURN: Duration = Duration::from_millis(200);
 /// When it is dropped the guardians wait for a successor for a while, and then remove the rules.
 #[derive(Debug)]
 pub struct Inherited {
-    /// Of each thread.
     threads: Vec<LeftThread>,
     division: Division,
 }
@@ -50,17 +49,17 @@ pub enum Successor {
     Later,
 }
 
-/// Whose data path it was.
+/// The process whose data path it was.
 #[derive(Debug)]
 enum From {
-    /// Of this process.
+    /// This process, which has their guardian.
     Own(Box<Guardian>),
-    /// Of another one, whose guardian is at the other end and has a socket of this path.
+    /// Another process. Its guardian is at the other end of the descriptor, and listens at this path.
     Other(OwnedFd, PathBuf),
 }
 
 impl Inherited {
-    /// What an earlier shaper of one of the interfaces has left.
+    /// Looks for guardians of an earlier shaper of one of the interfaces.
     pub(super) fn find(
         options: &Options,
         interfaces: &[String],
@@ -309,7 +308,7 @@ impl Shaping {
         backend.queue_mut()?.leave(running, successor)
     }
 
-    /// Replaces what a successor of this process will find, see [`left_state`](Self::left_state).
+    /// Replaces the state that a successor finds by [`left_state`](Self::left_state).
     ///
     /// # Errors
     /// When the system refuses memory.
@@ -317,7 +316,7 @@ impl Shaping {
         self.guardians().next().map_or(Ok(()), |guardian| write_state(guardian.state(), bytes))
     }
 
-    /// What the predecessor left by [`set_state`](Self::set_state), if it is whole.
+    /// The state that the predecessor left by [`set_state`](Self::set_state), if it is complete.
     pub fn left_state(&self) -> Option<Vec<u8>> {
         read_state(self.guardians().next()?.state())
     }

@@ -66,7 +66,7 @@ struct Served {
 struct QueueChange {
     next: Spec,
     groups: Vec<u64>,
-    /// What was in force, once `next` is.
+    /// The earlier rules, once `next` is in force.
     before: Option<Spec>,
 }
 
