@@ -4,7 +4,7 @@
  * written from the kernel's documentation of BPF (struct_ops, kptr, kfuncs) and its tests' interface, not from its code.
  *
  * One instance at a time: its packets and its state are in maps and variables of the program. The kernel calls every operation
- * of an instance with the lock of the queue held. crates/live/src/shaping/kernel loads it; kernel/equal-in-kernel loads it to compare calls.
+ * of an instance with the lock of the queue held. kernel/path loads it; kernel/equal-in-kernel loads it to compare calls.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -44,7 +44,7 @@ struct twin_slot {
 	struct sk_buff __kptr *skb;
 };
 
-/* Left out where it is not asked for: see crates/live/src/bpf/program.rs. */
+/* Left out where it is not asked for: see kernel/path/src/bpf/program.rs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -28,7 +28,7 @@ enum twin_kind {
 
 /*
  * Sizes in bytes, times in nanoseconds, the rate in bit/s, probabilities and weights in 32 bits of fraction. What a kind does
- * not name it does not read. generated/options.rs is made from this.
+ * not name it does not read. path/src/options.rs is made from this.
  */
 struct twin_options {
 	/* All kinds. Room for fewer packets than there are slots. */

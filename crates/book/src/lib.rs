@@ -3,7 +3,6 @@
 //!
 //! Code in it is compiled and run: `rust` as doctests of this crate, `toml` by the tests of this crate, `sh` by the
 //! tests of the command.
-#![forbid(unsafe_code)]
 
 pub mod blocks;
 mod html;

@@ -1,6 +1,5 @@
 //! Packets as bytes: parsing of headers ([`dissect`]), writing of code points and marks ([`rewrite`]), and capture
 //! files ([`read`], [`write`](mod@write)).
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod dissect;

@@ -35,7 +35,6 @@
 //! assert!(text.contains("link.toml:1:8") && text.contains("no unit"), "{text}");
 //! assert!(text.contains("link.toml:2:1") && text.contains("did you mean `delay`?"), "{text}");
 //! ```
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod classes;

@@ -14,7 +14,6 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod calls;

@@ -4,7 +4,6 @@
 //! are arguments, so the same code runs in a simulator, over a capture, in a script and live on an interface. Start
 //! with [`Qdisc`]; its documentation has the laws that every discipline obeys.
 #![no_std]
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::float_arithmetic))] // Decisions are exact: integers only.
 

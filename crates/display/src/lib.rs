@@ -8,7 +8,6 @@
 //! table.row(["calls".into(), human(1_500_000.0, "bit/s").into()]);
 //! assert_eq!(table.text(None), "class        rate\ncalls  1.5 Mbit/s\n");
 //! ```
-#![forbid(unsafe_code)]
 
 pub mod assets;
 mod escape;

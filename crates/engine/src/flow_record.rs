@@ -9,8 +9,11 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Backlog, Bytes, ClassId, DropReason, Dscp, Instant, Rate, Span};
 use tidegate_metrics::{FewDelays, RecentDelays};
 
-use crate::flow_elsewhere::FlowElsewhere;
 use crate::measure::{CHECKED, Jitter, MinimumMeter, RateMeter};
+
+mod offload;
+
+pub(crate) use offload::Counted;
 
 /// The identity of a flow, from its first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -190,39 +193,6 @@ pub(crate) struct Leaving {
     pub remarked: bool,
 }
 
-/// What a data path in the kernel has counted of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct CountedElsewhere {
-    pub sent: Account,
-    pub dropped: Account,
-    pub waited: Span,
-    pub backlog: Backlog,
-}
-
-impl CountedElsewhere {
-    pub fn of(flow: &FlowElsewhere) -> Self {
-        Self { sent: flow.counts.sent, dropped: flow.counts.dropped, waited: flow.waited, backlog: flow.backlog }
-    }
-
-    /// What is new since `before`: all, where the flow began anew.
-    pub fn since(&self, before: &Self) -> Self {
-        let Self { sent, dropped, waited, backlog } = *self;
-        if sent.packets < before.sent.packets || dropped.packets < before.dropped.packets {
-            return *self;
-        }
-        let less = |now: Account, then: Account| Account {
-            packets: now.packets - then.packets,
-            bytes: now.bytes.saturating_sub(then.bytes),
-        };
-        Self {
-            sent: less(sent, before.sent),
-            dropped: less(dropped, before.dropped),
-            waited: Span::from_nanos(waited.as_nanos().saturating_sub(before.waited.as_nanos())),
-            backlog,
-        }
-    }
-}
-
 /// Memory of records that ended, for later records to use without an allocation.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are used again")]
@@ -367,62 +337,6 @@ impl Record {
         let count = &mut rare.dropped[reason as usize];
         *count = count.saturating_add(1);
         rare.dropped_total.count(size);
-    }
-
-    /// Takes over what a data path in the kernel has counted of the flow: `new` since the last time, when `queued` packets
-    /// were queued, and `waits` if it is known that some were at any time since.
-    pub fn counted_elsewhere(
-        &mut self,
-        now: Instant,
-        flow: &FlowElsewhere,
-        new: &CountedElsewhere,
-        queued: u32,
-        waits: bool,
-        spare: &mut Spare,
-    ) {
-        if self.arrived.packets == 0 {
-            self.began = now;
-        }
-        let CountedElsewhere { sent, dropped, waited, backlog } = *new;
-        if dropped.packets > 0 {
-            let rare = self.rare.get_or_insert_with(|| spare.rare());
-            let count = &mut rare.dropped[DropReason::QueueLimit as usize];
-            *count = count.saturating_add(u32::try_from(dropped.packets).unwrap_or(u32::MAX));
-            rare.dropped_total.add(dropped);
-        }
-        self.arrived.packets =
-            self.arrived.packets - u64::from(queued) + sent.packets + dropped.packets + backlog.packets;
-        self.arrived.bytes = self.arrived.bytes - self.waiting_bytes + sent.bytes + dropped.bytes + backlog.bytes;
-        self.waiting_bytes = backlog.bytes;
-        self.who = (&flow.fields).into();
-        (self.class, self.through, self.rule, self.last) = (flow.class, flow.class, flow.profile, now);
-        if sent.packets == 0 {
-            return;
-        }
-        self.rate.count(now, sent.bytes);
-        let size = u32::try_from(sent.bytes.as_u64().div_ceil(sent.packets)).unwrap_or(u32::MAX);
-        self.largest = self.largest.max(size);
-        if let Some(promise) = self.rare.as_mut().and_then(|rare| rare.promise.as_mut()) {
-            promise.delivered_all(sent.packets, sent.bytes, waits);
-        }
-        // Only the sum of the delays is known: count their mean.
-        self.waited(now, Span::from_nanos(waited.as_nanos() / sent.packets), spare);
-    }
-
-    /// Removes the `queued` packets that waited in the kernel: they moved to other flows when the rules changed.
-    pub fn moved_elsewhere(&mut self, queued: u32) {
-        self.arrived.packets -= u64::from(queued);
-        self.arrived.bytes -= std::mem::take(&mut self.waiting_bytes);
-    }
-
-    /// Counts the `queued` packets that waited in the kernel as dropped there.
-    pub fn flushed_elsewhere(&mut self, now: Instant, queued: u32, spare: &mut Spare) {
-        self.last = now;
-        let flushed = Account { packets: queued.into(), bytes: std::mem::take(&mut self.waiting_bytes) };
-        let rare = self.rare.get_or_insert_with(|| spare.rare());
-        let count = &mut rare.dropped[DropReason::Flushed as usize];
-        *count = count.saturating_add(queued);
-        rare.dropped_total.add(flushed);
     }
 
     /// Whether it is time to check its minimum.

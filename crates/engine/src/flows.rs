@@ -24,9 +24,10 @@ use tidegate_core::packet::NO_SLOT;
 use tidegate_core::params::ParamError;
 use tidegate_core::{Bytes, ClassId, DropReason, Instant, Rate, Span};
 
-use crate::flow_elsewhere::FlowElsewhere;
-use crate::flow_record::{CountedElsewhere, Leaving, Record, Spare};
+use crate::flow_record::{Counted, Leaving, Record, Spare};
 pub use crate::flow_record::{FlowIdentity, FlowRecord};
+
+mod offload;
 
 /// The place of a packet without a record.
 pub const UNTRACKED: u32 = u32::MAX;
@@ -51,10 +52,10 @@ pub struct Flows {
     scheduler: Vec<u32>,
     spare: Spare,
     untracked: u64,
-    /// For a data path in the kernel: the counts of each flow when they were read last.
-    elsewhere: HashMap<u64, CountedElsewhere>,
-    /// When the counts were read last.
-    looked: Instant,
+    /// The counters of each offloaded flow at the last reading.
+    offloaded: HashMap<u64, Counted>,
+    /// The time of that reading.
+    read_at: Instant,
 }
 
 impl Flows {
@@ -69,8 +70,8 @@ impl Flows {
             scheduler: Vec::new(),
             spare: Spare::default(),
             untracked: 0,
-            elsewhere: HashMap::new(),
-            looked: Instant::ZERO,
+            offloaded: HashMap::new(),
+            read_at: Instant::ZERO,
         })
     }
 
@@ -135,51 +136,6 @@ impl Flows {
         }
         self.table.unpin(now, place);
         self.table.get_mut(place).dropped(now, size, reason, &mut self.spare);
-    }
-
-    /// Starts to count a data path in the kernel from the counts of `flows`, which were read last.
-    pub(crate) fn count_elsewhere_from<'a>(&mut self, flows: impl Iterator<Item = &'a FlowElsewhere>) {
-        self.elsewhere = flows.map(|flow| (flow.key, CountedElsewhere::of(flow))).collect();
-    }
-
-    /// Takes over the counts of all `flows` of a data path in the kernel. The queued packets of a flow that is gone from there
-    /// were dropped because the interface went down or away; unless `continues`, they may have moved to another flow when the
-    /// configuration changed.
-    pub(crate) fn counted_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere], continues: bool) {
-        let Self { table, spare, untracked, elsewhere, looked, .. } = self;
-        let since = std::mem::replace(looked, now);
-        let mut before = std::mem::take(elsewhere);
-        for flow in flows {
-            let last = before.remove(&flow.key);
-            let counted = CountedElsewhere::of(flow);
-            elsewhere.insert(flow.key, counted);
-            if last == Some(counted) {
-                continue;
-            }
-            let new = counted.since(&last.unwrap_or_default());
-            let found = table.find(flow.key);
-            let Some(place) = table.pin_found(now, flow.key, found, &mut |record| record.end(spare)) else {
-                *untracked += new.sent.packets + new.dropped.packets;
-                continue;
-            };
-            let queued = table.pins(place) - 1;
-            // A packet that was queued at both readings was queued throughout.
-            let waits = flow.head_arrived.is_some_and(|arrived| arrived <= since);
-            table.get_mut(place).counted_elsewhere(now, flow, &new, queued, waits, spare);
-            table.set_pins(now, place, flow.backlog.packets as u32);
-        }
-        for (key, last) in before {
-            if let Some(place) = table.find(key).filter(|_| !last.backlog.is_empty()) {
-                let queued = table.pins(place);
-                let record = table.get_mut(place);
-                if continues {
-                    record.flushed_elsewhere(now, queued, spare);
-                } else {
-                    record.moved_elsewhere(queued);
-                }
-                table.set_pins(now, place, 0);
-            }
-        }
     }
 
     /// Whether it is time to check the minimum of the record at `place`.

@@ -4,7 +4,6 @@
 //! It does no I/O and reads no clock. A data path hands in the metadata of each packet with a handle of its own, and gets the
 //! handle back when the packet is to be sent ([`Sink::transmit`]) or dropped ([`Sink::drop_packet`]). Begin to read in
 //! [`engine`], which has the way of a packet from top to bottom.
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod account;
@@ -14,7 +13,6 @@ mod classes;
 mod classify;
 pub mod driver;
 pub mod engine;
-mod flow_elsewhere;
 mod flow_record;
 pub mod flows;
 pub mod guard;
@@ -22,6 +20,7 @@ mod handover;
 mod hold_queue;
 pub mod measure;
 pub mod notification;
+pub mod offload;
 pub mod packet;
 mod packet_table;
 pub mod recorder;
@@ -34,7 +33,6 @@ pub mod stats;
 mod steering;
 pub mod swap;
 pub mod target;
-mod totals;
 pub mod tree;
 mod view;
 pub mod wire;
@@ -42,18 +40,18 @@ pub mod wire;
 pub use account::LineUse;
 pub use driver::{Arrival, DataPath, Driver, Offered, Segmentation};
 pub use engine::Engine;
-pub use flow_elsewhere::FlowElsewhere;
 pub use flows::{FlowIdentity, FlowRecord, FlowRow, Flows};
 pub use guard::guarded;
 pub use handover::HeldPacket;
 pub use notification::{FlowState, Notification, NotificationKind};
+pub use offload::{Offload, OffloadedFlow, OffloadedFlows, Totals};
 pub use packet::QueuedPacket;
 pub use recorder::{Adjustment, ControlCall, Operation, Recorder};
 pub use registry::{PromiseControl, PromiseError, PromiseSlots, PromiseTable, PromiseView, Promised};
 pub use reserve::{Lease, ReserveError};
 pub use rules::{BuildFailure, Classification, Names, Setup};
 pub use sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
-pub use stats::{ClassCounts, ClassStatus, Totals};
+pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
 pub use target::{NoTarget, Target};
 pub use tree::{LONGEST_WHOLE, Tree};

@@ -17,12 +17,12 @@ use tidegate_core::key_index::KeyIndex;
 use tidegate_core::nested::Staged;
 use tidegate_core::{Event, Instant, Outlet, Packet, Rate, Span};
 
-use crate::flow_elsewhere::FlowElsewhere;
 use crate::notification::{FlowState, Notification, NotificationKind};
+use crate::offload::OffloadedFlow;
 use crate::packet::QueuedPacket;
 use crate::tree::Tree;
 
-mod elsewhere;
+mod offload;
 mod promise;
 
 pub use promise::{PromiseControl, PromiseError, PromiseSlots, PromiseView, Promised};
@@ -149,10 +149,10 @@ pub(crate) struct FlowRegistry {
     /// When watched flows are looked at next, and at which index that begins.
     next_look: Instant,
     cursor: usize,
-    /// The flows by their keys, where the data path is in the kernel and has their packets.
-    elsewhere: Option<HashMap<u64, FlowElsewhere>>,
-    /// The number of tables that were set so far.
-    tables: u64,
+    /// The flows of an offload by their keys, at the last reading.
+    offloaded: Option<HashMap<u64, OffloadedFlow>>,
+    /// Whether an offload does not have the present table yet.
+    table_is_new: bool,
 }
 
 impl FlowRegistry {
@@ -167,11 +167,16 @@ impl FlowRegistry {
         self.places[place as usize].as_mut()
     }
 
-    /// The state of a flow, wherever its packets are.
+    /// The state of a flow.
     pub(crate) fn view<P: Packet>(&self, fbc: &Fbc<P>, flow: u64) -> Option<FlowView> {
         let view = fbc.flow(flow)?;
-        let elsewhere = self.elsewhere.as_ref().and_then(|flows| flows.get(&flow));
-        Some(elsewhere.map_or(view, |elsewhere| elsewhere.over(view)))
+        let offloaded = self.offloaded.as_ref().and_then(|flows| flows.get(&flow));
+        Some(offloaded.map_or(view, |offloaded| offloaded.over(view)))
+    }
+
+    /// An empty registry in place of this one.
+    pub fn renewed(&self) -> Self {
+        Self { table_is_new: self.table_is_new || self.table.promises.is_some(), ..Self::default() }
     }
 
     /// Prepares the shaper for `packet`: makes a record with the terms in force if its flow is new and under a promise. Returns

@@ -6,6 +6,7 @@ use tidegate_core::{Bytes, DropReason, Instant, Rate, Span};
 use tidegate_metrics::Delays;
 
 use crate::measure::{Jitter, MinimumMeter, RateMeter};
+use crate::offload::Totals;
 
 /// The counts of one class.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +53,8 @@ impl ClassCounts {
         self.waited.record(waited);
         self.rate.count(now, size);
     }
-    /// Packets left elsewhere, `new` since the last call, and waited as `totals` has it.
-    pub(crate) fn waited_elsewhere(&mut self, now: Instant, new: Account, totals: &Totals) {
+    /// Adds the departures of an offloaded class since the last reading: `new` packets, which waited as `totals` has it.
+    pub(crate) fn add_offloaded(&mut self, now: Instant, new: Account, totals: &Totals) {
         self.rate.count(now, new.bytes);
         let emptied = std::mem::replace(&mut self.emptied, totals.emptied) != totals.emptied;
         self.promise.delivered_all(new.packets, new.bytes, !emptied);
@@ -139,51 +140,6 @@ pub struct ClassStatus {
     pub borrowed: Option<Account>,
     /// Its counts since the start.
     pub counts: ClassCounts,
-}
-
-/// What a data path has counted since it began, whose packets never reach the engine.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Totals {
-    /// Packets that were queued or dropped on arrival.
-    pub arrived: Account,
-    /// Packets that were sent.
-    pub sent: Account,
-    /// What the line adds to those that were sent, which their bytes contain.
-    pub overhead: Bytes,
-    /// Packets dropped because the queue was full.
-    pub full: Account,
-    /// Packets dropped by the discipline before that.
-    pub early: Account,
-    /// Packets that waited when the interface went down or away, and were dropped.
-    pub flushed: Account,
-    /// Packets that came from another class while they waited.
-    pub moved_in: Account,
-    /// Packets that went to another class while they waited.
-    pub moved_out: Account,
-    /// What waits.
-    pub backlog: Backlog,
-    /// How often none was queued after one was sent.
-    pub emptied: u64,
-    /// The longest wait of a packet that was sent.
-    pub longest: Span,
-    /// About how long packets waited that were sent since the last call, and how many waited that long.
-    pub waits: Vec<(Span, u64)>,
-}
-
-impl Totals {
-    /// Adds what was counted for other packets; what waits and waited is of a class alone.
-    pub fn add(&mut self, other: &Self) {
-        self.arrived.add(other.arrived);
-        self.sent.add(other.sent);
-        self.overhead += other.overhead;
-        self.full.add(other.full);
-        self.early.add(other.early);
-        self.flushed.add(other.flushed);
-    }
-    /// Packets that were dropped.
-    pub fn dropped_packets(&self) -> u64 {
-        self.full.packets + self.early.packets + self.flushed.packets
-    }
 }
 
 impl ClassStatus {

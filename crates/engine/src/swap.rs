@@ -36,7 +36,6 @@ use crate::engine::Engine;
 use crate::flows::Flows;
 use crate::hold_queue::{HoldQueue, Inside};
 use crate::recorder::Operation;
-use crate::registry::FlowRegistry;
 use crate::reserve::ReserveError;
 use crate::rules::{BuildFailure, Rules, Setup};
 use crate::sink::Sink;
@@ -192,13 +191,13 @@ impl<H: Copy + Send + 'static> Engine<H> {
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;
             self.account.flows = flows;
-            if let Some((flows, known)) = self.account.flows.as_mut().zip(self.admit.registry.elsewhere()) {
-                flows.count_elsewhere_from(known);
+            if let Some((flows, known)) = self.account.flows.as_mut().zip(self.admit.registry.offloaded()) {
+                flows.start_offloaded(known);
             }
         }
         if how == SwapKind::Replaced {
-            // Flows register again, and the control plane makes its promises again.
-            self.admit.registry = FlowRegistry::default();
+            // Flows are registered anew, and the control plane makes its promises again.
+            self.admit.registry = self.admit.registry.renewed();
         }
         let rehomed = match how {
             SwapKind::InPlace => self.requeue(now, &[], out),

@@ -17,7 +17,6 @@
 //! *Limits*: TCP, UDP and ICMP echo only. TCP connections are terminated, so options and path MTU are those of the
 //! host. The program cannot accept connections from outside. At most [`tcp::CONNECTIONS`] connections and
 //! [`udp::ASSOCIATIONS`] UDP sockets at once.
-#![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 pub mod inside;

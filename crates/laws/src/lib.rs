@@ -5,7 +5,6 @@
 //!
 //! A [`Report`] counts the calls of each kind, so that a test can assert that its scripts covered what they should.
 
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod harness;

@@ -5,8 +5,8 @@
 //! connection without the packet filter. The rules are in place then, the queue is served, and nothing is shaped.
 //!
 //! *Notes*: an interface above that is in another network namespace (a macvlan of a container) is not seen from here.
-//! Of rules that put connections into a flow table, conditions on the names and numbers of interfaces are evaluated,
-//! and rules for such interfaces that leave the same chain before them.
+//! Rules that put connections into a flow table are evaluated as far as they compare names and numbers of interfaces, together
+//! with the rules before them in the same chain that return for such interfaces.
 
 use std::fmt;
 use std::fs;

@@ -81,6 +81,8 @@ pub struct Subject<'a> {
     pub interfaces: &'a [String],
     /// The MTU that the configuration specifies.
     pub mtu: Option<u32>,
+    /// Examines whether the data path can be in the kernel.
+    pub offload: Option<fn() -> Finding>,
 }
 
 /// Examines the machine, in the network namespace of the calling thread.
@@ -89,7 +91,7 @@ pub fn examine(subject: Subject<'_>) -> Examination {
     kernel::filter(&mut found);
     kernel::connections(&mut found);
     kernel::queue(&mut found);
-    kernel::program(&mut found);
+    found.findings.extend(subject.offload.map(|examine| examine()));
     kernel::scheduling(&mut found);
     kernel::clocks(&mut found);
     let first = subject.interfaces.first().map(String::as_str);

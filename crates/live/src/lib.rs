@@ -16,17 +16,14 @@
 //! | [`guardian`] | the process that lets packets pass when the shaper cannot |
 //! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
-//! | [`bpf`] | programs in BPF that implement operations of the kernel |
 //! | [`bypass`] | what carries packets of an interface past its rules |
 //! | [`uplink`] | the interfaces of the default routes, and what they are stacked on |
 //! | [`measure`] | the rates of a line, by TCP connections to a peer |
 //! | [`doctor`] | what on this machine would keep shaping from working |
 //! | [`probe`] | proof that shaping is in force |
 
-#![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
-pub mod bpf;
 pub mod bypass;
 pub mod doctor;
 pub mod guardian;

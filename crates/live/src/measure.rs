@@ -143,7 +143,7 @@ pub struct Measured {
     pub peer: SocketAddr,
 }
 
-/// What the connections of a measurement share.
+/// State that the connections of a measurement share.
 #[derive(Default)]
 struct Shared {
     bytes: AtomicU64,

@@ -48,7 +48,7 @@ pub enum Error {
     /// A system call failed.
     #[error("{operation}: {source}")]
     System {
-        /// What was being done.
+        /// The operation, as a verb and its object.
         operation: String,
         /// The error of the system call.
         source: io::Error,
@@ -57,7 +57,7 @@ pub enum Error {
     #[error("{operation}: {} (errno {errno}){}{}", io::Error::from_raw_os_error(*.errno).to_string().split(" (os").next().unwrap_or(""),
         .text.as_ref().map(|t| format!(": {t}")).unwrap_or_default(), advice(*.errno))]
     Refused {
-        /// What was asked for.
+        /// The operation, as a verb and its object.
         operation: String,
         /// The error number.
         errno: i32,
@@ -67,21 +67,21 @@ pub enum Error {
     /// A message is too long for the format: an attribute above 65,531 bytes.
     #[error("{operation}: the message does not fit netlink's 16-bit lengths")]
     TooLong {
-        /// What was being built.
+        /// The operation that the message was for.
         operation: String,
     },
     /// A reply violates the protocol.
     #[error("{operation}: the kernel's reply cannot be read: {what}")]
     Malformed {
-        /// What was asked for.
+        /// The operation, as a verb and its object.
         operation: String,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// The state changed during every attempt to read it.
     #[error("{operation}: the state kept changing while it was read; try again")]
     Interrupted {
-        /// What was being read.
+        /// The state that was being read.
         operation: String,
     },
 }
@@ -265,7 +265,7 @@ pub struct Message<'a> {
     pub sequence: u32,
     /// The port it is addressed to.
     pub port: u32,
-    /// What follows the header.
+    /// The bytes after the header.
     pub body: &'a [u8],
 }
 
@@ -413,7 +413,7 @@ impl<'a> Iterator for Attributes<'a> {
 pub struct Reply {
     /// The type of the message.
     pub kind: u16,
-    /// What follows its header.
+    /// The bytes after its header.
     pub body: Vec<u8>,
 }
 

@@ -57,7 +57,7 @@ const FLAG_UID_GID: u32 = libc::NFQA_CFG_F_UID_GID as u32;
 /// The maximum number of packets of one [`QueueSocket::receive`].
 pub const BATCH: usize = 64;
 
-/// What the kernel does with superpackets (TCP segmentation offload, UDP GSO) on their way into a queue.
+/// How the kernel passes superpackets (TCP segmentation offload, UDP GSO) to a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Superpackets {
     /// They arrive whole, up to 64 KiB.
@@ -67,7 +67,7 @@ pub enum Superpackets {
     Segmented,
 }
 
-/// What the kernel does with packets when the queue is full (a program that hangs).
+/// How the kernel treats packets when the queue is full, because the program hangs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
     /// They pass unshaped, ahead of those that are queued.
@@ -95,7 +95,7 @@ pub struct QueueSettings {
     pub copy_range: u32,
     /// Whether superpackets arrive whole.
     pub superpackets: Superpackets,
-    /// What happens when the kernel's queue is full.
+    /// How packets are treated when the kernel's queue is full.
     pub when_full: WhenFull,
     /// Whether packets bear uid and gid.
     pub owners: Owners,
@@ -270,7 +270,7 @@ impl QueueSocket {
         &self.queues
     }
 
-    /// What was counted since the socket was opened.
+    /// The counters since the socket was opened.
     pub fn counters(&self) -> SocketCounters {
         self.counters
     }

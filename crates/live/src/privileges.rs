@@ -1,12 +1,11 @@
-//! What the process may do: capabilities, system calls, and the limits of the kernel on its resources.
+//! The privileges of the process: capabilities, system calls, and the limits of the kernel on its resources.
 //!
 //! [`restrict`] is called once, by the first thread before there are others, and cannot be undone. Afterwards the process
 //! and the programs that it runs have the capabilities that were kept and no others, gain none by running a program
 //! (`no_new_privs`), turn no memory into code, and get `EPERM` from system calls outside of [`Calls`].
 //!
-//! What a process with the capabilities of [`SHAPER`] is for: rules, queues and links of its network namespace
-//! (`CAP_NET_ADMIN`), and the sockets of a process in `/proc` (`CAP_SYS_PTRACE`; tracing itself is a system call that is
-//! refused). Real-time scheduling and locked memory need limits of resources: [`raise_limits`] sets
+//! The capabilities of [`SHAPER`] are for rules, queues and links of the network namespace (`CAP_NET_ADMIN`), and for the
+//! sockets of a process in `/proc` (`CAP_SYS_PTRACE`; tracing itself is a system call that is refused). Real-time scheduling and locked memory need limits of resources: [`raise_limits`] sets
 //! them before the capability to do so is given up. Where it may not, the capabilities for these two are needed instead.
 //!
 //! *Source*: capabilities(7), seccomp(2), `include/uapi/linux/capability.h`.
@@ -135,7 +134,7 @@ fn name(bit: u32) -> String {
     }
 }
 
-/// What a process keeps.
+/// The privileges that a process keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Restriction<'a> {
     /// The capabilities that it keeps of those that it has.
@@ -235,7 +234,7 @@ pub struct Privileges {
 }
 
 impl Privileges {
-    /// Of this process, all threads together.
+    /// Reads the privileges of this process, of all threads together.
     ///
     /// # Errors
     /// When `/proc` cannot be read.

@@ -376,7 +376,7 @@ impl Rtnl {
         Ok(found)
     }
 
-    /// What the kernel does with packets to `address`.
+    /// Looks up the route of packets to `address`.
     fn lookup(&mut self, address: IpAddr) -> Result<Option<Reply>> {
         let replies = self.socket.request(&format!("find the route to {address}"), GETROUTE, 0, |m| {
             let mut header = [0; RTMSG];

@@ -128,7 +128,7 @@ impl Scheduled {
     }
 }
 
-/// What ended a wait.
+/// The reason for which a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Woken {
     /// At least one descriptor is ready; bit `i` represents the `i`-th.

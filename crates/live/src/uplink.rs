@@ -27,7 +27,7 @@ const CONTAINERS: [&str; 7] = ["docker", "podman", "cni", "virbr", "lxcbr", "lxd
 /// The most interfaces that are stacked on each other.
 const DEPTH: usize = 8;
 
-/// What an uplink is.
+/// The kind of an uplink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A network card, or a virtual one.
@@ -47,7 +47,7 @@ pub enum Kind {
 pub struct Uplink {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its kind as the kernel names it, empty for a card.
     pub kernel_kind: String,
@@ -165,7 +165,7 @@ impl Uplinks {
         ]
     }
 
-    /// What to consider at the place of an uplink, a sentence each; none in the plain case.
+    /// Remarks about the position of an uplink, a sentence each. Empty in the plain case.
     pub fn remarks(&self, uplink: &Uplink) -> Vec<String> {
         let mut remarks = Vec::new();
         let name = &uplink.name;

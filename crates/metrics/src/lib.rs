@@ -11,7 +11,6 @@
 //! | [`Digest`] | 128 bits that are equal for equal results |
 //!
 //! [`jain`] is Jain's fairness index.
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod curve;

@@ -30,7 +30,6 @@
 //! assert_eq!(sent, [Span::ZERO, Span::from_millis(10), Span::from_millis(20)]);
 //! # Ok::<(), tidegate_pace::ParamError>(())
 //! ```
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod account;

@@ -111,7 +111,7 @@ pub enum MapKind {
     Operations = 26,
 }
 
-/// What a map is like.
+/// The properties of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct MapSettings<'a> {
     /// Its kind.
@@ -241,7 +241,7 @@ pub struct ProgramSource<'a> {
     pub code: &'a [u8],
     /// Its licence, on which it depends what it may call.
     pub licence: &'a CStr,
-    /// What its types are, where they are described.
+    /// Its types, where they are described.
     pub types: Option<ProgramTypes<'a>>,
     /// For an operation, the number of it in the struct of operations, and the type of that struct in the kernel.
     pub operation: (u32, u32),

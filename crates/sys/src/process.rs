@@ -108,7 +108,7 @@ pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?)
 }
 
-/// What a command does between fork and exec.
+/// A step of a command between fork and exec.
 #[derive(Debug)]
 pub enum AtExec {
     /// It moves into a network namespace.

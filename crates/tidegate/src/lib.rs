@@ -8,7 +8,6 @@
 //! The feature `lab`, on by default, links the laboratory: the commands that work in virtual time or show its experiments, and
 //! the options of `tidegate run` that record and report.
 
-#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // They panic when the reader is gone.
 
 /// Writes a line to standard error. If it is closed (a terminal that is gone, the end of a pipe), the command

@@ -7,7 +7,6 @@
 //! No type converts from a bare integer by `From`: the name of the constructor has the unit. Text needs a unit too,
 //! see [`text`].
 #![no_std]
-#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 extern crate alloc;

@@ -3,9 +3,9 @@
 use tidegate_core::fbq::{Borrow, ClassParams, Fbc, FbcParams, Profile, WEIGHT_ONE};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
+use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 
 use super::equal::spread;
-use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;

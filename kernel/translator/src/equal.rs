@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
+use tidegate_kernel::options::{
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF,
+};
 
 use super::classes::{Classes, NUMBERS};
-use super::options::{ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF};
 use super::packets;
 use super::promises::Draw;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE};

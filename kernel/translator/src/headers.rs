@@ -1,4 +1,4 @@
-//! Makes `kernel/generated/options.rs` from the headers: the options of a discipline, the sizes of the chassis and the places of the
+//! Makes `kernel/path/src/options.rs` from the headers: the options of a discipline, the sizes of the chassis and the places of the
 //! members of mapped structs, for all that read or write these in Rust.
 
 use std::fmt::Write as _;
@@ -63,7 +63,7 @@ pub fn options(root: &Path) -> io::Result<String> {
     }
     let fields = body("struct twin_options {").ok_or_else(|| missing("options"))?;
     let fields = fields.lines().filter_map(|line| line.strip_prefix("\tu64 ")?.strip_suffix(';'));
-    let (mut declared, mut taken, mut names) = (String::new(), String::new(), Vec::new());
+    let (mut declared, mut taken, mut names) = (String::new(), Vec::new(), Vec::new());
     for field in fields {
         let (name, count) = match field.split_once('[') {
             Some((name, count)) => (name, count.strip_suffix(']').and_then(|count| count.parse().ok())),
@@ -73,15 +73,17 @@ pub fn options(root: &Path) -> io::Result<String> {
         if field.contains('[') {
             let parts: Vec<String> = (0..count).map(|part| format!("{name}_{part}")).collect();
             let _ = writeln!(declared, "    pub {name}: [u64; {count}],");
-            let _ = writeln!(taken, "            {name}: [{}],", parts.join(", "));
+            taken.push(format!("{name}: [{}]", parts.join(", ")));
             names.extend(parts);
         } else {
             let _ = writeln!(declared, "    pub {name}: u64,");
-            let _ = writeln!(taken, "            {name},");
+            taken.push(name.to_owned());
             names.push(name.to_owned());
         }
     }
-    let (count, list) = (names.len(), names.iter().map(|name| format!("            {name},\n")).collect::<String>());
+    let rows =
+        |all: &[String]| all.chunks(5).map(|row| format!("            {},\n", row.join(", "))).collect::<String>();
+    let (count, taken, list) = (names.len(), rows(&taken), rows(&names));
     let _ = write!(
         out,
         "

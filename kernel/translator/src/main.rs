@@ -1,5 +1,4 @@
 //! Translates the deciders of the core to C for the kernel, and compares the C with the core. `kernel/README.md` is the manual.
-#![forbid(unsafe_code)]
 
 mod body;
 mod call;
@@ -8,10 +7,6 @@ mod equal;
 mod expression;
 mod headers;
 mod mutants;
-#[allow(dead_code)] // The data path uses another part of it.
-#[rustfmt::skip]
-#[path = "../../generated/options.rs"]
-mod options;
 mod packets;
 mod promises;
 mod reference;
@@ -87,7 +82,7 @@ fn parsed(texts: &[&str]) -> Option<[Option<u64>; 2]> {
 
 /// The generated files: deciders in C, and options in Rust.
 const GENERATED: &str = "kernel/generated/deciders.h";
-const OPTIONS: &str = "kernel/generated/options.rs";
+const OPTIONS: &str = "kernel/path/src/options.rs";
 
 /// The files that are read, each with the module whose part it is.
 const FILES: &[(&str, &str)] = &[

@@ -12,9 +12,9 @@ use tidegate_core::classify::{
 };
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::random::Stream;
+use tidegate_kernel::options::RULES;
 
 use super::equal::{Difference, Host};
-use super::options::RULES;
 use super::reference::Decision;
 
 /// What records are, as `kernel/host.c` has them.

@@ -1,5 +1,7 @@
 //! The disciplines of the core behind the records that the C reads and writes.
 
+use std::ops::Deref;
+
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
@@ -20,9 +22,9 @@ use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{
     Bytes, ClassId, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
+use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, TBF};
 
 use super::classes::{Classes, set_rate};
-use super::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, TBF};
 use super::promises::{Promises, note_ended};
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
@@ -49,7 +51,18 @@ pub const PROMISE: u64 = 7;
 /// The deadline of a queue that waits for nothing.
 pub const IDLE: u64 = u64::MAX;
 
-impl Options {
+/// Options, from which the discipline of the core is made.
+struct Specification<'a>(&'a Options);
+
+impl Deref for Specification<'_> {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        self.0
+    }
+}
+
+impl Specification<'_> {
     fn limit(&self) -> Limit {
         Limit { packets: self.limit_packets, bytes: Bytes::new(self.limit_bytes) }
     }
@@ -213,7 +226,7 @@ impl Reference {
         if let Some(classes) = classes {
             return Ok(Self { queue: Queue::Fbq(Box::new(classes.discipline()?), Promises::default()), next: 0 });
         }
-        let queue = options.discipline().map_err(|error| error.to_string())?;
+        let queue = Specification(options).discipline().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
         Ok(Self { queue, next: 0 })
     }

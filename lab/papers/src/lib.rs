@@ -2,7 +2,6 @@
 //! throwaway namespaces ([`demo`]).
 //!
 //! Only the command depends on this crate, and tests do.
-#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // They panic once the reader has closed its end.
 
 pub mod demo;

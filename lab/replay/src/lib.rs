@@ -9,7 +9,6 @@
 //! | [`run`] | a configuration that packets are put through, and what it measures |
 //! | [`explain`] | why a packet went where it went |
 //! | [`files`] | recordings in several files |
-#![forbid(unsafe_code)]
 
 pub mod recording;
 

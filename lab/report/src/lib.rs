@@ -19,7 +19,6 @@
 //! let report = Report { title: "A run".into(), sections: vec![section], ..Report::default() };
 //! assert!(report.html().contains("<h2>Flows</h2>"));
 //! ```
-#![forbid(unsafe_code)]
 
 mod boxes;
 pub mod columns;

@@ -7,7 +7,6 @@
 //!
 //! A run needs memory for the packets in flight and for fixed-size statistics ([`metrics`]). Neither grows with
 //! simulated time.
-#![forbid(unsafe_code)]
 
 pub mod applications;
 mod conditions;

@@ -6,7 +6,6 @@
 //! A case is selected by a part of its name that does not end within a number. Each figure and each ratio is printed with
 //! the one that `tools/benches/SPEED.md` has on record; `--record` writes the new ones there. `--fixed` passes that many
 //! packets and prints nothing: `tools/benches/count` uses it to count events of the processor.
-#![forbid(unsafe_code)]
 
 pub mod peers;
 mod speed;

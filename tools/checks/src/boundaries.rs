@@ -77,8 +77,7 @@ const fn boundary(name: &'static str) -> Boundary {
 
 /// The crate with the unsafe code.
 const UNSAFE: &str = "sys";
-/// One entry for each crate of the table. Every crate but [`UNSAFE`] must forbid `unsafe`. Claims that tests check have no
-/// entry here: the table names the test.
+/// One entry for each crate of the table. Claims that tests check have no entry here: the table names the test.
 const BOUNDARIES: &[Boundary] = &[
     Boundary { only: Some(&[]), never: WORLD, ..boundary("units") },
     Boundary {
@@ -167,39 +166,37 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
         boundary.check(root, &mut found)?;
     }
     injected(root, &mut found)?;
-    find_unsafe(root, root, &mut found)?;
+    forbids_unsafe(root, &mut found)?;
     Ok(found)
 }
 
-/// Looks for unsafe code in all sources of the tree, tests and benchmarks included: the attribute by which a crate forbids it
-/// does not concern these. Folders with a dot and the tools are outside of the product.
-fn find_unsafe(root: &Path, folder: &Path, found: &mut Vec<String>) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let below = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-        if path.is_dir() {
-            if !below.starts_with('.')
-                && below != "tools"
-                && path.file_name().is_none_or(|name| name != "target")
-                && below != format!("crates/{UNSAFE}")
+/// The lint that forbids unsafe code stands in the manifest of the workspace. It holds for a package, its tests and benchmarks
+/// included, that takes its lints from there.
+fn forbids_unsafe(root: &Path, found: &mut Vec<String>) -> io::Result<()> {
+    const LINT: &str = "\nunsafe_code = \"forbid\"\n";
+    const FROM_WORKSPACE: &str = "\n[lints]\nworkspace = true\n";
+    let manifest = |folder: &Path| std::fs::read_to_string(root.join(folder).join("Cargo.toml"));
+    if !manifest(Path::new(""))?.contains(LINT) {
+        found.push("the workspace does not forbid unsafe code".into());
+    }
+    for part in ["crates", "kernel", "lab", "tools"] {
+        for entry in std::fs::read_dir(root.join(part))? {
+            let folder = Path::new(part).join(entry?.file_name());
+            let Ok(text) = manifest(&folder) else { continue };
+            // A workspace of its own is no part of this one.
+            if !text.contains("\n[workspace]\n")
+                && !text.contains(FROM_WORKSPACE)
+                && folder != Path::new("crates").join(UNSAFE)
             {
-                find_unsafe(root, &path, found)?;
-            }
-        } else if below.ends_with(".rs") {
-            let text = std::fs::read_to_string(&path)?;
-            for (number, _) in text.lines().enumerate().filter(|(_, line)| is_unsafe(line)) {
-                found.push(format!("{below}:{}: unsafe code, which crates/{UNSAFE} alone may have", number + 1));
+                found.push(format!("{} does not take its lints from the workspace", folder.display()));
             }
         }
     }
+    let python = root.join("lab/python/src/lib.rs");
+    if !std::fs::read_to_string(&python)?.contains("#![forbid(unsafe_code)]") {
+        found.push(format!("{} does not forbid unsafe code", python.display()));
+    }
     Ok(())
-}
-
-/// Whether a line has unsafe code, and not the word alone.
-fn is_unsafe(line: &str) -> bool {
-    const AFTER: [&str; 6] = ["{", "fn ", "impl", "trait ", "extern ", "("];
-    let code = line.split("//").next().unwrap_or_default();
-    code.split("unsafe").skip(1).any(|rest| AFTER.iter().any(|after| rest.trim_start().starts_with(after)))
 }
 
 /// The module of the faults that tests inject, and the condition without which releases would hold it. What names it
@@ -236,9 +233,6 @@ impl Boundary {
     fn check(&self, root: &Path, found: &mut Vec<String>) -> io::Result<()> {
         let name = self.name;
         let source = root.join(folder(root, name)).join("src");
-        if name != UNSAFE && !std::fs::read_to_string(source.join("lib.rs"))?.contains("#![forbid(unsafe_code)]") {
-            found.push(format!("{name} does not forbid unsafe code"));
-        }
         if let Some(only) = self.only {
             for package in dependencies(name, true)?.iter().filter(|package| !only.contains(&package.as_str())) {
                 found.push(format!("{name} depends on {package}; it may on {only:?} alone"));
@@ -305,30 +299,4 @@ fn dependencies(name: &str, direct: bool) -> io::Result<BTreeSet<String>> {
     }
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(lines.lines().skip(1).filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unsafe_code_is_told_from_the_word() {
-        for line in [
-            "    let fd = unsafe { open() };",
-            "pub unsafe fn at()",
-            "unsafe impl Send for X {}",
-            "#[unsafe(no_mangle)]",
-        ] {
-            assert!(is_unsafe(line), "{line}");
-        }
-        for line in [
-            "#![forbid(unsafe_code)]",
-            "    \"unsafe\",",
-            "style-src 'unsafe-inline'",
-            "// unsafe { }",
-            "/// unsafe fn",
-        ] {
-            assert!(!is_unsafe(line), "{line}");
-        }
-    }
 }

@@ -97,23 +97,22 @@ impl PromiseControl<'_> {
         if table.promises.is_some() || self.registry.table.promises.is_some() {
             self.record(ControlCall::PromiseTable(&table));
         }
-        self.registry.tables += 1;
+        self.registry.table_is_new = true;
         std::mem::replace(&mut self.registry.table, table)
     }
 
-    /// The number of tables that were set so far. When it changes, a data path in the kernel must put the new one in force.
-    pub fn tables(&self) -> u64 {
-        self.registry.tables
-    }
-    /// The promises in force and the table of their conditions, for a data path in the kernel.
-    pub fn in_force(&self) -> (Vec<Promised>, &PromiseTable) {
+    /// The promises in force with their conditions, unless an offload has them already.
+    pub(crate) fn unsent(&mut self) -> Option<(Vec<Promised>, &PromiseTable)> {
+        if !std::mem::take(&mut self.registry.table_is_new) {
+            return None;
+        }
         let promised = |(&number, entry): (&u64, &Entry)| Promised {
             number,
             class: entry.class,
             minimum: entry.terms.minimum,
             flows: lock(&entry.slots.0).wanted,
         };
-        (self.registry.entries.iter().map(promised).collect(), &self.registry.table)
+        Some((self.registry.entries.iter().map(promised).collect(), &self.registry.table))
     }
 
     /// Applies the table to the flows at up to `most` places of the registry from place `from` on. Returns the place to
@@ -128,9 +127,9 @@ impl PromiseControl<'_> {
             let (flow, old) = (known.flow, known.promise);
             let new =
                 self.registry.table.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
-            // A promise that ended has no entry, so that its flows lose their terms. A data path in the kernel reviews a flow
-            // itself with the next packet.
-            if new != old && self.registry.elsewhere.is_none() {
+            // A promise that ended has no entry any more, and its flows lose their terms.
+            // An offload looks up the promise of a flow itself, with the next packet of the flow.
+            if new != old && self.registry.offloaded.is_none() {
                 let terms = new.and_then(|number| self.registry.entries.get_mut(&number)).map(|entry| {
                     entry.begin(flow, fbc);
                     entry.terms
@@ -204,7 +203,7 @@ pub(super) struct Entry {
     pub(super) flows: HashSet<u64>,
 }
 
-/// A promise in force, for a data path in the kernel.
+/// A promise in force, for an [`Offload`](crate::Offload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Promised {
     /// Its number.

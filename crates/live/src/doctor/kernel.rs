@@ -4,13 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use super::{Examination, Severity, is_permission};
-use crate::bpf::LoadError;
 use crate::netlink::{Protocol, Socket};
 use crate::nfqueue::{Outcome, QueueSettings, QueueSocket};
 use crate::nft::{self, Expression, Family};
 use crate::rtnl::sysctl;
 use crate::rules::PREFIX;
-use crate::shaping::kernel::examine;
 use crate::timing::{self, Priority};
 
 /// Examines the kernel's packet filter and other users of it.
@@ -171,28 +169,6 @@ pub(super) fn queue(found: &mut Examination) {
             Severity::Prevents,
             format!("the kernel has no NFQUEUE: {error}"),
             "load it with `modprobe nfnetlink_queue`, or use a kernel with CONFIG_NETFILTER_NETLINK_QUEUE",
-        ),
-    }
-}
-
-/// Whether the data path can be in the kernel as well.
-pub(super) fn program(found: &mut Examination) {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let release = release.trim();
-    match examine() {
-        Ok(()) => found.fine("in kernel", format!("Linux {release} takes the data path (data-path = \"kernel\")")),
-        Err(error @ LoadError::Permission(_)) => found.add(
-            "in kernel",
-            Severity::Note,
-            format!("whether Linux {release} takes the data path cannot be seen: {error}"),
-            "only --in-kernel and `data-path` need it",
-        ),
-        Err(error) => found.add(
-            "in kernel",
-            Severity::Note,
-            format!("Linux {release} does not take the data path: {error}"),
-            "packets are queued in user space, which does all that a file can ask for; Linux from 6.16 with \
-             CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF takes it",
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! What a shaper, its guardian and its successor send each other: messages of at most [`LONGEST`] bytes, with
-//! descriptors, over a socket that keeps their boundaries.
+//! The messages between a shaper, its guardian and its successor. They have at most [`LONGEST`] bytes and carry descriptors, over a
+//! socket that keeps their boundaries.
 
 use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -35,7 +35,7 @@ const DESCRIPTORS: usize = HELD + 1;
 /// The longest path of a socket, with the byte that ends it.
 pub(super) const PATH: usize = 108;
 
-/// What a guardian keeps beside descriptors.
+/// The numbers that a guardian keeps, beside its descriptors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Kept {
     /// Both queues.

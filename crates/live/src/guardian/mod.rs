@@ -11,6 +11,21 @@
 //! *Notes*: the kernel drops what its queues hold when the last descriptor of the socket is closed: when both processes
 //! are killed at once, and also when any program removes a chain of the packet filter in the same network namespace.
 //!
+//! *Faults*, and what lets traffic pass in each:
+//!
+//! | fault | mechanism | packets in the queue |
+//! | --- | --- | --- |
+//! | the queue of the kernel overflows | fail-open of the queue ([`WhenFull`](crate::nfqueue::WhenFull)): the packet that does not fit passes | stay |
+//! | nobody has the queue open: both processes died | `bypass` in the rules; where a socket owns the rules, the kernel removes them | are lost |
+//! | an engine panics, or a socket fails | the thread abandons itself ([`WatchdogHandle`](crate::shaping::WatchdogHandle)) | pass |
+//! | a thread stalls while the process runs | the watchdog of the process abandons it, in the same way | pass |
+//! | the process dies, is stopped or hangs as a whole | the guardian | pass, or wait for a successor |
+//! | the shaper is replaced: no fault | the list of held packets, which the next data path takes over | stay, and are shaped |
+//!
+//! Fail-open and `bypass` need no process, but cannot release what is queued. A thread that abandons itself or another one can, but
+//! not in a process that is dead. The guardian can in any case; it notices a stalled thread as well, but cannot start another data
+//! path, which is why the watchdog abandons that thread too. Without a guardian an abandoned data path ends queueing itself.
+//!
 //! The guardian runs the same program with other arguments ([`Settings`]): its memory is its own, so that it can be
 //! locked; it can be started again at any time from a process with threads; and it inherits nothing. A fork would share
 //! pages that the shaper then copies, and locks.
@@ -80,13 +95,13 @@ pub struct Granted {
     pub dropped: bool,
 }
 
-/// What a shaper and its guardian hold together.
+/// The descriptors and the memory that a shaper and its guardian share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub queue: OwnedFd,
     pub rules: OwnedFd,
     pub page: Arc<Page>,
-    /// What the shaper leaves to its successor.
+    /// The file with the state of the shaper for its successor.
     pub state: Arc<fs::File>,
 }
 
@@ -274,7 +289,7 @@ impl Guardian {
         let (page, state) = (Arc::clone(page), Arc::clone(state));
         Ok(Shared { queue: queue.try_clone()?, rules: rules.try_clone()?, page, state })
     }
-    /// What the shaper leaves to its successor.
+    /// The file with the state of the shaper for its successor.
     pub(crate) fn state(&self) -> &Arc<fs::File> {
         &self.shared.state
     }
@@ -344,7 +359,7 @@ impl Process {
     }
 }
 
-/// What a shaper has left.
+/// A data path that a shaper has left to its guardian.
 #[derive(Debug)]
 pub(crate) struct Left {
     pub shared: Shared,
@@ -377,7 +392,7 @@ impl Left {
         Ok(left.collect::<io::Result<Option<Vec<_>>>>()?.unwrap_or_default())
     }
 
-    /// What a guardian has; `None` when it has ended.
+    /// Receives everything that a guardian has; `None` when it has ended.
     fn receive(guardian: OwnedFd, socket: PathBuf) -> io::Result<Option<Self>> {
         let (mut setup, mut descriptors) = ([0; LONGEST], [const { None }; HELD]);
         let length = match message::receive(guardian.as_fd(), &mut setup, &mut descriptors) {

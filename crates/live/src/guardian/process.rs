@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// The packets of one system call.
 const BATCH: usize = 64;
-/// What is read of a packet's message: its headers and the first attribute, which has the packet's id.
+/// The bytes that are read of a packet's message: its headers and the first attribute, which has the packet's id.
 const HEADERS: usize = 32;
 const MSG_PACKET: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | libc::NFQNL_MSG_PACKET as u16;
 
@@ -96,7 +96,7 @@ struct Guard {
     queue: OwnedFd,
     /// The socket that owns the rules: they last as long as it.
     rules: OwnedFd,
-    /// What the shaper leaves to its successor; not read here.
+    /// The state of the shaper for its successor. The guardian does not read it.
     state: OwnedFd,
     listener: Option<OwnedFd>,
     kept: Kept,
@@ -107,7 +107,7 @@ struct Guard {
     control: Option<OwnedFd>,
     /// A successor that waits for the end of the shaper.
     successor: Option<OwnedFd>,
-    /// What was held at the beginning of this turn has been accepted.
+    /// Whether the packets that were held at the beginning of this turn have been accepted.
     begun: bool,
     /// Since when packets wait for the next data path.
     holding: Option<Instant>,

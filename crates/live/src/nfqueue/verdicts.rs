@@ -12,7 +12,7 @@ const NF_ACCEPT: u32 = libc::NF_ACCEPT as u32;
 const NF_QUEUE: u32 = libc::NF_QUEUE as u32;
 const QUEUE_BYPASS: u32 = libc::NF_VERDICT_FLAG_QUEUE_BYPASS as u32;
 
-/// What fits into a datagram that the kernel copies without `vmalloc`.
+/// The most bytes of a datagram that the kernel copies without `vmalloc`.
 const CHUNK: usize = 3_776;
 
 /// A batch of verdicts, in any order, to be sent with [`QueueSocket::send`](super::QueueSocket::send).

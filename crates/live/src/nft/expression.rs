@@ -152,7 +152,7 @@ pub enum Expression {
         length: u32,
         /// The number of values.
         modulus: u32,
-        /// What makes it another hash; not 0.
+        /// The seed of the hash; not 0.
         seed: u32,
     },
     /// Puts a value into a register.
@@ -181,7 +181,7 @@ pub enum Expression {
         /// How many queues share the flows.
         count: u16,
     },
-    /// The same through the compatibility layer: the `NFQUEUE` target, revision 3, of x_tables.
+    /// Like `Queue`, through the compatibility layer: the `NFQUEUE` target, revision 3, of x_tables.
     QueueTarget {
         /// The first queue.
         first: u16,

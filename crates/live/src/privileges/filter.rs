@@ -87,7 +87,7 @@ const DENIED: &[c_long] = &[
     libc::SYS_keyctl,
 ];
 
-/// The same, where only this architecture has them.
+/// System calls that are denied and that only this architecture has.
 #[cfg(target_arch = "x86_64")]
 const DENIED_HERE: &[c_long] = &[
     libc::SYS_iopl,

@@ -1,4 +1,4 @@
-//! What diverts packets of a link outside of the packet filter: filters of tc that redirect or drop, and programs.
+//! Filters of tc and programs that redirect or drop packets of a link outside of the packet filter.
 
 use super::Rtnl;
 use super::qdisc::{TCA_KIND, TCA_OPTIONS, header};

@@ -21,7 +21,8 @@ const PRIORITY_APPLY_IN: i32 = -80;
 const FIRST_WORD: Field = Field { base: Base::Network, offset: 0, length: 2 };
 const IPV4_SOURCE: u32 = 12;
 const IPV6_SOURCE: u32 = 8;
-/// Of the hash that divides flows over threads. Who chooses addresses so that they meet in one thread slows this thread only.
+/// The seed of the hash that divides flows over threads. It is no secret: whoever chooses addresses so that all flows meet in one
+/// thread slows that thread only.
 const HASH_SEED: u32 = 0x7469_6465;
 /// The first byte of the destination distinguishes multicast from unicast in both versions.
 const IPV4_DESTINATION: u32 = 16;
@@ -93,7 +94,6 @@ pub(super) fn table(
 ) -> Table {
     let table = Table { family, name: name.into(), chains: vec![], rules: vec![] };
     let mut plan = Plan { spec, interface, table };
-    let marks = spec.marks;
     let (shape, apply) = match spec.direction {
         Direction::Egress => {
             plan.before_egress();
@@ -121,64 +121,13 @@ pub(super) fn table(
     plan.chain("shape", Some(shape));
     plan.other_interfaces("shape");
     if spec.direction == Direction::Egress {
-        for (protocol, version) in versions {
-            let (offset, first) = if *protocol == 2 { (IPV4_DESTINATION, 224) } else { (IPV6_DESTINATION, 255) };
-            let mut expressions = of_version(family, *protocol);
-            expressions.extend([
-                E::Load(Field { base: Base::Network, offset, length: 1 }, 1),
-                E::Compare(1, Compare::AtLeast, vec![first]),
-                E::Jump(format!("copies{version}")),
-            ]);
-            plan.rule("shape", format!("multicast of IPv{version}"), expressions);
-        }
+        plan.multicast(family, versions);
     }
     if family != Family::Ipv4 {
         plan.neighbour_discovery(family, limits);
     }
-    let queue = |thread: u16| {
-        let (first, count) = (spec.queue + thread * QUEUES_OF_ONE, 1);
-        match verb {
-            Verb::Native => E::Queue { first, count },
-            Verb::Compatible => E::QueueTarget { first, count },
-        }
-    };
-    // The last thread has the rest, which is all where there is one thread.
-    let last = spec.threads - 1;
-    for thread in 0..last {
-        for (protocol, version) in versions {
-            let addresses = addresses(spec.divided_by, *protocol == 2);
-            let (length, modulus) = (addresses.length, spec.threads.into());
-            let mut expressions = of_version(family, *protocol);
-            expressions.extend([
-                E::Load(addresses, 1),
-                E::Hash { register: 1, length, modulus, seed: HASH_SEED },
-                equal(1, u32::from(thread).to_ne_bytes()),
-                E::Counter,
-                queue(thread),
-            ]);
-            plan.rule("shape", format!("queue of thread {thread}, IPv{version}"), expressions);
-        }
-    }
-    plan.rule("shape", "queue".into(), vec![E::Counter, queue(last)]);
-
-    for (protocol, version) in versions {
-        plan.write(&format!("write{version}"), *protocol == 2);
-    }
-    plan.chain("apply", Some(apply));
-    plan.other_interfaces("apply");
-    plan.rule(
-        "apply",
-        "without our bits".into(),
-        [mark_bits(marks.stamps(), Compare::Equal, 0), vec![E::Return]].concat(),
-    );
-    for (protocol, version) in versions {
-        let chain = format!("write{version}");
-        let mut expressions = mark_bits(marks.action_stamp(), Compare::NotEqual, 0);
-        expressions.extend(of_version(family, *protocol));
-        expressions.extend([E::Counter, E::Jump(chain.clone())]);
-        plan.rule("apply", format!("apply {chain}"), expressions);
-    }
-    plan.rule("apply", "clear our bits".into(), set_mark(marks.mask(), 0));
+    plan.queues(family, versions, verb);
+    plan.apply(family, versions, apply);
     plan.table
 }
 
@@ -201,6 +150,73 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Jumps to the chains that recognise copies of multicast packets.
+    fn multicast(&mut self, family: Family, versions: &[(u8, &str)]) {
+        for (protocol, version) in versions {
+            let (offset, first) = if *protocol == 2 { (IPV4_DESTINATION, 224) } else { (IPV6_DESTINATION, 255) };
+            let mut expressions = of_version(family, *protocol);
+            expressions.extend([
+                E::Load(Field { base: Base::Network, offset, length: 1 }, 1),
+                E::Compare(1, Compare::AtLeast, vec![first]),
+                E::Jump(format!("copies{version}")),
+            ]);
+            self.rule("shape", format!("multicast of IPv{version}"), expressions);
+        }
+    }
+
+    /// Leads packets to the queues of the threads.
+    fn queues(&mut self, family: Family, versions: &[(u8, &str)], verb: Verb) {
+        let spec = self.spec;
+        let queue = |thread: u16| {
+            let (first, count) = (spec.queue + thread * QUEUES_OF_ONE, 1);
+            match verb {
+                Verb::Native => E::Queue { first, count },
+                Verb::Compatible => E::QueueTarget { first, count },
+            }
+        };
+        // The last thread has the rest, which is all where there is one thread.
+        let last = spec.threads - 1;
+        for thread in 0..last {
+            for (protocol, version) in versions {
+                let addresses = addresses(spec.divided_by, *protocol == 2);
+                let (length, modulus) = (addresses.length, spec.threads.into());
+                let mut expressions = of_version(family, *protocol);
+                expressions.extend([
+                    E::Load(addresses, 1),
+                    E::Hash { register: 1, length, modulus, seed: HASH_SEED },
+                    equal(1, u32::from(thread).to_ne_bytes()),
+                    E::Counter,
+                    queue(thread),
+                ]);
+                self.rule("shape", format!("queue of thread {thread}, IPv{version}"), expressions);
+            }
+        }
+        self.rule("shape", "queue".into(), vec![E::Counter, queue(last)]);
+    }
+
+    /// Writes the actions of the mark into packets that come back from a queue, and clears our bits.
+    fn apply(&mut self, family: Family, versions: &[(u8, &str)], hook: (u32, i32)) {
+        let marks = self.spec.marks;
+        for (protocol, version) in versions {
+            self.write(&format!("write{version}"), *protocol == 2);
+        }
+        self.chain("apply", Some(hook));
+        self.other_interfaces("apply");
+        self.rule(
+            "apply",
+            "without our bits".into(),
+            [mark_bits(marks.stamps(), Compare::Equal, 0), vec![E::Return]].concat(),
+        );
+        for (protocol, version) in versions {
+            let chain = format!("write{version}");
+            let mut expressions = mark_bits(marks.action_stamp(), Compare::NotEqual, 0);
+            expressions.extend(of_version(family, *protocol));
+            expressions.extend([E::Counter, E::Jump(chain.clone())]);
+            self.rule("apply", format!("apply {chain}"), expressions);
+        }
+        self.rule("apply", "clear our bits".into(), set_mark(marks.mask(), 0));
+    }
+
     /// The rules that require the sender of a packet, before it is lost.
     fn before_egress(&mut self) {
         self.chain("tag", Some((HOOK_OUTPUT, PRIORITY_QUEUE)));

@@ -44,7 +44,7 @@ pub enum Difference {
     MissingRule {
         /// The name of the chain that it belongs to.
         chain: String,
-        /// What it was for.
+        /// Its comment, which says what it is for.
         rule: String,
     },
     /// A rule is not in the plan.
@@ -60,11 +60,11 @@ pub enum Difference {
     ChangedRule {
         /// The name of the chain that it belongs to.
         chain: String,
-        /// What it was for.
+        /// Its comment, which says what it is for.
         rule: String,
         /// The first expression that differs, as planned.
         meant: String,
-        /// The same expression as in force.
+        /// The expression that is in force in its place.
         found: String,
     },
 }

@@ -8,13 +8,14 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::Instant;
 
-use super::{Command, Division, LiveEngine, Shaping, Spec, StartError, VerdictSink, permission, resolve};
+use super::command::{LiveEngine, VerdictSink};
+use super::{Shaping, StartError};
 use crate::timing;
 
 impl Shaping {
     /// The configuration in force.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.running.config
     }
 
     /// Replaces the configuration by `config` without losing or reordering a packet (see [`tidegate_engine::swap`]),
@@ -25,8 +26,35 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; the earlier configuration is in force again then. Interface and direction cannot change.
     pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
+        self.check_change(config)?;
+        let names = self.backend.prepare(config)?;
+        let before = (self.running.config.clone(), self.running.setup.clone());
+        let setup = Setup { names, ..before.1.clone() };
+        let next = self.prepared(config, &setup, text)?;
+        self.backend.begin_change(&self.running)?;
+        let swapped = self.exchange(next).inspect_err(|_| {
+            let _ = self.backend.revert(&before.0);
+        })?;
+        self.backend.finish_change();
+        (self.running.config, self.running.setup) = (config.clone(), setup);
+        self.running.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
+        match self.backend.prove(&mut self.running) {
+            Ok(()) => Ok(swapped),
+            Err(error) => {
+                (self.running.config, self.running.setup) = before;
+                let back = self.prepared(&self.running.config, &self.running.setup, None)?;
+                self.exchange(back)?;
+                self.backend.revert(&self.running.config)?;
+                self.running.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks that a running data path can change to `config`.
+    fn check_change(&self, config: &Config) -> Result<(), StartError> {
         let names = &config.interface.names;
-        let is_other = || names.iter().ne(self.interfaces.iter().map(|interface| interface.name()));
+        let is_other = || names.iter().ne(self.running.interfaces.iter().map(|interface| interface.name()));
         if !self.named && !names.is_empty() && is_other() {
             return Err(StartError::Change(format!(
                 "{} is being shaped, and the file is for {}; stop, and start again for another interface",
@@ -34,57 +62,18 @@ impl Shaping {
                 names.join(" + ")
             )));
         }
-        if config.interface.direction != self.direction {
+        if config.interface.direction != self.running.direction {
             return Err(StartError::Change("a running shaper cannot change its direction; start another".into()));
         }
         let wanted = config.interface.data_path;
-        if wanted != self.config.interface.data_path
+        if wanted != self.running.config.interface.data_path
             && wanted != DataPath::Auto
-            && (wanted == DataPath::Kernel) != self.kernel.is_some()
+            && (wanted == DataPath::Kernel) != self.in_kernel().is_some()
         {
             let text = "a running shaper cannot change where packets are queued; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        let in_kernel = self.kernel.as_ref().map(|path| path.prepare(config)).transpose()?;
-        if Division::of(config) != Division::of(&self.config) {
-            let text = "flows would have to move between threads, with another number of them or other addresses to divide \
-                        flows by; stop, and start again";
-            return Err(StartError::Change(text.into()));
-        }
-        let before = (self.config.clone(), self.setup.clone(), self.spec.clone());
-        let (names, tags, groups) = resolve(config, self.groups.clone())?;
-        let setup = Setup { names, ..self.setup.clone() };
-        let spec = Spec { tags, ..self.spec.clone() };
-        let next = self.prepared(config, &setup, text)?;
-        // Tags of earlier groups keep their meaning; packets bear new ones only after the next step.
-        self.groups.clone_from(&groups);
-        for thread in &self.threads {
-            thread.send(Command::Groups(groups.clone()))?;
-        }
-        self.retag(&spec)?;
-        let swapped = self.exchange(next).inspect_err(|_| {
-            let _ = self.retag(&before.2);
-        })?;
-        if let Some((path, prepared)) = self.kernel.as_ref().zip(in_kernel) {
-            path.configure(prepared);
-        }
-        (self.config, self.setup, self.spec) = (config.clone(), setup, spec);
-        self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
-        match self.prove(config) {
-            Ok(()) => Ok(swapped),
-            Err(error) => {
-                (self.config, self.setup, self.spec) = before;
-                let back = self.prepared(&self.config, &self.setup, None)?;
-                self.exchange(back)?;
-                let spec = self.spec.clone();
-                self.retag(&spec)?;
-                if let Some(path) = &self.kernel {
-                    path.configure(path.prepare(&self.config)?);
-                }
-                self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
-                Err(error)
-            }
-        }
+        Ok(())
     }
 
     /// A configuration for each thread.
@@ -96,7 +85,7 @@ impl Shaping {
                 None => next,
             })
         };
-        self.threads.iter().map(one).collect()
+        self.running.threads.iter().map(one).collect()
     }
 
     fn exchange(&mut self, next: Vec<PreparedConfig>) -> Result<SwapReport, StartError> {
@@ -117,10 +106,6 @@ impl Shaping {
             all = SwapReport { how: swapped.how, rehomed: all.rehomed + swapped.rehomed };
         }
         Ok(all)
-    }
-
-    fn retag(&mut self, spec: &Spec) -> Result<(), StartError> {
-        self.rules.as_mut().map_or(Ok(()), |rules| rules.retag(spec)).map_err(permission)
     }
 }
 

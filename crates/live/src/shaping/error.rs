@@ -50,7 +50,7 @@ pub enum StartError {
          `data-path`"
     )]
     NotInKernel {
-        /// What it asks for.
+        /// The parts of the configuration that the program cannot do.
         what: String,
     },
     /// The kernel does not take the program, or the process may not load it.
@@ -66,7 +66,7 @@ pub enum StartError {
         /// The kind of the discipline.
         kind: String,
     },
-    /// What is asked for needs all flows in one thread.
+    /// The configuration needs all flows in one thread.
     #[error("this cannot be divided over threads: {0}; remove `threads` from the file")]
     Divided(String),
     /// The engine cannot be built.
@@ -111,7 +111,7 @@ pub enum StartError {
     DataPath(String),
 }
 
-/// What could not be proven.
+/// A reason for which shaping is not proven.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unproven {
     /// A rule is missing or changed.
@@ -134,7 +134,7 @@ pub enum Unproven {
 }
 
 impl StartError {
-    /// Why a data path is not in the kernel, for one that can be elsewhere.
+    /// The note that packets are queued in user space, because of this error.
     pub fn reason(&self) -> String {
         let why = match self {
             Self::NotInKernel { what } => format!("what the file asks for is not there yet: {what}"),

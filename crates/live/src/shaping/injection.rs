@@ -34,7 +34,7 @@ impl Injection {
     /// Reads `KIND:AFTER[:LENGTH]`: `stall:1s:3s`, `panic:1s`, `forward:1s:5s`, `back:1s:5s`, `memory:1s`.
     ///
     /// # Errors
-    /// What is expected instead.
+    /// The forms that are expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let usage =
             || "expected stall:AFTER:TIME, panic:AFTER, forward:AFTER:TIME, back:AFTER:TIME or memory:AFTER".to_owned();

@@ -8,12 +8,10 @@ use crate::nfqueue::Packet;
 use crate::probe::Version;
 use crate::rules::Direction;
 
-/// What a link header adds to a packet in the interface's counters.
+/// The bytes of the link header, which the interface's counters include.
 const LINK_HEADER: u64 = 14;
-/// The EtherType of IPv6.
-const IPV6: u16 = libc::ETH_P_IPV6 as u16;
 
-/// What was proven.
+/// The classes and protocols for which shaping of an interface is proven.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Proof {
     /// Classes of which a packet has come through, with the protocols.
@@ -51,7 +49,7 @@ pub struct ShapedInterface {
     name: String,
     /// Its place among those of the data path.
     at: usize,
-    /// Of each thread.
+    /// For each thread.
     counters: Vec<Arc<InterfaceCounters>>,
     pub(super) proof: Proof,
     /// The counters of the interface and the queue at the last measurement.
@@ -83,7 +81,7 @@ impl ShapedInterface {
     pub(super) fn rename(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
-    /// What has been proven: at the start, and later by [`prove_again`](super::Shaping::prove_again).
+    /// The proof so far: at the start, and later by [`prove_again`](super::Shaping::prove_again).
     pub fn proof(&self) -> &Proof {
         &self.proof
     }
@@ -102,7 +100,7 @@ impl ShapedInterface {
         let left = sent_bytes + self.sum(|counter| &counter.dropped_bytes) + headers;
         self.received_bytes().saturating_sub(left)
     }
-    /// What was sent and dropped since the data path was started.
+    /// Packets sent and dropped since the start of the data path.
     pub fn counts(&self) -> InterfaceCounts {
         InterfaceCounts {
             sent_packets: self.sum(|counter| &counter.sent_packets),
@@ -206,8 +204,8 @@ impl InterfaceCounters {
     }
 
     /// Notes the protocol of a packet that is not a probe.
-    pub fn note(&self, at: u8, ethertype: u16) {
-        let flag = self.of(at.into()).of(if ethertype == IPV6 { Version::V6 } else { Version::V4 });
+    pub fn note(&self, at: u8, version: Version) {
+        let flag = self.of(at.into()).of(version);
         // Written once, so that the line of memory stays shared.
         if !flag.load(Relaxed) {
             flag.store(true, Relaxed);
@@ -220,7 +218,7 @@ impl InterfaceCounters {
         add(&counter.sent_bytes, length.into());
     }
 
-    /// Sets what an interface has sent and dropped, of a data path that counts elsewhere.
+    /// Sets the counters of an interface, in place of [`sent`](Self::sent) and [`dropped`](Self::dropped).
     pub fn set(&self, at: u8, sent_packets: u64, sent_bytes: u64, dropped_packets: u64) {
         let counter = self.of(at.into());
         counter.sent_packets.store(sent_packets, Relaxed);

@@ -6,7 +6,7 @@ use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
-use super::kernel::KernelPrograms;
+use super::backend::OffloadProvider;
 use crate::guardian;
 use crate::marks::MarkLayout;
 use crate::timing::Priority;
@@ -19,7 +19,7 @@ pub struct Options {
     /// The lateness of the process that is made up for: by default 5 ms, what a loaded machine needs with real-time
     /// scheduling.
     pub catch_up: Span,
-    /// The same where the system does not grant real-time scheduling: by default 20 ms.
+    /// The lateness that is made up for where the system does not grant real-time scheduling: by default 20 ms.
     pub catch_up_normal: Span,
     /// The longest time between two groups of departures: by default 50 µs, so that a fast link does not cost a wake-up
     /// for each packet; zero for the finest spacing.
@@ -38,8 +38,8 @@ pub struct Options {
     pub recorder: Option<RecorderFactory>,
     /// Where packets are queued, in place of what the configuration has.
     pub data_path: Option<DataPath>,
-    /// What was loaded for data paths in the kernel.
-    pub kernel: KernelPrograms,
+    /// Schedulers for data paths in the kernel; without it packets are queued in this process.
+    pub offload: Option<Arc<dyn OffloadProvider>>,
     /// How to start the guardian; without it packets pass only as long as the process runs.
     pub guardian: Option<guardian::Settings>,
     /// A fault to inject, to test that traffic passes nevertheless.
@@ -74,7 +74,7 @@ impl Default for Options {
             copy_range: None,
             recorder: None,
             data_path: None,
-            kernel: KernelPrograms::default(),
+            offload: None,
             guardian: None,
             #[cfg(debug_assertions)]
             inject: None,

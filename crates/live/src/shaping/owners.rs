@@ -12,12 +12,12 @@ use super::error::StartError;
 use crate::netns;
 use crate::rules::{self, Sender as PacketSender, TagRule};
 
-pub(super) type Resolved = (Names, Vec<TagRule>, Vec<u64>);
+pub type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 
 /// Looks up users and control groups of the rules. A control group becomes a tag before the queue, in the order of
 /// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it, because
 /// packets on their way bear it.
-pub(super) fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
+pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
     let mut names = Names::default();
     let mut tags = Vec::new();
     let mut users: Option<HashMap<String, u32>> = None;

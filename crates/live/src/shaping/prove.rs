@@ -1,73 +1,15 @@
-//! The proof that shaping is in force, and how a failure is explained.
+//! The proof that shaping is in force, as far as it does not depend on the backend.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
 use std::path::Path;
-use std::sync::mpsc;
-use std::time::{Duration, Instant as Clock};
 
-use tidegate_config::shaper::{Config, Rule};
-use tidegate_config::values::{Prefix, User};
-use tidegate_core::classify::{Fields, Hosts};
-use tidegate_core::{ClassId, Dscp};
-
+use super::Shaping;
 use super::error::{StartError, Unproven};
-use super::find::{find, find_some};
 use super::interfaces::Proof;
-use super::thread::PathThread;
-use super::worker::Command;
-use super::{Shaping, random};
-use crate::guardian::{Page, Turn};
-use crate::netlink;
-use crate::probe::{Failure, Probe, ProbeTable, Prober, Version};
-use crate::rtnl::{ChangeMonitor, Rtnl, sysctl};
-use crate::rules::Direction;
+use super::running::Running;
+use crate::probe::{Inspection, Version};
+use crate::rtnl::sysctl;
 
-const UDP: u8 = libc::IPPROTO_UDP as u8;
-/// How long a probe may take. It usually takes some tens of microseconds.
-const PATIENCE: Duration = Duration::from_millis(500);
-const ATTEMPTS: u32 = 3;
-/// A probe is lost if the data path has made this many turns since its time expired: the first of them began before,
-/// the second receives what is queued, the third confirms that it has.
-const TURNS: u64 = 3;
-/// How long a data path may take for these turns on a machine that is too busy.
-const LONGEST: Duration = Duration::from_secs(10);
-
-/// The first and the longest interval between attempts to complete a proof. A filter may log each probe that it drops.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(60);
-/// The delay after a change of an address or a route, of which several often occur at once.
-const SETTLE: Duration = Duration::from_millis(100);
-
-/// When a proof that is not complete is tried again.
-#[derive(Debug)]
-pub(super) struct Retry {
-    /// Reports changes of addresses, routes and links; without it attempts are made at intervals only.
-    changes: Option<ChangeMonitor>,
-    next: Clock,
-    interval: Duration,
-}
-
-impl Retry {
-    pub fn start() -> Self {
-        Self { changes: ChangeMonitor::open().ok(), next: Clock::now() + FIRST_RETRY, interval: FIRST_RETRY }
-    }
-
-    /// Whether an attempt is due: soon after a change, otherwise at growing intervals.
-    fn is_due(&mut self) -> bool {
-        let now = Clock::now();
-        if self.changes.as_mut().is_some_and(ChangeMonitor::has_changed) {
-            self.interval = FIRST_RETRY;
-            self.next = self.next.min(now + SETTLE);
-        }
-        if now < self.next {
-            return false;
-        }
-        self.interval = (self.interval * 2).min(LAST_RETRY);
-        self.next = now + self.interval;
-        true
-    }
-}
+pub(super) const VERSIONS: [Version; 2] = [Version::V4, Version::V6];
 
 /// Whether the interface carries the protocol, according to the kernel's settings.
 ///
@@ -91,345 +33,55 @@ pub(super) fn is_carried(interface: &str, version: Version) -> Result<(), String
     }
 }
 
-/// Why a probe could not be sent, as a message.
-fn why_unsent(error: &netlink::Error) -> String {
-    let why = match error.errno() {
-        Some(libc::EPERM | libc::EACCES) => "a rule of the packet filter drops what this host sends there",
-        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => "there is no route by it yet",
-        Some(libc::EADDRNOTAVAIL) => "it has no address that can be used yet",
-        Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => "it is down",
-        _ => return error.to_string(),
-    };
-    format!("{why} ({error})")
+/// Takes packets that have left as the proof. A protocol of which none has left yet is awaited.
+///
+/// # Errors
+/// [`StartError::Unproven`] when `inspection` has found a difference.
+pub(super) fn prove_by_traffic(running: &mut Running, inspection: &Inspection) -> Result<(), StartError> {
+    if !inspection.differences.is_empty() {
+        let failures = inspection.differences.iter().map(|it| Unproven::Rule(it.to_string())).collect();
+        return Err(StartError::Unproven { interface: running.names(), failures });
+    }
+    let class = running.class_names.first().cloned().unwrap_or_default();
+    for interface in &mut running.interfaces {
+        let mut proof = Proof::default();
+        let mut came = Vec::new();
+        for version in VERSIONS {
+            match is_carried(interface.name(), version) {
+                Err(why) => proof.not_carried.push((version, why)),
+                Ok(()) if interface.has_received(version) => came.push(version),
+                Ok(()) => proof.awaited.push((version, "no packet has left since".into())),
+            }
+        }
+        if !came.is_empty() {
+            proof.proven.push((class.clone(), came));
+        }
+        interface.proof = proof;
+    }
+    Ok(())
 }
 
 impl Shaping {
-    /// Reads the rules back and waits for a probe of each class to come through by each interface.
-    pub(super) fn prove(&mut self, config: &Config) -> Result<(), StartError> {
-        if self.kernel.is_some() {
-            return self.prove_in_kernel();
-        }
-        let mut failures = Vec::new();
-        let inspection = self.inspect()?;
-        failures.extend(inspection.differences.iter().map(|difference| Unproven::Rule(difference.to_string())));
-        for (queue, state) in &inspection.queues {
-            if *state == crate::probe::QueueState::Unserved {
-                failures.push(Unproven::Queue(*queue));
-            }
-        }
-        let versions = [Version::V4, Version::V6];
-        if !failures.is_empty() {
-            return Err(StartError::Unproven { interface: self.interface(), failures });
-        }
-        let mut proofs = Vec::new();
-        let names: Vec<String> = self.interfaces.iter().map(|interface| interface.name().to_owned()).collect();
-        // An error where none of them is there.
-        find_some(&names)?;
-        for at in 0..names.len() {
-            proofs.push(match self.find_again(at) {
-                Some(index) => self.probe(config, at, index, &versions)?,
-                None => Proof {
-                    awaited: versions.iter().map(|&version| (version, "it is not there".to_owned())).collect(),
-                    ..Proof::default()
-                },
-            });
-        }
-        for (interface, proof) in self.interfaces.iter_mut().zip(proofs) {
-            interface.proof = proof;
-        }
-        Ok(())
-    }
-
-    /// The index of an interface, which may have returned with another one.
-    fn find_again(&mut self, at: usize) -> Option<u32> {
-        let interface = &mut self.interfaces[at];
-        let index = find(interface.name()).ok();
-        if index.is_some() {
-            interface.set_index(index);
-        }
-        index
-    }
-
-    /// Tries to prove what could not be proven yet; to be called often, and does nothing where nothing is to be proven.
+    /// Tries to prove what could not be proven yet. Call it often: it does nothing once everything is proven.
     /// Returns the protocols of which a packet has come through since the last call, with the interface.
     ///
     /// # Errors
     /// [`StartError::Unproven`] when a probe went out and did not come through; it is tried again all the same.
     pub fn prove_again(&mut self) -> Result<Vec<(String, Version)>, StartError> {
         let mut proven = Vec::new();
-        if self.interfaces.iter().all(|interface| interface.proof.awaited.is_empty()) {
+        if self.running.interfaces.iter().all(|interface| interface.proof.awaited.is_empty()) {
             return Ok(proven);
         }
-        for interface in &mut self.interfaces {
+        for interface in &mut self.running.interfaces {
             for at in (0..interface.proof.awaited.len()).rev() {
                 if interface.has_received(interface.proof.awaited[at].0) {
                     proven.push((interface.name().to_owned(), interface.proof.awaited.remove(at).0));
                 }
             }
         }
-        // In the kernel the packets that leave are the proof.
-        if !proven.is_empty() || self.kernel.is_some() || !self.retry.is_due() {
+        if !proven.is_empty() {
             return Ok(proven);
         }
-        let config = self.config.clone();
-        for at in 0..self.interfaces.len() {
-            let versions: Vec<_> = self.interfaces[at].proof.awaited.iter().map(|(version, _)| *version).collect();
-            let Some(index) = self.find_again(at).filter(|_| !versions.is_empty()) else { continue };
-            let proof = self.probe(&config, at, index, &versions)?;
-            let interface = &mut self.interfaces[at];
-            let now = versions.iter().copied().filter(|version| proof.has(*version));
-            proven.extend(now.map(|version| (interface.name().to_owned(), version)));
-            interface.proof.merge(proof);
-        }
-        Ok(proven)
-    }
-
-    /// Sends a probe of each class and each of `versions` by the interface at `at`.
-    ///
-    /// # Errors
-    /// [`StartError::Unproven`] when one was sent and did not come through.
-    fn probe(&self, config: &Config, at: usize, index: u32, versions: &[Version]) -> Result<Proof, StartError> {
-        let interface = self.interfaces[at].name();
-        let prober = Prober::new(interface, index, random()?[0]);
-        let prober = match self.direction {
-            Direction::Egress => prober,
-            Direction::Ingress => prober.arriving(),
-        };
-        let multicast =
-            Rtnl::open()?.link_by_index(index)?.is_some_and(|link| link.has_multicast() || link.is_loopback());
-        let unable = self.direction == Direction::Ingress && !multicast;
-        let mut proof = Proof::default();
-        let mut carried = Vec::new();
-        for &version in versions {
-            match is_carried(interface, version) {
-                Ok(()) => carried.push(version),
-                Err(why) => proof.not_carried.push((version, why)),
-            }
-        }
-        let mut sent_probes: ProbeTable<ClassId> = ProbeTable::new();
-        for (number, name) in (0..).zip(self.class_names.clone()) {
-            let class = ClassId(number);
-            let mut any = false;
-            for &version in &carried {
-                if let Some(probe) = self.probe_for(&prober, config, class, version, index)? {
-                    sent_probes.expect(probe, class);
-                    any = true;
-                }
-            }
-            if !any && !carried.is_empty() {
-                proof.unprobed.push((name, "its rules ask for what a probe cannot have".into()));
-            }
-        }
-        if unable {
-            let why = "it carries no multicast, with which a probe could be made to arrive";
-            proof.awaited = carried.iter().map(|&version| (version, why.to_owned())).collect();
-            return Ok(proof);
-        }
-        let (reports, arrivals) = mpsc::channel();
-        for thread in &self.threads {
-            thread.send(Command::Watch(prober.cookie(), reports.clone()))?;
-        }
-        drop(reports);
-        // The data path receives packets before commands: a probe that arrived before the command would be treated as
-        // traffic, leave the host and create a flow. If the data path does not reply, the probes are lost, which is
-        // reported below.
-        let _ = self.counts();
-        let mut unsent: HashMap<u32, String> = HashMap::new();
-        let (mut attempts, limit) = (0, Clock::now() + LONGEST);
-        while attempts < ATTEMPTS {
-            let takeovers = || self.pages().map(Page::takeovers).sum::<u64>();
-            let (guarded, before) = (self.pages().any(|page| page.turn() != Turn::Shaper), takeovers());
-            let awaited: Vec<Probe> =
-                sent_probes.awaited().filter(|probe| !unsent.contains_key(&probe.number)).copied().collect();
-            for probe in &awaited {
-                if let Err(error) = prober.send(probe) {
-                    unsent.insert(probe.number, why_unsent(&error));
-                }
-            }
-            let end = Clock::now() + PATIENCE;
-            let mut turned = None;
-            while sent_probes.awaited().any(|probe| !unsent.contains_key(&probe.number)) {
-                let wait = end.saturating_duration_since(Clock::now()).max(Duration::from_millis(5));
-                // Read before the reports, so that no report is missed.
-                let beats = self.beats();
-                let turned = turned.get_or_insert_with(|| beats.clone());
-                if let Ok((number, classification)) = arrivals.recv_timeout(wait) {
-                    sent_probes.arrived(number, classification.class);
-                } else if turned.iter().zip(beats).all(|(before, now)| now >= before + TURNS)
-                    || Clock::now() > end + LONGEST
-                {
-                    break;
-                } else {
-                    self.threads.iter().for_each(PathThread::wake);
-                }
-            }
-            // A probe that the guardian let pass is no evidence about the rules.
-            let passed = guarded || takeovers() != before;
-            attempts += u32::from(!passed || Clock::now() > limit);
-        }
-        let mut failures = Vec::new();
-        self.evaluate(&sent_probes, &carried, &unsent, &mut proof, &mut failures);
-        if failures.is_empty() {
-            return Ok(proof);
-        }
-        Err(StartError::Unproven { interface: interface.to_owned(), failures })
-    }
-
-    fn evaluate(
-        &self,
-        sent_probes: &ProbeTable<ClassId>,
-        carried: &[Version],
-        unsent: &HashMap<u32, String>,
-        proof: &mut Proof,
-        failures: &mut Vec<Unproven>,
-    ) {
-        let name = |class: ClassId| self.class_names[class.0 as usize].clone();
-        let lost: Vec<_> = sent_probes.failures();
-        let is_lost = |number: u32| {
-            lost.iter().any(|failure| matches!(failure, Failure::Lost { probe, .. } if probe.number == number))
-        };
-        for &version in carried {
-            let of_version: Vec<_> = sent_probes.probes().filter(|(probe, _)| probe.version == version).collect();
-            if of_version.is_empty() {
-                proof.awaited.push((version, "the rules ask for what a probe cannot have".into()));
-                continue;
-            }
-            // That none could be sent proves nothing.
-            if let Some(why) = of_version.iter().find_map(|(probe, _)| unsent.get(&probe.number))
-                && of_version.iter().all(|(probe, _)| unsent.contains_key(&probe.number))
-            {
-                proof.awaited.push((version, why.clone()));
-                continue;
-            }
-            let came = |&&(probe, _): &&(&Probe, &ClassId)| !is_lost(probe.number);
-            if !of_version.iter().any(|entry| came(&entry)) {
-                failures.push(match self.direction {
-                    Direction::Egress => Unproven::Protocol(version),
-                    Direction::Ingress => Unproven::Arrival(version),
-                });
-                continue;
-            }
-            for &(probe, &class) in &of_version {
-                if let Some(why) = unsent.get(&probe.number) {
-                    proof.unprobed.push((name(class), why.clone()));
-                } else if is_lost(probe.number) {
-                    failures.push(Unproven::Class(name(class), version));
-                } else {
-                    match proof.proven.iter_mut().find(|(known, _)| *known == name(class)) {
-                        Some((_, versions)) => versions.push(version),
-                        None => proof.proven.push((name(class), vec![version])),
-                    }
-                }
-            }
-        }
-        for failure in &lost {
-            if let Failure::Misclassified { class, taken_for, .. } = failure {
-                failures.push(Unproven::Mistaken { class: name(*class), taken_for: name(*taken_for) });
-            }
-        }
-    }
-
-    /// A datagram that the rules put into `class`, if one can be made.
-    fn probe_for(
-        &self,
-        prober: &Prober,
-        config: &Config,
-        class: ClassId,
-        version: Version,
-        index: u32,
-    ) -> Result<Option<Probe>, StartError> {
-        let own = Own { address: own_address(version, index)?, direction: self.direction };
-        let mut candidates: Vec<(Probe, Fields)> = Vec::new();
-        if class == config.default_class {
-            candidates.extend(matching_probe(prober, version, own, None));
-        }
-        candidates.extend(
-            config
-                .rules
-                .iter()
-                .filter(|rule| rule.class == class)
-                .filter_map(|rule| matching_probe(prober, version, own, Some(rule))),
-        );
-        for (probe, fields) in candidates {
-            // Earlier rules may take it; only the engine itself knows.
-            if self.with(move |engine, _| engine.classify(&fields).class)? == class {
-                return Ok(Some(probe));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// The source address of a probe.
-fn own_address(version: Version, index: u32) -> Result<Option<IpAddr>, StartError> {
-    let addresses = Rtnl::open()?.addresses()?;
-    let fits =
-        |address: IpAddr| matches!((version, address), (Version::V4, IpAddr::V4(_)) | (Version::V6, IpAddr::V6(_)));
-    Ok(addresses.iter().filter(|a| a.index == index).map(|a| a.address).find(|&address| fits(address)))
-}
-
-/// The source address of probes, and their direction.
-#[derive(Clone, Copy)]
-struct Own {
-    address: Option<IpAddr>,
-    direction: Direction,
-}
-
-/// A probe that meets the conditions of `rule`, with the fields that it will be classified by; `None` if there is none.
-fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rule>) -> Option<(Probe, Fields)> {
-    let mut probe = Probe::new(0, version, 0);
-    let fits = |prefix: &&Prefix| prefix.address.is_ipv4() == (version == Version::V4);
-    if let Some(rule) = rule {
-        let wanted = &rule.matches;
-        if !wanted.protocols.is_empty() && !wanted.protocols.iter().any(|protocol| protocol.0 == UDP) {
-            return None;
-        }
-        if !wanted.cgroups.is_empty() || wanted.users.iter().any(|user| *user != User::Id(0)) {
-            return None;
-        }
-        if !wanted.sources.is_empty()
-            && !wanted.sources.iter().any(|prefix| own.address.is_some_and(|own| prefix.contains(own)))
-        {
-            return None;
-        }
-        probe.dscp = wanted.dscps.first().map_or(0, |dscp| dscp.value());
-        probe.mark = wanted.marks.first().map(|mark| mark.value);
-        probe.port = wanted.destination_ports.first().map(|ports| ports.first.max(1).min(ports.last));
-        probe.source_port = wanted.source_ports.first().map(|ports| ports.last);
-        if !wanted.destinations.is_empty() {
-            match own.direction {
-                Direction::Egress => probe.to = Some(wanted.destinations.iter().find(fits)?.address),
-                // An arriving probe is sent to all nodes, so the rule must include that address.
-                Direction::Ingress => {
-                    let to = prober.destination(&probe);
-                    wanted.destinations.iter().find(|prefix| prefix.contains(to))?;
-                }
-            }
-        }
-    }
-    let destination = prober.destination(&probe);
-    let hosts = match (own.address.unwrap_or(unspecified(version)), destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => Hosts::V4 { source, destination },
-        (IpAddr::V6(source), IpAddr::V6(destination)) => Hosts::V6 { source, destination },
-        _ => return None,
-    };
-    let fields = Fields {
-        hosts,
-        dscp: Dscp::new(probe.dscp)?,
-        protocol: Some(UDP),
-        // An ephemeral source port: rules that ask for one have set it above.
-        source_port: Some(probe.source_port.unwrap_or(60_999)),
-        destination_port: Some(probe.port.unwrap_or(9)),
-        mark: probe.mark.unwrap_or(0),
-        uid: (own.direction == Direction::Egress).then_some(0),
-        ..Fields::default()
-    };
-    Some((probe, fields))
-}
-
-fn unspecified(version: Version) -> IpAddr {
-    match version {
-        Version::V4 => IpAddr::from([0; 4]),
-        Version::V6 => IpAddr::from([0; 16]),
+        self.backend.prove_again(&mut self.running)
     }
 }

@@ -1,4 +1,4 @@
-//! [`PathThread`]: one of the threads of a data path, with its queues and its guardian, from the side of the control plane.
+//! [`PathThread`]: a thread of a data path, as the control plane sees it.
 
 use std::fs;
 use std::io::Write;
@@ -8,10 +8,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::command::{Command, WorkerCounts};
 use super::error::{StartError, system};
 use super::watchdog::WorkerState;
-use super::worker::{Command, WorkerCounts};
-use crate::guardian::{Guardian, Turn};
+use crate::guardian::Turn;
 use crate::netlink;
 use crate::timing::Readiness;
 
@@ -25,13 +25,10 @@ const START: Duration = Duration::from_secs(20);
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct PathThread {
-    /// Its queues: the one whose superpackets arrive whole, and the one where the kernel segments them.
-    pub queues: [u16; 2],
     commands: Sender<Command>,
     waker: UnixStream,
     pub state: Arc<WorkerState>,
     worker: Option<JoinHandle<Result<WorkerCounts, netlink::Error>>>,
-    pub guardian: Option<Guardian>,
 }
 
 impl PathThread {
@@ -40,7 +37,6 @@ impl PathThread {
     /// # Errors
     /// When there is no thread to be had, or it ends before it is ready, or is not ready within [`START`].
     pub fn start(
-        queues: [u16; 2],
         state: Arc<WorkerState>,
         run: impl FnOnce(Receiver<Command>, UnixStream, &Sender<Readiness>) -> Result<WorkerCounts, netlink::Error>
         + Send
@@ -57,7 +53,7 @@ impl PathThread {
             .spawn(move || run(inbox, woken, &ready))
             .map_err(system("start the data path"))?;
         let readiness = is_ready.recv_timeout(START).map_err(|_| StartError::DataPath("it did not start".into()))?;
-        Ok((Self { queues, commands, waker, state, worker: Some(worker), guardian: None }, readiness))
+        Ok((Self { commands, waker, state, worker: Some(worker) }, readiness))
     }
 
     pub fn send(&self, command: Command) -> Result<(), StartError> {

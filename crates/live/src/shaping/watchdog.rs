@@ -1,13 +1,12 @@
-//! [`WatchdogHandle`]: lets traffic pass, from another thread, when the data path no longer does.
+//! [`WatchdogHandle`]: abandons a data path that no longer works, and lets traffic pass in its place.
 //!
-//! A data path can fail in two ways. It *panics*: it catches the panic, accepts all packets that the kernel has queued,
-//! and accepts later packets until it is stopped. Or it *stalls*: another thread detects this, and sends messages over the
-//! data path's own socket (the kernel accepts verdicts from no other) that release all queued packets in order and end
-//! queueing. No packet is lost in either case.
+//! A data path can fail in two ways. If it *panics*, or its socket fails, it notices this itself. If it *stalls*, the thread of the
+//! watchdog notices. Both do the same (`let_pass`): they abandon the data path, which from then on touches no packet, and let the
+//! queued packets and all later ones pass. With a [guardian](crate::guardian) they only tell it to. Without one they send
+//! messages over the data path's own socket, since the kernel accepts verdicts from no other, which release all queued packets
+//! in order and end queueing. No packet is lost in either case. The owner of the data path starts another one.
 //!
-//! With a [guardian](crate::guardian) the other thread only abandons the data path, so that another one is started in
-//! its place; the guardian lets packets pass, also when the whole process has stopped or died. Without one the kernel
-//! drops the packets in the queues of a process that dies; later packets pass because the rules have `bypass`.
+//! [`guardian`](crate::guardian) lists which mechanism covers which fault.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -59,14 +58,14 @@ impl WorkerState {
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
-    pub fn fail(&self, why: String) {
+    fn fail(&self, why: String) {
         lock(&self.fault).get_or_insert(why);
     }
     pub fn note(&self, what: String) {
         lock(&self.notes).push(what);
     }
     /// See [`WatchdogHandle::let_pass`].
-    fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
+    pub fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
         self.fail(why.into());
         self.abandon();
         if self.guarded.load(Ordering::Relaxed) {
@@ -91,7 +90,7 @@ impl WorkerState {
 /// A handle of a running [`Shaping`](super::Shaping) for the watchdog's thread.
 #[derive(Debug)]
 pub struct WatchdogHandle {
-    /// Of each thread.
+    /// For each thread.
     pub(super) states: Vec<Arc<WorkerState>>,
 }
 
@@ -111,7 +110,7 @@ impl WatchdogHandle {
         self.states.iter().find_map(|state| lock(&state.fault).clone())
     }
 
-    /// What the data path has reported since the last call although it continues, such as a clock jump.
+    /// Conditions that the data path has reported since the last call although it continues, such as a clock jump.
     pub fn notes(&self) -> Vec<String> {
         self.states.iter().flat_map(|state| std::mem::take(&mut *lock(&state.notes))).collect()
     }

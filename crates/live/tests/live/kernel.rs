@@ -1,6 +1,7 @@
 //! The data path in the kernel, where there is a kernel that takes it: Linux from 6.16, as root of the machine.
 
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::DataPath;
@@ -9,6 +10,7 @@ use tidegate_core::classify::Match;
 use tidegate_core::fbq::Terms;
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_engine::{ClassCounts, FlowRecord, PromiseError, PromiseTable};
+use tidegate_kernel::KernelPrograms;
 use tidegate_live::probe::Version;
 use tidegate_live::rtnl::{RootQdisc, Rtnl};
 use tidegate_live::rules::Difference;
@@ -59,9 +61,9 @@ fn discipline(kind: &str) -> shaper::Config {
 
 /// With a program that can have `config`.
 fn options(config: &shaper::Config) -> Result<Options, Ended> {
-    let options = Options::default();
-    match options.kernel.load(config) {
-        Ok(()) => Ok(options),
+    let programs = KernelPrograms::default();
+    match programs.load(config) {
+        Ok(()) => Ok(Options { offload: Some(Arc::new(programs)), ..Options::default() }),
         Err(error) => Err(Ended::Skipped(error.to_string())),
     }
 }
@@ -295,8 +297,9 @@ pub fn what_is_not_in_force_is_noticed() -> Ended {
     };
     let pair = Pair::new();
     let mut shaping = start(&pair, &at_rate("4mbit"), &options);
-    let second = Options::default();
-    second.kernel.load(&at_rate("4mbit")).unwrap();
+    let programs = KernelPrograms::default();
+    programs.load(&at_rate("4mbit")).unwrap();
+    let second = Options { offload: Some(Arc::new(programs)), ..Options::default() };
     let refused = pair.left.run(|| Shaping::start(&at_rate("4mbit"), &second)).unwrap();
     assert!(matches!(refused, Err(StartError::Rules(_))), "{:?}", refused.err());
     let marks = config("[interface]\ndata-path = \"kernel\"\n[discipline]\nkind = \"codel\"\n");

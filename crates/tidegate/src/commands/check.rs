@@ -11,7 +11,6 @@ use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
 use tidegate_display::Table;
-use tidegate_live::shaping::kernel;
 
 mod link_sharing;
 
@@ -60,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         drop(out);
         output::print(&String::from_utf8_lossy(&text))?;
         for config in configs.iter().flatten() {
-            match (config.interface.data_path, kernel::check(config)) {
+            match (config.interface.data_path, tidegate_kernel::check(config)) {
                 (DataPath::Kernel, Err(error)) => message!("`tidegate run` refuses it: {error}"),
                 (DataPath::Auto, Err(error)) => message!("note: {}", error.reason()),
                 _ => {}

@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let written = config.map(|config| &config.interface.names[..]).unwrap_or_default();
     let interfaces = if args.interface.is_empty() { written } else { &args.interface };
     let mtu = config.map(|config| config.interface.mtu.as_u64() as u32);
-    let mut examination = doctor::examine(Subject { interfaces, mtu });
+    let mut examination = doctor::examine(Subject { interfaces, mtu, offload: Some(tidegate_kernel::finding) });
     for config in configs.iter().filter(|config| !config.rules.is_empty()) {
         examination.findings.push(owners(config));
     }

@@ -21,11 +21,11 @@ use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
 use tidegate_display::Table;
 use tidegate_engine::ClassStatus;
+use tidegate_kernel::KernelPrograms;
 use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
 use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
 use tidegate_live::rules::Direction;
-use tidegate_live::shaping::kernel::{self, KernelPrograms};
 use tidegate_live::shaping::{Options, ShapedInterface, Shaping, StartError};
 use tidegate_live::timing::Priority;
 use tidegate_units::Span;
@@ -208,7 +208,7 @@ fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
         priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
         guardian: Some(guardian(args)),
         data_path: args.in_kernel.then_some(DataPath::Kernel),
-        kernel: load_for_kernel(args, configs)?,
+        offload: Some(Arc::new(load_for_kernel(args, configs)?)),
         #[cfg(debug_assertions)]
         inject: args.inject,
         ..Options::default()
@@ -305,7 +305,7 @@ fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<KernelPrograms, Fa
         if wanted == DataPath::UserSpace {
             continue;
         }
-        let loaded = kernel::check(config)
+        let loaded = tidegate_kernel::check(config)
             .and_then(|()| programs.load(config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
         // With `auto` the data path reports it.
         if let Err(error) = loaded

@@ -198,7 +198,11 @@ fn examine(interface: &str) -> Result<bool, Failure> {
     if !is_there {
         message!("  {interface} is not there yet; the service waits for it");
     }
-    let examination = doctor::examine(Subject { interfaces: &[interface.to_owned()], mtu: None });
+    let examination = doctor::examine(Subject {
+        interfaces: &[interface.to_owned()],
+        mtu: None,
+        offload: Some(tidegate_kernel::finding),
+    });
     let is_known = |about: &str| about == "place" || !is_there && about == "interface";
     let mut findings: Vec<_> = examination.findings.iter().filter(|finding| !is_known(finding.about)).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

@@ -63,7 +63,7 @@ pub fn check_memory(object: &[u8], without: &[&str]) -> Result<(), LoadError> {
     )))
 }
 
-/// What a program needs of the kernel.
+/// Requirements of a program on the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     /// The struct of the operations that it implements.
@@ -76,10 +76,10 @@ pub struct Needs {
     pub option: &'static str,
 }
 
-/// Checks, without a privilege, that the kernel has what a program needs.
+/// Checks that the kernel meets the requirements of a program. Needs no privilege.
 ///
 /// # Errors
-/// What is missing, and why.
+/// The requirement that is missing, and why.
 pub fn check_kernel(needs: &Needs) -> Result<(), LoadError> {
     let Needs { operations, functions, since, option } = *needs;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

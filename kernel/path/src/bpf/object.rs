@@ -18,7 +18,7 @@ pub(super) const INSTRUCTION: usize = 8;
 
 /// Instructions that are linked.
 const CALL: u8 = 0x85;
-/// What a call refers to, in its source register.
+/// A call of a subprogram, in its source register.
 const SUBPROGRAM: u8 = 1;
 
 /// An object.
@@ -37,7 +37,7 @@ struct Section<'a> {
     contents: &'a [u8],
     size: u64,
     link: u32,
-    /// Of relocations the section that they are for.
+    /// For relocations, the section that they apply to.
     info: u32,
 }
 
@@ -66,7 +66,7 @@ pub(super) enum Reference {
 pub(super) struct Linked {
     /// The instructions.
     pub code: Vec<u8>,
-    /// What is to be filled in, by the number of the instruction.
+    /// References to be filled in, by the number of the instruction.
     pub references: Vec<(usize, Reference)>,
     /// For each subprogram its first instruction and its type, as the kernel reads them.
     pub functions: Vec<u8>,
@@ -79,7 +79,7 @@ type Records<'a> = Vec<(&'a str, Vec<&'a [u8]>)>;
 
 impl<'a> Object<'a> {
     /// # Errors
-    /// What is wrong with `bytes`.
+    /// The fault of `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         // 64 bits, little-endian, relocatable, for BPF.
         if bytes.get(..6) != Some(b"\x7fELF\x02\x01") || bytes.get(16..20) != Some(&[1, 0, 247, 0]) {
@@ -169,7 +169,7 @@ impl<'a> Object<'a> {
     /// Links the function of this name with the subprograms that it calls.
     ///
     /// # Errors
-    /// What it refers to that is not there or not supported.
+    /// The reference that is missing or not supported.
     pub fn link(&self, main: &str) -> Result<Linked, String> {
         let symbol = self.symbols.iter().find(|symbol| symbol.name == main && symbol.size > 0);
         let symbol = symbol.ok_or_else(|| format!("there is no function {main}"))?;
@@ -297,7 +297,7 @@ fn string(bytes: &[u8], at: usize) -> &str {
 mod tests {
     use super::*;
 
-    const CHASSIS: &[u8] = include_bytes!("../../../../kernel/generated/chassis.o");
+    const CHASSIS: &[u8] = include_bytes!("../../../generated/chassis.o");
     const OPERATIONS: [&str; 5] = ["twin_enqueue", "twin_dequeue", "twin_init", "twin_reset", "twin_destroy"];
 
     /// Each operation is followed by the subprograms that it calls, directly or not, and by no others.

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn places_are_those_of_the_compiler() {
-        let object = include_bytes!("../../../../kernel/generated/chassis.o");
+        let object = include_bytes!("../../../generated/chassis.o");
         let variables = Variables::of(object).unwrap();
         let place = |path| variables.place(path).unwrap();
         let (class, granted) = (place("fbq.flows.class"), place("fbq.flows.granted"));

@@ -18,7 +18,7 @@ pub(super) fn memory_left() -> Option<u64> {
     all.ancestors().take_while(|group| group.starts_with(GROUPS)).filter_map(left_in).min()
 }
 
-/// What the limit of a group leaves. What is kept of files can be taken back.
+/// The bytes that the limit of a group leaves. The page cache counts as free: the kernel can reclaim it.
 fn left_in(group: &Path) -> Option<u64> {
     let read = |file| fs::read_to_string(group.join(file)).ok();
     // `max` is no limit.

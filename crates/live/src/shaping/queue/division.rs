@@ -5,11 +5,11 @@ use tidegate_engine::shards::Shard;
 use tidegate_engine::{Engine, Setup};
 use tidegate_units::Instant;
 
-use super::error::{StartError, is_permission, no_queue};
-use super::options::{Options, RecorderFactory};
-use super::worker::LiveEngine;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::rules::QUEUES_OF_ONE;
+use crate::shaping::command::LiveEngine;
+use crate::shaping::error::{StartError, is_permission, no_queue};
+use crate::shaping::options::{Options, RecorderFactory};
 
 /// The queue numbers that are tried.
 const QUEUES: std::ops::Range<u16> = 7_400..7_600;
@@ -18,7 +18,7 @@ const QUEUES: std::ops::Range<u16> = 7_400..7_600;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Division {
     pub threads: usize,
-    /// The addresses; of no meaning with one thread.
+    /// The addresses that the hash is of. Without meaning for a single thread.
     pub by: DividedBy,
 }
 
@@ -33,7 +33,7 @@ impl Division {
             _ => Self { threads: 1, by: DividedBy::HostPair },
         }
     }
-    /// The form in which guardians keep it.
+    /// The number by which guardians keep it.
     pub fn key(self) -> u8 {
         match (self.threads, self.by) {
             (..=1, _) => 0,
@@ -42,7 +42,7 @@ impl Division {
             (_, DividedBy::HostPair) => 3,
         }
     }
-    /// Of so many threads whose guardians have kept `key`; `None` where they contradict it.
+    /// The division over `threads` threads whose guardians have kept `key`; `None` where `key` contradicts their number.
     pub fn from_key(threads: usize, key: u8) -> Option<Self> {
         let all = [DividedBy::Source, DividedBy::Destination, DividedBy::HostPair];
         let all = all.map(|by| Self { threads, by });

@@ -1,4 +1,4 @@
-//! [`Promises`]: promises and their conditions as the program in the kernel has them.
+//! [`Promises`]: promises and their conditions as numbers for the program.
 
 use tidegate_core::classify;
 use tidegate_engine::{PromiseTable, Promised};
@@ -10,19 +10,19 @@ use super::options::{FBQ_PROMISES, RULE_STEPS, RULES};
 
 /// Promises in force.
 #[derive(Clone, Debug, Default)]
-pub(in crate::shaping) struct Promises {
+pub(crate) struct Promises {
     /// `struct twin_fbq_promise` of each place that was ever taken: number, class, minimum, flows.
     places: Vec<[u64; PROMISE]>,
-    /// Their conditions.
+    /// Their conditions, as an image of rules.
     conditions: Option<Vec<u64>>,
-    /// Whether the users of flows have to be known.
+    /// Whether conditions or watches need the users of flows.
     users: bool,
-    /// Changes of the conditions.
+    /// The number of changes so far.
     changes: u64,
 }
 
 impl Promises {
-    /// These promises with their conditions, each in the place that it has already.
+    /// Replaces the promises. A promise that stays keeps its place.
     ///
     /// # Errors
     /// When there is no place, or the conditions cannot be looked up.
@@ -50,12 +50,12 @@ impl Promises {
         Ok(Self { conditions, users: table.watches_users(), changes: self.changes + 1, places })
     }
 
-    /// None, after these.
+    /// No promises, as a change of these.
     pub fn ended(&self) -> Self {
         Self { changes: self.changes + 1, ..Self::default() }
     }
 
-    /// The rules of classes with the conditions.
+    /// The rules of classes, followed by the conditions.
     pub fn beside(&self, rules: Vec<u64>) -> Vec<u64> {
         if rules.is_empty() {
             return rules;
@@ -63,7 +63,7 @@ impl Promises {
         classify::beside(rules, self.conditions.as_deref().unwrap_or_default(), self.users)
     }
 
-    /// The numbers of classes with these promises.
+    /// Writes these promises into the numbers of classes.
     pub fn among(&self, mut classes: Vec<u64>) -> Vec<u64> {
         classes[CONDITIONS] = self.changes;
         for (at, number) in (PROMISES..).zip(self.places.iter().flatten()) {

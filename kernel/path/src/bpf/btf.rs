@@ -44,7 +44,7 @@ pub(super) struct Member {
 
 impl Btf {
     /// # Errors
-    /// What is wrong with `bytes`.
+    /// The fault of `bytes`.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let field = |at: usize| u32_at(&bytes, at).map(|value| value as usize).ok_or("it ends within its header");
         if bytes.get(..2) != Some(&MAGIC.to_le_bytes()[..]) {

@@ -1,18 +1,59 @@
-//! [`Engine::set_totals`]: the counts of a data path in the kernel, whose packets never reach the engine.
-//!
-//! The engine then has the configuration and the counts of its classes, so that everything that reads them is the same for
-//! each data path.
+//! [`Totals`]: counters of a class under an [`Offload`](crate::Offload).
 
 use tidegate_core::accounts::Account;
-use tidegate_core::{ClassId, DropReason, Instant};
+use tidegate_core::{Backlog, Bytes, ClassId, DropReason, Instant, Span};
 
 use crate::account::LineUse;
 use crate::engine::Engine;
-use crate::stats::Totals;
+
+/// The counters of an offloaded class since the start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Packets that were queued or dropped on arrival.
+    pub arrived: Account,
+    /// Packets that were sent.
+    pub sent: Account,
+    /// The overhead of the line within the bytes sent.
+    pub overhead: Bytes,
+    /// Packets dropped because the queue was full.
+    pub full: Account,
+    /// Packets dropped by the discipline before that.
+    pub early: Account,
+    /// Queued packets dropped when the interface went down or away.
+    pub flushed: Account,
+    /// Packets that came from another class while they waited.
+    pub moved_in: Account,
+    /// Packets that went to another class while they waited.
+    pub moved_out: Account,
+    /// Packets that are queued.
+    pub backlog: Backlog,
+    /// How often the queue became empty by a departure.
+    pub emptied: u64,
+    /// The longest wait of a packet that was sent.
+    pub longest: Span,
+    /// A histogram of the delays of packets sent since the last reading: delay and number of packets.
+    pub waits: Vec<(Span, u64)>,
+}
+
+impl Totals {
+    /// Adds the counters of another class, except for its backlog and delays.
+    pub fn add(&mut self, other: &Self) {
+        self.arrived.add(other.arrived);
+        self.sent.add(other.sent);
+        self.overhead += other.overhead;
+        self.full.add(other.full);
+        self.early.add(other.early);
+        self.flushed.add(other.flushed);
+    }
+    /// Packets that were dropped.
+    pub fn dropped_packets(&self) -> u64 {
+        self.full.packets + self.early.packets + self.flushed.packets
+    }
+}
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Sets the counts of `classes`, which were read at `now`, and those of all packets.
-    pub fn set_totals(&mut self, now: Instant, classes: &[(ClassId, Totals)], all: &Totals) {
+    /// Sets the counters of `classes` to a reading at `now`, and those of all packets to `all`.
+    pub(crate) fn set_totals(&mut self, now: Instant, classes: &[(ClassId, Totals)], all: &Totals) {
         let account = &mut self.account;
         for (class, totals) in classes {
             let counts = account.classes.of(*class);
@@ -28,7 +69,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             counts.through = totals.sent;
             (counts.moved_in, counts.moved_out) = (totals.moved_in, totals.moved_out);
             counts.backlog = totals.backlog;
-            counts.waited_elsewhere(now, new, totals);
+            counts.add_offloaded(now, new, totals);
         }
         account.arrivals = all.arrived.packets;
         account.sent = all.sent;
@@ -42,11 +83,10 @@ mod tests {
     use super::*;
     use crate::rules::{Names, Setup};
     use tidegate_config::{Diagnostics, Source, shaper};
-    use tidegate_core::qdisc::Backlog;
-    use tidegate_core::{Bytes, Rate, Span};
+    use tidegate_core::Rate;
 
     #[test]
-    fn what_the_kernel_counted_is_the_status_of_the_class() {
+    fn the_counters_are_the_status_of_the_class() {
         let text = "version = 1\n[discipline]\nkind = \"fifo\"\n";
         let config = shaper::load(&Source::new("totals.toml", text), &mut Diagnostics::new()).expect("valid");
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
@@ -85,7 +125,7 @@ mod tests {
 
     /// 8 Mbit/s are 1,000 packets of 1,000 B a second. In the third second the queue was empty once, between two looks.
     #[test]
-    fn a_class_of_the_kernel_had_its_rate_where_it_sent_that() {
+    fn an_offloaded_class_kept_its_rate_where_it_sent_that() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("totals.toml", text), &mut Diagnostics::new()).expect("valid");
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };

@@ -1,4 +1,4 @@
-//! [`Plan`]: what the program in the kernel is asked to do, from a configuration.
+//! [`Plan`]: the options of the program for a configuration.
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
@@ -6,32 +6,32 @@ use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::{Bytes, Span, codel, red};
+use tidegate_core::{Bytes, Span, codel, mered, pie, red};
 
 use super::classes::Classes;
 use super::options::{
     ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
 };
-use crate::shaping::error::StartError;
+use tidegate_live::shaping::StartError;
 
-/// The packets that wait at most: a packet more is held before another is dropped for it.
+/// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
 const PACKETS: u64 = SLOTS - 1;
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
 const SUPERPACKET: u64 = 65_536;
 /// The name of the random stream, as that of the engine.
 const STREAM: &str = "root";
 
-/// What the program is asked to do.
+/// The options of the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Plan {
     pub options: Options,
-    /// The classes, where there are several or their flows have queues of their own.
+    /// The classes, where there are several or where their flows have queues of their own.
     pub classes: Option<Classes>,
-    /// The names of the classes in their order, one for all where there are none.
+    /// The names of the classes in their order; a single name where there are none.
     pub names: Vec<String>,
-    /// What the link adds to each packet, in bytes.
+    /// The overhead of the link for each packet, in bytes.
     pub overhead: u64,
-    /// How it differs from the configuration.
+    /// Differences from the configuration, for people.
     pub notes: Vec<String>,
 }
 
@@ -147,48 +147,11 @@ fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(S
         }
         Discipline::Mered(section) => {
             let params = section.params();
-            let mut missing = |what: &str, remedy: &str| lack(format!("{what} of `mered` in {place} (write {remedy})"));
-            if params.pair.is_some() {
-                missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
-            }
-            if params.flow_by == FlowBy::HostPair {
-                missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
-            }
-            let records = u64::from(params.table.capacity);
-            if !(SLOTS..=RECORDS).contains(&records) {
-                missing(&format!("{records} records"), &format!("{SLOTS} to {RECORDS}"));
-            }
-            let options = Options {
-                kind: MERED,
-                interval: params.ared.interval.as_nanos(),
-                random: Stream::named(seed, STREAM).parts(),
-                longest_mouse: params.threshold.as_u64(),
-                counts_packets: u64::from(params.measure == Measure::Packets),
-                records,
-                idle: params.table.idle.as_nanos(),
-                elephant_limit: params.elephant_limit.as_u64(),
-                floor: params.floor.bits(),
-                floor_credit: params.floor_credit.as_u64(),
-                ..early(&params.ared.red().ok()?)
-            };
-            (options.within(params.limit), params.ared.signal)
+            (mered(&params, place, seed, lack)?, params.ared.signal)
         }
         Discipline::Pie(section) => {
             let params = section.params();
-            let options = Options {
-                kind: PIE,
-                target: params.target.as_nanos(),
-                interval: params.update.as_nanos(),
-                allowance: params.burst.as_nanos(),
-                alpha: params.alpha.into(),
-                beta: params.beta.into(),
-                least_queue_mean: params.mean.as_u64(),
-                mean: mean(params.sizing),
-                most_marked: params.most_marked.bits(),
-                random: Stream::named(seed, STREAM).parts(),
-                ..none
-            };
-            (options.within(params.limit), params.signal)
+            (pie(&params, seed), params.signal)
         }
         Discipline::Drr(section) => {
             let params = section.params();
@@ -229,6 +192,51 @@ impl Options {
     fn within(self, limit: Limit) -> Self {
         Self { limit_packets: limit.packets, limit_bytes: limit.bytes.as_u64(), ..self }
     }
+}
+
+fn mered(params: &mered::Params, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let mut missing = |what: &str, remedy: &str| lack(format!("{what} of `mered` in {place} (write {remedy})"));
+    if params.pair.is_some() {
+        missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
+    }
+    if params.flow_by == FlowBy::HostPair {
+        missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
+    }
+    let records = u64::from(params.table.capacity);
+    if !(SLOTS..=RECORDS).contains(&records) {
+        missing(&format!("{records} records"), &format!("{SLOTS} to {RECORDS}"));
+    }
+    let options = Options {
+        kind: MERED,
+        interval: params.ared.interval.as_nanos(),
+        random: Stream::named(seed, STREAM).parts(),
+        longest_mouse: params.threshold.as_u64(),
+        counts_packets: u64::from(params.measure == Measure::Packets),
+        records,
+        idle: params.table.idle.as_nanos(),
+        elephant_limit: params.elephant_limit.as_u64(),
+        floor: params.floor.bits(),
+        floor_credit: params.floor_credit.as_u64(),
+        ..early(&params.ared.red().ok()?)
+    };
+    Some(options.within(params.limit))
+}
+
+fn pie(params: &pie::Params, seed: u64) -> Options {
+    let options = Options {
+        kind: PIE,
+        target: params.target.as_nanos(),
+        interval: params.update.as_nanos(),
+        allowance: params.burst.as_nanos(),
+        alpha: params.alpha.into(),
+        beta: params.beta.into(),
+        least_queue_mean: params.mean.as_u64(),
+        mean: mean(params.sizing),
+        most_marked: params.most_marked.bits(),
+        random: Stream::named(seed, STREAM).parts(),
+        ..Options::default()
+    };
+    options.within(params.limit)
 }
 
 fn controlled(kind: u64, params: &codel::Params) -> (Options, Signal) {

@@ -7,7 +7,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::fbq::FlowCounts;
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
-use tidegate_engine::FlowElsewhere;
+use tidegate_engine::OffloadedFlow;
 
 use super::options::{FBQ, FBQ_PROMISES};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
@@ -27,7 +27,7 @@ const NO_SLOT: u64 = u32::MAX as u64;
 
 macro_rules! places {
     ($($name:ident: $path:literal),* $(,)?) => {
-        /// Where the program has what is read of it.
+        /// The places of the variables that are read.
         #[derive(Debug)]
         struct Places { $($name: Place),* }
 
@@ -78,16 +78,16 @@ places! {
 
 /// The variables of a program.
 #[derive(Debug)]
-pub(in crate::shaping) struct Flows {
+pub(crate) struct Flows {
     variables: Mapped,
     places: Places,
 }
 
 impl Flows {
-    /// Of the program of `object`, whose variables are mapped.
+    /// Reads the flows of the program of `object` from its mapped variables.
     ///
     /// # Errors
-    /// When it does not have what is read.
+    /// When a variable that is read is missing.
     pub fn new(variables: Mapped, object: &[u8]) -> Result<Self, LoadError> {
         Ok(Self { variables, places: Places::of(&Variables::of(object)?)? })
     }
@@ -97,8 +97,9 @@ impl Flows {
         (self.read(&self.places.changes, 0), self.read(&self.places.rules, 0) % 2)
     }
 
-    /// The flows, and for how many flows each promise in force holds rate; nothing while another discipline is in force.
-    pub fn all(&self) -> (Vec<FlowElsewhere>, Vec<(u64, u32)>) {
+    /// The flows, and for how many more flows each promise in force reserves rate. Nothing while another discipline than FBQ is in
+    /// force.
+    pub fn all(&self) -> (Vec<OffloadedFlow>, Vec<(u64, u32)>) {
         let at = &self.places;
         if self.read(&at.kind, 0) != FBQ {
             return (Vec::new(), Vec::new());
@@ -107,7 +108,7 @@ impl Flows {
         let held = (0..FBQ_PROMISES as usize).filter(|place| number(*place) != 0);
         let held = held.map(|place| (number(place), self.read(&at.held, place) as u32)).collect();
         let used = self.read(&at.used, 0) as usize;
-        // Its place may be that of another flow meanwhile.
+        // Meanwhile the place may have been given to another flow.
         let flow = |place| Some(self.flow(place)).filter(|flow| flow.key == self.read(&at.key, place));
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0);
         (present.filter_map(flow).collect(), held)
@@ -117,7 +118,7 @@ impl Flows {
         self.variables.read(place, element)
     }
 
-    fn flow(&self, of: usize) -> FlowElsewhere {
+    fn flow(&self, of: usize) -> OffloadedFlow {
         let at = &self.places;
         let read = |place: &Place| self.read(place, of);
         let account = |packets, bytes| Account { packets: read(packets), bytes: Bytes::new(read(bytes)) };
@@ -129,7 +130,7 @@ impl Flows {
         let key = read(&at.key);
         let backlog = Backlog { packets: read(&at.packets), bytes: Bytes::new(read(&at.bytes)) };
         let promise = read(&at.promise).checked_sub(1).map(|place| self.read(&at.promised, place as usize));
-        FlowElsewhere {
+        OffloadedFlow {
             key,
             class: ClassId(read(&at.class) as u32),
             profile: read(&at.profile) as u32,
@@ -144,7 +145,7 @@ impl Flows {
         }
     }
 
-    /// The arrival of the oldest packet that is queued. Its slot may be that of another packet before it is read.
+    /// The arrival of the oldest packet that is queued. The slot may be given to another packet before it is read.
     fn head_arrived(&self, of: usize) -> Option<Instant> {
         let head = || Some(self.read(&self.places.head, of)).filter(|slot| *slot != NO_SLOT);
         let mut slot = head()?;

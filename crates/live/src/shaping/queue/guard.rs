@@ -12,12 +12,15 @@ use std::time::{Duration, Instant};
 use tidegate_engine::guard::lock;
 
 use super::division::{Bound, Division};
-use super::error::{StartError, no_queue, permission, system};
-use super::thread::PathThread;
-use super::{Options, Shaping};
+use super::{Queue, Served};
 use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared};
 use crate::nfqueue::{QueueSettings, QueueSocket, Releaser, Superpackets};
-use crate::rules::{Direction, Interface, Rules, Spec, table_name};
+use crate::rules::{Direction, Rules, Spec, table_name};
+use crate::shaping::Shaping;
+use crate::shaping::error::{StartError, no_queue, system};
+use crate::shaping::options::Options;
+use crate::shaping::running::Running;
+use crate::shaping::thread::PathThread;
 
 /// How long a data path may take to end its turn when it is replaced.
 pub(super) const LAST_TURN: Duration = Duration::from_millis(200);
@@ -26,7 +29,6 @@ pub(super) const LAST_TURN: Duration = Duration::from_millis(200);
 /// When it is dropped the guardians wait for a successor for a while, and then remove the rules.
 #[derive(Debug)]
 pub struct Inherited {
-    /// Of each thread.
     threads: Vec<LeftThread>,
     division: Division,
 }
@@ -47,17 +49,17 @@ pub enum Successor {
     Later,
 }
 
-/// Whose data path it was.
+/// The process whose data path it was.
 #[derive(Debug)]
 enum From {
-    /// Of this process.
+    /// This process, which has their guardian.
     Own(Box<Guardian>),
-    /// Of another one, whose guardian is at the other end and has a socket of this path.
+    /// Another process. Its guardian is at the other end of the descriptor, and listens at this path.
     Other(OwnedFd, PathBuf),
 }
 
 impl Inherited {
-    /// What an earlier shaper of one of the interfaces has left.
+    /// Looks for guardians of an earlier shaper of one of the interfaces.
     pub(super) fn find(
         options: &Options,
         interfaces: &[String],
@@ -140,67 +142,55 @@ impl Inherited {
     }
 }
 
-impl Shaping {
+impl Queue {
     /// Starts the guardians, or others in the place of those that served what was left.
-    pub(super) fn guard(&mut self, settings: Option<&guardian::Settings>, left: Option<Inherited>) {
+    pub(super) fn guard(&mut self, running: &Running, settings: Option<&guardian::Settings>, left: Option<Inherited>) {
         let Some(settings) = settings else { return };
         let mut left = left.map_or_else(Vec::new, |left| left.threads).into_iter();
-        for at in 0..self.threads.len() {
+        for (at, thread) in running.threads.iter().enumerate() {
             let left = left.next();
-            let prepared = self.prepare(at, settings, left.as_ref().map(|left| Arc::clone(&left.shared.state)));
+            let state = left.as_ref().map(|left| Arc::clone(&left.shared.state));
+            let prepared = self.prepare_guardian(at, thread, settings, state);
             match left.map(|left| left.from) {
                 Some(From::Other(peer, _)) => Left::relieve(peer),
                 Some(From::Own(earlier)) => earlier.replace(prepared.as_ref().ok()),
                 None => {}
             }
-            self.begin(at, prepared);
+            self.begin(at, thread, prepared);
+        }
+    }
+
+    /// Replaces the guardians by others, whose sockets have the present name of the interface.
+    pub(super) fn rename_guardians(&mut self, running: &Running) {
+        for (at, thread) in running.threads.iter().enumerate() {
+            if let Some(guardian) = self.served[at].guardian.take() {
+                let state = Some(Arc::clone(guardian.state()));
+                let prepared = self.prepare_guardian(at, thread, guardian.settings(), state);
+                guardian.replace(prepared.as_ref().ok());
+                self.begin(at, thread, prepared);
+            }
         }
     }
 
     /// Has a guardian that is prepared watch a thread.
-    fn begin(&mut self, at: usize, prepared: io::Result<Guardian>) {
+    fn begin(&mut self, at: usize, thread: &PathThread, prepared: io::Result<Guardian>) {
         match prepared {
             Ok(guardian) => {
                 guardian.watch();
-                self.threads[at].state.guarded.store(true, Ordering::Relaxed);
-                self.threads[at].guardian = Some(guardian);
+                thread.state.guarded.store(true, Ordering::Relaxed);
+                self.served[at].guardian = Some(guardian);
             }
             Err(error) => self.unguarded = Some(error.to_string()),
         }
     }
 
-    /// Follows the interface that was called `earlier`, which has another name or another index since, while packets are
-    /// shaped as before. Does nothing if that is not one of these interfaces.
-    ///
-    /// # Errors
-    /// See [`RulesError`](crate::rules::RulesError): the rules are as before then.
-    pub fn follow(&mut self, earlier: &str, name: &str, index: u32) -> Result<(), StartError> {
-        let Some(at) = self.interfaces.iter().position(|interface| interface.name() == earlier) else { return Ok(()) };
-        if let Some(path) = &mut self.kernel {
-            path.follow(name, index, &self.config)?;
-        }
-        let mut spec = self.spec.clone();
-        spec.interfaces[at] = Interface { name: name.into(), index };
-        self.rules.as_mut().map_or(Ok(()), |rules| rules.follow(&spec)).map_err(permission)?;
-        self.spec = spec;
-        self.interfaces[at].rename(name);
-        self.interfaces[at].set_index(Some(index));
-        // A successor looks for sockets of the new name, which is that of the first interface.
-        for thread in 0..self.threads.len() {
-            if name != earlier
-                && at == 0
-                && let Some(guardian) = self.threads[thread].guardian.take()
-            {
-                let prepared = self.prepare(thread, guardian.settings(), Some(Arc::clone(guardian.state())));
-                guardian.replace(prepared.as_ref().ok());
-                self.begin(thread, prepared);
-            }
-        }
-        Ok(())
-    }
-
-    fn prepare(&self, at: usize, settings: &guardian::Settings, state: Option<Arc<File>>) -> io::Result<Guardian> {
-        let thread = &self.threads[at];
+    fn prepare_guardian(
+        &self,
+        at: usize,
+        thread: &PathThread,
+        settings: &guardian::Settings,
+        state: Option<Arc<File>>,
+    ) -> io::Result<Guardian> {
         let owner = match &self.rules {
             Some(rules) => rules.owner()?,
             None => return Err(io::Error::other("there are no rules")),
@@ -214,31 +204,21 @@ impl Shaping {
             None => Arc::new(guardian::state_file()?),
         };
         let shared = Shared { queue, rules: owner, page: Arc::clone(&thread.state.page), state };
-        let name = guardian::socket_name(&table_name(self.interfaces[0].name(), self.direction), at)?;
-        Guardian::prepare(settings, shared, thread.queues, Division::of(&self.config).key(), &name)
+        let name = guardian::socket_name(&table_name(&self.spec.interfaces[0].name, self.spec.direction), at)?;
+        Guardian::prepare(settings, shared, self.served[at].queues, self.division.key(), &name)
     }
 
-    /// The guardians that there are, of the threads in their order.
-    pub fn guardians(&self) -> impl Iterator<Item = &Guardian> {
-        self.threads.iter().filter_map(|thread| thread.guardian.as_ref())
-    }
-    /// Why there is no guardian, although one was asked for.
-    pub fn unguarded(&self) -> Option<&str> {
-        self.unguarded.as_deref()
-    }
-    /// What the guardian of each thread has done.
-    pub fn pages(&self) -> impl Iterator<Item = &Page> {
-        self.threads.iter().map(|thread| &*thread.state.page)
+    fn guardians(&self) -> impl Iterator<Item = &Guardian> {
+        self.served.iter().filter_map(|served| served.guardian.as_ref())
     }
 
-    /// Looks at the guardians, and starts others in the place of those that have ended or stopped. Of several conditions the
-    /// worst is returned.
-    pub fn tend_guardian(&mut self) -> Condition {
+    /// See [`Shaping::tend_guardian`].
+    fn tend(&mut self, running: &Running) -> Condition {
         let mut worst = Condition::Watching;
-        for PathThread { guardian, state, .. } in &mut self.threads {
+        for (Served { guardian, .. }, thread) in self.served.iter_mut().zip(&running.threads) {
             let Some(guardian) = guardian else { continue };
             let condition = guardian.tend();
-            state.guarded.store(guardian.process().is_some(), Ordering::Relaxed);
+            thread.state.guarded.store(guardian.process().is_some(), Ordering::Relaxed);
             match &condition {
                 Condition::Missing(why) => self.unguarded = Some(why.clone()),
                 Condition::Restarted(_) => self.unguarded = None,
@@ -258,50 +238,77 @@ impl Shaping {
         worst
     }
 
-    /// Ends the data path and leaves its queues, with the packets in them, and its rules to another one; the guardians
-    /// serve them meanwhile. Without a guardian of each thread shaping ends in order, and nothing is left.
-    #[must_use]
-    pub fn leave(mut self, successor: Successor) -> Option<Inherited> {
-        // One that has ended or stopped is replaced first.
-        self.tend_guardian();
+    /// See [`Shaping::leave`].
+    fn leave(&mut self, running: &mut Running, successor: Successor) -> Option<Inherited> {
+        // A guardian that has ended or stopped is replaced first.
+        self.tend(running);
         let is_there = |guardian: &Guardian| guardian.process().is_some();
-        if self.guardians().filter(|guardian| is_there(guardian)).count() < self.threads.len() {
+        if self.guardians().filter(|guardian| is_there(guardian)).count() < running.threads.len() {
             return None;
         }
-        let division = Division::of(&self.config);
-        // All at once: what a thread holds waits from its end on.
-        let list = |thread: &PathThread| thread.list_held(thread.guardian.as_ref()?.state());
+        // All at once: the packets of a thread wait from its end on.
+        let list = |(served, thread): (&Served, &PathThread)| thread.list_held(served.guardian.as_ref()?.state());
         let listing: Vec<_> = match successor {
-            Successor::Ready => self.threads.iter().map(list).collect(),
-            Successor::Later => self.threads.iter().map(|_| None).collect(),
+            Successor::Ready => self.served.iter().zip(&running.threads).map(list).collect(),
+            Successor::Later => running.threads.iter().map(|_| None).collect(),
         };
         let listed: Vec<u64> = listing
             .into_iter()
             .map(|listing| listing.and_then(|length| length.recv_timeout(LAST_TURN).ok()).unwrap_or(0))
             .collect();
-        for thread in &self.threads {
+        for thread in &running.threads {
             thread.state.abandon();
             thread.wake();
         }
         let deadline = Instant::now() + LAST_TURN;
         let mut left = Vec::new();
-        for (mut thread, held) in self.threads.drain(..).zip(listed) {
+        for ((mut thread, held), served) in running.threads.drain(..).zip(listed).zip(&mut self.served) {
             if thread.detach(deadline) {
                 thread.state.page.set_held(held);
             }
             thread.state.page.take(Reason::Asked);
-            let guardian = thread.guardian.take()?;
+            let guardian = served.guardian.take()?;
             guardian.notify();
             let shared = guardian.share().ok()?;
-            left.push(LeftThread { shared, queues: thread.queues, from: From::Own(Box::new(guardian)) });
+            left.push(LeftThread { shared, queues: served.queues, from: From::Own(Box::new(guardian)) });
         }
         if let Some(rules) = self.rules.take() {
             rules.leave();
         }
-        Some(Inherited { threads: left, division })
+        Some(Inherited { threads: left, division: self.division })
+    }
+}
+
+impl Shaping {
+    /// The guardians that there are, in the order of the threads.
+    pub fn guardians(&self) -> impl Iterator<Item = &Guardian> {
+        self.backend.queue().into_iter().flat_map(Queue::guardians)
+    }
+    /// Why there is no guardian, although one was asked for.
+    pub fn unguarded(&self) -> Option<&str> {
+        self.backend.queue()?.unguarded.as_deref()
+    }
+    /// The page that each thread shares with its guardian.
+    pub fn pages(&self) -> impl Iterator<Item = &Page> {
+        self.running.threads.iter().map(|thread| &*thread.state.page)
     }
 
-    /// Replaces what a successor of this process will find, see [`left_state`](Self::left_state).
+    /// Checks the guardians, and starts others in the place of those that have ended or stopped. Of several conditions the
+    /// worst is returned.
+    pub fn tend_guardian(&mut self) -> Condition {
+        let Self { backend, running, .. } = self;
+        backend.queue_mut().map_or(Condition::Watching, |queue| queue.tend(running))
+    }
+
+    /// Ends the data path and leaves its queues, with the packets in them, and its rules to another one; the guardians
+    /// serve them meanwhile. Without a guardian of each thread shaping ends in order, and nothing is left.
+    #[must_use]
+    pub fn leave(mut self, successor: Successor) -> Option<Inherited> {
+        let Self { backend, running, .. } = &mut self;
+        backend.queue_mut()?.leave(running, successor)
+    }
+
+    /// Replaces the state that a successor finds by [`left_state`](Self::left_state).
     ///
     /// # Errors
     /// When the system refuses memory.
@@ -309,7 +316,7 @@ impl Shaping {
         self.guardians().next().map_or(Ok(()), |guardian| write_state(guardian.state(), bytes))
     }
 
-    /// What the predecessor left by [`set_state`](Self::set_state), if it is whole.
+    /// The state that the predecessor left by [`set_state`](Self::set_state), if it is complete.
     pub fn left_state(&self) -> Option<Vec<u8>> {
         read_state(self.guardians().next()?.state())
     }

@@ -18,14 +18,14 @@ use super::{kernel_types, wrapper};
 const LINKED: u32 = 1 << 13;
 const CONSTANT: u32 = 1 << 7;
 const MAPPABLE: u32 = 1 << 10;
-/// What a loaded number refers to, in its source register.
+/// References of a load of 64 bits, in its source register.
 const MAP: u8 = 1;
 const MAP_VALUE: u8 = 2;
 /// A call of a function of the kernel.
 const KERNEL_FUNCTION: u8 = 2;
 /// The section with the operations.
 const OPERATIONS_SECTION: &str = ".struct_ops.link";
-/// Of what the kernel writes about a program that it refuses, the last lines are kept.
+/// The bytes for the verifier's log, of which the last lines are kept.
 const LOG: usize = 1 << 20;
 const LOG_LINES: usize = 12;
 
@@ -211,7 +211,7 @@ fn create_maps(object: &Object<'_>, types: &Types, without: &[&str]) -> Result<H
     Ok(maps)
 }
 
-/// What programs refer to.
+/// The things that programs refer to.
 struct Parts<'a> {
     kernel: &'a Btf,
     types: &'a Types,

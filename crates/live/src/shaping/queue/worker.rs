@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::iter::Sum;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -13,118 +12,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
-use tidegate_core::DropReason;
 use tidegate_engine::driver::{self, Arrival, DataPath, Driver, Failure, Offered, Params, Segmentation, Wait};
 use tidegate_engine::guard::lock;
-use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
+use tidegate_engine::{PacketMeta, Shape, guarded};
 use tidegate_units::{Instant, Span};
 
 use super::held;
-use super::interfaces::InterfaceCounters;
-use super::watchdog::{MonotonicClock, WorkerState};
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
-use crate::marks::{Action, MarkLayout};
+use crate::marks::MarkLayout;
 use crate::netlink::Error;
-use crate::nfqueue::{self, Packet, QueueSocket, Ring, SocketCounters, Verdicts};
-use crate::probe;
-use crate::timing::{self, Priority, Readiness, ThreadUsage, Waiter, Woken};
-
-/// A packet that the kernel holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handle {
-    pub(super) queue: u16,
-    /// The place of its interface among those of the data path.
-    pub(super) interface: u8,
-    pub(super) id: u32,
-    pub(super) mark: u32,
-    /// Its bytes from the network header on.
-    pub(super) length: u32,
-}
-
-/// The engine as it runs live.
-pub type LiveEngine = Engine<Handle>;
-
-/// A change to the engine between two packets.
-type Work = Box<dyn FnOnce(&mut LiveEngine, Instant, &mut VerdictSink) + Send>;
-
-/// Receives notifications of flows, on the data path's thread, with the time of the turn in which they happened. Returns
-/// `false` to receive no more.
-pub type Listener = Box<dyn FnMut(Instant, &Notification<'_>) -> bool + Send>;
-
-/// Receives the number and the classification of each probe.
-type ProbeWatch = Sender<(u32, Classification)>;
-
-/// A request of the control plane, executed between two packets.
-pub(super) enum Command {
-    /// Call this with the engine.
-    Do(Work),
-    /// Replace the control groups that tags stand for.
-    Groups(Vec<u64>),
-    /// Report probes with this cookie and how they were classified. Probes are dropped even when the reports are no
-    /// longer received: they are not traffic.
-    Watch(u64, ProbeWatch),
-    /// Report the counters.
-    Count(Sender<WorkerCounts>),
-    /// Add a listener.
-    Listen(Listener),
-    /// Release every packet, end queueing, and confirm it.
-    Pass(Sender<()>),
-    /// Release every packet and end the thread.
-    Stop,
-    /// End the thread without releasing a packet, write the list of what is held, and report its length.
-    Leave(Arc<File>, Sender<u64>),
-}
-
-/// The counters of the data path.
-#[derive(Clone, Debug, Default)]
-pub struct WorkerCounts {
-    /// Counters of the queue socket.
-    pub socket: SocketCounters,
-    /// Packets that were accepted.
-    pub passed: u64,
-    /// Packets that were dropped.
-    pub refused: u64,
-    /// Superpackets requeued to be segmented, and packets that had to follow them.
-    pub cut: u64,
-    /// Packets whose headers could not be read; they passed through the default class.
-    pub unreadable: u64,
-    /// Turns of the loop.
-    pub turns: u64,
-    /// Processor time of the threads.
-    pub usage: ThreadUsage,
-}
-
-impl Sum for WorkerCounts {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            socket: SocketCounters {
-                packets: sum.socket.packets + one.socket.packets,
-                verdicts: sum.socket.verdicts + one.socket.verdicts,
-                overruns: sum.socket.overruns + one.socket.overruns,
-                refused_verdicts: sum.socket.refused_verdicts + one.socket.refused_verdicts,
-                last_refusal: if one.socket.last_refusal == 0 {
-                    sum.socket.last_refusal
-                } else {
-                    one.socket.last_refusal
-                },
-                truncated: sum.socket.truncated + one.socket.truncated,
-                receive_calls: sum.socket.receive_calls + one.socket.receive_calls,
-                send_calls: sum.socket.send_calls + one.socket.send_calls,
-            },
-            passed: sum.passed + one.passed,
-            refused: sum.refused + one.refused,
-            cut: sum.cut + one.cut,
-            unreadable: sum.unreadable + one.unreadable,
-            turns: sum.turns + one.turns,
-            usage: ThreadUsage {
-                user: sum.usage.user + one.usage.user,
-                system: sum.usage.system + one.usage.system,
-                voluntary_switches: sum.usage.voluntary_switches + one.usage.voluntary_switches,
-                involuntary_switches: sum.usage.involuntary_switches + one.usage.involuntary_switches,
-            },
-        })
-    }
-}
+use crate::nfqueue::{self, Packet, QueueSocket, Ring};
+use crate::probe::{self, Version};
+use crate::shaping::command::{Command, Handle, LiveEngine, ProbeWatch, VerdictSink, WorkerCounts};
+use crate::shaping::interfaces::InterfaceCounters;
+use crate::shaping::watchdog::{MonotonicClock, WorkerState};
+use crate::timing::{self, Priority, Readiness, Waiter, Woken};
 
 /// A worker before it runs.
 pub(super) struct Worker {
@@ -151,7 +53,7 @@ pub(super) struct PathParts {
     /// The lateness that is made up for without real-time scheduling.
     pub patient: Span,
     #[cfg(debug_assertions)]
-    pub inject: Option<super::Injection>,
+    pub inject: Option<crate::shaping::Injection>,
     /// The state shared with the watchdog.
     pub state: Arc<WorkerState>,
     /// The counters of the interfaces.
@@ -160,54 +62,8 @@ pub(super) struct PathParts {
     pub left: Option<Arc<File>>,
 }
 
-/// The sink of the live data path: collects verdicts.
-pub struct VerdictSink {
-    verdicts: Verdicts,
-    marks: MarkLayout,
-    counters: Arc<InterfaceCounters>,
-    /// The time of this turn.
-    now: Instant,
-    listeners: Vec<Listener>,
-}
-
-impl VerdictSink {
-    pub(super) fn new(marks: MarkLayout, counters: Arc<InterfaceCounters>, now: Instant) -> Self {
-        Self { verdicts: Verdicts::new(), marks, counters, now, listeners: Vec::new() }
-    }
-    /// Adds a listener.
-    pub(super) fn listen(&mut self, listener: Listener) {
-        self.listeners.push(listener);
-    }
-}
-
-impl Sink<Handle> for VerdictSink {
-    fn transmit(&mut self, handle: Handle, change: Change) {
-        self.counters.sent(handle.interface, handle.length);
-        let action = Action { dscp: change.dscp.map(|dscp| dscp.value()), congestion: change.congestion };
-        if action.is_none() {
-            self.verdicts.accept(handle.queue, handle.id);
-        } else {
-            self.verdicts.accept_marked(handle.queue, handle.id, self.marks.with_action(handle.mark, action));
-        }
-    }
-    fn drop_packet(&mut self, handle: Handle, _reason: DropReason) {
-        self.counters.dropped(handle.interface, handle.length);
-        self.verdicts.drop(handle.queue, handle.id);
-    }
-    fn set_time(&mut self, now: Instant) {
-        self.now = now;
-    }
-    fn wants_notifications(&self) -> bool {
-        !self.listeners.is_empty()
-    }
-    fn notify(&mut self, notification: &Notification<'_>) {
-        let now = self.now;
-        self.listeners.retain_mut(|listener| listener(now, notification));
-    }
-}
-
 impl Worker {
-    /// Runs until [`Command::Stop`], or until the socket fails for good. After a panic of the engine all packets pass.
+    /// Runs until [`Command::Stop`], or until the socket fails for good or the engine panics. Packets pass then.
     pub fn run(self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
         let state = Arc::clone(&self.parts.state);
         let params = Params { quantum: self.parts.quantum, segmentation: Segmentation::Deferred, link: None };
@@ -221,12 +77,14 @@ impl Worker {
         let outcome = match driver::run(&mut driver, &mut path) {
             Ok(()) => Ok(path.counts(&driver)),
             Err(Failure::Path(error)) => {
-                state.fail(format!("the data path ended: {error}"));
+                let _ = state.let_pass(&format!("the data path ended: {error}"));
                 Err(error)
             }
             Err(Failure::Panicked(text)) => {
-                state.fail(format!("the discipline panicked: {text}"));
-                path.accept_all()
+                // Queued packets pass at once, also where the guardian has to take the turn for those that follow.
+                let passed = state.accept_all();
+                let text = format!("the discipline panicked: {text}");
+                passed.and(state.let_pass(&text)).map(|()| path.counts(&driver))
             }
         };
         // The queue is not read any more, and the kernel must know it.
@@ -282,7 +140,8 @@ impl QueuePath {
                 sink.verdicts.drop(handle.queue, handle.id);
                 continue;
             }
-            parts.counters.note(interface, packet.hw_protocol);
+            let is_v6 = packet.hw_protocol == libc::ETH_P_IPV6 as u16;
+            parts.counters.note(interface, if is_v6 { Version::V6 } else { Version::V4 });
             let segmented = packet.queue != parts.whole;
             let arrival = Arrival { handle, meta: &meta, bytes: packet.payload, segmented };
             match driver.offer(now, arrival, sink) {
@@ -427,54 +286,13 @@ impl QueuePath {
     #[cfg(debug_assertions)]
     fn inject(&mut self, now: Instant, driver: &Driver<Handle>) {
         use tidegate_core::Qdisc as _;
-        let due = |injection: &super::Injection| now.since(self.started) >= injection.after;
+        let due = |injection: &crate::shaping::Injection| now.since(self.started) >= injection.after;
         let Some(injection) = self.parts.inject.filter(due) else { return };
         if driver.engine().tree().backlog().is_empty() {
             return;
         }
         self.parts.inject = None;
         injection.fault.happen(&mut self.clock);
-    }
-
-    /// Runs without an engine: accepts the packets that the kernel has queued, then all that arrive, until
-    /// [`Command::Stop`].
-    fn accept_all(self) -> Result<WorkerCounts, Error> {
-        let Self { mut parts, mut ring, .. } = self;
-        // One that exists: the process may have no descriptor left.
-        parts.state.accept_all()?;
-        let (waiter, mut verdicts) = (Waiter::new(Span::ZERO), Verdicts::new());
-        let mut counts = WorkerCounts::default();
-        loop {
-            let until = Some(timing::now() + LONGEST_WAIT);
-            waiter.wait(&[&parts.socket.as_fd(), &parts.waker.as_fd()], until).map_err(wait_failed)?;
-            parts.state.page.beat();
-            if parts.state.is_abandoned() {
-                return Ok(counts);
-            }
-            // Before commands are executed, so that everything that arrived before a confirmation has passed.
-            while parts.state.page.turn() == Turn::Shaper && parts.socket.receive(&mut ring)? > 0 {
-                for packet in ring.packets() {
-                    parts.counters.received(parts.counters.place(&packet), packet.length);
-                    verdicts.accept(packet.queue, packet.id);
-                    counts.passed += 1;
-                }
-                parts.socket.send(&mut verdicts)?;
-            }
-            drain(&parts.waker);
-            loop {
-                match parts.commands.try_recv() {
-                    Ok(Command::Pass(done)) => {
-                        parts.socket.close([parts.whole, parts.cut], parts.state.page.received())?;
-                        let _ = done.send(());
-                    }
-                    Ok(Command::Count(to)) => drop(to.send(counts.clone())),
-                    // There is no engine: a caller that waits for a result finds the channel closed.
-                    Ok(Command::Do(_) | Command::Watch(..) | Command::Listen(_) | Command::Groups(_)) => {}
-                    Ok(Command::Leave(..) | Command::Stop) | Err(TryRecvError::Disconnected) => return Ok(counts),
-                    Err(TryRecvError::Empty) => break,
-                }
-            }
-        }
     }
 }
 

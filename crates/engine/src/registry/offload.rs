@@ -1,8 +1,8 @@
-//! Flows of a data path in the kernel, whose packets never reach the engine: [`Engine::set_flows`].
+//! Flows of an [`Offload`](crate::Offload) in the registry.
 //!
-//! The scheduler here has a record without packets for each flow there, with the minimum that is granted there, so that shares,
-//! what is free to be promised and all that reads them is computed by the same code for each data path. What only the kernel
-//! counts is kept beside it.
+//! The shaper of the engine keeps an empty record for each of them, with the minimum that is granted there. Shares, the rate
+//! that is free to be promised and everything that reads them are then computed by the code that is used without an offload. The
+//! registry keeps what only the offload counts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,22 +12,22 @@ use tidegate_core::{ClassId, Event, FlowKey, Instant, Rate};
 
 use super::{Events, FlowRegistry};
 use crate::engine::Engine;
-use crate::flow_elsewhere::FlowElsewhere;
 use crate::notification::Notification;
+use crate::offload::OffloadedFlow;
 use crate::packet::QueuedPacket;
 use crate::sink::Sink;
 
 type Shaper = Fbc<Staged<QueuedPacket>>;
 
 impl FlowRegistry {
-    /// The flows as they were read last, where there is such a data path.
-    pub(crate) fn elsewhere(&self) -> Option<impl Iterator<Item = &FlowElsewhere>> {
-        self.elsewhere.as_ref().map(|flows| flows.values())
+    /// The flows at the last reading; `None` without an offload.
+    pub(crate) fn offloaded(&self) -> Option<impl Iterator<Item = &OffloadedFlow>> {
+        self.offloaded.as_ref().map(|flows| flows.values())
     }
 
-    /// Ends the flows that are there no more, or in another class.
-    fn end_elsewhere(&mut self, now: Instant, flows: &[FlowElsewhere], fbc: &mut Shaper) {
-        let Some(known) = &mut self.elsewhere else { return };
+    /// Ends the flows that are gone or in another class.
+    fn end_offloaded(&mut self, now: Instant, flows: &[OffloadedFlow], fbc: &mut Shaper) {
+        let Some(known) = &mut self.offloaded else { return };
         let present: HashSet<(u64, ClassId)> = flows.iter().map(|flow| (flow.key, flow.class)).collect();
         known.retain(|key, flow| {
             let stays = present.contains(&(*key, flow.class));
@@ -38,10 +38,10 @@ impl FlowRegistry {
         });
     }
 
-    /// A flow as it is there now; returns whether it is new here.
-    fn take_elsewhere(&mut self, now: Instant, flow: FlowElsewhere, fbc: &mut Shaper) -> bool {
+    /// Updates a flow; returns whether it is new.
+    fn update_offloaded(&mut self, now: Instant, flow: OffloadedFlow, fbc: &mut Shaper) -> bool {
         let (key, minimum) = (flow.key, flow.granted_minimum());
-        let before = self.elsewhere.get_or_insert_default().insert(key, flow);
+        let before = self.offloaded.get_or_insert_default().insert(key, flow);
         let here = fbc.flow(key);
         if here.is_none_or(|here| (here.profile, here.class) != (flow.profile, flow.class)) {
             let mut events = Vec::new();
@@ -49,10 +49,10 @@ impl FlowRegistry {
             let (terms, whole) =
                 (Terms { minimum, ..Terms::default() }, FlowKey { flow: key, source: 0, destination: 0 });
             fbc.expect(now, whole, flow.class, flow.profile, terms, &mut Events(&mut events));
-            // One that was here has not begun.
+            // A flow that had a record goes on.
             self.pending.extend(events.into_iter().filter(|_| here.is_none()));
         }
-        // The kernel decides what is granted.
+        // The offload decides what is granted.
         if fbc.flow(key).is_some_and(|view| view.minimum != minimum || view.granted == minimum.is_zero()) {
             let _ = fbc.set_minimum(now, key, minimum);
         }
@@ -73,20 +73,19 @@ impl FlowRegistry {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Sets the flows of a data path in the kernel, as they were read at `now`, and for how many flows each promise of which
-    /// the kernel knows holds rate there. Notifies of flows that began or ended, and of what has changed for those that are
-    /// watched; where flows are counted, their records have what is counted there. `continues` is whether the kernel has had the
-    /// same configuration since the last call: otherwise packets that wait may be of other flows. Cost: linear in the flows.
-    pub fn set_flows(
+    /// Updates the flows to a reading at `now`. `held` is for how many more flows each promise known to the offload reserves rate.
+    /// `continues` means that the offload has had one configuration since the last reading: otherwise queued packets may belong
+    /// to other flows now. Cost: linear in the flows.
+    pub(crate) fn set_flows(
         &mut self,
         now: Instant,
-        flows: &[FlowElsewhere],
+        flows: &[OffloadedFlow],
         held: &[(u64, u32)],
         continues: bool,
         out: &mut impl Sink<H>,
     ) {
         if let Some(records) = &mut self.account.flows {
-            records.counted_elsewhere(now, flows, continues);
+            records.add_offloaded(now, flows, continues);
         }
         let Some(fbc) = self.tree.shaper_mut() else { return };
         let registry = &mut self.admit.registry;
@@ -95,17 +94,17 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 entry.set_held(0, fbc);
             }
         }
-        registry.end_elsewhere(now, flows, fbc);
+        registry.end_offloaded(now, flows, fbc);
         let mut began = HashMap::new();
         for flow in flows {
-            // One that has ended is none, although the kernel ends it with the next packet only.
+            // The offload notices that a promise has ended with the next packet of the flow.
             let ended = flow.promise.is_some_and(|number| !registry.entries.contains_key(&number));
             let flow = if ended {
-                FlowElsewhere { promise: None, minimum: Rate::ZERO, granted: false, ..*flow }
+                OffloadedFlow { promise: None, minimum: Rate::ZERO, granted: false, ..*flow }
             } else {
                 *flow
             };
-            if registry.take_elsewhere(now, flow, fbc) {
+            if registry.update_offloaded(now, flow, fbc) {
                 began.insert(flow.key, (flow.fields, flow.promise));
             }
         }
@@ -129,7 +128,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         registry.watch_now.drain(..).for_each(|flow| fbc.watch(flow, true));
         for (number, flow) in registry.ended.drain(..) {
-            let is_here = registry.elsewhere.as_ref().is_some_and(|flows| flows.contains_key(&flow));
+            let is_here = registry.offloaded.as_ref().is_some_and(|flows| flows.contains_key(&flow));
             if let Some(entry) = registry.entries.get_mut(&number).filter(|_| !is_here) {
                 entry.flows.remove(&flow);
             }
@@ -142,7 +141,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
 mod tests {
     use super::*;
     use crate::notification::NotificationKind;
-    use crate::registry::{PromiseError, PromiseTable};
+    use crate::offload::{Offload, OffloadedFlows, Totals};
+    use crate::registry::{PromiseError, PromiseTable, Promised};
     use crate::rules::{Names, Setup};
     use crate::sink::Change;
     use crate::swap::PreparedConfig;
@@ -167,9 +167,9 @@ mod tests {
         }
     }
 
-    fn flow(key: u64, promise: Option<u64>) -> FlowElsewhere {
+    fn flow(key: u64, promise: Option<u64>) -> OffloadedFlow {
         let minimum = if promise.is_some() { Rate::from_mbit(3) } else { Rate::ZERO };
-        FlowElsewhere {
+        OffloadedFlow {
             key,
             class: ClassId(0),
             profile: 0,
@@ -184,10 +184,29 @@ mod tests {
         }
     }
 
+    /// An offload with these flows, and the promises that it was handed.
+    struct Reading {
+        flows: OffloadedFlows,
+        promised: Vec<Promised>,
+    }
+
+    impl Offload for Reading {
+        fn totals(&mut self, _: &[String]) -> (Vec<(ClassId, Totals)>, Totals) {
+            Default::default()
+        }
+        fn flows(&mut self) -> OffloadedFlows {
+            self.flows.clone()
+        }
+        fn set_promises(&mut self, promised: &[Promised], _: &PromiseTable) -> Result<(), String> {
+            self.promised = promised.to_vec();
+            Ok(())
+        }
+    }
+
     #[test]
-    fn flows_of_the_kernel_are_promised_and_watched_by_the_same_code() {
+    fn offloaded_flows_are_promised_and_watched() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
-        let config = shaper::load(&Source::new("elsewhere.toml", text), &mut Diagnostics::new()).expect("valid");
+        let config = shaper::load(&Source::new("offload.toml", text), &mut Diagnostics::new()).expect("valid");
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
@@ -202,11 +221,17 @@ mod tests {
         assert_eq!(promise(&mut engine, 2, 1), Err(PromiseError::NoRoom(Rate::from_mbit(2))));
         let matching = Match { destination_ports: vec![7_000..=7_000], ..Match::default() };
         let table = PromiseTable::new([(1, std::slice::from_ref(&matching))], []).expect("few conditions");
-        let tables = engine.promises(at(1)).tables();
         engine.promises(at(1)).set_table(table);
-        assert_ne!(engine.promises(at(1)).tables(), tables);
         noted.0.clear();
-        engine.set_flows(at(2), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], true, &mut noted);
+        let flows = vec![flow(6, None), flow(7, Some(1))];
+        let reading = OffloadedFlows { flows, held: vec![(1, 1)], continues: true };
+        let mut offload = Reading { flows: reading, promised: Vec::new() };
+        assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(true));
+        let minimum = Rate::from_mbit(3);
+        assert_eq!(offload.promised, [Promised { number: 1, class: ClassId(0), minimum, flows: 2 }]);
+        // They are handed over once.
+        assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(false));
+        engine.mirror(at(2), &mut offload, &mut noted);
         let view = engine.promises(at(2)).view(1).expect("made");
         assert_eq!((view.flows, view.waiting, view.held), (1, 0, 1));
         // An equal part of what is left, and at least the minimum.
@@ -222,7 +247,7 @@ mod tests {
         let counts = FlowCounts { dropped, ..FlowCounts::default() };
         let head_arrived = Some(at(3));
         let backlog = Backlog { packets: 1, bytes: Bytes::new(100) };
-        let late = FlowElsewhere { counts, head_arrived, backlog, granted: false, ..flow(7, Some(1)) };
+        let late = OffloadedFlow { counts, head_arrived, backlog, granted: false, ..flow(7, Some(1)) };
         engine.set_flows(at(200), &[flow(6, None), late], &[(1, 1)], true, &mut noted);
         let kinds: Vec<_> = noted.0.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds, [NotificationKind::Waiting, NotificationKind::Dropped(5), NotificationKind::DelayAbove]);
@@ -238,10 +263,10 @@ mod tests {
         assert_eq!(engine.status()[0].flows, Some(0));
     }
 
-    /// Of 10 packets of 1,000 bytes 5 are sent after 20 ms each and 2 dropped; then 2 more, after 30 ms; the last goes with the
+    /// Ten packets of 1,000 bytes: 5 are sent after 20 ms each and 2 dropped; then 2 more, after 30 ms; the last goes with the
     /// interface. Then it begins anew.
     #[test]
-    fn flows_of_the_kernel_have_records() {
+    fn offloaded_flows_have_records() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n\
                     [[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n";
         let config = shaper::load(&Source::new("records.toml", text), &mut Diagnostics::new()).expect("valid");
@@ -249,7 +274,7 @@ mod tests {
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
         let account = |packets| Account { packets, bytes: Bytes::new(packets * 1_000) };
-        let with = |sent, dropped, queued, waited| FlowElsewhere {
+        let with = |sent, dropped, queued, waited| OffloadedFlow {
             profile: 1,
             counts: FlowCounts { sent: account(sent), dropped: account(dropped), ..FlowCounts::default() },
             backlog: Backlog { packets: queued, bytes: Bytes::new(queued * 1_000) },
@@ -288,7 +313,7 @@ mod tests {
         // An idle record ends with the next one that is touched.
         engine.set_flows(
             at(70_000),
-            &[with(2, 0, 0, 20), FlowElsewhere { key: 9, ..with(1, 0, 0, 1) }],
+            &[with(2, 0, 0, 20), OffloadedFlow { key: 9, ..with(1, 0, 0, 1) }],
             &[],
             true,
             &mut noted,
@@ -296,9 +321,9 @@ mod tests {
         assert_eq!(engine.flows().map(|flows| flows.table().expired), Some(2));
     }
 
-    /// Of 10 packets 4 wait; by a change they are of another flow, which has sent none of them yet.
+    /// Four of ten packets are queued. A change moves them to another flow, which has not sent any of them yet.
     #[test]
-    fn packets_that_a_change_in_the_kernel_moves_are_counted_once() {
+    fn packets_that_a_change_moves_are_counted_once() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let of = |text: &str| {
             let source = Source::new("moved.toml", text);
@@ -308,7 +333,7 @@ mod tests {
         let mut engine: Engine<u32> = Engine::new(&of(text), &setup, Instant::ZERO).expect("valid");
         let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
         let account = |packets| Account { packets, bytes: Bytes::new(packets * 1_000) };
-        let with = |key, sent, queued| FlowElsewhere {
+        let with = |key, sent, queued| OffloadedFlow {
             counts: FlowCounts { sent: account(sent), ..FlowCounts::default() },
             backlog: Backlog { packets: queued, bytes: Bytes::new(queued * 1_000) },
             ..flow(key, None)
@@ -332,7 +357,7 @@ mod tests {
 
     /// 0.8 of 3 Mbit/s: missed where packets are there from one look to the next, otherwise there may have been too few.
     #[test]
-    fn a_flow_of_the_kernel_misses_its_minimum_where_it_waits_throughout() {
+    fn an_offloaded_flow_misses_its_minimum_where_it_waits_throughout() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("missed.toml", text), &mut Diagnostics::new()).expect("valid");
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
@@ -345,7 +370,7 @@ mod tests {
             for look in 1..=31 {
                 let now = look * 100;
                 let sent = Account { packets: look * 10, bytes: Bytes::new(look * 10_000) };
-                let read = FlowElsewhere {
+                let read = OffloadedFlow {
                     counts: FlowCounts { sent, ..FlowCounts::default() },
                     backlog: Backlog { packets: 5, bytes: Bytes::new(5_000) },
                     head_arrived: Some(at(now - waited)),

@@ -1,4 +1,4 @@
-//! [`Classes`]: the classes of a configuration as the program in the kernel has them.
+//! [`Classes`]: the classes of a configuration as numbers for the program.
 
 use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, Shaper, Sharing};
 use tidegate_core::fbq::Borrow;
@@ -12,7 +12,7 @@ use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, QUEUES};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
-/// The lateness that the program makes up for, as the data path in user space.
+/// The lateness that the program makes up for, equal to that of the data path in user space.
 const CATCH_UP: Span = Span::from_millis(5);
 /// The first word of promises.
 pub(super) const PROMISES: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
@@ -24,8 +24,8 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Those of `shaper`, whose packets have up to `largest` bytes. What the program does not do is reported to `lack`, and how
-    /// it differs to `note`.
+    /// The classes of `shaper`, whose packets have up to `largest` bytes. Settings that the program does not support are reported to
+    /// `lack`, differences in its behaviour to `note`.
     pub fn new(
         config: &Config,
         shaper: &Shaper,
@@ -95,8 +95,8 @@ impl Classes {
         Self { numbers }
     }
 
-    /// The numbers without promises, with the accounts of the classes in their order. `before` has those that were written last:
-    /// where anything but rates and promises is another, so is the number of the structure.
+    /// The numbers without promises, with the accounts of the classes in their order. `before` returns the numbers written last: if
+    /// anything but rates and promises differs, the structure gets a new number.
     pub fn numbers(&self, accounts: &[usize], before: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut numbers = self.numbers.clone();
         for (class, account) in accounts.iter().enumerate().take(CLASSES) {
@@ -112,7 +112,7 @@ impl Classes {
     }
 }
 
-/// What the program does not do of a class.
+/// Reports settings of a class that the program does not support to `lack`.
 fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
     if class.dscp.is_some() {

@@ -14,7 +14,7 @@ use tidegate_core::{Bytes, Dscp, Ecn};
 use tidegate_engine::HeldPacket;
 use tidegate_units::Instant;
 
-use super::worker::Handle;
+use crate::shaping::command::Handle;
 
 /// Where the list begins in the file: behind both halves of the state, which end at 16 MiB.
 const BEHIND_STATE: u64 = 32 << 20;

@@ -5,19 +5,22 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
+use tidegate_live::shaping::StartError;
+use tidegate_live::shaping::backend::{DISCIPLINE, OffloadBackend, OffloadProvider};
+use tidegate_live::timing;
 use tidegate_units::Span;
 
 use super::flows::Flows;
 use super::options::counters::WORDS as COUNTERS;
 use super::options::link::UNTIL;
 use super::options::{FBQ_CLASSES, Options, RULES};
+use super::path::{KernelPath, check};
 use super::plan;
 use super::promises::{Promises, room_for};
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
-use crate::timing;
 
-/// Compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
-const OBJECT: &[u8] = include_bytes!("../../../../../kernel/generated/chassis.o");
+/// The chassis, compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
+const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
     functions: &[
@@ -30,9 +33,7 @@ const NEEDS: Needs = Needs {
     since: (6, 16),
     option: "CONFIG_NET_SCH_BPF",
 };
-/// The names of disciplines in BPF that are ours begin with this.
-pub(super) const PREFIX: &str = "tidegate";
-/// Names that are tried.
+/// The number of names that are tried.
 const NAMES: u32 = 1_000;
 /// How long packets are shaped after the last renewal.
 const LEASE: Span = Span::from_secs(5);
@@ -40,10 +41,10 @@ const LEASE: Span = Span::from_secs(5);
 /// The map that only MERED needs, of some megabytes.
 const OF_MERED: &str = "twin_tables";
 
-/// What is written for a program.
+/// The values that are written to the maps of a program.
 #[derive(Debug, Default)]
-pub(in crate::shaping) struct Written {
-    /// Its options, but for what is counted there.
+pub(crate) struct Written {
+    /// Its options, except for the counters of changes in them.
     pub options: Options,
     /// `struct twin_fbq_options` without promises, where there are classes.
     pub classes: Option<Vec<u64>>,
@@ -56,7 +57,7 @@ pub(in crate::shaping) struct Written {
 
 /// A program that is registered with the kernel as a discipline.
 #[derive(Debug)]
-pub(in crate::shaping) struct Discipline {
+pub(crate) struct Discipline {
     /// The name of the discipline.
     pub name: String,
     /// `struct twin_options` of kernel/disciplines.h.
@@ -65,19 +66,19 @@ pub(in crate::shaping) struct Discipline {
     pub classes: Mapped,
     /// `struct twin_link` of kernel/chassis.bpf.c.
     pub link: Mapped,
-    /// `struct twin_counters` of the same: for each account.
+    /// `struct twin_counters` of kernel/chassis.bpf.c, for each account.
     pub counters: Mapped,
-    /// The classes that have accounts. One that there is no more keeps its account until another class needs it.
+    /// The names of the classes that have accounts. A class that was removed keeps its account until another class needs it.
     pub accounts: Mutex<Vec<String>>,
-    /// Whether it has what MERED needs.
+    /// Whether it was loaded with the map that MERED needs.
     pub has_mered: bool,
     /// `struct twin_rules` of kernel/classify.h.
     rules: Mapped,
-    /// The variables of the program, which are only read.
+    /// The variables of the program, which this process only reads.
     pub flows: Flows,
-    /// What was written last.
+    /// The values that were written last.
     written: Mutex<Written>,
-    /// Whether packets pass unless the time until which they are shaped is renewed.
+    /// Whether packets pass unshaped unless the lease is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
     _program: Program,
@@ -92,7 +93,7 @@ impl Discipline {
         let flows = Flows::new(program.map(".bss")?, OBJECT)?;
         let mut number = 1;
         let (name, attached) = loop {
-            let name = if number == 1 { PREFIX.to_owned() } else { format!("{PREFIX}_{number}") };
+            let name = if number == 1 { DISCIPLINE.to_owned() } else { format!("{DISCIPLINE}_{number}") };
             match program.attach(&name) {
                 Err(error) if error.is_taken() && number < NAMES => number += 1,
                 attached => break (name, attached?),
@@ -142,13 +143,13 @@ impl Discipline {
         names.iter().map(&mut account_of).collect()
     }
 
-    /// Puts in force what `change` makes of what was written last.
+    /// Changes the values written last, and puts them in force.
     pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
         change(&mut written);
         let Written { options, classes, rules, rule_changes, promises } = &*written;
-        // The last number is odd until all are there, since packets pass meanwhile: the half of the rules that is in force
-        // stays so.
+        // Packets pass meanwhile. While the last number is odd the program goes on with its copy of the options, and with the half
+        // of the rules that is in force.
         let changes = self.options.get(Options::NUMBERS - 1);
         self.options.set(Options::NUMBERS - 1, changes + 1);
         fence(Ordering::SeqCst);
@@ -180,14 +181,14 @@ impl Discipline {
         room_for(rules.unwrap_or(&written.rules), promises.unwrap_or(&written.promises))
     }
 
-    /// Has packets shaped for another while.
+    /// Renews the lease, if there is one.
     pub fn renew(&self) {
         let until = (timing::now() + LEASE).as_nanos();
         self.link.set(UNTIL, if self.leased.load(Ordering::Relaxed) { until } else { 0 });
     }
 }
 
-/// Programs for data paths in the kernel: one for each, used again when a data path is started again. Clones are the same
+/// Programs for data paths in the kernel: one for each data path, which uses it again when it is started again. Clones share the
 /// programs.
 #[derive(Clone, Debug, Default)]
 pub struct KernelPrograms(Arc<Mutex<Loaded>>);
@@ -195,15 +196,15 @@ pub struct KernelPrograms(Arc<Mutex<Loaded>>);
 #[derive(Debug, Default)]
 struct Loaded {
     programs: Vec<Arc<Discipline>>,
-    /// Why there is none more.
+    /// Why the last one could not be loaded.
     missing: Option<String>,
 }
 
 impl KernelPrograms {
-    /// Loads one more, with what `config` needs of it.
+    /// Loads a program that can have `config`.
     ///
     /// # Errors
-    /// Why the kernel does not take it, which a data path that may be in the kernel reports as well.
+    /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
         let loaded =
@@ -211,17 +212,17 @@ impl KernelPrograms {
         all.programs.push(Arc::new(loaded));
         Ok(())
     }
+}
 
-    /// One for `config` that no data path uses.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(super) fn take(&self, config: &Config) -> Result<Arc<Discipline>, String> {
+impl OffloadProvider for KernelPrograms {
+    fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
+        check(config)?;
         let all = lock(&self.0);
         let fits = |program: &&Arc<Discipline>| program.has_mered || !plan::is_mered(config);
         let free = all.programs.iter().filter(fits).find(|program| Arc::strong_count(program) == 1);
         let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
-        free.cloned().ok_or_else(why)
+        let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;
+        Ok(Box::new(KernelPath::new(free)))
     }
 }
 

@@ -1,0 +1,103 @@
+//! [`Offload`]: a scheduler outside of the engine that queues the packets in its place.
+//!
+//! As with the offload of a queueing discipline to a network card, the engine keeps the configuration, and mirrors the counters of
+//! the scheduler ([`Engine::mirror`]). Whoever reads the engine finds the same classes and flows with an offload and without.
+
+mod totals;
+
+use tidegate_core::classify::Fields;
+use tidegate_core::fbq::{FlowCounts, FlowView};
+use tidegate_core::qdisc::Backlog;
+use tidegate_core::{ClassId, Instant, Rate, Span};
+
+use crate::engine::Engine;
+use crate::registry::{PromiseTable, Promised};
+use crate::sink::Sink;
+
+pub use totals::Totals;
+
+/// A scheduler that has the packets of an engine.
+pub trait Offload {
+    /// Reads the counters of those of `classes` that it has, and of all packets.
+    fn totals(&mut self, classes: &[String]) -> (Vec<(ClassId, Totals)>, Totals);
+    /// Reads all flows.
+    fn flows(&mut self) -> OffloadedFlows;
+    /// Replaces the promises that the scheduler applies to flows.
+    ///
+    /// # Errors
+    /// Why it cannot; the earlier promises stay in force then.
+    fn set_promises(&mut self, promised: &[Promised], table: &PromiseTable) -> Result<(), String>;
+}
+
+/// A reading of all flows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OffloadedFlows {
+    /// The flows.
+    pub flows: Vec<OffloadedFlow>,
+    /// The number of each promise that is in force, and for how many more flows it reserves rate.
+    pub held: Vec<(u64, u32)>,
+    /// Whether the configuration has been the same since the last reading.
+    pub continues: bool,
+}
+
+impl<H: Copy + Send + 'static> Engine<H> {
+    /// Sets all counters and flows to those of `offload` at `now`. Notifies of flows that began or ended, and of changes of flows
+    /// that are watched. Cost: linear in the flows.
+    pub fn mirror(&mut self, now: Instant, offload: &mut dyn Offload, out: &mut impl Sink<H>) {
+        let (classes, all) = offload.totals(self.class_names());
+        self.set_totals(now, &classes, &all);
+        let OffloadedFlows { flows, held, continues } = offload.flows();
+        self.set_flows(now, &flows, &held, continues, out);
+    }
+
+    /// Hands promises that have changed to `offload`; returns whether they had. The next [`mirror`](Self::mirror) shows their
+    /// effect.
+    ///
+    /// # Errors
+    /// As [`Offload::set_promises`].
+    pub fn offload_promises(&mut self, now: Instant, offload: &mut dyn Offload) -> Result<bool, String> {
+        let mut control = self.promises(now);
+        let Some((promised, table)) = control.unsent() else { return Ok(false) };
+        offload.set_promises(&promised, table).map(|()| true)
+    }
+}
+
+/// A flow of an offload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OffloadedFlow {
+    /// Its key.
+    pub key: u64,
+    /// Its class.
+    pub class: ClassId,
+    /// The index of its profile.
+    pub profile: u32,
+    /// The fields of one of its packets.
+    pub fields: Fields,
+    /// The promise that it is under.
+    pub promise: Option<u64>,
+    /// The minimum rate that it asks for.
+    pub minimum: Rate,
+    /// Whether the minimum is granted.
+    pub granted: bool,
+    /// The packets that are queued.
+    pub backlog: Backlog,
+    /// The arrival of its oldest packet, while it has a queue.
+    pub head_arrived: Option<Instant>,
+    /// Its counters since its start.
+    pub counts: FlowCounts,
+    /// The sum of the delays of the packets sent.
+    pub waited: Span,
+}
+
+impl OffloadedFlow {
+    /// The minimum in force.
+    pub(crate) fn granted_minimum(&self) -> Rate {
+        if self.granted { self.minimum } else { Rate::ZERO }
+    }
+
+    /// The view of the engine's own, empty record, completed by the counters.
+    pub(crate) fn over(&self, view: FlowView) -> FlowView {
+        let Self { minimum, granted, backlog, head_arrived, counts, .. } = *self;
+        FlowView { minimum, granted, backlog, head_arrived, counts, ..view }
+    }
+}

@@ -1,0 +1,147 @@
+//! [`Backend`]: a way to queue the packets of interfaces, and what an implementation outside of this crate has to provide.
+//!
+//! [`Queue`] queues them in this process, which the rules of the packet filter lead there. An [`OffloadBackend`] has a scheduler
+//! of the kernel at the root of the interface, which this process only configures and reads; `kernel/path` implements it.
+//! [`Shaping`](super::Shaping) does for both what does not depend on where the packets are: it keeps the engines, follows the
+//! interfaces, proves that shaping is in force, and exchanges configurations.
+
+use std::fmt::Debug;
+
+use tidegate_config::shaper::Config;
+use tidegate_engine::{Names, Offload, PromiseTable, Setup};
+
+use super::command::WorkerCounts;
+use super::error::StartError;
+use super::prove::prove_by_traffic;
+use super::queue::Queue;
+use super::running::Running;
+use crate::netlink;
+use crate::probe::{Inspection, Version};
+
+/// The names of our root disciplines begin with this.
+pub const DISCIPLINE: &str = "tidegate";
+
+/// A way to queue packets.
+pub trait Backend: Debug + Send + Sync {
+    /// The name of the discipline at the root of the interface, for packets that are queued in the kernel.
+    fn discipline(&self) -> Option<&str> {
+        None
+    }
+
+    /// Reads back what leads packets here.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn inspect(&mut self) -> Result<Inspection, netlink::Error>;
+
+    /// Proves that shaping is in force, and notes it with the interfaces. By default packets that leave are the proof.
+    ///
+    /// # Errors
+    /// [`StartError::Unproven`] when it is not.
+    fn prove(&mut self, running: &mut Running) -> Result<(), StartError> {
+        prove_by_traffic(running, &self.inspect()?)
+    }
+
+    /// Tries to complete the proof without waiting for traffic; returns the protocols that are proven now, with the
+    /// interface.
+    ///
+    /// # Errors
+    /// [`StartError::Unproven`] when a probe was sent and lost.
+    fn prove_again(&mut self, _running: &mut Running) -> Result<Vec<(String, Version)>, StartError> {
+        Ok(Vec::new())
+    }
+
+    /// Makes another configuration ready, and returns the users and control groups that it names. A change goes on with
+    /// [`begin_change`](Self::begin_change), the exchange of the engines' configurations, and
+    /// [`finish_change`](Self::finish_change).
+    ///
+    /// # Errors
+    /// Why it cannot be had without a new start.
+    fn prepare(&mut self, config: &Config) -> Result<Names, StartError>;
+
+    /// Does what has to precede the exchange of the engines' configurations.
+    ///
+    /// # Errors
+    /// When the packet filter refuses it.
+    fn begin_change(&mut self, _running: &Running) -> Result<(), StartError> {
+        Ok(())
+    }
+
+    /// Does what has to follow it.
+    fn finish_change(&mut self) {}
+
+    /// Ends a change that has failed: `config`, the earlier configuration, is in force again afterwards.
+    ///
+    /// # Errors
+    /// When that fails, too.
+    fn revert(&mut self, config: &Config) -> Result<(), StartError>;
+
+    /// Follows the interface at `at`, which has another name or another index.
+    ///
+    /// # Errors
+    /// When it cannot be shaped; everything is as before then.
+    fn follow(&mut self, at: usize, name: &str, index: u32, running: &Running) -> Result<(), StartError>;
+
+    /// Ends shaping: queued packets pass in order, and what was installed is removed.
+    ///
+    /// # Errors
+    /// When something could not be removed, or the data path had failed before.
+    fn end(&mut self, running: &mut Running) -> Result<WorkerCounts, StartError>;
+
+    /// Whether flows are told apart, so that they can be promised rate and watched.
+    fn has_flows(&self) -> bool {
+        true
+    }
+
+    /// Whether there is room for these conditions of promises and watches.
+    ///
+    /// # Errors
+    /// The numbers that there are and may be.
+    fn check_promises(&self, _table: &PromiseTable) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The queues of this process, their rules and guardians, where packets come here.
+    fn queue(&self) -> Option<&Queue> {
+        None
+    }
+    /// As [`queue`](Self::queue).
+    fn queue_mut(&mut self) -> Option<&mut Queue> {
+        None
+    }
+}
+
+/// A scheduler outside of this process, at the root of an interface. Dropping it removes it.
+pub trait OffloadBackend: Backend {
+    /// Puts the scheduler in force at an interface. Returns notes for people.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind then.
+    fn attach(
+        &mut self,
+        interface: &str,
+        index: u32,
+        config: &Config,
+        setup: &Setup,
+    ) -> Result<Vec<String>, StartError>;
+
+    /// Access to its counters, for the thread that reads them.
+    fn counters(&self) -> Box<dyn OffloadCounters>;
+}
+
+/// The scheduler as the thread sees it that mirrors its counters.
+pub trait OffloadCounters: Offload + Send {
+    /// Tells the scheduler that this process is alive. Called several times a second.
+    fn renew(&mut self);
+    /// Whether a packet of the protocol has left.
+    fn has_sent(&self, version: Version) -> bool;
+}
+
+/// Schedulers that were made ready while the process had the privileges for it.
+pub trait OffloadProvider: Debug + Send + Sync {
+    /// One for `config` that is not in use.
+    ///
+    /// # Errors
+    /// [`StartError::NotInKernel`] with what of `config` it cannot do, or [`StartError::NoKernelProgram`].
+    fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError>;
+}

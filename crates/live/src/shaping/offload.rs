@@ -1,0 +1,175 @@
+//! A data path whose packets are scheduled outside of this process: the thread that mirrors the counters of the scheduler in an
+//! engine, and answers the control plane from it.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+use tidegate_config::shaper::{Config, DataPath};
+use tidegate_engine::Engine;
+use tidegate_units::{Instant, Span};
+
+use super::Shaping;
+use super::backend::{OffloadBackend, OffloadCounters};
+use super::command::{Command, LiveEngine, VerdictSink, WorkerCounts};
+use super::error::{StartError, system};
+use super::interfaces::InterfaceCounters;
+use super::options::Options;
+use super::prove::VERSIONS;
+use super::running::{Beginning, Running};
+use super::thread::PathThread;
+use super::watchdog::WorkerState;
+use crate::guardian::{LONGEST_WAIT, Page};
+use crate::netlink::Error;
+use crate::timing::{self, Priority, Readiness, Waiter};
+
+/// How often flows are read while some are watched.
+const LOOK: Span = Span::from_millis(10);
+
+/// The backend of a data path that is to be in the kernel; without one, why packets are queued here although the kernel would
+/// be preferred.
+///
+/// # Errors
+/// Why it cannot be in the kernel, where it must.
+pub(super) fn choose(
+    config: &Config,
+    options: &Options,
+) -> Result<(Option<Box<dyn OffloadBackend>>, Option<String>), StartError> {
+    let wanted = options.data_path.unwrap_or(config.interface.data_path);
+    if wanted == DataPath::UserSpace {
+        return Ok((None, None));
+    }
+    let found = match &options.offload {
+        Some(provider) => provider.take(config),
+        None => Err(StartError::NoKernelProgram("no program was loaded for it at the start".into())),
+    };
+    let found = match found {
+        Ok(_) if options.recorder.is_some() => Err(StartError::NotInKernel { what: "recording".into() }),
+        found => found,
+    };
+    match (found, wanted) {
+        (Ok(backend), _) => Ok((Some(backend), None)),
+        (Err(error), DataPath::Auto) => Ok((None, Some(error.reason()))),
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// Starts a data path with this backend.
+///
+/// # Errors
+/// See [`StartError`]; nothing is left behind then.
+pub(super) fn start(
+    beginning: Beginning,
+    config: &Config,
+    options: &Options,
+    mut backend: Box<dyn OffloadBackend>,
+) -> Result<Shaping, StartError> {
+    let Beginning { found, setup, .. } = beginning;
+    let [(name, Some(index))] = &found[..] else {
+        return Err(StartError::NotInKernel { what: "several interfaces under one total".into() });
+    };
+    let direction = config.interface.direction;
+    let (mut counters, interfaces) = InterfaceCounters::new(direction, &found, 1);
+    let engine = Engine::new(config, &setup, timing::now())?;
+    let class_names = engine.class_names().to_vec();
+    let page = Page::create().map_err(system("share memory"))?;
+    let state = Arc::new(WorkerState::new(Arc::new(page)));
+    // From here on a failure drops `backend`, which gives the interface its default discipline.
+    let warnings = backend.attach(name, *index, config, &setup)?;
+    let (offload, counters, of_thread, marks) =
+        (backend.counters(), counters.remove(0), Arc::clone(&state), options.marks);
+    let run = move |commands, waker, ready: &_| {
+        let sink = VerdictSink::new(marks, Arc::clone(&counters), timing::now());
+        Mirror { engine, offload, sink, commands, waker, state: of_thread, counters }.run(ready)
+    };
+    let (thread, readiness) = PathThread::start(state, run)?;
+    let running = Running { interfaces, direction, threads: vec![thread], class_names, config: config.clone(), setup };
+    Ok(Shaping { running, backend, readiness, warnings, may_be_bypassed: false, named: !options.interfaces.is_empty() })
+}
+
+/// The thread.
+struct Mirror {
+    engine: LiveEngine,
+    offload: Box<dyn OffloadCounters>,
+    sink: VerdictSink,
+    commands: Receiver<Command>,
+    waker: UnixStream,
+    state: Arc<WorkerState>,
+    counters: Arc<InterfaceCounters>,
+}
+
+impl Mirror {
+    /// Runs until [`Command::Stop`].
+    fn run(mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
+        self.state.set_thread();
+        // Nothing waits for this thread but the control plane.
+        let _ = ready.send(timing::prepare_thread(Priority::Normal));
+        let (waiter, mut turns) = (Waiter::new(Span::ZERO), 0);
+        loop {
+            // Whoever watches flows waits for their changes.
+            let wait = if self.engine.next_poll().is_some() { LOOK } else { LONGEST_WAIT };
+            let until = Some(timing::now() + wait);
+            waiter
+                .wait(&[&self.waker.as_fd()], until)
+                .map_err(|source| Error::System { operation: "wait for a command".into(), source })?;
+            let mut bytes = [0; 64];
+            while (&self.waker).read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
+            self.state.page.beat();
+            turns += 1;
+            if self.state.is_abandoned() {
+                return Ok(self.counts(turns));
+            }
+            self.offload.renew();
+            let now = timing::now();
+            self.read(now);
+            loop {
+                match self.commands.try_recv() {
+                    Ok(Command::Do(work)) => {
+                        work(&mut self.engine, now, &mut self.sink);
+                        match self.engine.offload_promises(now, &mut *self.offload) {
+                            Ok(false) => {}
+                            Ok(true) => self.read(now),
+                            // They were checked before they were handed in.
+                            Err(why) => self.state.note(format!("the promises are not in force in the kernel: {why}")),
+                        }
+                    }
+                    Ok(Command::Listen(listener)) => self.sink.listen(listener),
+                    Ok(Command::Count(to)) => drop(to.send(self.counts(turns))),
+                    Ok(Command::Pass(done)) => drop(done.send(())),
+                    // No packet comes here.
+                    Ok(Command::Groups(_) | Command::Watch(..) | Command::Leave(..)) => {}
+                    Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                        self.read(now);
+                        return Ok(self.counts(turns));
+                    }
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+        }
+    }
+
+    /// Reads the counters of the scheduler.
+    fn read(&mut self, now: Instant) {
+        tidegate_engine::Sink::set_time(&mut self.sink, now);
+        self.engine.mirror(now, &mut *self.offload, &mut self.sink);
+        let (sent, dropped, line) = (self.engine.sent(), self.engine.dropped(), self.engine.line());
+        self.counters.set(0, sent.packets, line.packets.as_u64(), dropped);
+        for version in VERSIONS {
+            if self.offload.has_sent(version) {
+                self.counters.note(0, version);
+            }
+        }
+    }
+
+    fn counts(&self, turns: u64) -> WorkerCounts {
+        WorkerCounts {
+            passed: self.engine.sent().packets,
+            refused: self.engine.dropped(),
+            turns,
+            usage: timing::thread_usage(),
+            ..WorkerCounts::default()
+        }
+    }
+}

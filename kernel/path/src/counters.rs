@@ -1,0 +1,149 @@
+//! [`Counters`]: the counters of the program, which the engine mirrors.
+
+use std::sync::Arc;
+
+use tidegate_core::accounts::Account;
+use tidegate_core::qdisc::Backlog;
+use tidegate_core::{Bytes, ClassId};
+use tidegate_engine::guard::lock;
+use tidegate_engine::{Offload, OffloadedFlows, PromiseTable, Promised, Totals};
+use tidegate_live::probe::Version;
+use tidegate_live::shaping::backend::OffloadCounters;
+use tidegate_units::Span;
+
+use crate::options::FBQ_CLASSES;
+use crate::options::counters::{
+    ARRIVED_PACKETS, EARLY_PACKETS, EMPTIED, FLUSHED_PACKETS, FULL_PACKETS, LONGEST, MOVED_IN_PACKETS,
+    MOVED_OUT_PACKETS, OVERHEAD_BYTES, QUEUED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
+};
+use crate::programs::Discipline;
+
+const BUCKETS: usize = COUNTERS - WAITS;
+/// The unit of waits in ns, as a power of two.
+const UNIT_BITS: u32 = 10;
+
+/// The counters of a program, and their state at the last reading.
+pub(crate) struct Counters {
+    discipline: Arc<Discipline>,
+    /// The buckets of waits of each account.
+    waits: Vec<[u64; BUCKETS]>,
+    /// The number of the change that was in force when flows were read.
+    change: u64,
+}
+
+impl Counters {
+    pub fn new(discipline: Arc<Discipline>) -> Self {
+        Self { discipline, waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize], change: 0 }
+    }
+
+    fn counter(&self, account: usize, at: usize) -> u64 {
+        self.discipline.counters.get(account * COUNTERS + at)
+    }
+
+    /// Reads the counters of an account. `known` has its buckets of waits at the last reading.
+    fn account(&self, account: usize, known: &mut [u64; BUCKETS]) -> Totals {
+        let counter = |at: usize| self.counter(account, at);
+        // The words of bytes are behind those of packets.
+        let pair = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
+        let mut waits = Vec::new();
+        for (bucket, known) in known.iter_mut().enumerate() {
+            let count = counter(WAITS + bucket);
+            // An account that began anew counts from zero.
+            let new = count.checked_sub(*known).unwrap_or(count);
+            if new > 0 {
+                waits.push((middle(bucket), new));
+            }
+            *known = count;
+        }
+        Totals {
+            arrived: pair(ARRIVED_PACKETS),
+            sent: pair(SENT_PACKETS),
+            overhead: Bytes::new(counter(OVERHEAD_BYTES)),
+            full: pair(FULL_PACKETS),
+            early: pair(EARLY_PACKETS),
+            flushed: pair(FLUSHED_PACKETS),
+            moved_in: pair(MOVED_IN_PACKETS),
+            moved_out: pair(MOVED_OUT_PACKETS),
+            backlog: Backlog { packets: counter(QUEUED_PACKETS), bytes: Bytes::new(counter(QUEUED_PACKETS + 1)) },
+            emptied: counter(EMPTIED),
+            longest: Span::from_nanos(counter(LONGEST)),
+            waits,
+        }
+    }
+}
+
+impl Offload for Counters {
+    fn totals(&mut self, classes: &[String]) -> (Vec<(ClassId, Totals)>, Totals) {
+        let accounts = lock(&self.discipline.accounts).clone();
+        // All accounts count for the sum, also those of classes that have gone.
+        let mut all = Totals::default();
+        let mut found = Vec::new();
+        let mut waits = std::mem::take(&mut self.waits);
+        for ((account, name), known) in accounts.iter().enumerate().zip(&mut waits) {
+            let totals = self.account(account, known);
+            all.add(&totals);
+            if let Some(class) = classes.iter().position(|other| other == name) {
+                found.push((ClassId(class as u32), totals));
+            }
+        }
+        self.waits = waits;
+        (found, all)
+    }
+
+    fn flows(&mut self) -> OffloadedFlows {
+        // A change that comes into force during the reading may have come before or after what is read.
+        let change = self.discipline.flows.in_force().0;
+        let (flows, held) = self.discipline.flows.all();
+        let continues = self.discipline.flows.in_force().0 == std::mem::replace(&mut self.change, change);
+        OffloadedFlows { flows, held, continues }
+    }
+
+    fn set_promises(&mut self, promised: &[Promised], table: &PromiseTable) -> Result<(), String> {
+        let mut replaced = Ok(());
+        self.discipline.write(|written| {
+            replaced = written.promises.replaced(promised, table).map(|promises| written.promises = promises);
+        });
+        replaced
+    }
+}
+
+impl OffloadCounters for Counters {
+    fn renew(&mut self) {
+        self.discipline.renew();
+    }
+    fn has_sent(&self, version: Version) -> bool {
+        let counter = match version {
+            Version::V4 => V4_PACKETS,
+            Version::V6 => V6_PACKETS,
+        };
+        let accounts = lock(&self.discipline.accounts).len();
+        (0..accounts).any(|account| self.counter(account, counter) > 0)
+    }
+}
+
+/// The number of packets that are queued.
+pub(crate) fn queued(discipline: &Discipline) -> u64 {
+    (0..FBQ_CLASSES as usize).map(|account| discipline.counters.get(account * COUNTERS + QUEUED_PACKETS)).sum()
+}
+
+/// The middle of a bucket of waits.
+fn middle(bucket: usize) -> Span {
+    let lowest = |bucket: u64| match bucket {
+        0..=3 => bucket << UNIT_BITS,
+        _ => (4 + bucket % 4) << (bucket / 4 - 1) << UNIT_BITS,
+    };
+    Span::from_nanos(u64::midpoint(lowest(bucket as u64), lowest(bucket as u64 + 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,024 ns up to four of them, then four buckets to each doubling.
+    #[test]
+    fn buckets_follow_each_other() {
+        assert_eq!([0, 3, 4, 7, 8].map(|bucket| middle(bucket).as_nanos()), [512, 3_584, 4_608, 7_680, 9_216]);
+        assert!((1..BUCKETS).all(|bucket| middle(bucket - 1) < middle(bucket)));
+        assert!(middle(BUCKETS - 1) > Span::from_secs(200));
+    }
+}

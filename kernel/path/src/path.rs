@@ -1,0 +1,281 @@
+//! [`KernelPath`]: the discipline at the root of an interface.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_config::shaper::{Config, Unattended};
+use tidegate_engine::guard::lock;
+use tidegate_engine::{Names, PromiseTable, Setup, rules};
+use tidegate_live::netlink::Error;
+use tidegate_live::probe::Inspection;
+use tidegate_live::rtnl::{RootQdisc, Rtnl};
+use tidegate_live::rules::{Difference, InterfaceLock};
+use tidegate_live::shaping::backend::{Backend, DISCIPLINE, OffloadBackend, OffloadCounters};
+use tidegate_live::shaping::{Running, StartError, WorkerCounts, resolve};
+use tidegate_units::Span;
+
+use crate::counters::{Counters, queued};
+use crate::options::fbq_options::STRUCTURE;
+use crate::options::link::{FROM_NETWORK, OVERHEAD, UNTIL};
+use crate::options::{FBQ_PROMISES, Options};
+use crate::plan::{self, Plan};
+use crate::programs::Discipline;
+use crate::promises::{Promises, room_for};
+
+/// How long the queue may take to empty at an end.
+const EMPTYING: Duration = Duration::from_secs(2);
+
+/// Whether the program can do what a configuration asks for.
+///
+/// # Errors
+/// [`StartError::NotInKernel`] with what it cannot.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    Plan::new(config, None, 0)?;
+    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, names: Names::default() };
+    image(config, &setup).map(drop)
+}
+
+/// The rules as the program has them; the names of owners are looked up anew.
+fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, StartError> {
+    let (names, _, groups) = resolve(config, Vec::new())?;
+    let image = rules::image(config, &Setup { names, ..setup.clone() }, &groups)?;
+    room_for(&image, &Promises::default()).map_err(too_large)?;
+    Ok(image)
+}
+
+/// The refusal of rules for which there is no room.
+fn too_large(numbers: String) -> StartError {
+    let what =
+        format!("rules and promises whose tables have {numbers}; leave out some, or let them combine fewer fields");
+    StartError::NotInKernel { what }
+}
+
+/// A configuration in the form that the program takes.
+#[derive(Debug)]
+struct Prepared {
+    plan: Plan,
+    /// The rules.
+    image: Vec<u64>,
+    unattended: Unattended,
+}
+
+/// A discipline, and the interface that it is attached to.
+#[derive(Debug)]
+pub(crate) struct KernelPath {
+    discipline: Arc<Discipline>,
+    attached: Option<Attachment>,
+    /// The next configuration, while a change is going on.
+    next: Option<Prepared>,
+}
+
+#[derive(Debug)]
+struct Attachment {
+    index: u32,
+    /// The names that owners in rules had at the start, the seed of random streams, and the secret of flow keys.
+    setup: Setup,
+    /// Other data paths are kept from this interface, by each name that it has had.
+    locks: Vec<InterfaceLock>,
+}
+
+impl KernelPath {
+    pub fn new(discipline: Arc<Discipline>) -> Self {
+        Self { discipline, attached: None, next: None }
+    }
+
+    /// Puts the discipline at the root of the interface, in the place of one that an earlier run has left.
+    fn put(&self, to: &Attachment, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
+        let mut rtnl = Rtnl::open()?;
+        let prepared = prepared(to, config)?;
+        let mut notes = prepared.plan.notes.clone();
+        match rtnl.root_qdisc(to.index)? {
+            Some(root) if root.kind.starts_with(DISCIPLINE) => {
+                rtnl.clear_qdisc(to.index)?;
+                notes.push(format!(
+                    "the kernel went on shaping {name} as an earlier run had configured it, which ended without ending that; \
+                     this one has taken over, and {} packets that waited there were dropped",
+                    root.queued_packets
+                ));
+            }
+            Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
+                return Err(StartError::RootConfigured { interface: name.into(), kind });
+            }
+            _ => {}
+        }
+        self.configure(prepared);
+        rtnl.set_plain(to.index, &self.discipline.name)?;
+        match rtnl.root_qdisc(to.index)? {
+            Some(root) if root.kind == self.discipline.name => Ok(notes),
+            other => {
+                let kind = other.map_or("nothing".into(), |root| root.kind);
+                let text = format!("the root of {name} is {kind} although {} was put there", self.discipline.name);
+                Err(StartError::DataPath(text))
+            }
+        }
+    }
+
+    /// Puts another configuration in force. What waits stays: no packet is lost, and those of a flow stay in order.
+    fn configure(&self, Prepared { plan, image, unattended }: Prepared) {
+        let Discipline { classes, link, .. } = &*self.discipline;
+        let accounts = self.discipline.accounts_of(&plan.names);
+        link.set(FROM_NETWORK, 1);
+        link.set(OVERHEAD, plan.overhead);
+        let account = accounts.first().map_or(0, |&account| account as u64);
+        let before = |at| classes.get(at);
+        let numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, before));
+        // Classes may have other numbers then; the control plane makes the promises again.
+        let is_other = numbers.as_ref().is_none_or(|numbers| numbers[STRUCTURE] != before(STRUCTURE));
+        self.discipline.write(|written| {
+            written.options = Options { account, ..plan.options };
+            written.classes = numbers;
+            written.rule_changes += u64::from(written.rules != image);
+            written.rules = image;
+            if is_other {
+                written.promises = written.promises.ended();
+            }
+        });
+        self.discipline.leased.store(unattended == Unattended::Pass, Ordering::Relaxed);
+        self.discipline.renew();
+    }
+
+    /// Another configuration in the form that the program takes.
+    ///
+    /// # Errors
+    /// [`StartError::NotInKernel`] or [`StartError::Change`] with what this program cannot do.
+    fn other(&self, config: &Config) -> Result<Prepared, StartError> {
+        if plan::is_mered(config) && !self.discipline.has_mered {
+            let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
+            return Err(StartError::Change(text.into()));
+        }
+        let prepared = prepared(self.attached.as_ref().ok_or_else(detached)?, config)?;
+        self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
+        Ok(prepared)
+    }
+
+    /// Lets queued packets pass, in order, and gives the interface its default discipline.
+    fn detach(&mut self) -> Result<(), Error> {
+        // Its locks last until the discipline is gone.
+        let Some(to) = self.attached.take() else { return Ok(()) };
+        self.discipline.link.set(UNTIL, 1);
+        let began = Instant::now();
+        while queued(&self.discipline) > 0 && began.elapsed() < EMPTYING {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut rtnl = Rtnl::open()?;
+        match rtnl.root_qdisc(to.index) {
+            Ok(Some(root)) if root.kind == self.discipline.name => rtnl.clear_qdisc(to.index),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Backend for KernelPath {
+    fn discipline(&self) -> Option<&str> {
+        Some(&self.discipline.name)
+    }
+
+    /// Another discipline at the root is a difference. An interface that is not there has not been changed.
+    fn inspect(&mut self) -> Result<Inspection, Error> {
+        let mut inspection = Inspection { differences: Vec::new(), queues: Vec::new() };
+        let Some(Attachment { index, .. }) = self.attached else { return Ok(inspection) };
+        let mut rtnl = Rtnl::open()?;
+        if rtnl.link_by_index(index)?.is_some() {
+            let found = rtnl.root_qdisc(index)?.map_or("nothing".into(), |root| root.kind);
+            let meant = self.discipline.name.clone();
+            inspection.differences.extend((found != meant).then_some(Difference::Root { found, meant }));
+        }
+        Ok(inspection)
+    }
+
+    fn prepare(&mut self, config: &Config) -> Result<Names, StartError> {
+        self.next = Some(self.other(config)?);
+        Ok(resolve(config, Vec::new())?.0)
+    }
+
+    fn finish_change(&mut self) {
+        if let Some(next) = self.next.take() {
+            self.configure(next);
+        }
+    }
+
+    fn revert(&mut self, config: &Config) -> Result<(), StartError> {
+        if self.next.take().is_none() {
+            self.configure(self.other(config)?);
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, _at: usize, name: &str, index: u32, running: &Running) -> Result<(), StartError> {
+        let Some(mut to) = self.attached.take() else { return Err(detached()) };
+        // The lock of the earlier name stays. Without that of the new one it is shaped all the same.
+        to.locks.extend(InterfaceLock::acquire(name, running.config().interface.direction));
+        let is_other = std::mem::replace(&mut to.index, index) != index;
+        let put = if is_other { self.put(&to, name, running.config()).map(drop) } else { Ok(()) };
+        self.attached = Some(to);
+        put
+    }
+
+    fn end(&mut self, running: &mut Running) -> Result<WorkerCounts, StartError> {
+        let ended = running.stop();
+        self.detach()?;
+        ended
+    }
+
+    /// Flows are told apart in classes that have a queue for each.
+    fn has_flows(&self) -> bool {
+        self.discipline.has_classes()
+    }
+
+    fn check_promises(&self, table: &PromiseTable) -> Result<(), String> {
+        let none = Promises::default().replaced(&[], table)?;
+        if table.numbers.len() > FBQ_PROMISES as usize {
+            return Err(format!("{} promises, of which {FBQ_PROMISES} are possible", table.numbers.len()));
+        }
+        self.discipline.has_room(None, Some(&none))
+    }
+}
+
+impl OffloadBackend for KernelPath {
+    fn attach(
+        &mut self,
+        interface: &str,
+        index: u32,
+        config: &Config,
+        setup: &Setup,
+    ) -> Result<Vec<String>, StartError> {
+        // An earlier data path may have left its accounts.
+        lock(&self.discipline.accounts).clear();
+        self.discipline.write(|written| written.promises = written.promises.ended());
+        let lock = InterfaceLock::acquire(interface, config.interface.direction)?;
+        let to = Attachment { index, setup: setup.clone(), locks: vec![lock] };
+        let put = self.put(&to, interface, config);
+        self.attached = Some(to);
+        put
+    }
+
+    fn counters(&self) -> Box<dyn OffloadCounters> {
+        Box::new(Counters::new(Arc::clone(&self.discipline)))
+    }
+}
+
+impl Drop for KernelPath {
+    fn drop(&mut self) {
+        let _ = self.detach();
+    }
+}
+
+fn prepared(to: &Attachment, config: &Config) -> Result<Prepared, StartError> {
+    let plan = Plan::new(config, superpacket(to.index)?, to.setup.seed)?;
+    Ok(Prepared { plan, image: image(config, &to.setup)?, unattended: config.interface.unattended })
+}
+
+fn detached() -> StartError {
+    StartError::DataPath("it is at no interface".into())
+}
+
+/// The bytes of a superpacket on a link, at most.
+fn superpacket(index: u32) -> Result<Option<u64>, Error> {
+    let gso = Rtnl::open()?.link_by_index(index)?.map(|link| link.gso).unwrap_or_default();
+    Ok(gso.bytes.max(gso.ipv4_bytes).map(u64::from))
+}
