@@ -24,18 +24,32 @@ impl Folder {
     }
 
     /// The path of a file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The path of a file in it, as an argument of a command.
     pub fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.file(name).display().to_string()
     }
 
     /// Writes a file, and returns its path.
     ///
     /// # Panics
     /// When it cannot be written.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let file = self.file(name);
+        std::fs::write(&file, content).expect("a file in it");
+        file
+    }
+
+    /// Like [`write`](Self::write), with the path as an argument of a command.
+    ///
+    /// # Panics
+    /// When it cannot be written.
     pub fn with(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        let path = self.path(name);
-        std::fs::write(&path, content).expect("a file in it");
-        path
+        self.write(name, content);
+        self.path(name)
     }
 }
 

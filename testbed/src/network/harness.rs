@@ -45,7 +45,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// A test that runs without root in a short run, and in both modes nightly.
+    /// A test that runs without root in a short run, where that is possible, and in both modes nightly.
     pub const fn new(name: &'static str, run: fn() -> Ended) -> Self {
         Self { name, run, once: false, nightly: false }
     }
@@ -156,7 +156,9 @@ pub fn main(tests: &[Test]) -> ! {
         let in_this = if test.once { first } else { last || is_nightly() };
         in_this && (!test.nightly || is_nightly())
     };
-    let chosen = modes.iter().flat_map(|&mode| tests.iter().map(move |&test| Case { mode, test }));
+    let has_root = modes.len() > 1 && !is_nightly();
+    let case = |mode, test| Case { mode, test, as_root: has_root && mode == "rootless" };
+    let chosen = modes.iter().flat_map(|&mode| tests.iter().map(move |&test| case(mode, test)));
     let chosen: VecDeque<Case> =
         chosen.filter(|case| arguments.chooses(&case.test, case.mode, by_default(&case.test, case.mode))).collect();
     if arguments.list {
@@ -221,6 +223,10 @@ fn run_all(mut waiting: VecDeque<Case>, threads: usize, log: Option<&File>) -> T
                 tally.passed += 1;
                 println!("test {name} ... ok ({seconds:.1} s)");
             }
+            Ok(SKIPPED) if case.as_root => {
+                println!("{name} is not possible without root; it runs as root");
+                waiting.push_back(Case { mode: "root", as_root: false, ..case });
+            }
             Ok(SKIPPED) => {
                 tally.skipped += 1;
                 println!("test {name} ... SKIPPED, reason above");
@@ -241,6 +247,8 @@ fn run_all(mut waiting: VecDeque<Case>, threads: usize, log: Option<&File>) -> T
 struct Case {
     mode: &'static str,
     test: Test,
+    /// Whether the test runs as root if it is skipped in this mode: a short run tries it in one mode only.
+    as_root: bool,
 }
 
 /// A test in its process. What it prints is kept until it ends, since others run beside it.
@@ -294,7 +302,7 @@ impl Case {
         let mut skip = |reason: &str| {
             let line = format!("SKIP: {}: {reason}\n", self.name());
             eprint!("{line}");
-            if let Some(log) = &mut log {
+            if let Some(log) = log.as_mut().filter(|_| !self.as_root) {
                 // The reason has been printed; an error of the log is ignored.
                 let _ = log.write_all(line.as_bytes());
             }

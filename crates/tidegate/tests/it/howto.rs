@@ -12,27 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use tidegate_testbed::files::Folder;
+
 const PAGE: &str = include_str!("../../../../book/src/howto-new-discipline.md");
-
-/// A temporary folder, removed at the end unless the test failed.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-}
 
 /// A fenced block: the language, its attributes, and the text.
 struct Block<'a> {
@@ -112,7 +94,7 @@ fn live() -> bool {
 #[test]
 #[ignore = "builds Tidegate once more, some minutes: TIDEGATE_CI=nightly .ci/run does it"]
 fn the_chapter_is_done_as_written() {
-    let scratch = Scratch::new("howto");
+    let scratch = Folder::new("howto");
     let mut folder = scratch.0.clone();
     let mut find: Option<(PathBuf, String)> = None;
     let mut said = String::new();
@@ -253,7 +235,7 @@ fn run_live(folder: &Path) {
 
 #[test]
 fn a_crate_is_written_once_and_never_over_another() {
-    let scratch = Scratch::new("new-qdisc");
+    let scratch = Folder::new("new-qdisc");
     let output = shell(&scratch.0, "tidegate new-qdisc my_queue --path there");
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("cargo run"), "{}", text(&output));

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use crate::at_pair::{command, output, succeeds};
-use crate::running::{Running, Scratch};
+use crate::running::Running;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
 use tidegate_live::rtnl::Rtnl;
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::veth::{DEVICE, Pair};
 
 const BOTH: &str = "version = 1\n\
@@ -19,7 +20,7 @@ const BOTH: &str = "version = 1\n\
     [[down.class]]\nname = \"rest\"\nrate = \"20mbit\"\ndefault = true\n";
 
 pub fn one_file_shapes_both_ways() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let file = scratch.write("both.toml", BOTH);
     let (file, socket) = (file.to_str().unwrap(), scratch.0.join("s"));
     let at = ["--control", socket.to_str().unwrap()];
@@ -69,7 +70,7 @@ pub fn one_file_shapes_both_ways() -> Ended {
 }
 
 pub fn the_preset_is_a_file() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let text = succeeds(&pair, &["check", "--up", "20mbit", "--down", "100mbit"]);
     let file = scratch.write("line.toml", &text);
     let shown = succeeds(&pair, &["check", file.to_str().unwrap()]);
@@ -115,7 +116,7 @@ pub fn doctor_tries_both_ways_and_leaves_nothing() -> Ended {
 }
 
 pub fn it_waits_for_its_interface() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let file = scratch.write("both.toml", BOTH);
     let words = ["run", file.to_str().unwrap(), "--interface", "late0", "--wait", "--control", "off"];
     let mut running = Running::start(command(&pair, &words));
@@ -134,7 +135,7 @@ pub fn it_waits_for_its_interface() -> Ended {
 }
 
 pub fn what_is_not_proven_at_the_start_is_proven_when_the_link_comes() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let at = |work: fn(&mut Rtnl, u32)| {
         let run = move || {
             let mut rtnl = Rtnl::open().unwrap();
@@ -191,7 +192,7 @@ fn rename(pair: &Pair, name: &str) {
 }
 
 pub fn two_processes_have_plain_sockets_and_one_status() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     // The sockets are where clients look, beside those of others.
     let name = format!("tb{}", std::process::id());
     rename(&pair, &name);

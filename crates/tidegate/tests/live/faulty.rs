@@ -6,11 +6,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::running::{Arrivals, Running, Scratch, Traffic, until_trouble};
+use crate::running::{Arrivals, Running, Traffic, until_trouble};
 use tidegate_config::discipline::{Kind, Site};
 use tidegate_config::record;
 use tidegate_core::{AnyPacket, Backlog, Deadline, Instant as Time, Outlet, Packet, Qdisc, Queued, Span};
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::veth::{DEVICE, Pair};
 
@@ -114,7 +115,7 @@ fn command(pair: &Pair) -> Command {
     command
 }
 
-fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
+fn status(pair: &Pair, scratch: &Folder) -> serde_json::Value {
     let output = command(pair).args(["status", "--json", "--control"]).arg(scratch.0.join("control")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -123,7 +124,7 @@ fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
 /// Traffic 5 % faster than the discipline passes it, while it panics, is restarted, panics again and is restarted
 /// after a pause.
 fn under(bug: &str, reason: &str) -> (Arrivals, String) {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let file = scratch.write("shaper.toml", &format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
     let mut running = command(&pair);
     running.arg("run").arg(file).args(["--interface", DEVICE, "--control"]).arg(scratch.0.join("control"));
@@ -185,7 +186,7 @@ pub fn bugs_when_it_is_built_or_thrown_away_stop_nothing() -> Ended {
 }
 
 fn bugs_when_it_is_built_or_thrown_away() -> Result<(), String> {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let file = |name, bug| scratch.write(name, &format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
     let mut running = command(&pair);
     let good = file("good.toml", "drop = true");
@@ -232,7 +233,7 @@ pub fn a_reservation_outlives_outages_with_its_command() -> Ended {
 }
 
 fn a_reservation_outlives_outages() -> Result<(), String> {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let control = scratch.0.join("control");
     let mut running = command(&pair);
     running.arg("run").arg(scratch.write("shaper.toml", CBQ)).args(["--interface", DEVICE, "--inject", "panic:1s"]);

@@ -3,12 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
 
 const SHAPER: &str = "version = 1\n\
@@ -18,27 +19,11 @@ const SHAPER: &str = "version = 1\n\
 /// The time limit of an expected event on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A folder that every user may write to, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        // One left by another user is not used.
-        let names =
-            (0..1_000).map(|n| std::env::temp_dir().join(format!("tidegate-record-{}-{n}", std::process::id())));
-        let path = names.into_iter().find(|path| fs::create_dir(path).is_ok()).unwrap();
-        fs::write(path.join("shaper.toml"), SHAPER).unwrap();
-        Self(path)
-    }
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A folder with the shaper file.
+fn folder() -> Folder {
+    let folder = Folder::new("record");
+    folder.write("shaper.toml", SHAPER);
+    folder
 }
 
 fn tidegate(arguments: &[&str], file: &Path) -> Output {
@@ -103,7 +88,7 @@ fn recorded_while(pair: &Pair, folder: &Folder, ready: &str, more: &[&str], duri
 }
 
 pub fn live_record_and_replay_are_equal() -> Ended {
-    let (pair, folder) = (Pair::new(), Folder::new());
+    let (pair, folder) = (Pair::new(), folder());
     let said = recorded(&pair, &folder, &[]);
     assert!(
         said.contains("recorded left0 egress into") || said.contains(&format!("recorded {DEVICE} egress into")),
@@ -186,7 +171,7 @@ fn through(pair: &Pair, folder: &Folder, ready: &str, commands: &[&[&str]]) -> s
 }
 
 pub fn live_changes_and_promises_are_replayed() -> Ended {
-    let (pair, folder) = (Pair::new(), Folder::new());
+    let (pair, folder) = (Pair::new(), folder());
     // Another class, so that the tree differs.
     let other = SHAPER
         .replace("[[rule]]", "[[class]]\nname = \"silver\"\nrate = \"3mbit\"\n[[rule]]")
@@ -217,7 +202,7 @@ const RESERVING: &str = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"20m
     reservations = { class = \"reserved\", flows = 4, max-rate = \"4mbit\" }\n";
 
 pub fn live_reservations_are_replayed() -> Ended {
-    let (pair, folder) = (Pair::new(), Folder::new());
+    let (pair, folder) = (Pair::new(), folder());
     fs::write(folder.file("shaper.toml"), RESERVING).unwrap();
     through(
         &pair,
@@ -233,7 +218,7 @@ pub fn live_reservations_are_replayed() -> Ended {
 }
 
 pub fn files_of_a_limited_size() -> Ended {
-    let (pair, folder) = (Pair::new(), Folder::new());
+    let (pair, folder) = (Pair::new(), folder());
     let said = recorded(&pair, &folder, &["--record-payload", "--record-limit", "300kB"]);
     assert!(said.contains("files: "), "{said}");
     let file = folder.file("run.tgr");
@@ -249,7 +234,7 @@ pub fn files_of_a_limited_size() -> Ended {
 
 /// Explains packets of a flow on the running shaper.
 pub fn a_flow_is_explained_live() -> Ended {
-    let (pair, folder) = (Pair::new(), Folder::new());
+    let (pair, folder) = (Pair::new(), folder());
     let socket = folder.file("control.sock");
     let socket = socket.to_str().unwrap();
     let ready = "class gold: a packet came through";
@@ -308,7 +293,7 @@ pub fn a_flow_is_explained_live() -> Ended {
 
 /// The report of a live run has its classes and its flows, and works in a browser.
 pub fn the_report_of_a_live_run() -> Ended {
-    let (pair, folder) = (Pair::new(), Folder::new());
+    let (pair, folder) = (Pair::new(), folder());
     let (page, csv) = (folder.file("live.html"), folder.file("live.csv"));
     let (page_text, csv_text) = (page.to_str().unwrap(), csv.to_str().unwrap());
     recorded(&pair, &folder, &["--report", page_text, "--table", csv_text]);
@@ -335,7 +320,7 @@ pub fn the_report_of_a_live_run() -> Ended {
 }
 
 pub fn a_file_that_cannot_be_written() -> Ended {
-    let (pair, folder) = (Pair::new(), Folder::new());
+    let (pair, folder) = (Pair::new(), folder());
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
     command.arg("run").arg(folder.file("shaper.toml")).args(["--interface", DEVICE, "--record", "/nowhere/run.tgr"]);
     let output = command.output().unwrap();

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::running::{PATIENCE, Running, Scratch};
+use crate::running::{PATIENCE, Running};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
 use tidegate_live::nft::{self, Base, Chain, Compare, Expression, Family, Field, MetaKey, Ownership, Rule, Table};
 use tidegate_live::rtnl::{Address, Rtnl};
 use tidegate_sys::process::{AtExec, at_exec};
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
 
@@ -28,17 +29,17 @@ fn command(pair: &Pair) -> Command {
 }
 
 /// A directory with the shaper file.
-fn shaper() -> Scratch {
-    let scratch = Scratch::new();
+fn shaper() -> Folder {
+    let scratch = Folder::new("test");
     fs::write(path(&scratch), SHAPER).unwrap();
     scratch
 }
 
-fn path(scratch: &Scratch) -> PathBuf {
+fn path(scratch: &Folder) -> PathBuf {
     scratch.0.join("shaper.toml")
 }
 
-fn run(pair: &Pair, file: &Scratch, interface: &str) -> Command {
+fn run(pair: &Pair, file: &Folder, interface: &str) -> Command {
     let mut command = command(pair);
     command.arg("run").arg(path(file)).args(["--interface", interface]);
     command

@@ -1,10 +1,8 @@
 //! The built command, running, with its messages line by line; and traffic beside it.
 
-use std::fs;
 use std::io::{BufRead, BufReader, IoSliceMut, Read};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -22,32 +20,6 @@ use tidegate_testbed::veth::{LEFT, Pair, RIGHT};
 
 /// The time limit of an expected event on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(40);
-
-/// A directory that every user may write to, removed on drop.
-pub struct Scratch(pub PathBuf);
-
-impl Scratch {
-    pub fn new() -> Self {
-        // One left by another user is not used.
-        let names = (0..).map(|n| std::env::temp_dir().join(format!("tidegate-test-{}-{n}", std::process::id())));
-        let made = |path: &PathBuf| match fs::create_dir(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
-            other => other.map(|()| true).unwrap(),
-        };
-        Self(names.into_iter().find(made).unwrap())
-    }
-    pub fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 pub struct Running {
     pub child: Child,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::running::{PATIENCE, Running, Scratch};
+use crate::running::{PATIENCE, Running};
 use serde_json::Value;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
@@ -15,6 +15,7 @@ use tidegate_live::rtnl::Rtnl;
 use tidegate_sys::bpf::{ProgramKind, ProgramSource, load_program};
 use tidegate_sys::process::{AtExec, at_exec, signal};
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::veth::{DEVICE, Pair};
 use tidegate_units::{Bytes, Rate};
 
@@ -45,7 +46,7 @@ fn told(manager: &UnixDatagram, text: &str) {
 }
 
 /// A service manager that listens, and the command that it runs with these options on a file of its own.
-fn managed(pair: &Pair, scratch: &Scratch, options: &[&str]) -> (UnixDatagram, Command) {
+fn managed(pair: &Pair, scratch: &Folder, options: &[&str]) -> (UnixDatagram, Command) {
     let at = scratch.0.join("notify");
     let manager = UnixDatagram::bind(&at).unwrap();
     manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -67,7 +68,7 @@ fn first_rate(status: &Value) -> &Value {
 }
 
 pub fn a_service_manager_hears_of_it() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let (manager, mut run) = managed(&pair, &scratch, &[]);
     run.env("WATCHDOG_USEC", "400000");
     let running = Running::start(run);
@@ -83,7 +84,7 @@ pub fn a_service_manager_hears_of_it() -> Ended {
 }
 
 pub fn a_fault_is_told_to_the_service_manager() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let (manager, run) = managed(&pair, &scratch, &["--inject", "panic:200ms"]);
     let mut running = Running::start(run);
     told(&manager, "READY=1");
@@ -98,7 +99,7 @@ pub fn a_fault_is_told_to_the_service_manager() -> Ended {
 }
 
 pub fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let control = scratch.0.join("control");
     let control = control.to_str().unwrap();
     let (manager, run) = managed(&pair, &scratch, &["--control", control]);
@@ -127,7 +128,7 @@ pub fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
 
 /// A closed terminal, or the closed pipe of `2>&1 | tee`: shaping and its control continue.
 pub fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let control = scratch.0.join("control");
     let control = control.to_str().unwrap();
     let (manager, mut run) = managed(&pair, &scratch, &["--control", control]);
@@ -151,7 +152,7 @@ pub fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
 }
 
 pub fn the_unit_is_valid_and_allows_little() -> Ended {
-    let scratch = Scratch::new();
+    let scratch = Folder::new("test");
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/tidegate@.service");
     // Neither the command nor the pages are installed here.
     let text = std::fs::read_to_string(unit).unwrap().replace("/usr/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"));
@@ -208,7 +209,7 @@ pub fn doctor_finds_nothing_where_nothing_is() -> Ended {
 }
 
 pub fn doctor_finds_what_is_wrong_with_the_interface() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let at_left = |work: fn(&mut Rtnl, u32)| {
         pair.left
             .run(|| {
@@ -239,7 +240,7 @@ pub fn doctor_finds_what_is_wrong_with_the_interface() -> Ended {
 }
 
 pub fn doctor_finds_other_rules_and_other_instances() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let table = |rules: Vec<(&str, Expression)>| Table {
         family: Family::Inet,
         name: "others".into(),

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::running::{PATIENCE, Scratch};
+use crate::running::PATIENCE;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
 use tidegate_live::rtnl::{Route, Rtnl};
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::terminal::Terminal;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT, bring_up};
@@ -54,12 +55,12 @@ esac
 /// A machine with an uplink, and a service manager.
 struct Machine {
     pair: Pair,
-    scratch: Scratch,
+    scratch: Folder,
 }
 
 impl Machine {
     fn new() -> Self {
-        let (pair, scratch) = (Pair::new(), Scratch::new());
+        let (pair, scratch) = (Pair::new(), Folder::new("test"));
         pair.left.run(default_route).unwrap();
         for directory in ["bin", "run", "etc"] {
             fs::create_dir(scratch.0.join(directory)).unwrap();

@@ -4,9 +4,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::at_pair::{command, output, succeeds};
-use crate::running::{Running, Scratch};
+use crate::running::Running;
 use tidegate_live::rtnl::Rtnl;
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::veth::Pair;
 
 const FILE: &str = "version = 1\n[interface]\nname = [\"lan1\", \"lan2\"]\n\
@@ -39,7 +40,7 @@ fn with_lans() -> Pair {
 }
 
 pub fn each_interface_is_shown_and_followed() -> Ended {
-    let (pair, scratch) = (with_lans(), Scratch::new());
+    let (pair, scratch) = (with_lans(), Folder::new("test"));
     let file = scratch.write("lans.toml", FILE);
     let (file, socket) = (file.to_str().unwrap(), scratch.0.join("s"));
     let at = ["--control", socket.to_str().unwrap()];
@@ -106,7 +107,7 @@ pub fn each_interface_is_shown_and_followed() -> Ended {
 }
 
 pub fn a_successor_takes_over_all_of_them() -> Ended {
-    let (pair, scratch) = (with_lans(), Scratch::new());
+    let (pair, scratch) = (with_lans(), Folder::new("test"));
     let file = scratch.write("lans.toml", FILE);
     let (file, socket) = (file.to_str().unwrap(), scratch.0.join("s"));
     let start = |interfaces: &str| {
@@ -137,7 +138,7 @@ pub fn a_successor_takes_over_all_of_them() -> Ended {
 }
 
 pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
-    let (pair, scratch) = (with_lans(), Scratch::new());
+    let (pair, scratch) = (with_lans(), Folder::new("test"));
     let text = |name: &str, rate: &str| {
         format!(
             "version = 1\n[interface]\nname = \"{name}\"\n\
@@ -187,7 +188,7 @@ pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
 }
 
 pub fn what_cannot_be_is_refused() -> Ended {
-    let (pair, scratch) = (with_lans(), Scratch::new());
+    let (pair, scratch) = (with_lans(), Folder::new("test"));
     let file = scratch.write("lans.toml", &FILE.replace("\"lan2\"", "\"lan1\""));
     let (code, said) = output(&pair, &["run", file.to_str().unwrap()]);
     assert!(code == Some(2) && said.contains("lans.toml:3:17") && said.contains("`lan1` is named twice"), "{said}");

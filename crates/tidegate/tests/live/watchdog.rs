@@ -8,10 +8,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::running::{Arrivals, PATIENCE, Printing, Running, Scratch, Traffic, until_trouble};
+use crate::running::{Arrivals, PATIENCE, Printing, Running, Traffic, until_trouble};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT, bring_up};
 
@@ -24,7 +25,7 @@ const PAYLOAD: usize = 472;
 /// The guarantee: traffic passes again within this.
 const PROMISE: Duration = Duration::from_secs(1);
 
-fn command(pair: &Pair, scratch: &Scratch, fault: &str) -> Command {
+fn command(pair: &Pair, scratch: &Folder, fault: &str) -> Command {
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
     command.arg("run").arg(scratch.write("shaper.toml", SHAPER)).args(["--interface", DEVICE]);
     command.arg("--control").arg(scratch.0.join("control"));
@@ -34,13 +35,13 @@ fn command(pair: &Pair, scratch: &Scratch, fault: &str) -> Command {
     command
 }
 
-fn shaped(pair: &Pair, scratch: &Scratch, fault: &str) -> Running {
+fn shaped(pair: &Pair, scratch: &Folder, fault: &str) -> Running {
     let mut running = Running::start(command(pair, scratch, fault));
     running.says("is in force");
     running
 }
 
-fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
+fn status(pair: &Pair, scratch: &Folder) -> serde_json::Value {
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
     let output = command.arg("status").arg("--json").arg("--control").arg(scratch.0.join("control")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -48,7 +49,7 @@ fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
 }
 
 /// Waits until `status` satisfies a condition.
-fn until(pair: &Pair, scratch: &Scratch, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
+fn until(pair: &Pair, scratch: &Folder, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let shown = status(pair, scratch);
@@ -68,9 +69,9 @@ const DOUBLE: Duration = Duration::from_millis(2);
 fn under(
     fault: &str,
     every: Duration,
-    what: impl FnOnce(&Pair, &Scratch, &mut Running, &Traffic),
+    what: impl FnOnce(&Pair, &Folder, &mut Running, &Traffic),
 ) -> (Traffic, Running) {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let mut running = shaped(&pair, &scratch, fault);
     let traffic = Traffic::start(&pair, PAYLOAD, every);
     what(&pair, &scratch, &mut running, &traffic);
@@ -105,7 +106,7 @@ fn makes_no_burst(what: &str, arrivals: &Arrivals) -> Result<(), String> {
 
 /// Started by hand, it has the privileges that it needs, and a data path that begins later is as the first was.
 pub fn privileges_are_given_up_and_a_data_path_starts_again() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let mut running = shaped(&pair, &scratch, "panic:1s");
     let pid = running.child.id();
     let scheduling = || {
@@ -167,7 +168,7 @@ pub fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
 
 /// A data path without processor time during the proof is not taken for one that packets bypass.
 pub fn a_stall_at_the_start_is_waited_for() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     // So much that packets are queued from the start.
     let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(100));
     traffic.until(10);
@@ -275,7 +276,7 @@ pub fn a_renamed_interface_stays_shaped() -> Ended {
 
 /// The loss of resources that clients use up does not end shaping.
 pub fn without_descriptors_shaping_goes_on() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let control = scratch.0.join("control");
     let mut few = pair.left.command("sh").unwrap();
     few.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate"), "run"]);
@@ -298,7 +299,7 @@ pub fn without_descriptors_shaping_goes_on() -> Ended {
 
 /// It then has another number, and of many changes at once the kernel reports only a part.
 pub fn a_rename_is_noticed_whatever_was_before() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let mut running = shaped(&pair, &scratch, "");
     let replace = || {
         let mut rtnl = Rtnl::open().unwrap();
@@ -343,7 +344,7 @@ pub fn a_rename_is_noticed_whatever_was_before() -> Ended {
 }
 
 pub fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let mut running = shaped(&pair, &scratch, "");
     let link = |up: bool| {
         let set = move || {
@@ -374,7 +375,7 @@ pub fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
 /// A stopped process corresponds to a suspended machine: no time passes for it, and then a long time has passed.
 pub fn a_suspended_process_makes_no_burst_when_it_wakes() -> Ended {
     patiently(|| {
-        let (pair, scratch) = (Pair::new(), Scratch::new());
+        let (pair, scratch) = (Pair::new(), Folder::new("test"));
         let mut running = shaped(&pair, &scratch, "");
         running.signal(libc::SIGSTOP);
         thread::sleep(Duration::from_secs(4));
@@ -394,7 +395,7 @@ pub fn a_suspended_process_makes_no_burst_when_it_wakes() -> Ended {
 /// Promises with a lease outlive the process, also one that is killed; they keep their numbers.
 /// A stream that is idle goes on; the socket is made again when its file was removed; nobody waits for a daemon that is stopped.
 pub fn clients_notice_that_the_daemon_is_stopped() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let mut running = shaped(&pair, &scratch, "");
     let control = scratch.0.join("control");
     let client = |words: &[&str]| {
@@ -440,7 +441,7 @@ pub fn clients_notice_that_the_daemon_is_stopped() -> Ended {
 }
 
 pub fn promises_survive_a_restart_and_a_kill() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
     let run = || {
         let mut command = command(&pair, &scratch, "");
         command.arg("--hand-over");

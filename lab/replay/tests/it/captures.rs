@@ -349,17 +349,10 @@ fn captures_from_elsewhere() {
         );
     }
     if files.is_empty() {
-        let line = format!(
-            "SKIP: captures_from_elsewhere: there are none in {}; install golang-github-google-gopacket-dev",
+        return tidegate_testbed::files::skip(&format!(
+            "captures_from_elsewhere: there are none in {}; install golang-github-google-gopacket-dev",
             folder.display()
-        );
-        eprintln!("{line}");
-        if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
-            use std::io::Write;
-            let log = std::fs::OpenOptions::new().append(true).create(true).open(log);
-            let _ = log.and_then(|mut log| writeln!(log, "{line}"));
-        }
-        return;
+        ));
     }
     let mut packets = 0;
     for file in files {

@@ -16,7 +16,7 @@ use tidegate_live::netns::Namespace;
 use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 use tidegate_live::tun;
 
-use super::{Losses, SIZE, is_lost};
+use crate::linux_tcp::{Losses, SIZE, is_lost};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);

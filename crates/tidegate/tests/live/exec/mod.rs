@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::running::{PATIENCE, Scratch};
+use crate::running::PATIENCE;
 use roles::{pattern, whole};
 use terminal::Terminal;
 use tidegate_live::netlink::{Protocol, Socket};
@@ -22,6 +22,7 @@ use tidegate_live::nft;
 use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 use tidegate_sys::process;
 use tidegate_testbed::Ended;
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::harness::skip;
 use tidegate_testbed::steady::{Measurements, patiently};
 
@@ -409,7 +410,7 @@ pub fn the_host_is_not_touched_and_a_dead_relay_lets_nothing_out() -> Ended {
     };
     let before = seen();
     let at = echo_server(&host, Ipv4Addr::LOCALHOST);
-    let scratch = Scratch::new();
+    let scratch = Folder::new("test");
     let own = std::env::current_exe().unwrap();
     let script = format!(
         "echo started; read x < '{fifo}'; {ROLE}='connect {at}' '{own}' > '{out}'; echo done >> '{out}'",
@@ -470,7 +471,7 @@ fn has_interpreter(file: &[u8]) -> bool {
 }
 
 pub fn a_static_program_is_shaped() -> Ended {
-    let (host, scratch) = (host(), Scratch::new());
+    let (host, scratch) = (host(), Folder::new("test"));
     let program = match static_program(&scratch.0) {
         Ok(program) => program,
         Err(why) => return Ended::Skipped(why),
@@ -488,7 +489,7 @@ pub fn a_static_program_is_shaped() -> Ended {
 }
 
 pub fn a_shaper_file_shapes() -> Ended {
-    let (host, scratch, mut measured) = (host(), Scratch::new(), Measurements::new());
+    let (host, scratch, mut measured) = (host(), Folder::new("test"), Measurements::new());
     let file = scratch.write(
         "shaper.toml",
         "version = 1\n[[class]]\nname = \"all\"\nrate = \"1mbit\"\ndefault = true\nqueue = { kind = \"fifo\" }\n",

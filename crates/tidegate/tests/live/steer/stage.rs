@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
-use crate::running::{Arrivals, PATIENCE, Printing, Running, Scratch, Traffic};
+use crate::running::{Arrivals, PATIENCE, Printing, Running, Traffic};
+use tidegate_testbed::files::Folder;
 use tidegate_testbed::veth::{DEVICE, Pair};
 
 const PAYLOAD: usize = 472;
@@ -16,7 +17,7 @@ const SOME_TIME: Duration = Duration::from_millis(1_500);
 pub struct Stage {
     pub running: Running,
     pub pair: Pair,
-    pub scratch: Scratch,
+    pub scratch: Folder,
 }
 
 /// What a command did.
@@ -28,7 +29,7 @@ pub struct Finished {
 
 impl Stage {
     pub fn new(text: &str) -> Self {
-        let (pair, scratch) = (Pair::new(), Scratch::new());
+        let (pair, scratch) = (Pair::new(), Folder::new("test"));
         let mut run = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
         run.arg("run").arg(scratch.write("shaper.toml", text)).args(["--interface", DEVICE]);
         run.arg("--control").arg(scratch.0.join("control"));

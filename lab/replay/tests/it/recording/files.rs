@@ -1,6 +1,7 @@
 //! What is written is read back; what is missing, damaged or impossible is counted and named.
 
 use super::*;
+use tidegate_testbed::files::skip;
 
 #[test]
 fn everything_is_read_as_it_was_written() {
@@ -47,10 +48,10 @@ fn files_of_a_limited_size_follow_each_other() {
     let (_, counts) = record(&folder, limited.clone(), 3, 30_000);
     assert!(counts.files >= 4, "{counts:?}");
     let open = {
-        let path = folder.file();
+        let path = folder.file("run.tgr");
         move |part| File::open(part_path(&path, part)).ok()
     };
-    let mut whole = Reader::with_parts(File::open(folder.file()).unwrap(), open.clone()).unwrap();
+    let mut whole = Reader::with_parts(File::open(folder.file("run.tgr")).unwrap(), open.clone()).unwrap();
     let (exact, broken) = exact::replay(&mut whole);
     assert!(broken.is_none());
     assert_eq!(exact.verdict, Verdict::Equal);
@@ -74,7 +75,8 @@ fn files_of_a_limited_size_follow_each_other() {
 
     // Two files are kept.
     let (_, counts) = record(&folder, Settings { files: Some(2), ..limited }, 3, 30_000);
-    let kept: Vec<u64> = (0..counts.files + 2).filter(|part| part_path(&folder.file(), *part).exists()).collect();
+    let kept: Vec<u64> =
+        (0..counts.files + 2).filter(|part| part_path(&folder.file("run.tgr"), *part).exists()).collect();
     assert_eq!(kept, [counts.files - 2, counts.files - 1]);
 }
 
@@ -82,8 +84,8 @@ fn files_of_a_limited_size_follow_each_other() {
 fn what_cannot_be_kept_is_counted_and_said() {
     let folder = Folder::new("lost");
     // A pipe without a reader: the writer blocks, and the data path goes on.
-    let recording = Recording::create(&folder.file(), Settings { buffers: 2, ..settings() }).unwrap();
-    let path = folder.file();
+    let recording = Recording::create(&folder.file("run.tgr"), Settings { buffers: 2, ..settings() }).unwrap();
+    let path = folder.file("run.tgr");
     drive(&recording, 1, 100);
     drop(recording);
     let whole = fs::metadata(&path).unwrap().len();
@@ -92,8 +94,7 @@ fn what_cannot_be_kept_is_counted_and_said() {
     let fifo = folder.0.join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     if !made.is_ok_and(|status| status.success()) {
-        eprintln!("SKIP: mkfifo is not there");
-        return;
+        return skip("mkfifo is not there");
     }
     let to_read = fifo.clone();
     let reading = std::thread::spawn(move || {
@@ -133,8 +134,7 @@ fn what_cannot_be_kept_is_counted_and_said() {
 fn a_full_disk_stops_the_recording_and_nothing_else() {
     let full = PathBuf::from("/dev/full");
     if !full.exists() {
-        eprintln!("SKIP: there is no /dev/full");
-        return;
+        return skip("there is no /dev/full");
     }
     // Already the head cannot be written.
     assert!(Recording::create(&full, settings()).is_err());
@@ -147,8 +147,7 @@ fn a_failure_to_write_is_reported_at_once_and_later_records_are_counted() {
     let fifo = folder.0.join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     if !made.is_ok_and(|status| status.success()) {
-        eprintln!("SKIP: mkfifo is not there");
-        return;
+        return skip("mkfifo is not there");
     }
     // Its reader goes after 600 kB: two whole chunks of 256 KiB, and part of a third.
     const READ: usize = 600_000;
@@ -187,7 +186,7 @@ fn a_failure_to_write_is_reported_at_once_and_later_records_are_counted() {
 fn a_file_that_was_cut_off_is_read_up_to_the_cut() {
     let folder = Folder::new("cut");
     let (_, counts) = record(&folder, settings(), 2, 30_000);
-    let all = fs::read(folder.file()).unwrap();
+    let all = fs::read(folder.file("run.tgr")).unwrap();
     let mut last = 0;
     for part in [1, 3, 5, 7, 9] {
         let cut = all.len() * part / 10;
@@ -210,7 +209,7 @@ fn a_file_that_was_cut_off_is_read_up_to_the_cut() {
 fn a_damaged_chunk_is_left_out_and_named() {
     let folder = Folder::new("damaged");
     record(&folder, settings(), 2, 30_000);
-    let whole = fs::read(folder.file()).unwrap();
+    let whole = fs::read(folder.file("run.tgr")).unwrap();
     let mut all = whole.clone();
     let middle = all.len() / 2;
     all[middle] ^= 0x10;
@@ -243,7 +242,7 @@ fn a_damaged_chunk_is_left_out_and_named() {
 fn a_long_datagram_of_a_recording_stays_one() {
     let folder = Folder::new("datagram");
     let slow = "version = 1\n[[class]]\nname = \"all\"\nrate = \"500kbit\"\ndefault = true\n";
-    let recording = Recording::create(&folder.file(), settings()).unwrap();
+    let recording = Recording::create(&folder.file("run.tgr"), settings()).unwrap();
     let mut now = Instant::from_nanos(1_000);
     let mut engine = Engine::new(&load(slow), &setup(), now).unwrap();
     engine.set_recorder(Some(Box::new(recording.recorder(Setup::new(&setup(), slow, now)))));
@@ -321,7 +320,7 @@ fn impossible_counts_are_damage() {
 fn of_a_recording_without_records_none_is_explained() {
     let folder = Folder::new("nothing");
     record(&folder, settings(), 2, 10);
-    let all = fs::read(folder.file()).unwrap();
+    let all = fs::read(folder.file("run.tgr")).unwrap();
     // The first chunk behind the magic is the head.
     let head = &all[..8 + 9 + u32::from_le_bytes(all[9..13].try_into().unwrap()) as usize];
     let none = |event| explain::packet_of_record(&mut Reader::new(head).unwrap(), event).unwrap_err().to_string();

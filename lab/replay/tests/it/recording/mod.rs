@@ -24,6 +24,7 @@ use tidegate_replay::recording::{
 use tidegate_replay::run;
 use tidegate_replay::session::{self, Hooks, Part};
 use tidegate_replay::source::{Choice, Source};
+use tidegate_testbed::files::Folder;
 use tidegate_units::{Instant, Span};
 
 mod files;
@@ -46,27 +47,6 @@ protocol = "udp"
 minimum = "100kbit"
 flows = 20
 "#;
-
-/// A folder of its own for a test; it goes when this goes.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-recording-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-    fn file(&self) -> PathBuf {
-        self.0.join("run.tgr")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn settings() -> Settings {
     Settings {
@@ -198,12 +178,12 @@ fn drive_with(recording: &Recording, text: &str, seed: u64, packets: usize, act:
 }
 
 fn record(folder: &Folder, settings: Settings, seed: u64, packets: usize) -> (Outcomes, Counts) {
-    let recording = Recording::create(&folder.file(), settings).unwrap();
+    let recording = Recording::create(&folder.file("run.tgr"), settings).unwrap();
     let sink = drive(&recording, seed, packets);
     let counts = recording.finish().unwrap();
     (sink, counts)
 }
 
 fn reader(folder: &Folder) -> Reader<File> {
-    Reader::new(File::open(folder.file()).unwrap()).unwrap()
+    Reader::new(File::open(folder.file("run.tgr")).unwrap()).unwrap()
 }

@@ -17,7 +17,7 @@ fn a_recording_done_again_is_equal_bit_for_bit() {
         // And superpackets that went back.
         assert!(exact.compared > sink.passed + sink.refused);
         assert_eq!(reader.counts().unwrap().records, counts.records);
-        let metadata = fs::metadata(folder.file()).unwrap();
+        let metadata = fs::metadata(folder.file("run.tgr")).unwrap();
         assert_eq!(counts.bytes, metadata.len());
         #[cfg(unix)]
         assert_eq!(
@@ -89,7 +89,7 @@ fn set_table(promises: &[(u64, u16)], now: Instant, engine: &mut Engine<u64>) {
 #[test]
 fn a_recording_is_exact_through_changes_and_promises() {
     let folder = Folder::new("changes");
-    let recording = Recording::create(&folder.file(), settings()).unwrap();
+    let recording = Recording::create(&folder.file("run.tgr"), settings()).unwrap();
     let mut hows = Vec::new();
     let terms = |rate| Terms { minimum: kbit(rate), steps: 1, ..Terms::default() };
     let slower = SHAPER.replace("15mbit", "12mbit");
@@ -174,7 +174,7 @@ reservations = { class = "reserved", flows = 4, max-rate = "2.5mbit", lifetime =
 #[test]
 fn a_recording_is_exact_through_reservations() {
     let folder = Folder::new("reservations");
-    let recording = Recording::create(&folder.file(), settings()).unwrap();
+    let recording = Recording::create(&folder.file("run.tgr"), settings()).unwrap();
     let request = |rate: u64, delay: Option<Span>| Request {
         tspec: TSpec {
             rate: kbit(rate),
@@ -245,7 +245,7 @@ fn an_outcome_that_was_forged_is_found() {
     record(&folder, settings(), 2, 300);
     // All records again, except that one packet is recorded as dropped.
     let mut reader = reader(&folder);
-    let head = fs::read(folder.file()).unwrap();
+    let head = fs::read(folder.file("run.tgr")).unwrap();
     let mut encoder = Encoder::new(Payload::Headers, 1 << 20);
     let mut passed = 0;
     let mut forged = None;

@@ -7,11 +7,6 @@
 //!
 //! The same segments are retransmitted in every pattern. What may differ, and why, is at [`Differs`].
 
-mod kernel;
-#[allow(dead_code)] // The tests of the simulator's TCP use all of it.
-#[path = "../it/wire.rs"]
-mod wire;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::thread;
@@ -19,16 +14,18 @@ use std::thread;
 use tidegate_core::Span;
 use tidegate_sim::tcp::{Config, RtoBounds};
 use tidegate_testbed::Ended;
-use wire::{Fate, Wire};
+
+use crate::kernel;
+use crate::wire::{Fate, Wire};
 
 const SEGMENTS: u32 = 60;
-const SIZE: u32 = 1000;
+pub const SIZE: u32 = 1000;
 /// Segments of a longer transfer, of which every 50th is lost, but not the last.
 const LONG: u32 = 590;
 const DELAY: Span = Span::from_millis(50);
 
 /// Transmissions that are lost: segment and how many of its first copies.
-type Losses = &'static [(u32, usize)];
+pub type Losses = &'static [(u32, usize)];
 
 /// What may differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,7 +116,7 @@ impl fmt::Display for Trace {
 }
 
 /// Counts the copies of each segment and chooses those that are lost.
-fn is_lost(losses: Losses) -> impl FnMut(u32) -> bool {
+pub fn is_lost(losses: Losses) -> impl FnMut(u32) -> bool {
     let mut copies = BTreeMap::new();
     move |number| {
         let copy = copies.entry(number).or_insert(0);
@@ -142,14 +139,7 @@ fn simulated(losses: Losses, segments: u32) -> Trace {
     Trace::new(&sent)
 }
 
-fn main() {
-    tidegate_testbed::tests!(
-        #[once]
-        self::losses_are_repaired_as_by_the_kernel
-    );
-}
-
-fn losses_are_repaired_as_by_the_kernel() -> Ended {
+pub fn losses_are_repaired_as_by_the_kernel() -> Ended {
     if let Err(reason) = kernel::available() {
         return Ended::Skipped(reason);
     }
