@@ -1,4 +1,4 @@
-//! What the table of crates in ARCHITECTURE.md claims and the compiler does not check.
+//! Checks the claims of the table of crates in ARCHITECTURE.md that the compiler does not check.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,15 +9,15 @@ use std::process::Command;
 struct Boundary {
     /// Its folder under `crates/` or `lab/`, or at the root.
     name: &'static str,
-    /// The packages that it may depend on directly, where that is part of the claim.
+    /// The allowed direct dependencies, if that is part of the claim.
     only: Option<&'static [&'static str]>,
-    /// Packages that must not be linked with it, directly or not.
+    /// Packages that must not be linked with it, directly or indirectly.
     without: &'static [&'static str],
-    /// The files and folders of its sources that `never` is about.
+    /// The files and folders of its sources that `never` applies to.
     sources: &'static [&'static str],
-    /// What these must not name.
+    /// Names that these must not contain.
     never: &'static [&'static str],
-    /// What they may name all the same, as a whole.
+    /// Longer names that they may contain nevertheless.
     but: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ const WORLD: &[&str] = &[
     "from_os_rng",
     "thread_rng",
 ];
-/// The same without input and output of what the caller opened, addresses and lengths of time.
+/// Like [`WORLD`], but I/O on files that the caller opened, addresses and durations are allowed.
 const HOST: &[&str] = &[
     "Instant::now",
     "SystemTime",
@@ -55,7 +55,7 @@ const HOST: &[&str] = &[
     "thread_rng",
 ];
 
-/// What the Python package is made of: nothing that reaches the traffic of a machine.
+/// The dependencies of the Python package, none of which reaches the traffic of a machine.
 const PYTHON: &[&str] = &[
     "tidegate-core",
     "tidegate-config",
@@ -130,7 +130,7 @@ fn folder(root: &Path, name: &str) -> PathBuf {
     found.unwrap_or(&folders[0]).clone()
 }
 
-/// A line for each claim that does not hold.
+/// Returns a line for each claim that does not hold.
 pub fn check(root: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     let table = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
@@ -206,7 +206,7 @@ fn injected(root: &Path, found: &mut Vec<String>) -> io::Result<()> {
     if !std::fs::read_to_string(&path)?.contains("#[cfg(debug_assertions)]\nmod injection;\n") {
         found.push(format!("{}: releases must not hold the module of injected faults", path.display()));
     }
-    // The condition is that of builds for tests as long as no profile for others sets it.
+    // Only test builds have the condition, as long as no other profile sets it.
     let path = root.join("Cargo.toml");
     if std::fs::read_to_string(&path)?.contains("debug-assertions") {
         found.push(format!("{}: a profile sets debug-assertions, by which faults can be injected", path.display()));
@@ -255,7 +255,7 @@ impl Boundary {
         Ok(())
     }
 
-    /// Looks for what the sources must not name, comments and unit tests left out.
+    /// Looks for names that the sources must not contain, outside comments and unit tests.
     fn read(&self, path: &Path, found: &mut Vec<String>) -> io::Result<()> {
         if path.is_dir() {
             for entry in std::fs::read_dir(path)? {
@@ -279,11 +279,11 @@ impl Boundary {
     }
 }
 
-/// The packages that are linked with a crate, or those that it names itself.
+/// The packages that are linked with a crate, or only its direct dependencies.
 fn dependencies(name: &str, direct: bool) -> io::Result<BTreeSet<String>> {
     let manifest = std::fs::read_to_string(folder(Path::new("."), name).join("Cargo.toml"))?;
     if manifest.contains("\n[workspace]\n") {
-        // A workspace of its own, whose packages need not be here: what it names itself.
+        // For a workspace of its own, whose packages need not be available: the dependencies in its manifest.
         let named = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
         let named = named.take_while(|line| !line.starts_with('['));
         return Ok(named.filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect());

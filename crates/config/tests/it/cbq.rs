@@ -144,7 +144,7 @@ fn reservations_have_a_class_of_their_own() {
              reservations = {{ class = \"{class}\"{more} }}\n"
         )
     };
-    // What is reserved has no queue of its own, and is no class that a rule can name.
+    // The class for reservations has no queue of its own, and rules cannot name it.
     assert_eq!(load(&text("reserved", "")).ok().map(|built| built.0), Some(vec!["rest".to_owned()]));
     let wrong = load(&text("reserve", "")).err().unwrap();
     assert!(wrong.contains("no class is called `reserve`") && wrong.contains("reserved"), "{wrong}");
@@ -199,13 +199,13 @@ fn a_guideline_that_does_not_keep_the_rates_is_warned_of() {
         assert!(data < 100, "{sharing}: {urgent} {data}");
         assert!(warnings.contains("`data` can get less than its rate while `urgent` borrows"), "{warnings}");
         assert!(warnings.contains("test.toml:8:") || warnings.contains("test.toml:9:"), "{warnings}");
-        // Of one priority they take turns in proportion to their rates.
+        // Classes of one priority take turns in proportion to their rates.
         let ([urgent, data], warnings) = ten_seconds(sharing, 0);
         assert!(data > 8_900 && warnings.is_empty(), "{sharing}: {urgent} {data}\n{warnings}");
     }
 }
 
-/// What `check` has to report of a tree with a class for reservations, whose keys are `reservations`.
+/// The findings of `check` for a tree with a class for reservations that has the keys `reservations`.
 fn warnings_of_reservations(sharing: &str, reservations: &str, data: u8) -> String {
     let text = format!(
         "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n{sharing}\n\
