@@ -94,7 +94,7 @@ impl Conditions {
             failures.works.validate()?;
             failures.fails.validate()?;
             if failures.works.mean() <= 0.0 {
-                return Err("a line that fails must work in between");
+                return Err("a line that fails must work between the failures");
             }
         }
         if !(0.0..=1.0).contains(&self.duplication) {
@@ -103,7 +103,7 @@ impl Conditions {
         if self.outages.iter().any(|outage| outage.0 >= outage.1)
             || self.outages.windows(2).any(|pair| pair[0].1 > pair[1].0)
         {
-            return Err("outages must end after they begin, and follow each other");
+            return Err("outages must end after they begin, and must not overlap");
         }
         let changes_to_nothing = self.changes.iter().any(|change| change.rate.is_some_and(Rate::is_zero));
         if changes_to_nothing && self.changes.last().is_some_and(|change| change.rate.is_some_and(Rate::is_zero)) {

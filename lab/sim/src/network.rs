@@ -43,7 +43,7 @@ pub enum NetworkError {
         problem: &'static str,
     },
     /// No path leads from the source of a flow to its destination.
-    #[error("flow {flow}: no way leads from {from} to {to}: add a link, in both directions where replies are needed")]
+    #[error("flow {flow}: no path leads from {from} to {to}: add a link, in both directions if replies are needed")]
     Unreachable {
         /// The name of the flow.
         flow: String,
@@ -53,7 +53,7 @@ pub enum NetworkError {
         to: String,
     },
     /// The routes form a loop.
-    #[error("flow {flow}: the routes towards {to} lead in a circle: {circle}")]
+    #[error("flow {flow}: the routes towards {to} form a loop: {circle}")]
     Loop {
         /// The name of the flow.
         flow: String,
@@ -166,7 +166,19 @@ struct Edge {
 /// A network under construction: nodes, links, routes, flows. [`Network::build`] checks it and makes it run.
 ///
 /// ```
-/// 1460 of 1500 bytes are data: 9.73 Mbit/s.
+/// use tidegate_core::{Instant, Rate, Span};
+/// use tidegate_sim::{FlowSpec, Line, Network, Workload, tcp};
+/// let mut net = Network::new(1);
+/// let (a, r, b) = (net.host("a"), net.router("r"), net.host("b"));
+/// net.duplex(a, r, Line::new(Rate::from_mbit(100), Span::from_millis(1)));
+/// net.duplex(r, b, Line::new(Rate::from_mbit(10), Span::from_millis(5)));
+/// let flow = net.flow(FlowSpec::tcp("bulk", a, b, tcp::Config::sack(), Workload::BULK));
+/// net.warm_up(Span::from_secs(1));
+/// let mut sim = net.build().unwrap();
+/// sim.run_until(Instant::ZERO + Span::from_secs(5));
+/// // 1460 of 1500 bytes are data: 9.73 Mbit/s.
+/// let goodput = sim.flow(flow).goodput(sim.measured()).as_bps();
+/// assert!(goodput > 9_600_000 && goodput < 9_740_000, "{goodput}");
 /// ```
 pub struct Network {
     seed: u64,
@@ -466,7 +478,7 @@ impl Network {
                 conditions.validate().map_err(|problem| NetworkError::Conditions { link: name(), problem })?;
             }
             if edge.shared_line.is_some() && edge.driver.is_some() {
-                let problem = "a line that both directions share has no driver";
+                let problem = "a half-duplex line has no driver";
                 return Err(NetworkError::Conditions { link: name(), problem });
             }
         }
@@ -481,7 +493,7 @@ impl Network {
         }
         for flow in &self.flows {
             if flow.pool.is_some_and(|pool| pool.index() >= self.flows.len()) {
-                let problem = "its delays are added to those of a flow that is not there";
+                let problem = "its delays are added to those of a flow that does not exist";
                 return Err(NetworkError::Workload { flow: flow.name.clone(), problem });
             }
             for node in [flow.from, flow.to] {
@@ -492,7 +504,7 @@ impl Network {
             }
             if flow.from == flow.to {
                 let (flow, node) = (flow.name.clone(), self.name(flow.from).into());
-                return Err(NetworkError::Endpoint { flow, node, why: "is both ends; a flow needs two hosts" });
+                return Err(NetworkError::Endpoint { flow, node, why: "is at both ends; a flow needs two hosts" });
             }
             let is_v6 = |node: NodeId| self.nodes[node.0 as usize].address.is_some_and(|address| address.is_ipv6());
             if is_v6(flow.from) != is_v6(flow.to) {

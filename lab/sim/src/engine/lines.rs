@@ -16,12 +16,12 @@ impl Simulation {
         let link = &mut self.links[link.index()];
         if let Queue::Tail { .. } = link.queue {
             return Err(
-                "only the line of a link with a `queue` can be changed at any time; or list the change as [[at]]",
+                "only the line of a link with a `queue` can be changed at any time; list the change in [[at]] instead",
             );
         }
         if change.loss.is_some() && !link.has_losses() {
             return Err(
-                "a line that loses nothing from the beginning cannot lose packets later; list the change as [[at]]",
+                "a line without loss at the beginning cannot lose packets later; list the change in [[at]] instead",
             );
         }
         let (rate, delay) = link.line();

@@ -124,9 +124,9 @@ fn refuse(error: &NetworkError, file: &File, diagnostics: &mut Diagnostics) {
     });
     let (label, help) = match error {
         NetworkError::Unreachable { .. } => {
-            ("cannot be reached", "add a link, or both-ways = true where replies have to come back")
+            ("cannot be reached", "add a link, or both-ways = true if replies must come back")
         }
-        NetworkError::Loop { .. } => ("the packets would never arrive", "take out the route that leads back"),
+        NetworkError::Loop { .. } => ("its packets would never arrive", "remove the route that leads back"),
         NetworkError::Endpoint { .. } => ("not a host of its own", "let flows begin and end at two hosts"),
         NetworkError::Addresses { .. } => ("of two versions of IP", "give both hosts addresses of one version"),
         _ => ("here", "see the message"),
@@ -219,7 +219,7 @@ impl<'a> Resolver<'a> {
         self.limits(file);
         if file.warm_up.value >= file.duration.value {
             self.diagnostics
-                .error(file.warm_up.place, "the warm-up takes all of the duration")
+                .error(file.warm_up.place, "the warm-up takes up the whole duration")
                 .label("nothing is left to measure")
                 .related(file.duration.place, "this is all there is")
                 .help("make the warm-up shorter, or the duration longer");
@@ -294,7 +294,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn open(&self, name: &str) -> Result<Source, String> {
         match self.files {
             Some(open) => open(name).map_err(|error| error.to_string()),
-            None => Err("a scenario without a place of its own names no files".into()),
+            None => Err("a scenario that is not in a file cannot refer to files".into()),
         }
     }
 
@@ -303,7 +303,7 @@ impl<'a> Resolver<'a> {
         let Prefix { address, length } = host.address.value;
         if length != if address.is_ipv4() { 32 } else { 128 } {
             let help = "write for example \"10.0.0.1\"; further hosts of a range have the addresses after it";
-            self.wrong(host.address.place, "a network is not an address", "not one address", help);
+            self.wrong(host.address.place, "this is a network, not a single address", "not one address", help);
             return;
         }
         for (n, name) in (0..).zip(self.expand(&host.name)) {
@@ -313,7 +313,7 @@ impl<'a> Resolver<'a> {
                 IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits().wrapping_add(n.into()))),
             };
             if !(self.addressed.0.insert(node) && self.addressed.1.insert(next)) {
-                let message = format!("`{name}` has an address already, or another host has {next}");
+                let message = format!("`{name}` already has an address, or another host has {next}");
                 self.wrong(host.address.place, message, "given twice", "give each host one address of its own");
                 return;
             }

@@ -84,7 +84,7 @@ impl Resolver<'_> {
                 match wire.map(|wire| self.scenario.queueing_wire(wire)) {
                     Some(wire) if self.is_shaped(wire) => Some(wire),
                     _ => {
-                        let message = format!("no shaper stands between `{}` and `{}`", from.value, to.value);
+                        let message = format!("the link from `{}` to `{}` has no shaper", from.value, to.value);
                         let help = "name a link with queue = { shaper = ... }";
                         self.wrong(to.place, message, "no shaper on this link", help);
                         None
@@ -212,7 +212,7 @@ impl Resolver<'_> {
             let prefix = prefix.as_ref()?;
             if prefix.length != if prefix.address.is_ipv4() { 32 } else { 128 } {
                 let help = "write for example \"10.0.0.1\"";
-                self.wrong(prefix.place, "a network is not an address", "not one address", help);
+                self.wrong(prefix.place, "this is a network, not a single address", "not one address", help);
             }
             Some(prefix.address)
         };
@@ -268,9 +268,9 @@ impl Resolver<'_> {
                                 *config = changed;
                             }
                             Err((_, Some((source, found)))) => {
-                                let help = "what the file would be is shown below";
+                                let help = "the changed file is shown below";
                                 self.diagnostics
-                                    .error(section.action.place, "the shaper file would be wrong")
+                                    .error(section.action.place, "this change would make the shaper file invalid")
                                     .help(help);
                                 self.diagnostics.include(&source, found);
                                 return;

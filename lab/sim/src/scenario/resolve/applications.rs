@@ -65,7 +65,7 @@ impl Resolver<'_> {
         if let Some(objects) = &section.objects
             && web.objects.mean() > Web::MOST_OBJECTS as f64
         {
-            let message = format!("a page of more than {} objects", Web::MOST_OBJECTS);
+            let message = format!("a page has more than {} objects", Web::MOST_OBJECTS);
             self.wrong(objects.place, message, "too many", "give fewer");
         }
         Some(web)
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         let ladder = &section.ladder.value;
         if ladder.is_empty() || ladder[0].is_zero() || !ladder.windows(2).all(|pair| pair[0] < pair[1]) {
             let help = "write for example ladder = [\"400kbit\", \"1mbit\", \"2.5mbit\"]";
-            self.wrong(section.ladder.place, "the ladder has no rates that rise from above zero", "here", help);
+            self.wrong(section.ladder.place, "the rates of the ladder must rise, from above zero", "here", help);
             return None;
         }
         let buffer = section.buffer.value;

@@ -76,7 +76,7 @@ impl Resolver<'_> {
         if what == wanted {
             return Some(value);
         }
-        self.wrong(amount.place, format!("{what} where {wanted} is wanted"), label, help);
+        self.wrong(amount.place, format!("{what} is given where {wanted} is needed"), label, help);
         None
     }
 }

@@ -36,7 +36,7 @@ impl Resolver<'_> {
         let pool = (total > KEPT_APART).then_some(FlowId(begin as u32));
         if begin + total > MOST_FLOWS {
             let message = format!("more than {MOST_FLOWS} flows");
-            self.wrong(flow.count.place, message, "too many", "let a source of mice stand for many");
+            self.wrong(flow.count.place, message, "too many", "use one flow of mice instead of many flows");
             return;
         }
         for ports in [&flow.port, &flow.source_port].into_iter().flatten() {

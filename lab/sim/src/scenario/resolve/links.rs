@@ -25,7 +25,12 @@ impl Resolver<'_> {
         let queue = link.queue.as_ref().and_then(|queue| self.queue(queue));
         let queue_back = link.queue_back.as_ref().and_then(|queue| self.queue(queue));
         if let (Some(back), false) = (&link.queue_back, link.both_ways) {
-            self.wrong(back.place, "a queue on a link that is not there", "both-ways is false", "take one of them out");
+            self.wrong(
+                back.place,
+                "this queue is on a link that does not exist",
+                "both-ways is false",
+                "take one of them out",
+            );
         }
         let timer = link.timer.as_ref();
         if let Some(timer) = timer {
@@ -48,7 +53,7 @@ impl Resolver<'_> {
         let Some(delay_back) = delay_back else { return };
         if link.half_duplex && (!link.both_ways || link.driver.is_some()) {
             let help = "leave half-duplex out, or both-ways and the driver";
-            self.wrong(link.place, "a line that is shared needs both directions and no driver", "not shared", help);
+            self.wrong(link.place, "a half-duplex line needs both directions and no driver", "not shared", help);
         }
         let limit = Limit::packets(link.limit.value);
         let line = Line::new(link.rate.value, delay.0).limit(limit).loss(loss);
@@ -114,7 +119,7 @@ impl Resolver<'_> {
             }
             if self.scenario.wires[wire].queue.is_some() {
                 let message = format!("the link {name} has a queue of its own");
-                let help = "take the queue out of the [[link]]; what it waits for is decided here";
+                let help = "remove the queue of the [[link]]; its packets wait in the shared queue";
                 self.wrong(shared.place, message, "and a shared one", help);
                 return;
             }
