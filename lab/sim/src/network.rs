@@ -14,7 +14,7 @@ use tidegate_metrics::Series;
 
 use crate::conditions::{Conditions, LineState};
 use crate::driver::{Driver, DriverState};
-use crate::engine::{Plan, Simulation};
+use crate::engine::{FlowPaths, Simulation};
 use crate::ids::{FlowId, LinkId, NodeId};
 use crate::link::{Conditioner, Discipline, Hooks, Line, Link, Queue, Tap};
 use crate::metrics::{FlowMetrics, LinkSeries};
@@ -22,7 +22,7 @@ use crate::packet::SimPacket;
 use crate::shaper::{Population, ShaperQueue};
 use crate::trace::{Occurrence, Selection, Tracer};
 use crate::workload::FlowSpec;
-use routing::Planner;
+use routing::PathFinder;
 
 /// The reason why a network cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -126,19 +126,19 @@ pub enum NetworkError {
 pub(crate) const MOST_FLOWS: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NodeKind {
     Host,
     Router,
 }
 
 struct Node {
     name: String,
-    kind: Kind,
+    kind: NodeKind,
     address: Option<IpAddr>,
 }
 
 /// The queue that was requested for a link.
-enum Wanted {
+enum QueueSpec {
     Discipline(Box<dyn Qdisc<SimPacket>>),
     /// The engine of a shaper file, and the number of shards.
     Shaper(Box<Config>, usize),
@@ -152,7 +152,7 @@ struct Edge {
     behind: Option<LinkId>,
     /// If this is a shared queue, the links that it serves. It is then not part of the topology.
     serves: Vec<LinkId>,
-    queue: Option<Wanted>,
+    queue: Option<QueueSpec>,
     driver: Option<Driver>,
     tick: Option<Span>,
     conditions: Option<Conditions>,
@@ -212,13 +212,13 @@ impl Network {
 
     /// Adds a host, at which flows begin and end. Hosts do not forward packets.
     pub fn host(&mut self, name: impl Into<String>) -> NodeId {
-        self.node(name.into(), Kind::Host)
+        self.node(name.into(), NodeKind::Host)
     }
     /// Adds a router, which forwards packets and neither sends nor receives.
     pub fn router(&mut self, name: impl Into<String>) -> NodeId {
-        self.node(name.into(), Kind::Router)
+        self.node(name.into(), NodeKind::Router)
     }
-    fn node(&mut self, name: String, kind: Kind) -> NodeId {
+    fn node(&mut self, name: String, kind: NodeKind) -> NodeId {
         self.nodes.push(Node { name, kind, address: None });
         NodeId(self.nodes.len() as u32 - 1)
     }
@@ -269,7 +269,7 @@ impl Network {
     }
     /// Makes `qdisc` the queue of `link`.
     pub fn queue(&mut self, link: LinkId, qdisc: impl Qdisc<SimPacket> + 'static) {
-        self.edges[link.index()].queue = Some(Wanted::Discipline(Box::new(qdisc)));
+        self.edges[link.index()].queue = Some(QueueSpec::Discipline(Box::new(qdisc)));
     }
     /// Makes the engine of a shaper file the queue of `link`.
     pub fn shaper(&mut self, link: LinkId, config: &Config) {
@@ -278,7 +278,7 @@ impl Network {
     /// Like [`shaper`](Self::shaper), with `shards` engines that each handle a part of the flows and share the rates of
     /// the file, as a live shaper with several threads does.
     pub fn sharded_shaper(&mut self, link: LinkId, config: &Config, shards: usize) {
-        self.edges[link.index()].queue = Some(Wanted::Shaper(Box::new(config.clone()), shards));
+        self.edges[link.index()].queue = Some(QueueSpec::Shaper(Box::new(config.clone()), shards));
     }
     /// Inserts a driver between the discipline of `link` and its transmitter.
     pub fn driver(&mut self, link: LinkId, driver: Driver) {
@@ -367,18 +367,18 @@ impl Network {
     /// [`NetworkError`] with the names of the objects concerned.
     pub fn build(mut self) -> Result<Simulation, NetworkError> {
         self.check()?;
-        let mut planner = Planner::new(&self);
-        let mut plans = Vec::with_capacity(self.flows.len());
+        let mut finder = PathFinder::new(&self);
+        let mut paths = Vec::with_capacity(self.flows.len());
         for flow in &self.flows {
-            let forward = planner.way(&self, flow, flow.from, flow.to)?;
+            let forward = finder.path(&self, flow, flow.from, flow.to)?;
             let back = match flow.transport {
                 crate::Transport::Udp { .. } if !flow.workload.both_ways() => forward,
-                _ => planner.way(&self, flow, flow.to, flow.from)?,
+                _ => finder.path(&self, flow, flow.to, flow.from)?,
             };
-            let pool = flow.pool.map_or(plans.len() as u32, |pool| pool.0);
-            plans.push(Plan { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal], pool });
+            let pool = flow.pool.map_or(paths.len() as u32, |pool| pool.0);
+            paths.push(FlowPaths { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal], pool });
         }
-        let routes = planner.finish(&self);
+        let routes = finder.finish(&self);
         let (seed, bin) = (self.seed, self.bin);
         let names: Vec<_> = (0..self.edges.len()).map(|link| self.link_name(LinkId(link as u32))).collect();
         let tracer =
@@ -393,7 +393,7 @@ impl Network {
                 }
             }
         }
-        let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(..))));
+        let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(QueueSpec::Shaper(..))));
         let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
         // Owners of sockets are known on the links that begin at their node. A shared queue may have links of several
         // nodes.
@@ -426,7 +426,7 @@ impl Network {
             names,
             routes,
             self.flows,
-            plans,
+            paths,
             metrics,
         );
         simulation.tracer = tracer;
@@ -497,7 +497,7 @@ impl Network {
                 return Err(NetworkError::Workload { flow: flow.name.clone(), problem });
             }
             for node in [flow.from, flow.to] {
-                if self.nodes[node.0 as usize].kind == Kind::Router {
+                if self.nodes[node.0 as usize].kind == NodeKind::Router {
                     let why = "is a router; flows begin and end at hosts";
                     return Err(NetworkError::Endpoint { flow: flow.name.clone(), node: self.name(node).into(), why });
                 }
@@ -542,13 +542,13 @@ impl Edge {
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;
         let queue = match (self.queue, shaped) {
-            (Some(Wanted::Shaper(config, shards)), Some((population, begins_at))) => {
+            (Some(QueueSpec::Shaper(config, shards)), Some((population, begins_at))) => {
                 let queue = ShaperQueue::new(&config, population, begins_at, seed, number, shards)
                     .map_err(|why| NetworkError::Shaper { link: name.into(), why: why.to_string() })?;
                 Some(Discipline::Shaper(Box::new(queue)))
             }
-            (Some(Wanted::Discipline(queue)), _) => Some(Discipline::Plain(queue)),
-            (None | Some(Wanted::Shaper(..)), _) => None,
+            (Some(QueueSpec::Discipline(queue)), _) => Some(Discipline::Plain(queue)),
+            (None | Some(QueueSpec::Shaper(..)), _) => None,
         };
         match self.driver {
             Some(driver) => {

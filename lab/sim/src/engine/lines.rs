@@ -1,6 +1,6 @@
 //! Lines: half-duplex access, and changes of a line while the simulation runs.
 
-use super::{Kind, Simulation, target};
+use super::{EventKind, Simulation, target};
 use crate::conditions::{Conditions, LineChange, LineState};
 use crate::ids::LinkId;
 use crate::link::Queue;
@@ -55,7 +55,7 @@ impl Simulation {
             // The other direction has an event at this time, and may go first once.
             line.waits = false;
             l.transmit_at = now;
-            self.events.push(now, target(Kind::Transmit, link));
+            self.events.push(now, target(EventKind::Transmit, link));
             return false;
         }
         true

@@ -24,7 +24,7 @@ const LIMIT: u64 = 8;
 
 /// The effect of an acknowledgement in slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum SlowStart {
     /// cwnd grows as if this many bytes were acknowledged.
     Grow(u64),
     /// Slow start ends.
@@ -56,7 +56,7 @@ impl HyStart {
     }
 
     /// Processes an acknowledgement of new data in slow start.
-    pub fn on_ack(&mut self, ack: &Ack, mss: u64) -> Verdict {
+    pub fn on_ack(&mut self, ack: &Ack, mss: u64) -> SlowStart {
         if ack.una > self.window_end {
             // A round begins.
             self.window_end = ack.nxt;
@@ -66,7 +66,7 @@ impl HyStart {
             if let Some((_, rounds)) = &mut self.conservative {
                 *rounds += 1;
                 if *rounds >= CSS_ROUNDS {
-                    return Verdict::Exit;
+                    return SlowStart::Exit;
                 }
             }
         }
@@ -87,6 +87,6 @@ impl HyStart {
             _ => {}
         }
         let bytes = ack.acked.min(LIMIT * mss);
-        Verdict::Grow(if self.is_conservative() { bytes / GROWTH_DIVISOR } else { bytes })
+        SlowStart::Grow(if self.is_conservative() { bytes / GROWTH_DIVISOR } else { bytes })
     }
 }

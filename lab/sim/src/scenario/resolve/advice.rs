@@ -28,7 +28,7 @@ pub(super) fn advise(
     nodes: &[Place],
     diagnostics: &mut Diagnostics,
 ) {
-    let mut advice = Advice { scenario, sim, diagnostics, told: BTreeSet::new() };
+    let mut advice = Advice { scenario, sim, diagnostics, shown: BTreeSet::new() };
     match variant {
         // A variant differs only in its queue.
         Some(variant) => {
@@ -52,12 +52,12 @@ struct Advice<'a> {
     sim: &'a mut Simulation,
     diagnostics: &'a mut Diagnostics,
     /// The warnings so far, by kind and section: each is shown once, however many links or flows the section has.
-    told: BTreeSet<(u8, usize)>,
+    shown: BTreeSet<(u8, usize)>,
 }
 
 impl Advice<'_> {
     fn warn(&mut self, kind: u8, place: Place, message: String, label: &str, help: String) {
-        if self.told.insert((kind, place.start)) {
+        if self.shown.insert((kind, place.start)) {
             self.diagnostics.warning(place, message).label(label).help(help);
         }
     }
@@ -66,7 +66,7 @@ impl Advice<'_> {
     fn crossing(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut crossing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for number in 0..self.scenario.flows.len() {
-            for link in self.sim.way(number, self.scenario.flows[number].workload.data_side()) {
+            for link in self.sim.path(number, self.scenario.flows[number].workload.data_side()) {
                 crossing.entry(link).or_default().push(number);
             }
         }
@@ -78,7 +78,7 @@ impl Advice<'_> {
         let back: BTreeSet<usize> = (0..self.scenario.flows.len())
             .filter(|&number| matches!(self.scenario.flows[number].transport, Transport::Tcp(_)))
             .flat_map(|number| {
-                self.sim.way(number, 1 - self.scenario.flows[number].workload.data_side()).collect::<Vec<_>>()
+                self.sim.path(number, 1 - self.scenario.flows[number].workload.data_side()).collect::<Vec<_>>()
             })
             .collect();
         for &index in wires {
@@ -126,7 +126,7 @@ impl Advice<'_> {
         for (number, spec) in self.scenario.flows.iter().enumerate() {
             let both = matches!(spec.transport, Transport::Tcp(_)) || spec.workload.both_ways();
             for side in 0..=usize::from(both) {
-                for link in self.sim.way(number, side) {
+                for link in self.sim.path(number, side) {
                     crossing.entry(link).or_default().push((number, side));
                 }
             }
@@ -240,7 +240,7 @@ impl Advice<'_> {
             for side in [0, 1] {
                 let offered = spec.workload.offered(&spec.transport, side);
                 if offered.is_finite() && offered > 0.0 {
-                    for link in self.sim.way(number, side) {
+                    for link in self.sim.path(number, side) {
                         *loads.entry(link).or_default() += offered;
                     }
                 }
@@ -292,9 +292,9 @@ impl Advice<'_> {
     fn nodes(&mut self, places: &[Place]) {
         let used: BTreeSet<u32> =
             self.scenario.flows.iter().flat_map(|flow| [flow.from.index(), flow.to.index()]).collect();
-        let way = |flow: usize, side: usize| self.sim.way(flow, side).map(|link| self.scenario.wires[link].to);
+        let path = |flow: usize, side: usize| self.sim.path(flow, side).map(|link| self.scenario.wires[link].to);
         let crossed: BTreeSet<usize> =
-            (0..self.scenario.flows.len()).flat_map(|flow| way(flow, 0).chain(way(flow, 1))).collect();
+            (0..self.scenario.flows.len()).flat_map(|flow| path(flow, 0).chain(path(flow, 1))).collect();
         for (number, ((name, is_host), place)) in (0..).zip(self.scenario.nodes.iter().zip(places)) {
             if *is_host && !used.contains(&number) {
                 let help = "add a flow that uses it, or remove it".to_owned();
