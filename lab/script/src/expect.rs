@@ -109,7 +109,7 @@ pub(crate) enum Expect {
     Deadline(Deadline),
 }
 
-/// An expectation and its position.
+/// An expectation and its place in the script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expectation {
     pub(crate) place: Place,

@@ -92,7 +92,6 @@ struct Exchange {
     asked_at: u64,
 }
 
-/// A connection with both of its ends.
 struct Connection {
     /// A number that is unique in the run.
     number: u64,
@@ -110,7 +109,6 @@ struct Connection {
     timeouts: [u64; 2],
 }
 
-/// The state of a source.
 struct Source {
     random: Stream,
     /// The number of open connections.

@@ -169,7 +169,6 @@ impl Slab {
             }
         }
     }
-    /// The packet at `index`.
     #[inline]
     pub fn get(&mut self, index: u32) -> &mut SimPacket {
         &mut self.packets[index as usize]
@@ -178,7 +177,6 @@ impl Slab {
     pub fn capacity(&self) -> usize {
         self.packets.len()
     }
-    /// Frees slot `index`.
     #[inline]
     pub fn free(&mut self, index: u32) {
         self.free.push(index);

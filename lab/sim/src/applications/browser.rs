@@ -41,7 +41,6 @@ pub(crate) enum Step {
     Wait,
 }
 
-/// A web browser.
 #[derive(Debug)]
 pub(crate) struct Browser {
     stage: PageStage,

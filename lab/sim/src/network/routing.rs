@@ -295,7 +295,8 @@ mod tests {
                 };
             }
             let mut pick = |below: u32| random.below(below.into()) as u32;
-            // Hosts at one router mostly, chains and meshes of routers, few costs so that ways are often equally long.
+            // Most hosts are at one router, routers form chains and meshes, and costs are few, so that paths are often
+            // equally long.
             for n in 0..nodes {
                 for _ in 0..1 + pick(if n < routers { 3 } else { 2 }) {
                     let anywhere = pick(8) == 0;

@@ -61,7 +61,6 @@ struct ShaperControl {
     last: (Instant, BTreeMap<String, u64>),
 }
 
-/// A step of a run.
 enum Step {
     Action(usize),
     EndPromise(usize, u64),

@@ -19,7 +19,7 @@ use crate::metrics::{FlowMetrics, LinkMetrics, OTHERS, SizeClass};
 pub struct Report {
     /// The time on the clock of the run.
     pub time: Instant,
-    /// The variant of the scenario; empty where there are none.
+    /// The variant of the scenario; empty without variants.
     pub variant: String,
     /// The name of the link.
     pub link: String,

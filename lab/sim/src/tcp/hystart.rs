@@ -31,7 +31,6 @@ pub(crate) enum SlowStart {
     Exit,
 }
 
-/// HyStart++. See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     /// windowEnd.
