@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use tidegate_config::Source;
 use tidegate_core::AnyQdisc;
 use tidegate_report::columns::{self, Column};
-use tidegate_script::{Item, Limits, Outcome, Script, What};
+use tidegate_script::{EventKind, Item, Limits, Outcome, Script};
 
 use crate::failure;
 use crate::qdisc::PythonQdisc;
@@ -59,19 +59,19 @@ impl ScriptResult {
             .with(
                 "what",
                 text(&|record| {
-                    let what = match record.what {
-                        What::Arrived => "arrived",
-                        What::Left => "left",
-                        What::Dropped(_) => "dropped",
+                    let what = match record.kind {
+                        EventKind::Arrived => "arrived",
+                        EventKind::Left => "left",
+                        EventKind::Dropped(_) => "dropped",
                     };
                     Some(what.to_owned())
                 }),
             )
             .with(
                 "reason",
-                text(&|record| match record.what {
-                    What::Dropped(reason) => Some(reason.name().replace('_', "-")),
-                    What::Arrived | What::Left => None,
+                text(&|record| match record.kind {
+                    EventKind::Dropped(reason) => Some(reason.name().replace('_', "-")),
+                    EventKind::Arrived | EventKind::Left => None,
                 }),
             )
             .with("size_bytes", number(&|record| Some(packet(record.id).size.as_u64())))
@@ -79,7 +79,7 @@ impl ScriptResult {
                 "waited_ns",
                 number(&|record| {
                     let waited = record.time.since(packet(record.id).arrived).as_nanos();
-                    (record.what != What::Arrived).then_some(waited)
+                    (record.kind != EventKind::Arrived).then_some(waited)
                 }),
             )
             .with(
@@ -87,7 +87,7 @@ impl ScriptResult {
                 Column::Truth(
                     log.records
                         .iter()
-                        .map(|record| Some(record.what == What::Left && packet(record.id).marked))
+                        .map(|record| Some(record.kind == EventKind::Left && packet(record.id).marked))
                         .collect(),
                 ),
             );

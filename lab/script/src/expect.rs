@@ -10,7 +10,7 @@ use crate::log::clock;
 
 mod check;
 
-pub(crate) use check::{Checker, look};
+pub(crate) use check::{Checker, check_state};
 
 /// A time window, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,7 +109,7 @@ pub(crate) enum Expect {
     Deadline(Deadline),
 }
 
-/// An expectation and its position.
+/// An expectation and its place in the script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expectation {
     pub(crate) place: Place,
@@ -117,7 +117,7 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    pub(crate) fn looks_at_state(&self) -> bool {
+    pub(crate) fn is_about_state(&self) -> bool {
         matches!(self.expect, Expect::Backlog { .. } | Expect::Deadline(_))
     }
 }

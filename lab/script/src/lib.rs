@@ -46,7 +46,7 @@ use tidegate_config::Source;
 use tidegate_core::{Instant, Qdisc};
 
 pub use findings::Findings;
-pub use log::{Log, Record, What};
+pub use log::{EventKind, Log, Record};
 pub use packet::Item;
 pub use run::Outcome;
 pub use script::{Limits, Script, Subject, no_files};

@@ -5,7 +5,7 @@ use tidegate_metrics::Digest;
 
 /// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum EventKind {
     /// The packet was enqueued.
     Arrived,
     /// The packet left.
@@ -22,12 +22,12 @@ pub struct Record {
     /// The number of the packet.
     pub id: u32,
     /// The kind of event.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 /// A packet of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Passage {
+pub struct PacketRecord {
     /// The flow, as its index in the script.
     pub flow: usize,
     /// Its number in the flow, from 1.
@@ -37,7 +37,7 @@ pub struct Passage {
     /// The time of its arrival.
     pub arrived: Instant,
     /// When the packet left or was dropped, and which of the two.
-    pub end: Option<(Instant, What)>,
+    pub end: Option<(Instant, EventKind)>,
     /// Its code point on departure, or on arrival if it has not left.
     pub dscp: Dscp,
     /// Its ECN field on departure, or on arrival if it has not left.
@@ -56,18 +56,18 @@ pub struct Log {
     /// The events, in order.
     pub records: Vec<Record>,
     /// The packets by number.
-    pub packets: Vec<Passage>,
+    pub packets: Vec<PacketRecord>,
 }
 
 impl Log {
-    pub(crate) fn arrived(&mut self, time: Instant, passage: Passage) {
+    pub(crate) fn arrived(&mut self, time: Instant, passage: PacketRecord) {
         let id = u32::try_from(self.packets.len()).unwrap_or(u32::MAX);
         self.packets.push(passage);
-        self.records.push(Record { time, id, what: What::Arrived });
+        self.records.push(Record { time, id, kind: EventKind::Arrived });
     }
-    pub(crate) fn ended(&mut self, time: Instant, id: u32, what: What) {
-        self.packets[id as usize].end = Some((time, what));
-        self.records.push(Record { time, id, what });
+    pub(crate) fn ended(&mut self, time: Instant, id: u32, kind: EventKind) {
+        self.packets[id as usize].end = Some((time, kind));
+        self.records.push(Record { time, id, kind });
     }
     /// The name of a packet: `a#3` is the third packet of flow `a`.
     pub fn name(&self, id: u32) -> String {
@@ -76,22 +76,22 @@ impl Log {
     }
     /// The records of departures with their indices, in order.
     pub fn departures(&self) -> impl Iterator<Item = (usize, &Record)> {
-        self.records.iter().enumerate().filter(|(_, record)| record.what == What::Left)
+        self.records.iter().enumerate().filter(|(_, record)| record.kind == EventKind::Left)
     }
     /// The records of drops with their indices, in order.
     pub fn drops(&self) -> impl Iterator<Item = (usize, &Record)> {
-        self.records.iter().enumerate().filter(|(_, record)| matches!(record.what, What::Dropped(_)))
+        self.records.iter().enumerate().filter(|(_, record)| matches!(record.kind, EventKind::Dropped(_)))
     }
     /// Formats one record as a line for people.
     pub fn line(&self, record: &Record) -> String {
         let (time, name, packet) = (clock(record.time), self.name(record.id), &self.packets[record.id as usize]);
-        let what = match record.what {
-            What::Arrived => format!("arrives, {}", packet.size),
-            What::Left => {
+        let what = match record.kind {
+            EventKind::Arrived => format!("arrives, {}", packet.size),
+            EventKind::Left => {
                 let marked = if packet.marked { ", marked" } else { "" };
                 format!("leaves, waited {}{marked}", span(record.time.since(packet.arrived)))
             }
-            What::Dropped(reason) => format!("dropped, {}", reason.name().replace('_', "-")),
+            EventKind::Dropped(reason) => format!("dropped, {}", reason.name().replace('_', "-")),
         };
         format!("{time:>14}  {name:<8} {what}")
     }
@@ -115,10 +115,10 @@ impl Log {
             let packet = &self.packets[record.id as usize];
             number(record.time.as_nanos());
             number(record.id.into());
-            number(match record.what {
-                What::Arrived => 0,
-                What::Left => 1,
-                What::Dropped(reason) => 2 + reason as u64,
+            number(match record.kind {
+                EventKind::Arrived => 0,
+                EventKind::Left => 1,
+                EventKind::Dropped(reason) => 2 + reason as u64,
             });
             number(packet.size.as_u64());
             number(u64::from(packet.dscp.value()) << 2 | u64::from(packet.ecn.bits()));

@@ -47,7 +47,7 @@ use crate::findings::Findings;
 use crate::lex::{self, Kind};
 use crate::script::{Action, Files, Flow, Limits, Link, Script, Step, Subject};
 use cursor::Cursor;
-use parser::{Parsed, Parser, Wrong};
+use parser::{Parsed, Parser, Reported};
 
 impl Script {
     /// Parses `source`. `files` opens the files to which it refers.
@@ -164,10 +164,10 @@ impl Parser<'_> {
                 "expect" => {
                     let expectation = expectation::parse(self, line, timed.then_some(self.now))?;
                     let number = self.script.expectations.len();
-                    let looks = expectation.looks_at_state();
+                    let about_state = expectation.is_about_state();
                     self.script.expectations.push(expectation);
-                    if looks {
-                        self.step(place, Action::Look(number));
+                    if about_state {
+                        self.step(place, Action::CheckState(number));
                     }
                     return line.end(self);
                 }
@@ -225,7 +225,7 @@ impl Parser<'_> {
                 .label("a second one")
                 .related(first, "the first is here")
                 .help("write a second script, or compare configurations with `tidegate replay`");
-            return Err(Wrong);
+            return Err(Reported);
         }
         self.script.subject_place = place;
         Ok(())
@@ -246,7 +246,7 @@ impl Parser<'_> {
 
     fn table(&mut self, place: Place, kind: Kind) -> Parsed<Node> {
         let source = Source::new("", self.masked(place, kind));
-        let node = Node::parse(&source, &mut self.diagnostics).ok_or(Wrong)?;
+        let node = Node::parse(&source, &mut self.diagnostics).ok_or(Reported)?;
         match node.value {
             Value::Table(mut entries) if kind == Kind::Inline && !entries.is_empty() => Ok(entries.swap_remove(0).node),
             value => Ok(Node { place, value }),
@@ -259,7 +259,7 @@ impl Parser<'_> {
         };
         self.once(word)?;
         let node = self.table(token.place, token.kind)?;
-        let discipline = Discipline::decode(&node, &mut self.diagnostics).ok_or(Wrong)?;
+        let discipline = Discipline::decode(&node, &mut self.diagnostics).ok_or(Reported)?;
         discipline.check(node.place, &mut self.diagnostics);
         self.script.subject = Some(Subject::Discipline(Box::new(discipline)));
         line.end(self)
@@ -297,7 +297,7 @@ impl Parser<'_> {
         };
         if token.kind == Kind::Block {
             let source = Source::new("", self.masked(token.place, token.kind));
-            return shaper::load(&source, &mut self.diagnostics).ok_or(Wrong);
+            return shaper::load(&source, &mut self.diagnostics).ok_or(Reported);
         }
         let source = match files(token.text) {
             Ok(source) => source,
@@ -309,7 +309,7 @@ impl Parser<'_> {
             self.foreign.push((source, diagnostics));
             self.diagnostics.error(token.place, "this file has errors").help("they are listed with it");
         }
-        config.ok_or(Wrong)
+        config.ok_or(Reported)
     }
 
     fn flow(&mut self, line: &mut Cursor<'_>) -> Parsed<()> {
@@ -338,7 +338,7 @@ impl Parser<'_> {
                 .error(place, format!("flow `{name}` is defined twice"))
                 .related(first, "first here")
                 .help("choose another name; `send a size 500` changes a field of some packets only");
-            return Err(Wrong);
+            return Err(Reported);
         }
         let sound = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));

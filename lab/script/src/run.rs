@@ -8,12 +8,12 @@ use tidegate_engine::driver::{Driver, Params};
 use tidegate_engine::{Engine, Names, Setup};
 use tidegate_metrics::Digest;
 
-use crate::expect::{Checker, look};
+use crate::expect::{Checker, check_state};
 use crate::findings::Findings;
-use crate::log::{Log, Passage, What, clock};
+use crate::log::{EventKind, Log, PacketRecord, clock};
 use crate::packet::Item;
 use crate::script::{Action, Link, Script, Subject};
-use crate::target::{Bare, Out, Shaped, Target};
+use crate::target::{Bare, Effect, Shaped, Target};
 
 /// The secret for flow keys. It is constant, so that runs are the same everywhere.
 const SECRET: [u64; 2] = [0x7469_6465_6761_7465, 0x7363_7269_7074_2121];
@@ -142,12 +142,12 @@ struct Runner<'a, T> {
     hash: FlowHash,
     log: Log,
     sent: Vec<u32>,
-    out: Vec<Out>,
+    effects: Vec<Effect>,
     link: Link,
     late: Span,
     /// When the link has sent the packet that it dequeued last.
-    free: Instant,
-    behind: Span,
+    link_free_at: Instant,
+    time_back: Span,
     calls: u64,
     fruitless: u32,
 }
@@ -161,11 +161,11 @@ impl<'a, T: Target> Runner<'a, T> {
             hash: FlowHash::new(SECRET, FlowBy::FiveTuple),
             log: Log { names: script.flows.iter().map(|flow| flow.name.clone()).collect(), ..Log::default() },
             sent: vec![0; script.flows.len()],
-            out: Vec::new(),
+            effects: Vec::new(),
             link: Link::Open,
             late: Span::ZERO,
-            free: Instant::ZERO,
-            behind: Span::ZERO,
+            link_free_at: Instant::ZERO,
+            time_back: Span::ZERO,
             calls: 0,
             fruitless: 0,
         }
@@ -177,7 +177,7 @@ impl<'a, T: Target> Runner<'a, T> {
         let end = self.script.until.unwrap_or(Instant::MAX);
         for step in &self.script.steps {
             if step.time > end {
-                if let Action::Look(number) = step.action {
+                if let Action::CheckState(number) = step.action {
                     let place = self.script.expectations[number].place;
                     let message = format!("the run ends at {}, before this", clock(end));
                     failed.error(place, message).label("never looked at").help("let `until` end the run later");
@@ -201,7 +201,7 @@ impl<'a, T: Target> Runner<'a, T> {
                 Action::Serve => {
                     self.serve(Some(now), now, Bound::At, step.place)?;
                 }
-                Action::Back(span) => self.behind = span,
+                Action::Back(span) => self.time_back = span,
                 Action::Reconfigure(number) => {
                     let (config, setup) = (&self.script.configs[number], self.script.setup());
                     let done = self.call(now, |target, _, out| target.reconfigure(now, config, &setup, out));
@@ -211,11 +211,11 @@ impl<'a, T: Target> Runner<'a, T> {
                 }
                 Action::Link { link, late } => {
                     // Packets that were due on the old link have left. The new link begins idle.
-                    (self.link, self.late, self.free) = (link, late, now);
+                    (self.link, self.late, self.link_free_at) = (link, late, now);
                 }
-                Action::Look(number) => {
+                Action::CheckState(number) => {
                     let expectation = &self.script.expectations[number];
-                    look(expectation, now, self.target.backlog(), self.target.deadline(now), &mut failed);
+                    check_state(expectation, now, self.target.backlog(), self.target.deadline(now), &mut failed);
                 }
                 Action::Pass => {}
             }
@@ -239,11 +239,11 @@ impl<'a, T: Target> Runner<'a, T> {
     }
 
     /// Calls the target through `work`, which receives the time to pass on, and settles the effects.
-    fn call<R>(&mut self, now: Instant, work: impl FnOnce(&mut T, Instant, &mut Vec<Out>) -> R) -> R {
-        let mut out = std::mem::take(&mut self.out);
-        let result = work(&mut self.target, now.saturating_sub(self.behind), &mut out);
+    fn call<R>(&mut self, now: Instant, work: impl FnOnce(&mut T, Instant, &mut Vec<Effect>) -> R) -> R {
+        let mut out = std::mem::take(&mut self.effects);
+        let result = work(&mut self.target, now.saturating_sub(self.time_back), &mut out);
         self.settle(now, &mut out);
-        self.out = out;
+        self.effects = out;
         result
     }
 
@@ -263,7 +263,7 @@ impl<'a, T: Target> Runner<'a, T> {
             segments: header.segments,
             pure_ack: header.pure_ack,
         };
-        let passage = Passage {
+        let passage = PacketRecord {
             flow,
             number: self.sent[flow],
             size: header.size,
@@ -276,7 +276,7 @@ impl<'a, T: Target> Runner<'a, T> {
         };
         self.log.arrived(now, passage);
         self.call(now, |target, now, out| target.enqueue(now, item, header, out));
-        self.behind = Span::ZERO;
+        self.time_back = Span::ZERO;
     }
 
     /// Dequeues a packet; returns whether anything happened.
@@ -286,24 +286,24 @@ impl<'a, T: Target> Runner<'a, T> {
             target.dequeue(now, out);
             !out.is_empty()
         });
-        self.behind = Span::ZERO;
+        self.time_back = Span::ZERO;
         happened
     }
 
-    fn settle(&mut self, now: Instant, out: &mut Vec<Out>) {
+    fn settle(&mut self, now: Instant, out: &mut Vec<Effect>) {
         for one in out.drain(..) {
             match one {
-                Out::Left { id, dscp, ecn, marked, colour } => {
+                Effect::Left { id, dscp, ecn, marked, colour } => {
                     let packet = &mut self.log.packets[id as usize];
                     packet.marked = marked || packet.ecn != ecn;
                     (packet.dscp, packet.ecn) = (dscp, ecn);
                     packet.colour = colour.unwrap_or(packet.colour);
                     if let Link::Rate(rate) = self.link {
-                        self.free = now + rate.time_for_ceil(packet.size).unwrap_or(Span::MAX);
+                        self.link_free_at = now + rate.time_for_ceil(packet.size).unwrap_or(Span::MAX);
                     }
-                    self.log.ended(now, id, What::Left);
+                    self.log.ended(now, id, EventKind::Left);
                 }
-                Out::Dropped { id, reason } => self.log.ended(now, id, What::Dropped(reason)),
+                Effect::Dropped { id, reason } => self.log.ended(now, id, EventKind::Dropped(reason)),
             }
         }
     }
@@ -316,7 +316,7 @@ impl<'a, T: Target> Runner<'a, T> {
             (_, Deadline::At(time)) => time + self.late,
         };
         Some(match self.link {
-            Link::Rate(_) if self.free > ready => self.free,
+            Link::Rate(_) if self.link_free_at > ready => self.link_free_at,
             _ => ready,
         })
     }

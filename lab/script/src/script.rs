@@ -82,7 +82,7 @@ pub(crate) enum Action {
     /// Changes the link.
     Link { link: Link, late: Span },
     /// Checks the state against the expectation with this number.
-    Look(usize),
+    CheckState(usize),
     /// Only advances the time.
     Pass,
 }

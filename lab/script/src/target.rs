@@ -10,7 +10,7 @@ use crate::packet::{Header, Item};
 
 /// An effect of a call: a departure or a drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Out {
+pub enum Effect {
     /// A packet left with these fields.
     Left { id: u32, dscp: Dscp, ecn: Ecn, marked: bool, colour: Option<Colour> },
     /// A packet was dropped.
@@ -20,37 +20,43 @@ pub enum Out {
 /// The target of a script. The effects of a call are added to `out`, in order.
 pub trait Target {
     /// Enqueues `item`, whose header is `header`.
-    fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Out>);
+    fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Effect>);
     /// Dequeues a packet; returns whether one left.
-    fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool;
+    fn dequeue(&mut self, now: Instant, out: &mut Vec<Effect>) -> bool;
     /// Returns when to dequeue next.
     fn deadline(&self, now: Instant) -> Deadline;
     /// Returns the packets and bytes queued.
     fn backlog(&self) -> Backlog;
     /// Replaces the configuration.
-    fn reconfigure(&mut self, now: Instant, config: &Config, setup: &Setup, out: &mut Vec<Out>) -> Result<(), String>;
+    fn reconfigure(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        setup: &Setup,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), String>;
 }
 
 /// A discipline alone.
 pub struct Bare(pub Box<dyn Qdisc<Item>>);
 
-struct Tray<'a>(&'a mut Vec<Out>);
+struct EffectSink<'a>(&'a mut Vec<Effect>);
 
-impl Outlet<Item> for Tray<'_> {
+impl Outlet<Item> for EffectSink<'_> {
     fn dropped(&mut self, item: Item, reason: DropReason) {
-        self.0.push(Out::Dropped { id: item.id, reason });
+        self.0.push(Effect::Dropped { id: item.id, reason });
     }
 }
 
 impl Target for Bare {
-    fn enqueue(&mut self, now: Instant, item: Item, _header: &Header, out: &mut Vec<Out>) {
-        self.0.enqueue(now, item, &mut Tray(out));
+    fn enqueue(&mut self, now: Instant, item: Item, _header: &Header, out: &mut Vec<Effect>) {
+        self.0.enqueue(now, item, &mut EffectSink(out));
     }
-    fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool {
-        let left = self.0.dequeue(now, &mut Tray(out));
+    fn dequeue(&mut self, now: Instant, out: &mut Vec<Effect>) -> bool {
+        let left = self.0.dequeue(now, &mut EffectSink(out));
         if let Some(Item { id, dscp, ecn, colour, .. }) = left {
             // Marks are detected by comparison with the ECN field on arrival.
-            out.push(Out::Left { id, dscp, ecn, marked: false, colour: Some(colour) });
+            out.push(Effect::Left { id, dscp, ecn, marked: false, colour: Some(colour) });
         }
         left.is_some()
     }
@@ -60,7 +66,7 @@ impl Target for Bare {
     fn backlog(&self) -> Backlog {
         self.0.backlog()
     }
-    fn reconfigure(&mut self, _: Instant, _: &Config, _: &Setup, _: &mut Vec<Out>) -> Result<(), String> {
+    fn reconfigure(&mut self, _: Instant, _: &Config, _: &Setup, _: &mut Vec<Effect>) -> Result<(), String> {
         Err("a discipline alone has no configuration".into())
     }
 }
@@ -76,19 +82,19 @@ pub struct Handle {
 /// The engine of a shaper file.
 pub struct Shaped(pub Driver<Handle>);
 
-impl Sink<Handle> for Tray<'_> {
+impl Sink<Handle> for EffectSink<'_> {
     fn transmit(&mut self, handle: Handle, change: Change) {
         let (dscp, marked) = (change.dscp.unwrap_or(handle.dscp), change.congestion);
         let ecn = if marked { Ecn::Ce } else { handle.ecn };
-        self.0.push(Out::Left { id: handle.id, dscp, ecn, marked, colour: None });
+        self.0.push(Effect::Left { id: handle.id, dscp, ecn, marked, colour: None });
     }
     fn drop_packet(&mut self, handle: Handle, reason: DropReason) {
-        self.0.push(Out::Dropped { id: handle.id, reason });
+        self.0.push(Effect::Dropped { id: handle.id, reason });
     }
 }
 
 impl Target for Shaped {
-    fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Out>) {
+    fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Effect>) {
         let network = if matches!(header.fields.hosts, Hosts::V6 { .. }) { 40 } else { 20 };
         let transport = match header.fields.protocol {
             Some(6) => 20,
@@ -107,10 +113,10 @@ impl Target for Shaped {
         };
         let handle = Handle { id: item.id, dscp: header.fields.dscp, ecn: header.ecn };
         // Only superpackets are segmented, and scripts have none.
-        let _ = self.0.offer(now, Arrival::new(handle, &meta), &mut Tray(out));
+        let _ = self.0.offer(now, Arrival::new(handle, &meta), &mut EffectSink(out));
     }
-    fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool {
-        self.0.depart(now, &mut Tray(out))
+    fn dequeue(&mut self, now: Instant, out: &mut Vec<Effect>) -> bool {
+        self.0.depart(now, &mut EffectSink(out))
     }
     fn deadline(&self, now: Instant) -> Deadline {
         self.0.engine().deadline(now)
@@ -122,8 +128,14 @@ impl Target for Shaped {
         backlog.bytes += held.bytes;
         backlog
     }
-    fn reconfigure(&mut self, now: Instant, config: &Config, setup: &Setup, out: &mut Vec<Out>) -> Result<(), String> {
-        let done = self.0.engine_mut().reconfigure(config, setup, now, &mut Tray(out));
+    fn reconfigure(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        setup: &Setup,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), String> {
+        let done = self.0.engine_mut().reconfigure(config, setup, now, &mut EffectSink(out));
         done.map(drop).map_err(|failure| failure.to_string())
     }
 }

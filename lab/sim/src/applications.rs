@@ -12,7 +12,7 @@ mod talker;
 
 pub use browser::Pages;
 pub(crate) use browser::{Browser, Step};
-pub use listener::Hearing;
+pub use listener::CallQuality;
 pub(crate) use listener::Listener;
 pub use player::Playback;
 pub(crate) use player::Player;
@@ -35,8 +35,8 @@ impl Application {
             Self::Talk { talkers, listeners } => {
                 let ends = listeners.as_ref()?;
                 // Packets that one end sends are played at the other.
-                let heard = |side: usize| talkers[1 - side].as_ref().map(|talker| ends[side].result(talker, now));
-                Some(Experience::Call([0, 1].into_iter().filter_map(heard).collect()))
+                let played = |side: usize| talkers[1 - side].as_ref().map(|talker| ends[side].result(talker, now));
+                Some(Experience::Call([0, 1].into_iter().filter_map(played).collect()))
             }
             Self::Browse(browser) => Some(Experience::Pages(browser.pages.clone())),
             Self::Play(player) => Some(Experience::Video(player.result(now))),
@@ -48,7 +48,7 @@ impl Application {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Experience {
     /// A call: the quality at each end that receives the other one.
-    Call(Vec<Hearing>),
+    Call(Vec<CallQuality>),
     /// Web pages.
     Pages(Pages),
     /// A video.

@@ -94,7 +94,7 @@ impl Conditions {
             failures.works.validate()?;
             failures.fails.validate()?;
             if failures.works.mean() <= 0.0 {
-                return Err("a line that fails must work in between");
+                return Err("a line that fails must work between the failures");
             }
         }
         if !(0.0..=1.0).contains(&self.duplication) {
@@ -103,7 +103,7 @@ impl Conditions {
         if self.outages.iter().any(|outage| outage.0 >= outage.1)
             || self.outages.windows(2).any(|pair| pair[0].1 > pair[1].0)
         {
-            return Err("outages must end after they begin, and follow each other");
+            return Err("outages must end after they begin, and must not overlap");
         }
         let changes_to_nothing = self.changes.iter().any(|change| change.rate.is_some_and(Rate::is_zero));
         if changes_to_nothing && self.changes.last().is_some_and(|change| change.rate.is_some_and(Rate::is_zero)) {
@@ -345,7 +345,7 @@ mod tests {
                 assert!((variance.sqrt() / deviation - 1.0).abs() < 0.05, "{distribution:?}: {}", variance.sqrt());
                 let product = extra.windows(2).map(|pair| (pair[0] - found) * (pair[1] - found)).sum::<f64>();
                 let lag = product / n as f64 / variance;
-                // That of the normal values behind is exact; the transformation takes a little of it.
+                // The correlation of the underlying normal values is exact; the transformation reduces it slightly.
                 let expected = if correlation == 0.0 { -0.02..0.02 } else { 0.7..0.82 };
                 assert!(expected.contains(&lag), "{distribution:?} {correlation}: lag-one correlation {lag}");
             }
@@ -398,7 +398,8 @@ mod tests {
             (down, count) = (down + available - at, count + u64::from(available > at));
             at = available + 1_000_000;
         }
-        // A tenth of the time; 2,000 failures, whose mean has an error of 1/45: five of it.
+        // The line fails a tenth of the time. There are 2,000 failures, so their mean has an error of 1/45; allow five
+        // of it.
         let share = down as f64 / at as f64;
         assert!((share - 0.1).abs() < 0.012 && (1_700..2_300).contains(&count), "{share} {count}");
     }

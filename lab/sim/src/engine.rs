@@ -4,10 +4,10 @@ mod applications;
 mod drivers;
 mod hosts;
 mod lines;
+mod paths;
 mod shapers;
 mod sources;
 mod traces;
-mod ways;
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const INDEX_MASK: u32 = (1 << KIND_SHIFT) - 1;
 /// The kind of an event, in the upper bits of its target.
 #[derive(Clone, Copy)]
 #[repr(u32)]
-enum Kind {
+enum EventKind {
     /// A packet arrives at the end of a link.
     Land,
     /// A transmitter is free, or the deadline of a discipline has come.
@@ -50,13 +50,13 @@ enum Kind {
     Watch,
 }
 
-const fn target(kind: Kind, index: u32) -> u32 {
+const fn target(kind: EventKind, index: u32) -> u32 {
     (kind as u32) << KIND_SHIFT | index
 }
 
 /// The paths of a flow in both directions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FlowPaths {
     /// Where the forward and the reverse path begin in the routing table.
     pub routes: [u32; 2],
     /// The propagation delay in ns and the slowest rate of each path.
@@ -92,7 +92,6 @@ struct Exchange {
     asked_at: u64,
 }
 
-/// A connection with both of its ends.
 struct Connection {
     /// A number that is unique in the run.
     number: u64,
@@ -110,7 +109,6 @@ struct Connection {
     timeouts: [u64; 2],
 }
 
-/// The state of a source.
 struct Source {
     random: Stream,
     /// The number of open connections.
@@ -154,7 +152,7 @@ pub struct Simulation {
     link_names: Vec<String>,
     routes: Vec<u32>,
     flows: Vec<FlowSpec>,
-    plans: Vec<Plan>,
+    paths: Vec<FlowPaths>,
     metrics: Vec<FlowMetrics>,
     sources: Vec<Source>,
     /// The quality that users of ended applications experienced, by flow.
@@ -178,7 +176,7 @@ impl Simulation {
         link_names: Vec<String>,
         routes: Vec<u32>,
         mut flows: Vec<FlowSpec>,
-        plans: Vec<Plan>,
+        paths: Vec<FlowPaths>,
         metrics: Vec<FlowMetrics>,
     ) -> Self {
         let mut events = EventQueue::default();
@@ -188,9 +186,9 @@ impl Simulation {
                 let late = Stream::named(seed, &format!("start {}", flow.name)).below(flow.jitter.as_nanos());
                 flow.start += Span::from_nanos(late);
             }
-            events.push(flow.start.as_nanos(), target(Kind::Source, index as u32));
+            events.push(flow.start.as_nanos(), target(EventKind::Source, index as u32));
             if let Some(stop) = flow.stop {
-                events.push(stop.as_nanos(), target(Kind::Stop, index as u32));
+                events.push(stop.as_nanos(), target(EventKind::Stop, index as u32));
             }
             sources.push(Source {
                 random: Stream::named(seed, &format!("source {}", flow.name)),
@@ -213,7 +211,7 @@ impl Simulation {
             link_names,
             routes,
             flows,
-            plans,
+            paths,
             metrics,
             sources,
             past: BTreeMap::new(),
@@ -244,13 +242,13 @@ impl Simulation {
             self.now = due.time;
             let index = due.target & INDEX_MASK;
             match due.target >> KIND_SHIFT {
-                kind if kind == Kind::Land as u32 => self.on_land(index),
-                kind if kind == Kind::Transmit as u32 => self.on_transmit(index),
-                kind if kind == Kind::Timer as u32 => self.on_timer(index),
-                kind if kind == Kind::Source as u32 => self.on_source(index),
-                kind if kind == Kind::Forward as u32 => self.on_forward(index),
-                kind if kind == Kind::Poll as u32 => self.on_poll(index),
-                kind if kind == Kind::Watch as u32 => self.on_watch(index),
+                kind if kind == EventKind::Land as u32 => self.on_land(index),
+                kind if kind == EventKind::Transmit as u32 => self.on_transmit(index),
+                kind if kind == EventKind::Timer as u32 => self.on_timer(index),
+                kind if kind == EventKind::Source as u32 => self.on_source(index),
+                kind if kind == EventKind::Forward as u32 => self.on_forward(index),
+                kind if kind == EventKind::Poll as u32 => self.on_poll(index),
+                kind if kind == EventKind::Watch as u32 => self.on_watch(index),
                 _ => self.on_stop(index),
             }
             if self.events.handled() >= last {
@@ -347,7 +345,7 @@ impl Simulation {
     fn forward(&mut self, index: u32) {
         self.hops += 1;
         let (now, measuring) = (self.now, self.measuring());
-        let packet = self.packets.at(index);
+        let packet = self.packets.get(index);
         let entry = self.routes[packet.hop as usize];
         debug_assert_ne!(entry, ARRIVED, "a route has at least one link");
         packet.hop += 1;
@@ -369,7 +367,7 @@ impl Simulation {
         {
             packet.class = shaper.class_of(&packet);
         }
-        l.comes(now, &packet);
+        l.record_arrival(now, &packet);
         packet.queued = now;
         if !admitted {
             return;
@@ -446,7 +444,7 @@ impl Simulation {
         let at = if call <= l.free_at.max(now) { l.free_at.max(now) } else { l.noticed(call) };
         if at < l.transmit_at || l.transmit_at < now {
             l.transmit_at = at;
-            self.events.push(at, target(Kind::Transmit, link));
+            self.events.push(at, target(EventKind::Transmit, link));
         }
     }
 
@@ -472,7 +470,7 @@ impl Simulation {
     #[inline]
     fn launch(&mut self, link: u32, arrival: u64, index: u32) {
         if self.links[link as usize].duplicates() {
-            let copy = *self.packets.at(index);
+            let copy = *self.packets.get(index);
             self.launch_one(link, arrival, index);
             let second = self.packets.insert(&copy);
             self.launch_one(link, arrival, second);
@@ -484,7 +482,7 @@ impl Simulation {
     #[inline]
     fn launch_one(&mut self, mut link: u32, mut arrival: u64, index: u32) {
         let measuring = self.measuring();
-        let packet = self.packets.at(index);
+        let packet = self.packets.get(index);
         loop {
             let next = self.routes[packet.hop as usize];
             if next == ARRIVED || next & EXPRESS == 0 {
@@ -504,17 +502,17 @@ impl Simulation {
             }
         }
         if self.links[link as usize].launch(arrival, index) {
-            self.events.push(arrival, target(Kind::Land, link));
+            self.events.push(arrival, target(EventKind::Land, link));
         }
     }
 
     fn on_land(&mut self, link: u32) {
         let (index, next) = self.links[link as usize].land();
         if let Some(next) = next {
-            self.events.push(next, target(Kind::Land, link));
+            self.events.push(next, target(EventKind::Land, link));
         }
-        if self.routes[self.packets.at(index).hop as usize] == ARRIVED {
-            let packet = *self.packets.at(index);
+        if self.routes[self.packets.get(index).hop as usize] == ARRIVED {
+            let packet = *self.packets.get(index);
             self.packets.free(index);
             self.deliver(&packet);
         } else {
@@ -524,14 +522,21 @@ impl Simulation {
 }
 
 /// Records a transfer of `size` bytes that took `time`. `paths` are the directions of the first packet and of the data.
-fn book_completion(flows: &mut [FlowMetrics], flow: usize, plan: &Plan, ways: [usize; 2], size: u64, time: u64) {
+fn book_completion(
+    flows: &mut [FlowMetrics],
+    flow: usize,
+    paths: &FlowPaths,
+    directions: [usize; 2],
+    size: u64,
+    time: u64,
+) {
     let class = SizeClass::of(tidegate_core::Bytes::new(size)) as usize;
     flows[flow].completed += 1;
-    let metrics = &mut flows[plan.pool as usize];
+    let metrics = &mut flows[paths.pool as usize];
     metrics.completion_ns.record(time);
     metrics.completion_by_size_ns[class].record(time);
     // The ideal time: one round trip for the handshake, then the data, with headers for each segment of 1460 bytes.
-    let ((there, _), (data, rate)) = (plan.ideal[ways[0]], plan.ideal[ways[1]]);
+    let ((there, _), (data, rate)) = (paths.ideal[directions[0]], paths.ideal[directions[1]]);
     let bytes = size + size.div_ceil(1460) * u64::from(TCP_HEADER);
     let sending = rate.time_for_ceil(tidegate_core::Bytes::new(bytes)).unwrap_or(Span::MAX).as_nanos();
     let ideal = (there + 2 * data).saturating_add(sending).max(1);

@@ -169,16 +169,14 @@ impl Slab {
             }
         }
     }
-    /// The packet at `index`.
     #[inline]
-    pub fn at(&mut self, index: u32) -> &mut SimPacket {
+    pub fn get(&mut self, index: u32) -> &mut SimPacket {
         &mut self.packets[index as usize]
     }
     /// The largest number of packets that were stored at once.
     pub fn capacity(&self) -> usize {
         self.packets.len()
     }
-    /// Frees slot `index`.
     #[inline]
     pub fn free(&mut self, index: u32) {
         self.free.push(index);
@@ -234,8 +232,8 @@ pub(crate) struct DropCounter<'a, 'b> {
 
 impl DropCounter<'_, '_> {
     fn drop_one(&mut self, packet: &SimPacket, reason: DropReason) {
-        see(self.hooks, self.now, Stage::Dropped(reason), packet);
-        note(self.metrics, packet, |part| part.gone.add(Instant::from_nanos(self.now), packet.size.into()));
+        call_tap(self.hooks, self.now, Stage::Dropped(reason), packet);
+        note_part(self.metrics, packet, |part| part.gone.add(Instant::from_nanos(self.now), packet.size.into()));
         if !self.counters.measuring {
             return;
         }
@@ -244,7 +242,7 @@ impl DropCounter<'_, '_> {
         if let Some(series) = &mut self.metrics.series {
             let at = Instant::from_nanos(self.now);
             series.dropped.add(at, 1);
-            note(self.metrics, packet, |part| part.dropped.add(at, 1));
+            note_part(self.metrics, packet, |part| part.dropped.add(at, 1));
         }
         self.counters.flows[packet.group as usize].dropped.count(packet.size);
     }
@@ -252,7 +250,7 @@ impl DropCounter<'_, '_> {
 
 /// Applies `note` to the time series of the flow and of the class of `packet`, if they are kept.
 #[inline]
-fn note(metrics: &mut LinkMetrics, packet: &SimPacket, note: impl Fn(&mut PartSeries)) {
+fn note_part(metrics: &mut LinkMetrics, packet: &SimPacket, note: impl Fn(&mut PartSeries)) {
     if let Some(series) = &mut metrics.series
         && let Some(parts) = &mut series.parts
     {
@@ -313,8 +311,8 @@ impl Link {
     }
 
     /// Shows `packet` to the tap.
-    pub fn see(&mut self, at: u64, stage: Stage, packet: &SimPacket) {
-        see(&mut self.hooks, at, stage, packet);
+    pub fn call_tap(&mut self, at: u64, stage: Stage, packet: &SimPacket) {
+        call_tap(&mut self.hooks, at, stage, packet);
     }
 
     /// Hands `packet` to the discipline at `now`.
@@ -337,23 +335,23 @@ impl Link {
         };
         let packet =
             qdisc.get_mut().dequeue(Instant::from_nanos(now), &mut DropCounter { now, metrics, hooks, counters })?;
-        self.see(now, Stage::Dequeued, &packet);
+        self.call_tap(now, Stage::Dequeued, &packet);
         Some(packet)
     }
 
     /// Records the arrival of `packet`, once its class is known. Packets that wait when the measurement begins have
     /// arrived earlier, so arrivals are recorded during the warm-up, too.
     #[inline]
-    pub fn comes(&mut self, at: u64, packet: &SimPacket) {
+    pub fn record_arrival(&mut self, at: u64, packet: &SimPacket) {
         if self.watched {
             let at = Instant::from_nanos(at);
-            note(&mut self.metrics, packet, |part| part.arrived.add(at, packet.size.into()));
+            note_part(&mut self.metrics, packet, |part| part.arrived.add(at, packet.size.into()));
         }
     }
 
     /// Lets the conditioners see `packet`; returns false if one of them drops it.
     pub fn admit(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> bool {
-        self.see(at, Stage::Arrived, packet);
+        self.call_tap(at, Stage::Arrived, packet);
         let Some(hooks) = &mut self.hooks else { return true };
         let dropped = hooks.entry.iter_mut().find_map(|condition| match condition(Instant::from_nanos(at), packet) {
             Verdict::Pass => None,
@@ -374,7 +372,7 @@ impl Link {
     #[inline]
     pub fn pass(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
         let admitted = self.hooks.is_none() || self.admit(at, packet, counters);
-        self.comes(at, packet);
+        self.record_arrival(at, packet);
         if !admitted {
             return None;
         }
@@ -421,7 +419,7 @@ impl Link {
         }
         if self.watched {
             let at = Instant::from_nanos(start);
-            note(&mut self.metrics, packet, |part| part.gone.add(at, packet.size.into()));
+            note_part(&mut self.metrics, packet, |part| part.gone.add(at, packet.size.into()));
         }
         if counters.measuring {
             self.metrics.sent[packet.colour as usize].count(packet.size);
@@ -430,7 +428,7 @@ impl Link {
             }
         }
         if self.hooks.is_some() {
-            self.see(start, Stage::Transmitting, packet);
+            self.call_tap(start, Stage::Transmitting, packet);
         }
         let arrival = match carried {
             None => Some(self.free_at + self.delay),
@@ -439,7 +437,7 @@ impl Link {
         // The loss process advances whatever else happens to the packet.
         let lost = self.loss.as_mut().is_some_and(|loss| loss.loses(packet));
         if lost || arrival.is_none() {
-            self.see(start, Stage::Lost, packet);
+            self.call_tap(start, Stage::Lost, packet);
             if counters.measuring {
                 self.metrics.lost += 1;
                 counters.flows[packet.group as usize].dropped.count(packet.size);
@@ -504,7 +502,7 @@ impl Link {
             series.sent[packet.colour as usize].add(at, u64::from(packet.size));
             series.delay_ns.add(at, waited);
             let waited = Span::from_nanos(waited);
-            note(&mut self.metrics, packet, |part| part.left(at, packet.size.into(), waited));
+            note_part(&mut self.metrics, packet, |part| part.left(at, packet.size.into(), waited));
         }
     }
 
@@ -561,7 +559,7 @@ impl Link {
     }
 }
 
-pub(crate) fn see(hooks: &mut Option<Box<Hooks>>, at: u64, stage: Stage, packet: &SimPacket) {
+pub(crate) fn call_tap(hooks: &mut Option<Box<Hooks>>, at: u64, stage: Stage, packet: &SimPacket) {
     if let Some(hooks) = hooks
         && let Some(tap) = &mut hooks.tap
     {

@@ -14,7 +14,7 @@ use tidegate_metrics::Series;
 
 use crate::conditions::{Conditions, LineState};
 use crate::driver::{Driver, DriverState};
-use crate::engine::{Plan, Simulation};
+use crate::engine::{FlowPaths, Simulation};
 use crate::ids::{FlowId, LinkId, NodeId};
 use crate::link::{Conditioner, Discipline, Hooks, Line, Link, Queue, Tap};
 use crate::metrics::{FlowMetrics, LinkSeries};
@@ -22,7 +22,7 @@ use crate::packet::SimPacket;
 use crate::shaper::{Population, ShaperQueue};
 use crate::trace::{Occurrence, Selection, Tracer};
 use crate::workload::FlowSpec;
-use routing::Planner;
+use routing::PathFinder;
 
 /// The reason why a network cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum NetworkError {
         problem: &'static str,
     },
     /// No path leads from the source of a flow to its destination.
-    #[error("flow {flow}: no way leads from {from} to {to}: add a link, in both directions where replies are needed")]
+    #[error("flow {flow}: no path leads from {from} to {to}: add a link, in both directions if replies are needed")]
     Unreachable {
         /// The name of the flow.
         flow: String,
@@ -53,7 +53,7 @@ pub enum NetworkError {
         to: String,
     },
     /// The routes form a loop.
-    #[error("flow {flow}: the routes towards {to} lead in a circle: {circle}")]
+    #[error("flow {flow}: the routes towards {to} form a loop: {circle}")]
     Loop {
         /// The name of the flow.
         flow: String,
@@ -126,19 +126,19 @@ pub enum NetworkError {
 pub(crate) const MOST_FLOWS: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NodeKind {
     Host,
     Router,
 }
 
 struct Node {
     name: String,
-    kind: Kind,
+    kind: NodeKind,
     address: Option<IpAddr>,
 }
 
 /// The queue that was requested for a link.
-enum Wanted {
+enum QueueSpec {
     Discipline(Box<dyn Qdisc<SimPacket>>),
     /// The engine of a shaper file, and the number of shards.
     Shaper(Box<Config>, usize),
@@ -152,7 +152,7 @@ struct Edge {
     behind: Option<LinkId>,
     /// If this is a shared queue, the links that it serves. It is then not part of the topology.
     serves: Vec<LinkId>,
-    queue: Option<Wanted>,
+    queue: Option<QueueSpec>,
     driver: Option<Driver>,
     tick: Option<Span>,
     conditions: Option<Conditions>,
@@ -166,7 +166,19 @@ struct Edge {
 /// A network under construction: nodes, links, routes, flows. [`Network::build`] checks it and makes it run.
 ///
 /// ```
-/// 1460 of 1500 bytes are data: 9.73 Mbit/s.
+/// use tidegate_core::{Instant, Rate, Span};
+/// use tidegate_sim::{FlowSpec, Line, Network, Workload, tcp};
+/// let mut net = Network::new(1);
+/// let (a, r, b) = (net.host("a"), net.router("r"), net.host("b"));
+/// net.duplex(a, r, Line::new(Rate::from_mbit(100), Span::from_millis(1)));
+/// net.duplex(r, b, Line::new(Rate::from_mbit(10), Span::from_millis(5)));
+/// let flow = net.flow(FlowSpec::tcp("bulk", a, b, tcp::Config::sack(), Workload::BULK));
+/// net.warm_up(Span::from_secs(1));
+/// let mut sim = net.build().unwrap();
+/// sim.run_until(Instant::ZERO + Span::from_secs(5));
+/// // 1460 of 1500 bytes are data: 9.73 Mbit/s.
+/// let goodput = sim.flow(flow).goodput(sim.measured()).as_bps();
+/// assert!(goodput > 9_600_000 && goodput < 9_740_000, "{goodput}");
 /// ```
 pub struct Network {
     seed: u64,
@@ -200,13 +212,13 @@ impl Network {
 
     /// Adds a host, at which flows begin and end. Hosts do not forward packets.
     pub fn host(&mut self, name: impl Into<String>) -> NodeId {
-        self.node(name.into(), Kind::Host)
+        self.node(name.into(), NodeKind::Host)
     }
     /// Adds a router, which forwards packets and neither sends nor receives.
     pub fn router(&mut self, name: impl Into<String>) -> NodeId {
-        self.node(name.into(), Kind::Router)
+        self.node(name.into(), NodeKind::Router)
     }
-    fn node(&mut self, name: String, kind: Kind) -> NodeId {
+    fn node(&mut self, name: String, kind: NodeKind) -> NodeId {
         self.nodes.push(Node { name, kind, address: None });
         NodeId(self.nodes.len() as u32 - 1)
     }
@@ -257,7 +269,7 @@ impl Network {
     }
     /// Makes `qdisc` the queue of `link`.
     pub fn queue(&mut self, link: LinkId, qdisc: impl Qdisc<SimPacket> + 'static) {
-        self.edges[link.index()].queue = Some(Wanted::Discipline(Box::new(qdisc)));
+        self.edges[link.index()].queue = Some(QueueSpec::Discipline(Box::new(qdisc)));
     }
     /// Makes the engine of a shaper file the queue of `link`.
     pub fn shaper(&mut self, link: LinkId, config: &Config) {
@@ -266,7 +278,7 @@ impl Network {
     /// Like [`shaper`](Self::shaper), with `shards` engines that each handle a part of the flows and share the rates of
     /// the file, as a live shaper with several threads does.
     pub fn sharded_shaper(&mut self, link: LinkId, config: &Config, shards: usize) {
-        self.edges[link.index()].queue = Some(Wanted::Shaper(Box::new(config.clone()), shards));
+        self.edges[link.index()].queue = Some(QueueSpec::Shaper(Box::new(config.clone()), shards));
     }
     /// Inserts a driver between the discipline of `link` and its transmitter.
     pub fn driver(&mut self, link: LinkId, driver: Driver) {
@@ -355,18 +367,18 @@ impl Network {
     /// [`NetworkError`] with the names of the objects concerned.
     pub fn build(mut self) -> Result<Simulation, NetworkError> {
         self.check()?;
-        let mut planner = Planner::new(&self);
-        let mut plans = Vec::with_capacity(self.flows.len());
+        let mut finder = PathFinder::new(&self);
+        let mut paths = Vec::with_capacity(self.flows.len());
         for flow in &self.flows {
-            let forward = planner.way(&self, flow, flow.from, flow.to)?;
+            let forward = finder.path(&self, flow, flow.from, flow.to)?;
             let back = match flow.transport {
                 crate::Transport::Udp { .. } if !flow.workload.both_ways() => forward,
-                _ => planner.way(&self, flow, flow.to, flow.from)?,
+                _ => finder.path(&self, flow, flow.to, flow.from)?,
             };
-            let pool = flow.pool.map_or(plans.len() as u32, |pool| pool.0);
-            plans.push(Plan { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal], pool });
+            let pool = flow.pool.map_or(paths.len() as u32, |pool| pool.0);
+            paths.push(FlowPaths { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal], pool });
         }
-        let routes = planner.finish(&self);
+        let routes = finder.finish(&self);
         let (seed, bin) = (self.seed, self.bin);
         let names: Vec<_> = (0..self.edges.len()).map(|link| self.link_name(LinkId(link as u32))).collect();
         let tracer =
@@ -381,7 +393,7 @@ impl Network {
                 }
             }
         }
-        let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(..))));
+        let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(QueueSpec::Shaper(..))));
         let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
         // Owners of sockets are known on the links that begin at their node. A shared queue may have links of several
         // nodes.
@@ -414,7 +426,7 @@ impl Network {
             names,
             routes,
             self.flows,
-            plans,
+            paths,
             metrics,
         );
         simulation.tracer = tracer;
@@ -466,7 +478,7 @@ impl Network {
                 conditions.validate().map_err(|problem| NetworkError::Conditions { link: name(), problem })?;
             }
             if edge.shared_line.is_some() && edge.driver.is_some() {
-                let problem = "a line that both directions share has no driver";
+                let problem = "a half-duplex line has no driver";
                 return Err(NetworkError::Conditions { link: name(), problem });
             }
         }
@@ -481,18 +493,18 @@ impl Network {
         }
         for flow in &self.flows {
             if flow.pool.is_some_and(|pool| pool.index() >= self.flows.len()) {
-                let problem = "its delays are added to those of a flow that is not there";
+                let problem = "its delays are added to those of a flow that does not exist";
                 return Err(NetworkError::Workload { flow: flow.name.clone(), problem });
             }
             for node in [flow.from, flow.to] {
-                if self.nodes[node.0 as usize].kind == Kind::Router {
+                if self.nodes[node.0 as usize].kind == NodeKind::Router {
                     let why = "is a router; flows begin and end at hosts";
                     return Err(NetworkError::Endpoint { flow: flow.name.clone(), node: self.name(node).into(), why });
                 }
             }
             if flow.from == flow.to {
                 let (flow, node) = (flow.name.clone(), self.name(flow.from).into());
-                return Err(NetworkError::Endpoint { flow, node, why: "is both ends; a flow needs two hosts" });
+                return Err(NetworkError::Endpoint { flow, node, why: "is at both ends; a flow needs two hosts" });
             }
             let is_v6 = |node: NodeId| self.nodes[node.0 as usize].address.is_some_and(|address| address.is_ipv6());
             if is_v6(flow.from) != is_v6(flow.to) {
@@ -530,13 +542,13 @@ impl Edge {
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;
         let queue = match (self.queue, shaped) {
-            (Some(Wanted::Shaper(config, shards)), Some((population, begins_at))) => {
+            (Some(QueueSpec::Shaper(config, shards)), Some((population, begins_at))) => {
                 let queue = ShaperQueue::new(&config, population, begins_at, seed, number, shards)
                     .map_err(|why| NetworkError::Shaper { link: name.into(), why: why.to_string() })?;
                 Some(Discipline::Shaper(Box::new(queue)))
             }
-            (Some(Wanted::Discipline(queue)), _) => Some(Discipline::Plain(queue)),
-            (None | Some(Wanted::Shaper(..)), _) => None,
+            (Some(QueueSpec::Discipline(queue)), _) => Some(Discipline::Plain(queue)),
+            (None | Some(QueueSpec::Shaper(..)), _) => None,
         };
         match self.driver {
             Some(driver) => {

@@ -31,9 +31,9 @@ pub struct SimPacket {
     pub(crate) hop: u32,
     /// Bytes on the link, including headers.
     pub size: u32,
-    /// The host that sent it.
+    /// The host that sent the packet.
     pub source: u32,
-    /// The host it goes to.
+    /// The destination host.
     pub destination: u32,
     /// The flow of the scenario to which it belongs. A flow of mice is a single flow with many connections.
     pub group: u32,
@@ -45,7 +45,7 @@ pub struct SimPacket {
     pub dscp: Dscp,
     /// The colour that a meter set.
     pub colour: Colour,
-    /// Whether it is TCP or a datagram.
+    /// The transport protocol.
     pub transport: Proto,
 }
 

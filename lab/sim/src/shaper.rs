@@ -314,11 +314,11 @@ impl ShaperQueue {
 
 /// Whether both configurations distinguish flows and hosts in the same way.
 fn same_flows(one: &Config, other: &Config) -> bool {
-    let of = |config: &Config| match &config.root {
+    let distinguishes = |config: &Config| match &config.root {
         Root::Shaper(shaper) => Some((shaper.flow_by, shaper.fair_by)),
         Root::Discipline(_) => None,
     };
-    of(one) == of(other)
+    distinguishes(one) == distinguishes(other)
 }
 
 impl Qdisc<SimPacket> for ShaperQueue {

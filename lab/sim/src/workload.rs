@@ -102,7 +102,7 @@ pub enum Workload {
     /// only forward.
     Packets {
         /// The packets in each direction.
-        ways: [Option<Arrivals>; 2],
+        directions: [Option<Arrivals>; 2],
     },
     /// A cycle of phases, each with a constant rate for a random time.
     Phases {

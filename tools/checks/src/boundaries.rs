@@ -179,7 +179,7 @@ fn forbids_unsafe(root: &Path, found: &mut Vec<String>) -> io::Result<()> {
     if !manifest(Path::new(""))?.contains(LINT) {
         found.push("the workspace does not forbid unsafe code".into());
     }
-    for part in ["crates", "kernel", "lab", "tools"] {
+    for part in ["", "crates", "kernel", "lab", "tools"] {
         for entry in std::fs::read_dir(root.join(part))? {
             let folder = Path::new(part).join(entry?.file_name());
             let Ok(text) = manifest(&folder) else { continue };

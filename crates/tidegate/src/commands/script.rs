@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tidegate_config::Source;
 use tidegate_display::wrapped;
-use tidegate_script::{Findings, Limits, Outcome, Script, What};
+use tidegate_script::{EventKind, Findings, Limits, Outcome, Script};
 
 use super::check::open;
 use crate::Failure;
@@ -125,16 +125,16 @@ fn result(name: &str, outcome: &Outcome, trace: bool) -> serde_json::Value {
     if trace {
         let record = |record: &tidegate_script::Record| {
             let packet = &log.packets[record.id as usize];
-            let (what, reason) = match record.what {
-                What::Arrived => ("arrived", None),
-                What::Left => ("left", None),
-                What::Dropped(reason) => ("dropped", Some(reason.name())),
+            let (what, reason) = match record.kind {
+                EventKind::Arrived => ("arrived", None),
+                EventKind::Left => ("left", None),
+                EventKind::Dropped(reason) => ("dropped", Some(reason.name())),
             };
             json!({
                 "time_ns": record.time.as_nanos(), "flow": log.names[packet.flow], "number": packet.number,
                 "what": what, "reason": reason, "size_bytes": packet.size.as_u64(),
-                "waited_ns": (record.what != What::Arrived).then(|| record.time.since(packet.arrived).as_nanos()),
-                "marked": packet.marked && record.what == What::Left,
+                "waited_ns": (record.kind != EventKind::Arrived).then(|| record.time.since(packet.arrived).as_nanos()),
+                "marked": packet.marked && record.kind == EventKind::Left,
             })
         };
         result["trace"] = log.records.iter().map(record).collect();

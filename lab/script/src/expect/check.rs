@@ -4,11 +4,11 @@ use tidegate_config::{Diagnostics, Place};
 use tidegate_core::{Backlog, Deadline, DropReason, Instant, Span};
 
 use super::{Counted, Element, Expect, Expectation, Fact, Window};
-use crate::log::{Log, What, clock, span};
+use crate::log::{EventKind, Log, clock, span};
 use crate::parse::fields::{COLOURS, ECN};
 
 /// Adds an error to `failures` if the state differs from the expectation.
-pub(crate) fn look(
+pub(crate) fn check_state(
     expectation: &Expectation,
     now: Instant,
     backlog: Backlog,
@@ -77,7 +77,7 @@ impl<'a> Checker<'a> {
             }
             Expect::Waits { flow, low, high } => self.waits(*flow, *low, *high, place, failures),
             Expect::Nothing(window) => {
-                let happened = |record: &crate::Record| record.what != What::Arrived && window.holds(record.time);
+                let happened = |record: &crate::Record| record.kind != EventKind::Arrived && window.holds(record.time);
                 if let Some(index) = self.log.records.iter().position(happened) {
                     self.fail(failures, place, format!("a departure or drop happened {window}"), index);
                 }
@@ -144,7 +144,7 @@ impl<'a> Checker<'a> {
                 let message = format!("{wanted} should {verb} {window}, but {name} {past} at {time}");
                 self.fail(failures, element.place, message, index);
             }
-            if let (Some(reason), What::Dropped(actual)) = (reason, record.what)
+            if let (Some(reason), EventKind::Dropped(actual)) = (reason, record.kind)
                 && reason != actual
             {
                 let reasons = [reason, actual].map(|reason| reason.name().replace('_', "-"));
@@ -165,21 +165,21 @@ impl<'a> Checker<'a> {
         let packet = self.log.packets[id as usize];
         let end = match packet.end {
             None => "is still queued at the end".to_owned(),
-            Some((time, What::Dropped(reason))) => {
+            Some((time, EventKind::Dropped(reason))) => {
                 format!("was dropped by {} at {}", reason.name().replace('_', "-"), clock(time))
             }
             Some((time, _)) => format!("left at {}", clock(time)),
         };
         let waited = packet.end.map(|(time, _)| time.since(packet.arrived));
-        let left = matches!(packet.end, Some((_, What::Left)));
+        let left = matches!(packet.end, Some((_, EventKind::Left)));
         let problem = match fact {
             Fact::Leaves(window) => match packet.end {
-                Some((time, What::Left)) if window.holds(time) => None,
+                Some((time, EventKind::Left)) if window.holds(time) => None,
                 _ if window == Window::ALWAYS => Some(format!("{name} should leave, but it {end}")),
                 _ => Some(format!("{name} should leave {window}, but it {end}")),
             },
             Fact::Dropped(reason, window) => match packet.end {
-                Some((time, What::Dropped(actual)))
+                Some((time, EventKind::Dropped(actual)))
                     if window.holds(time) && reason.is_none_or(|reason| reason == actual) =>
                 {
                     None
@@ -210,11 +210,11 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn of(&self, flow: Option<usize>, id: u32) -> bool {
+    fn belongs_to(&self, flow: Option<usize>, id: u32) -> bool {
         flow.is_none_or(|flow| flow == self.log.packets[id as usize].flow)
     }
 
-    fn who(&self, flow: Option<usize>) -> &str {
+    fn subject(&self, flow: Option<usize>) -> &str {
         flow.map_or("all", |flow| &self.log.names[flow])
     }
 
@@ -227,8 +227,9 @@ impl<'a> Checker<'a> {
         place: Place,
         failures: &mut Diagnostics,
     ) {
-        let records = self.log.records.iter().filter(|record| window.holds(record.time) && self.of(flow, record.id));
-        let left = records.clone().filter(|record| record.what == What::Left);
+        let records =
+            self.log.records.iter().filter(|record| window.holds(record.time) && self.belongs_to(flow, record.id));
+        let left = records.clone().filter(|record| record.kind == EventKind::Left);
         let bytes = |record: &crate::Record| self.log.packets[record.id as usize].size.as_u64();
         let (found, text) = match what {
             Counted::Left => (left.count() as u64, "packets left"),
@@ -238,9 +239,9 @@ impl<'a> Checker<'a> {
                 "packets were marked",
             ),
             Counted::Dropped(reason) => {
-                let is = |record: &&crate::Record| match (record.what, reason) {
-                    (What::Dropped(actual), Some(reason)) => actual == reason,
-                    (What::Dropped(_), None) => true,
+                let is = |record: &&crate::Record| match (record.kind, reason) {
+                    (EventKind::Dropped(actual), Some(reason)) => actual == reason,
+                    (EventKind::Dropped(_), None) => true,
                     _ => false,
                 };
                 (records.filter(is).count() as u64, "packets were dropped")
@@ -254,16 +255,18 @@ impl<'a> Checker<'a> {
         };
         if !(low..=high).contains(&found) {
             let wanted = if low == high { low.to_string() } else { format!("{low} to {high}") };
-            let message = format!("of {}, {found} {text} {window}; expected {wanted}", self.who(flow));
+            let message = format!("of {}, {found} {text} {window}; expected {wanted}", self.subject(flow));
             // The first record that was counted, or the start of the window.
             let drops = matches!(what, Counted::Dropped(_));
-            let counted = |record: &crate::Record| match record.what {
-                What::Arrived => false,
-                What::Left => !drops,
-                What::Dropped(_) => drops,
+            let counted = |record: &crate::Record| match record.kind {
+                EventKind::Arrived => false,
+                EventKind::Left => !drops,
+                EventKind::Dropped(_) => drops,
             };
-            let of = |record: &crate::Record| window.holds(record.time) && self.of(flow, record.id) && counted(record);
-            let index = self.log.records.iter().position(of).unwrap_or_else(|| self.log.at(window.from));
+            let matching = |record: &crate::Record| {
+                window.holds(record.time) && self.belongs_to(flow, record.id) && counted(record)
+            };
+            let index = self.log.records.iter().position(matching).unwrap_or_else(|| self.log.at(window.from));
             self.fail(failures, place, message, index);
         }
     }
@@ -272,15 +275,15 @@ impl<'a> Checker<'a> {
         let waited = |record: &crate::Record| record.time.since(self.log.packets[record.id as usize].arrived);
         let bad = |index: &&usize| {
             let record = &self.log.records[**index];
-            self.of(flow, record.id) && !(low..=high).contains(&waited(record))
+            self.belongs_to(flow, record.id) && !(low..=high).contains(&waited(record))
         };
         if let Some(&index) = self.departures.iter().find(bad) {
             let record = &self.log.records[index];
             let name = self.log.name(record.id);
             let message = format!("{name} waited {}, not {}", span(waited(record)), range(low, high));
             self.fail(failures, place, message, index);
-        } else if !self.departures.iter().any(|index| self.of(flow, self.log.records[*index].id)) {
-            self.fail(failures, place, format!("no packet of {} left", self.who(flow)), 0);
+        } else if !self.departures.iter().any(|index| self.belongs_to(flow, self.log.records[*index].id)) {
+            self.fail(failures, place, format!("no packet of {} left", self.subject(flow)), 0);
         }
     }
 }

@@ -8,8 +8,8 @@ use tidegate_core::Instant;
 use crate::script::{Limits, Script};
 
 /// Returned for a statement with an error that has already been reported.
-pub(super) struct Wrong;
-pub(super) type Parsed<T> = Result<T, Wrong>;
+pub(super) struct Reported;
+pub(super) type Parsed<T> = Result<T, Reported>;
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
@@ -48,7 +48,7 @@ impl<'a> Parser<'a> {
 
     pub(super) fn error<T>(&mut self, place: Place, message: impl Into<String>, help: impl Into<String>) -> Parsed<T> {
         self.diagnostics.error(place, message).help(help);
-        Err(Wrong)
+        Err(Reported)
     }
 
     /// The number of the flow called `name`.

@@ -16,7 +16,7 @@ use crate::workload::Web;
 
 /// The stage of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum PageStage {
     Reading,
     Main,
     Parsing,
@@ -25,7 +25,7 @@ enum Stage {
 
 /// A connection of a browser, and the size of the object that is requested on it.
 #[derive(Debug)]
-struct Line {
+struct BrowserConnection {
     slot: u32,
     object: Option<u64>,
 }
@@ -41,11 +41,10 @@ pub(crate) enum Step {
     Wait,
 }
 
-/// A web browser.
 #[derive(Debug)]
 pub(crate) struct Browser {
-    stage: Stage,
-    lines: Vec<Line>,
+    stage: PageStage,
+    connections: Vec<BrowserConnection>,
     /// The sizes of the objects that have not been requested yet, the main one first.
     todo: VecDeque<u64>,
     parse: Span,
@@ -72,16 +71,16 @@ pub struct Pages {
 
 impl Browser {
     pub fn new(warm_up: u64) -> Self {
-        let (stage, parse, read) = (Stage::Reading, Span::ZERO, Span::ZERO);
+        let (stage, parse, read) = (PageStage::Reading, Span::ZERO, Span::ZERO);
         let pages = Pages::default();
-        Self { stage, lines: Vec::new(), todo: VecDeque::new(), parse, read, begun: 0, warm_up, pages }
+        Self { stage, connections: Vec::new(), todo: VecDeque::new(), parse, read, begun: 0, warm_up, pages }
     }
 
     /// Handles the timer: the browser has finished reading or parsing.
     pub fn act(&mut self, now: u64, web: &Web, random: &mut Stream) {
         match self.stage {
-            Stage::Reading => {
-                self.stage = Stage::Main;
+            PageStage::Reading => {
+                self.stage = PageStage::Main;
                 self.begun = now;
                 let size = |distribution: &crate::Distribution, random: &mut Stream| {
                     distribution.sample_bytes(random).min(web.largest).as_u64()
@@ -101,48 +100,50 @@ impl Browser {
                     self.pages.bytes += self.todo.iter().sum::<u64>();
                 }
             }
-            Stage::Parsing => self.stage = Stage::Objects,
-            Stage::Main | Stage::Objects => {}
+            PageStage::Parsing => self.stage = PageStage::Objects,
+            PageStage::Main | PageStage::Objects => {}
         }
     }
 
     /// The size of the next object to request, and the idle connection for it; `None` for a new connection.
     pub fn next(&self, most: usize) -> Option<(u64, Option<u32>)> {
         let object = *self.todo.front()?;
-        let busy = self.lines.iter().any(|line| line.object.is_some());
-        if matches!(self.stage, Stage::Reading | Stage::Parsing) || self.stage == Stage::Main && busy {
+        let busy = self.connections.iter().any(|connection| connection.object.is_some());
+        if matches!(self.stage, PageStage::Reading | PageStage::Parsing) || self.stage == PageStage::Main && busy {
             return None;
         }
-        match self.lines.iter().find(|line| line.object.is_none()) {
+        match self.connections.iter().find(|connection| connection.object.is_none()) {
             Some(idle) => Some((object, Some(idle.slot))),
-            None => (self.lines.len() < most).then_some((object, None)),
+            None => (self.connections.len() < most).then_some((object, None)),
         }
     }
 
     /// Records that the next object was requested on the connection in `slot`.
     pub fn asked(&mut self, slot: u32) {
         let object = self.todo.pop_front();
-        match self.lines.iter_mut().find(|line| line.slot == slot) {
-            Some(line) => line.object = object,
-            None => self.lines.push(Line { slot, object }),
+        match self.connections.iter_mut().find(|connection| connection.slot == slot) {
+            Some(connection) => connection.object = object,
+            None => self.connections.push(BrowserConnection { slot, object }),
         }
     }
 
     /// Handles the arrival of the object on the connection in `slot`.
     pub fn answered(&mut self, slot: u32, now: u64) -> Step {
-        let Some(line) = self.lines.iter_mut().find(|line| line.slot == slot) else { return Step::Wait };
-        line.object = None;
+        let Some(connection) = self.connections.iter_mut().find(|connection| connection.slot == slot) else {
+            return Step::Wait;
+        };
+        connection.object = None;
         if !self.todo.is_empty() {
-            if self.stage == Stage::Main {
-                self.stage = Stage::Parsing;
+            if self.stage == PageStage::Main {
+                self.stage = PageStage::Parsing;
                 return Step::After(self.parse);
             }
             return Step::Ask;
         }
-        if self.lines.iter().any(|line| line.object.is_some()) {
+        if self.connections.iter().any(|connection| connection.object.is_some()) {
             return Step::Wait;
         }
-        self.stage = Stage::Reading;
+        self.stage = PageStage::Reading;
         if self.begun >= self.warm_up {
             self.pages.loaded += 1;
             self.pages.load_ns.record(now - self.begun);
@@ -153,8 +154,8 @@ impl Browser {
     /// Handles the end of the connection in `slot`. The object that was requested on it is requested again. Returns
     /// whether there was one.
     pub fn lost(&mut self, slot: u32) -> bool {
-        let Some(place) = self.lines.iter().position(|line| line.slot == slot) else { return false };
-        match self.lines.swap_remove(place).object {
+        let Some(place) = self.connections.iter().position(|connection| connection.slot == slot) else { return false };
+        match self.connections.swap_remove(place).object {
             Some(object) => {
                 self.todo.push_front(object);
                 true
@@ -165,6 +166,6 @@ impl Browser {
 
     /// The slots of its connections.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.lines.iter().map(|line| line.slot)
+        self.connections.iter().map(|connection| connection.slot)
     }
 }

@@ -11,7 +11,6 @@ use tidegate_core::Rate;
 
 use crate::workload::Video;
 
-/// A video player.
 #[derive(Clone, Debug)]
 pub(crate) struct Player {
     /// The length of a segment, the reservoir, reservoir plus cushion, the capacity of the buffer, and the level at

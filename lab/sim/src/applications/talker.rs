@@ -30,7 +30,7 @@ impl Talker {
     /// Acts at `now` and returns the size of the packet to send, if there is one. Sets [`next`](Self::next).
     pub fn act(&mut self, now: u64, workload: &Workload, side: usize) -> Option<u32> {
         match workload {
-            Workload::Packets { ways } => self.arrival(now, ways[side].as_ref()?),
+            Workload::Packets { directions } => self.arrival(now, directions[side].as_ref()?),
             Workload::Phases { packet, phases } => self.in_phases(now, packet.as_u64() as u32, phases),
             Workload::Call(call) => self.speak(now, call),
             _ => None,

@@ -155,7 +155,7 @@ impl RateProcess {
             Self::Markov(states) => {
                 let n = states.len();
                 if n < 2 || states.iter().all(|state| state.rate.is_zero()) {
-                    return Err("a Markov chain needs two states, of which one has a rate above zero");
+                    return Err("a Markov chain needs at least two states, one of them with a rate above zero");
                 }
                 if states.iter().any(|state| state.mean.is_zero()) {
                     return Err("the mean time in a state must be above zero");
@@ -173,7 +173,7 @@ impl RateProcess {
                 if positive(*deviation) && positive(*escape) && !most.is_zero() && !tick.is_zero() {
                     Ok(())
                 } else {
-                    Err("a cellular link needs a deviation, an escape, a greatest rate and a tick above zero")
+                    Err("a cellular link needs a deviation, an escape rate, a maximum rate and a tick above zero")
                 }
             }
         }

@@ -22,8 +22,8 @@ impl Simulation {
         let random = &mut self.sources[index].random;
         let mut talker = || Talker::new(Stream::named(random.next_u64(), "talker"), now);
         Some(match workload {
-            Workload::Packets { ways } => {
-                let talkers = [0, 1].map(|side| ways[side].is_some().then(&mut talker));
+            Workload::Packets { directions } => {
+                let talkers = [0, 1].map(|side| directions[side].is_some().then(&mut talker));
                 Application::Talk { talkers, listeners: None }
             }
             Workload::Phases { .. } => Application::Talk { talkers: [Some(talker()), None], listeners: None },

@@ -1,9 +1,9 @@
 //! Links with a driver: interrupts, buffers and the kernel timer.
 
 use super::shapers::schedule_watch;
-use super::{Kind, Simulation, target};
+use super::{EventKind, Simulation, target};
 use crate::driver::Service;
-use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Stage, next_call, see};
+use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Stage, call_tap, next_call};
 use crate::packet::SimPacket;
 
 impl Simulation {
@@ -16,7 +16,7 @@ impl Simulation {
         let Queue::Driver(_, driver) = &mut self.links[link as usize].queue else { return };
         driver.forwarding.push_back((self.now + forwarding, packet));
         if driver.forwarding.len() == 1 {
-            self.events.push(self.now + forwarding, target(Kind::Forward, link));
+            self.events.push(self.now + forwarding, target(EventKind::Forward, link));
         }
     }
 
@@ -27,7 +27,7 @@ impl Simulation {
         let Some((_, mut packet)) = driver.forwarding.pop_front() else { return };
         let on_enqueue = driver.params.on_enqueue;
         if let Some(&(next, _)) = driver.forwarding.front() {
-            self.events.push(next, target(Kind::Forward, link));
+            self.events.push(next, target(EventKind::Forward, link));
         }
         packet.queued = now;
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
@@ -69,7 +69,7 @@ impl Simulation {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
         let Link { queue: Queue::Driver(_, driver), hooks, .. } = l else { return };
-        driver.fill_hardware(|packet| see(hooks, now, Stage::Hardware, packet));
+        driver.fill_hardware(|packet| call_tap(hooks, now, Stage::Hardware, packet));
         if driver.sending {
             return;
         }
@@ -79,7 +79,7 @@ impl Simulation {
         l.wait_for_line(now);
         let start = if l.conditions.is_some() { l.free_at.max(now) } else { now };
         let arrival = l.transmit(start, &packet, &mut counters);
-        self.events.push(l.free_at, target(Kind::Transmit, link));
+        self.events.push(l.free_at, target(EventKind::Transmit, link));
         if let Some(arrival) = arrival {
             let mut packet = packet;
             if l.queue.shaper().is_some() {
@@ -122,7 +122,7 @@ impl Simulation {
         let Queue::Driver(_, driver) = &mut l.queue else { return };
         if at < driver.poll_at || driver.poll_at < now {
             driver.poll_at = at;
-            self.events.push(at, target(Kind::Poll, link));
+            self.events.push(at, target(EventKind::Poll, link));
         }
     }
 

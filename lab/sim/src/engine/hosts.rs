@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Colour, Ecn, Instant};
 
-use super::{Connection, KIND_SHIFT, Kind, Role, Simulation, book_completion, target};
+use super::{Connection, EventKind, KIND_SHIFT, Role, Simulation, book_completion, target};
 use crate::link::NEVER;
 use crate::packet::{Proto, SimPacket, TCP_HEADER};
 use crate::tcp::{Endpoint, Flags, Segment, State};
@@ -20,7 +20,7 @@ impl Simulation {
         }
         if measuring {
             if payload > 0 {
-                let pool = self.plans[packet.group as usize].pool;
+                let pool = self.paths[packet.group as usize].pool;
                 self.metrics[pool as usize].delay_ns.record(self.now - packet.sent);
             }
             let metrics = &mut self.metrics[packet.group as usize];
@@ -86,7 +86,7 @@ impl Simulation {
             if deadline.as_nanos() < connection.armed[side] {
                 connection.armed[side] = deadline.as_nanos();
                 let index = slot << 1 | side as u32;
-                self.events.push(deadline.as_nanos(), target(Kind::Timer, index));
+                self.events.push(deadline.as_nanos(), target(EventKind::Timer, index));
             }
         }
     }
@@ -113,7 +113,7 @@ impl Simulation {
             segment,
             remaining,
             slot,
-            hop: self.plans[group as usize].routes[side],
+            hop: self.paths[group as usize].routes[side],
             size,
             source: source.0,
             destination: destination.0,
@@ -212,7 +212,7 @@ impl Simulation {
             && measuring
             && began >= self.warm_up
         {
-            book_completion(&mut self.metrics, group, &self.plans[group], paths, size, self.now - began);
+            book_completion(&mut self.metrics, group, &self.paths[group], paths, size, self.now - began);
         }
         if failed && measuring {
             self.metrics[group].failed += 1;
@@ -247,7 +247,7 @@ impl Simulation {
         if side == 0 && !connection.connected && connection.ends[0].established_at().is_some() {
             connection.connected = true;
             if measuring {
-                let pool = self.plans[group].pool as usize;
+                let pool = self.paths[group].pool as usize;
                 self.metrics[pool].connect_ns.record(self.now - connection.opened);
             }
         }

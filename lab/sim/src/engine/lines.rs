@@ -1,6 +1,6 @@
 //! Lines: half-duplex access, and changes of a line while the simulation runs.
 
-use super::{Kind, Simulation, target};
+use super::{EventKind, Simulation, target};
 use crate::conditions::{Conditions, LineChange, LineState};
 use crate::ids::LinkId;
 use crate::link::Queue;
@@ -16,12 +16,12 @@ impl Simulation {
         let link = &mut self.links[link.index()];
         if let Queue::Tail { .. } = link.queue {
             return Err(
-                "only the line of a link with a `queue` can be changed at any time; or list the change as [[at]]",
+                "only the line of a link with a `queue` can be changed at any time; list the change in [[at]] instead",
             );
         }
         if change.loss.is_some() && !link.has_losses() {
             return Err(
-                "a line that loses nothing from the beginning cannot lose packets later; list the change as [[at]]",
+                "a line without loss at the beginning cannot lose packets later; list the change in [[at]] instead",
             );
         }
         let (rate, delay) = link.line();
@@ -55,7 +55,7 @@ impl Simulation {
             // The other direction has an event at this time, and may go first once.
             line.waits = false;
             l.transmit_at = now;
-            self.events.push(now, target(Kind::Transmit, link));
+            self.events.push(now, target(EventKind::Transmit, link));
             return false;
         }
         true

@@ -4,7 +4,7 @@ use tidegate_config::shaper::Config;
 use tidegate_core::{Instant, Outlet};
 use tidegate_engine::{Engine, SwapError, SwapReport};
 
-use super::{Kind, Simulation, target};
+use super::{EventKind, Simulation, target};
 use crate::event::EventQueue;
 use crate::ids::LinkId;
 use crate::link::{DropCounter, FlowCounters, Link, NEVER};
@@ -18,7 +18,7 @@ pub(super) fn schedule_watch(events: &mut EventQueue, now: u64, link: u32, shape
         let at = at.as_nanos().max(now);
         if at < shaper.poll_armed || shaper.poll_armed < now {
             shaper.poll_armed = at;
-            events.push(at, target(Kind::Watch, link));
+            events.push(at, target(EventKind::Watch, link));
         }
     }
 }

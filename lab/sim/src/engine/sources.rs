@@ -2,7 +2,7 @@
 
 use tidegate_core::{Bytes, Ecn, Instant, Span};
 
-use super::{Kind, Role, Simulation, Source, target};
+use super::{EventKind, Role, Simulation, Source, target};
 use crate::applications::Application;
 use crate::distribution::Distribution;
 use crate::link::NEVER;
@@ -115,7 +115,7 @@ impl Simulation {
     pub(super) fn schedule_source(&mut self, flow: u32, wait: Span) {
         let due = self.now.saturating_add(wait.as_nanos());
         self.sources[flow as usize].due = due;
-        self.events.push(due, target(Kind::Source, flow));
+        self.events.push(due, target(EventKind::Source, flow));
     }
 
     /// Sends a packet of `size` bytes on the link: as a datagram, or as the same amount of data on the connection.

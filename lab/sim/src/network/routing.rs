@@ -12,14 +12,14 @@ use std::rc::Rc;
 
 use tidegate_core::{Bytes, Rate, Span};
 
-use super::{Kind, Network, NetworkError};
+use super::{Network, NetworkError, NodeKind};
 use crate::conditions::Conditions;
 use crate::ids::{ARRIVED, EXPRESS, LinkId, NodeId};
 use crate::workload::FlowSpec;
 
 /// A path in the routing table.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct Path {
     pub first: u32,
     pub ideal: (u64, Rate),
 }
@@ -53,7 +53,7 @@ impl Target {
 }
 
 /// Finds paths and appends them to one table.
-pub(super) struct Planner {
+pub(super) struct PathFinder {
     table: Vec<u32>,
     /// The links from each node (from routers only those to other routers), and the links from routers to each node, in
     /// the order in which they were added. Otherwise a router with ten thousand hosts would examine all of their links
@@ -64,17 +64,17 @@ pub(super) struct Planner {
     distances: HashMap<u32, Rc<Distances>>,
     /// The target of the previous flow: flows of a section often have the same one.
     last: Option<(NodeId, Target)>,
-    known: BTreeMap<(NodeId, NodeId), Way>,
+    known: BTreeMap<(NodeId, NodeId), Path>,
 }
 
-impl Planner {
+impl PathFinder {
     pub fn new(net: &Network) -> Self {
         let n = net.nodes.len();
         let (mut from, mut into) = (vec![Vec::new(); n], vec![Vec::new(); n]);
         for (link, edge) in (0..).zip(&net.edges).filter(|(_, edge)| edge.serves.is_empty()) {
             let hop = edge.line.rate.time_for_ceil(Bytes::new(1500)).unwrap_or(Span::MAX);
             let cost = hop.as_nanos().saturating_add(edge.line.delay.as_nanos()).max(1);
-            let is_router = |node: NodeId| net.nodes[node.0 as usize].kind == Kind::Router;
+            let is_router = |node: NodeId| net.nodes[node.0 as usize].kind == NodeKind::Router;
             if !is_router(edge.from) || is_router(edge.to) {
                 from[edge.from.0 as usize].push(Hop { link, node: edge.to.0, cost });
             }
@@ -138,7 +138,7 @@ impl Planner {
         if let Some(&link) = self.overrides.get(&(node, to)) {
             return Some(link);
         }
-        let forwards = |hop: &&Hop| hop.node == to || net.nodes[hop.node as usize].kind == Kind::Router;
+        let forwards = |hop: &&Hop| hop.node == to || net.nodes[hop.node as usize].kind == NodeKind::Router;
         let length = |hop: &Hop| Some((target.distance(hop.node)?.saturating_add(hop.cost), hop.link));
         // Direct links from a router to `to`. Those of a host are among the links from it, too.
         let straight = self.into[to as usize].iter().filter(|hop| hop.node == node).map(|hop| Hop { node: to, ..*hop });
@@ -146,9 +146,9 @@ impl Planner {
         all.filter_map(|hop| length(&hop)).min().map(|(_, link)| link)
     }
 
-    pub fn way(&mut self, net: &Network, flow: &FlowSpec, from: NodeId, to: NodeId) -> Result<Way, NetworkError> {
-        if let Some(way) = self.known.get(&(from, to)) {
-            return Ok(*way);
+    pub fn path(&mut self, net: &Network, flow: &FlowSpec, from: NodeId, to: NodeId) -> Result<Path, NetworkError> {
+        if let Some(path) = self.known.get(&(from, to)) {
+            return Ok(*path);
         }
         let target = match self.last.take() {
             Some((node, target)) if node == to => target,
@@ -183,10 +183,10 @@ impl Planner {
             visited.push(node);
         }
         self.table.push(ARRIVED);
-        let way = Way { first, ideal: (delay, slowest) };
-        self.known.insert((from, to), way);
+        let path = Path { first, ideal: (delay, slowest) };
+        self.known.insert((from, to), path);
         self.last = Some((to, target));
-        Ok(way)
+        Ok(path)
     }
 
     /// Returns the table, with a mark on each link that has only one feeder.
@@ -245,7 +245,7 @@ mod tests {
             let hop = edge.line.rate.time_for_ceil(Bytes::new(1500)).unwrap();
             hop.as_nanos() + edge.line.delay.as_nanos()
         };
-        let forwards = |node: u32| node == to || net.nodes[node as usize].kind == Kind::Router;
+        let forwards = |node: u32| node == to || net.nodes[node as usize].kind == NodeKind::Router;
         let mut far = vec![u64::MAX; net.nodes.len()];
         far[to as usize] = 0;
         let mut changed = true;
@@ -295,7 +295,8 @@ mod tests {
                 };
             }
             let mut pick = |below: u32| random.below(below.into()) as u32;
-            // Hosts at one router mostly, chains and meshes of routers, few costs so that ways are often equally long.
+            // Most hosts are at one router, routers form chains and meshes, and costs are few, so that paths are often
+            // equally long.
             for n in 0..nodes {
                 for _ in 0..1 + pick(if n < routers { 3 } else { 2 }) {
                     let anywhere = pick(8) == 0;
@@ -311,14 +312,14 @@ mod tests {
                 let node = net.edges[link as usize].from;
                 net.route(node, NodeId(routers + pick(nodes - routers)), LinkId(link));
             }
-            let mut planner = Planner::new(&net);
+            let mut finder = PathFinder::new(&net);
             for from in routers..nodes {
                 for to in (routers..nodes).filter(|&to| to != from) {
                     let flow = FlowSpec::udp("f", NodeId(from), NodeId(to), Workload::BULK);
                     let expected = by_definition(&net, from, to);
-                    let way = planner.way(&net, &flow, NodeId(from), NodeId(to)).ok();
-                    let got = way.map(|way| {
-                        let rest = &planner.table[way.first as usize..];
+                    let path = finder.path(&net, &flow, NodeId(from), NodeId(to)).ok();
+                    let got = path.map(|path| {
+                        let rest = &finder.table[path.first as usize..];
                         rest.iter().copied().take_while(|&link| link != ARRIVED).collect::<Vec<_>>()
                     });
                     assert_eq!(got, expected, "case {case}: from {from} to {to} of {routers} routers");

@@ -18,7 +18,7 @@ use tidegate_engine::target::samples;
 use tidegate_engine::{PromiseError, PromiseTable, SwapKind};
 
 use super::actions::{PromiseSection, ReserveSection};
-use super::model::{Action, Flows, Scenario, Variant, What};
+use super::model::{Action, ActionKind, FlowSelector, Scenario, Variant};
 use super::outcome::Report;
 use super::report;
 use super::targets::{matches_of, packets_of};
@@ -51,7 +51,7 @@ struct Reservation {
 
 /// The state of control over the shaper of a link.
 #[derive(Default)]
-struct Shaper {
+struct ShaperControl {
     promises: Vec<Promise>,
     watches: Vec<(Span, Vec<Match>)>,
     reservations: Vec<Reservation>,
@@ -61,7 +61,6 @@ struct Shaper {
     last: (Instant, BTreeMap<String, u64>),
 }
 
-/// A step of a run.
 enum Step {
     Action(usize),
     EndPromise(usize, u64),
@@ -73,7 +72,7 @@ enum Step {
 pub(super) struct Control {
     steps: BTreeMap<(Instant, u64), Step>,
     sequence: u64,
-    shapers: BTreeMap<usize, Shaper>,
+    shapers: BTreeMap<usize, ShaperControl>,
     number: u64,
     reports: Vec<Report>,
     /// The names of the reservations for which each class of a link was created, including past ones.
@@ -93,7 +92,7 @@ impl Control {
             let queue = scenario.queue_of(*wire, variant);
             queue.is_some_and(|queue| queue.shaper().is_some())
         };
-        let shapers = (0..scenario.wires.len()).filter(shaped).map(|wire| (wire, Shaper::default())).collect();
+        let shapers = (0..scenario.wires.len()).filter(shaped).map(|wire| (wire, ShaperControl::default())).collect();
         let (steps, reserved) = (BTreeMap::new(), BTreeMap::new());
         let mut control = Self { steps, sequence: 0, shapers, number: 0, reports: Vec::new(), reserved };
         for (index, action) in scenario.actions.iter().enumerate() {
@@ -172,16 +171,16 @@ impl Control {
     /// Executes `action` now, whatever its time, and returns its report.
     pub fn act_now(&mut self, scenario: &Scenario, sim: &mut Simulation, action: &Action) -> Report {
         let now = sim.now();
-        let done = match &action.what {
-            What::Line(change) => {
+        let done = match &action.kind {
+            ActionKind::Line(change) => {
                 let change = LineChange { at: now, ..change.clone() };
                 let changed = sim.change_line(link(action.wire), &change).map_err(str::to_owned);
-                changed.and_then(|()| self.act(scenario, sim, now, action.wire, &action.what))
+                changed.and_then(|()| self.act(scenario, sim, now, action.wire, &action.kind))
             }
-            _ => self.act(scenario, sim, now, action.wire, &action.what),
+            _ => self.act(scenario, sim, now, action.wire, &action.kind),
         };
         self.take_notifications(scenario, sim);
-        self.report(scenario, now, action.wire, action.what.kind(), done);
+        self.report(scenario, now, action.wire, action.kind.word(), done);
         self.reports.last().cloned().expect("reported just now")
     }
 
@@ -189,11 +188,11 @@ impl Control {
         match *step {
             Step::Action(index) => {
                 let action = &scenario.actions[index];
-                let (wire, kind) = (action.wire, action.what.kind());
+                let (wire, kind) = (action.wire, action.kind.word());
                 // A variant may have a discipline instead of a shaper.
-                let anywhere = matches!(action.what, What::Line(_) | What::Workload { .. });
+                let anywhere = matches!(action.kind, ActionKind::Line(_) | ActionKind::Workload { .. });
                 if anywhere || self.shapers.contains_key(&wire) {
-                    let done = self.act(scenario, sim, now, wire, &action.what);
+                    let done = self.act(scenario, sim, now, wire, &action.kind);
                     self.report(scenario, now, wire, kind, done);
                 }
             }
@@ -223,45 +222,45 @@ impl Control {
         self.shapers.get(&wire)?.reservations.iter().find(|reservation| reservation.class == class)
     }
 
-    fn shaper(&mut self, wire: usize) -> &mut Shaper {
+    fn shaper(&mut self, wire: usize) -> &mut ShaperControl {
         self.shapers.entry(wire).or_default()
     }
 
-    fn act(&mut self, scenario: &Scenario, sim: &mut Simulation, now: Instant, wire: usize, what: &What) -> Done {
-        match what {
-            What::Line(change) => Ok(json!({
+    fn act(&mut self, scenario: &Scenario, sim: &mut Simulation, now: Instant, wire: usize, kind: &ActionKind) -> Done {
+        match kind {
+            ActionKind::Line(change) => Ok(json!({
                 "rate_bps": change.rate.map(Rate::as_bps),
                 "delay_ns": change.delay.map(Span::as_nanos),
                 "loss_changes": change.loss.is_some(),
             })),
-            What::Workload { flows, workload } => {
+            ActionKind::Workload { flows, workload } => {
                 for number in flows.clone() {
                     sim.set_workload(FlowId(number as u32), Arc::clone(workload))?;
                 }
                 let names: Vec<String> = flows.clone().map(|number| scenario.flow_name(number)).collect();
                 Ok(json!({ "flows": names }))
             }
-            What::Promise(flows, section) => self.promise(sim, now, wire, flows, section),
-            What::Release(name) => match self.end_promise(sim, wire, |promise| promise.name == *name) {
+            ActionKind::Promise(flows, section) => self.promise(sim, now, wire, flows, section),
+            ActionKind::Release(name) => match self.end_promise(sim, wire, |promise| promise.name == *name) {
                 Some(name) => Ok(json!({ "name": name })),
                 None => Err(format!("no promise is called `{name}`")),
             },
-            What::Reserve(flows, section) => self.reserve(sim, now, wire, flows, section),
-            What::Unreserve(name) => self.unreserve(sim, wire, name),
-            What::Edit(edits) => {
+            ActionKind::Reserve(flows, section) => self.reserve(sim, now, wire, flows, section),
+            ActionKind::Unreserve(name) => self.unreserve(sim, wire, name),
+            ActionKind::Edit(edits) => {
                 let text = queue(sim, wire)?.engine().config().text.clone();
                 let (config, ..) = edited(&text, edits, "what runs, changed").map_err(|(text, _)| text)?;
                 self.reconfigure(sim, wire, &config)
             }
-            What::Apply(config) => self.reconfigure(sim, wire, config),
-            What::Status { flows } => self.status(scenario, sim, wire, *flows),
-            What::Feedback { flows, delay } => {
+            ActionKind::Apply(config) => self.reconfigure(sim, wire, config),
+            ActionKind::Status { flows } => self.status(scenario, sim, wire, *flows),
+            ActionKind::Feedback { flows, delay } => {
                 let matches = matches_of(queue(sim, wire)?, flows)?;
                 self.shaper(wire).watches.push((*delay, matches));
                 self.update_table(sim, wire)?;
                 Ok(json!({}))
             }
-            What::Events { kinds } => {
+            ActionKind::Events { kinds } => {
                 self.shaper(wire).events = Some(kinds.clone());
                 queue(sim, wire)?.notify();
                 Ok(json!({}))
@@ -274,7 +273,7 @@ impl Control {
         sim: &mut Simulation,
         now: Instant,
         wire: usize,
-        flows: &Flows,
+        flows: &FlowSelector,
         section: &PromiseSection,
     ) -> Done {
         let queue = queue(sim, wire)?;
@@ -406,7 +405,7 @@ impl Control {
         sim: &mut Simulation,
         now: Instant,
         wire: usize,
-        flows: &Flows,
+        flows: &FlowSelector,
         section: &ReserveSection,
     ) -> Done {
         let queue = queue(sim, wire)?;
@@ -499,7 +498,7 @@ impl Control {
     }
 }
 
-impl Shaper {
+impl ShaperControl {
     /// Whether a notification is reported.
     fn wants(&self, notification: &Notification) -> bool {
         if let Some(kinds) = &self.events

@@ -4,12 +4,12 @@ use tidegate_core::Span;
 use tidegate_metrics::{Digest, Histogram};
 
 use super::outcome::Collector;
-use crate::applications::{Experience, Hearing, Pages, Playback, emodel};
+use crate::applications::{CallQuality, Experience, Pages, Playback, emodel};
 
 /// The experiences of all users of a section of flows.
 #[derive(Default)]
 pub(super) struct Experiences {
-    hearings: Vec<Hearing>,
+    calls: Vec<CallQuality>,
     pages: Option<Pages>,
     videos: Vec<Playback>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Experiences {
 impl Experiences {
     pub fn add(&mut self, experience: Experience) {
         match experience {
-            Experience::Call(hearings) => self.hearings.extend(hearings),
+            Experience::Call(calls) => self.calls.extend(calls),
             Experience::Video(playback) => self.videos.push(playback),
             Experience::Pages(pages) => {
                 let all = self.pages.get_or_insert_default();
@@ -31,8 +31,8 @@ impl Experiences {
     }
 
     pub fn digest(&self, digest: &mut Digest) {
-        for hearing in &self.hearings {
-            for number in [hearing.expected, hearing.played, hearing.late, hearing.delay.as_nanos()] {
+        for call in &self.calls {
+            for number in [call.expected, call.played, call.late, call.delay.as_nanos()] {
                 digest.number(number);
             }
         }
@@ -51,7 +51,7 @@ impl Experiences {
     }
 
     pub fn values(&self, to: &mut Collector<'_>) {
-        if !self.hearings.is_empty() {
+        if !self.calls.is_empty() {
             self.calls(to);
         }
         if let Some(pages) = &self.pages {
@@ -67,10 +67,10 @@ impl Experiences {
     }
 
     fn calls(&self, to: &mut Collector<'_>) {
-        let all = &self.hearings;
-        let sum = |of: fn(&Hearing) -> u64| all.iter().map(of).sum::<u64>() as f64;
-        let ratings = || all.iter().map(|hearing| hearing.rating);
-        let expected = sum(|hearing| hearing.expected).max(1.0);
+        let all = &self.calls;
+        let sum = |of: fn(&CallQuality) -> u64| all.iter().map(of).sum::<u64>() as f64;
+        let ratings = || all.iter().map(|call| call.rating);
+        let expected = sum(|call| call.expected).max(1.0);
         let lowest = ratings().fold(f64::INFINITY, f64::min);
         let mean = ratings().sum::<f64>() / all.len() as f64;
         let opinions = ratings().map(emodel::opinion).sum::<f64>() / all.len() as f64;
@@ -85,8 +85,8 @@ impl Experiences {
             let total: f64 = delays.iter().map(|delay| delay.as_nanos() as f64).sum();
             to.add("mouth to ear", "ns", total / delays.len() as f64);
         }
-        to.add("not played", "1", 1.0 - sum(|hearing| hearing.played) / expected);
-        to.add("late", "1", sum(|hearing| hearing.late) / expected);
+        to.add("not played", "1", 1.0 - sum(|call| call.played) / expected);
+        to.add("late", "1", sum(|call| call.late) / expected);
     }
 
     fn viewers(&self, to: &mut Collector<'_>) {

@@ -48,7 +48,7 @@ pub(super) struct Wire {
 
 /// A section of flows, with the range of the flows made from it.
 #[derive(Clone, Debug)]
-pub(super) struct Section {
+pub(super) struct FlowGroup {
     /// Its place in the file.
     pub(super) place: Place,
     pub(super) name: String,
@@ -91,7 +91,7 @@ pub struct Scenario {
     pub(super) wires: Vec<Wire>,
     pub(super) routes: Vec<(usize, usize, usize)>,
     pub(super) flows: Vec<FlowSpec>,
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Vec<FlowGroup>,
     pub(super) variants: Vec<Variant>,
     /// The actions, in the order of their times.
     pub(super) actions: Vec<Action>,
@@ -125,8 +125,8 @@ impl Scenario {
         let mut links: Vec<LinkId> = Vec::with_capacity(self.wires.len());
         for (number, wire) in self.wires.iter().enumerate() {
             let mut line = wire.line;
-            if let Some((distribution, of)) = &wire.drawn {
-                let mut random = Stream::named(seed, &format!("delay {}", self.wire_name(*of)));
+            if let Some((distribution, drawn_for)) = &wire.drawn {
+                let mut random = Stream::named(seed, &format!("delay {}", self.wire_name(*drawn_for)));
                 line.delay = distribution.sample_span(&mut random);
             }
             let link = if wire.serves.is_empty() {
@@ -235,14 +235,14 @@ impl Scenario {
 pub(super) struct Action {
     pub time: Instant,
     pub wire: usize,
-    pub what: What,
+    pub kind: ActionKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
-    Promise(Flows, PromiseSection),
+pub(super) enum ActionKind {
+    Promise(FlowSelector, PromiseSection),
     Release(String),
-    Reserve(Flows, ReserveSection),
+    Reserve(FlowSelector, ReserveSection),
     Unreserve(String),
     Edit(Vec<edit::Edit>),
     Apply(Arc<Config>),
@@ -250,7 +250,7 @@ pub(super) enum What {
         flows: u32,
     },
     Feedback {
-        flows: Flows,
+        flows: FlowSelector,
         delay: Span,
     },
     Events {
@@ -264,9 +264,9 @@ pub(super) enum What {
     },
 }
 
-impl What {
+impl ActionKind {
     /// The word of the action in the file.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Promise(..) => "promise",
             Self::Release(_) => "release",
@@ -289,7 +289,7 @@ impl What {
 
 /// The flows to which an action applies.
 #[derive(Clone, Debug)]
-pub(super) struct Flows {
+pub(super) struct FlowSelector {
     /// Flows of the scenario, by number.
     pub flows: Option<Range<usize>>,
     /// The fields that they must match, without the owner.

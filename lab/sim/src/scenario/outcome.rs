@@ -8,7 +8,7 @@ use tidegate_metrics::{
 use super::control::Control;
 use super::experience::Experiences;
 use super::file::Measure;
-use super::model::{Scenario, Section, Variant};
+use super::model::{FlowGroup, Scenario, Variant};
 use super::queue::LinkQueue;
 use crate::engine::Simulation;
 use crate::ids::FlowId;
@@ -19,7 +19,7 @@ use crate::metrics::{FlowMetrics, LinkMetrics, OTHERS, SizeClass};
 pub struct Report {
     /// The time on the clock of the run.
     pub time: Instant,
-    /// The variant of the scenario; empty where there are none.
+    /// The variant of the scenario; empty without variants.
     pub variant: String,
     /// The name of the link.
     pub link: String,
@@ -111,7 +111,7 @@ impl Collector<'_> {
 }
 
 impl Outcome {
-    pub(super) fn of(
+    pub(super) fn collect(
         scenario: &Scenario,
         variant: Option<&Variant>,
         seed: u64,
@@ -154,7 +154,7 @@ impl Outcome {
     }
 
     /// Labels the outcome with the name of a variant.
-    pub(super) fn called(mut self, name: &str) -> Self {
+    pub(super) fn labelled(mut self, name: &str) -> Self {
         for value in &mut self.values {
             name.clone_into(&mut value.variant);
         }
@@ -184,7 +184,7 @@ impl Outcome {
         joined
     }
 
-    fn section(&mut self, scenario: &Scenario, sim: &Simulation, section: &Section, flows: &[&FlowMetrics]) {
+    fn section(&mut self, scenario: &Scenario, sim: &Simulation, section: &FlowGroup, flows: &[&FlowMetrics]) {
         let wants = |measure| scenario.wants(measure);
         let span = sim.measured();
         let mut all = FlowMetrics::default();
@@ -214,13 +214,13 @@ impl Outcome {
             to.add("retransmitted", "packets", all.retransmitted.packets as f64);
             to.add("timeouts", "1", all.timeouts as f64);
         }
-        let mut met = Experiences::default();
+        let mut experiences = Experiences::default();
         for number in section.flows.clone() {
-            sim.experiences(FlowId(number as u32)).into_iter().for_each(|experience| met.add(experience));
+            sim.experiences(FlowId(number as u32)).into_iter().for_each(|experience| experiences.add(experience));
         }
-        met.digest(&mut self.digest);
+        experiences.digest(&mut self.digest);
         if wants(Measure::Application) {
-            met.values(&mut to);
+            experiences.values(&mut to);
         }
         if wants(Measure::Completion) && all.completed + all.failed + all.refused > 0 {
             to.add("opened", "1", all.opened as f64);
@@ -236,7 +236,7 @@ impl Outcome {
             }
         }
         let curves = [("delay", &all.delay_ns), ("completion", &all.completion_ns)];
-        for (measure, histogram) in curves.into_iter().chain(met.distributions()) {
+        for (measure, histogram) in curves.into_iter().chain(experiences.distributions()) {
             if histogram.count() > 0 {
                 self.curves.push(distribution(&subject, measure, histogram));
             }

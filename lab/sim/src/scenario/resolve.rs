@@ -34,7 +34,7 @@ impl Scenario {
     pub fn load(source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Self> {
         let file: File = read(source, diagnostics)?;
         let mut resolver = Resolver::new(Self::empty(&file), files, diagnostics);
-        resolver.all(&file);
+        resolver.resolve(&file);
         let (errors, scenario, nodes) = (resolver.diagnostics.errors(), resolver.scenario, resolver.node_places);
         if errors > 0 {
             return None;
@@ -69,7 +69,7 @@ impl Scenario {
         }
         let section = AtSection::decode(&node, diagnostics)?;
         let mut resolver = Resolver::new(self.clone(), files, diagnostics);
-        let action = resolver.resolved(&Spanned { value: section, place });
+        let action = resolver.resolved_action(&Spanned { value: section, place });
         action.filter(|_| diagnostics.errors() == before)
     }
 
@@ -124,9 +124,9 @@ fn refuse(error: &NetworkError, file: &File, diagnostics: &mut Diagnostics) {
     });
     let (label, help) = match error {
         NetworkError::Unreachable { .. } => {
-            ("cannot be reached", "add a link, or both-ways = true where replies have to come back")
+            ("cannot be reached", "add a link, or both-ways = true if replies must come back")
         }
-        NetworkError::Loop { .. } => ("the packets would never arrive", "take out the route that leads back"),
+        NetworkError::Loop { .. } => ("its packets would never arrive", "remove the route that leads back"),
         NetworkError::Endpoint { .. } => ("not a host of its own", "let flows begin and end at two hosts"),
         NetworkError::Addresses { .. } => ("of two versions of IP", "give both hosts addresses of one version"),
         _ => ("here", "see the message"),
@@ -155,7 +155,7 @@ impl<'a> Resolver<'a> {
         Self { diagnostics, files, known, sections, addressed, node_places, scenario }
     }
 
-    fn all(&mut self, file: &File) {
+    fn resolve(&mut self, file: &File) {
         self.header(file);
         for (list, host) in [(&file.hosts, true), (&file.routers, false)] {
             for pattern in list {
@@ -187,31 +187,31 @@ impl<'a> Resolver<'a> {
         }
         self.actions(&file.at);
         if file.flow.is_empty() {
-            self.wrong(file.version.place, "nothing is sent", "the scenario has no flow", "add a [[flow]]");
+            self.error(file.version.place, "nothing is sent", "the scenario has no flow", "add a [[flow]]");
         }
     }
 
-    pub(super) fn wrong(&mut self, place: Place, message: impl Into<String>, label: &str, help: impl Into<String>) {
+    pub(super) fn error(&mut self, place: Place, message: impl Into<String>, label: &str, help: impl Into<String>) {
         self.diagnostics.error(place, message).label(label).help(help);
     }
 
     /// Reports that no link leads from one node to another.
     pub(super) fn no_link(&mut self, from: &Spanned<String>, to: &Spanned<String>) {
         let message = format!("no link leads from `{}` to `{}`", from.value, to.value);
-        self.wrong(to.place, message, "not a neighbour", "name a node that a link leads to");
+        self.error(to.place, message, "not a neighbour", "name a node that a link leads to");
     }
 
     fn positive<T: Default + PartialEq>(&mut self, value: &Spanned<T>, what: &str, example: &str) {
         if value.value == T::default() {
             let help = format!("write for example {example}");
-            self.wrong(value.place, format!("{what} of zero"), "must be above zero", help);
+            self.error(value.place, format!("{what} of zero"), "must be above zero", help);
         }
     }
 
     fn header(&mut self, file: &File) {
         if file.version.value != 1 {
             let message = format!("version {} of the language is not known here", file.version.value);
-            self.wrong(file.version.place, message, "not 1", "write version = 1, or use a newer tidegate");
+            self.error(file.version.place, message, "not 1", "write version = 1, or use a newer tidegate");
         }
         self.positive(&file.duration, "a duration", "\"60s\"");
         self.positive(&file.runs, "a number of runs", "5");
@@ -219,7 +219,7 @@ impl<'a> Resolver<'a> {
         self.limits(file);
         if file.warm_up.value >= file.duration.value {
             self.diagnostics
-                .error(file.warm_up.place, "the warm-up takes all of the duration")
+                .error(file.warm_up.place, "the warm-up takes up the whole duration")
                 .label("nothing is left to measure")
                 .related(file.duration.place, "this is all there is")
                 .help("make the warm-up shorter, or the duration longer");
@@ -230,7 +230,7 @@ impl<'a> Resolver<'a> {
         match names::expand(&pattern.value) {
             Ok(names) => names,
             Err(message) => {
-                self.wrong(pattern.place, message, "not a name", "write for example \"s{1..10}\"");
+                self.error(pattern.place, message, "not a name", "write for example \"s{1..10}\"");
                 Vec::new()
             }
         }
@@ -241,7 +241,7 @@ impl<'a> Resolver<'a> {
             let number = self.scenario.nodes.len();
             if self.known.insert(name.clone(), number).is_some() {
                 let message = format!("two nodes are called `{name}`");
-                self.wrong(pattern.place, message, "the second", "give each its own name");
+                self.error(pattern.place, message, "the second", "give each its own name");
                 return;
             }
             self.scenario.nodes.push((name, host));
@@ -258,7 +258,7 @@ impl<'a> Resolver<'a> {
             } else {
                 suggest::help(name, &names)
             };
-            self.wrong(place, format!("no host or router is called `{name}`"), "unknown", help);
+            self.error(place, format!("no host or router is called `{name}`"), "unknown", help);
         }
         found
     }
@@ -294,7 +294,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn open(&self, name: &str) -> Result<Source, String> {
         match self.files {
             Some(open) => open(name).map_err(|error| error.to_string()),
-            None => Err("a scenario without a place of its own names no files".into()),
+            None => Err("a scenario that is not in a file cannot refer to files".into()),
         }
     }
 
@@ -303,7 +303,7 @@ impl<'a> Resolver<'a> {
         let Prefix { address, length } = host.address.value;
         if length != if address.is_ipv4() { 32 } else { 128 } {
             let help = "write for example \"10.0.0.1\"; further hosts of a range have the addresses after it";
-            self.wrong(host.address.place, "a network is not an address", "not one address", help);
+            self.error(host.address.place, "this is a network, not a single address", "not one address", help);
             return;
         }
         for (n, name) in (0..).zip(self.expand(&host.name)) {
@@ -313,8 +313,8 @@ impl<'a> Resolver<'a> {
                 IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits().wrapping_add(n.into()))),
             };
             if !(self.addressed.0.insert(node) && self.addressed.1.insert(next)) {
-                let message = format!("`{name}` has an address already, or another host has {next}");
-                self.wrong(host.address.place, message, "given twice", "give each host one address of its own");
+                let message = format!("`{name}` already has an address, or another host has {next}");
+                self.error(host.address.place, message, "given twice", "give each host one address of its own");
                 return;
             }
             self.scenario.addresses.push((node, next));

@@ -141,7 +141,7 @@ impl<S: Deref<Target = Scenario>> Run<S> {
     /// The outcome so far, without reports of shapers. The run can continue.
     pub fn outcome(&self) -> Outcome {
         let variant = self.scenario.variants.get(self.part);
-        Outcome::of(&self.scenario, variant, self.seed, &self.sim, &self.control)
+        Outcome::collect(&self.scenario, variant, self.seed, &self.sim, &self.control)
     }
 
     /// The current backlog of links and the transfers of flows, with units in the names. Values are totals since the
@@ -194,7 +194,7 @@ impl<S: Deref<Target = Scenario>> Run<S> {
         let mut outcome = self.outcome();
         outcome.report(self.control.finish(&self.scenario, &mut self.sim));
         match variant {
-            Some(variant) => outcome.called(&variant.name),
+            Some(variant) => outcome.labelled(&variant.name),
             None => outcome,
         }
     }

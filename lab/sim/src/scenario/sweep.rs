@@ -43,9 +43,9 @@ impl Axis {
     /// If `list` is not an array or is empty.
     pub fn parse(path: &str, list: &str) -> Result<Self, String> {
         if matches!(path, "seed" | "runs") {
-            return Err(format!("`{path}` is no axis: the seeds of a sweep are given by themselves"));
+            return Err(format!("`{path}` cannot be an axis: the seeds of a sweep are given by themselves"));
         }
-        let wrong = || format!("the values of `{path}` are no list: write for example [\"10mbit\", \"20mbit\"]");
+        let wrong = || format!("the values of `{path}` are not a list: write for example [\"10mbit\", \"20mbit\"]");
         let node = Node::parse(&Source::new("<axis>", format!("values = {list}")), &mut Diagnostics::new());
         let Some(Node { value: Value::Table(entries), .. }) = node else { return Err(wrong()) };
         match entries.into_iter().next().map(|entry| entry.node.value) {
@@ -279,9 +279,9 @@ fn set(node: &mut Node, path: &str, value: &Node) -> Result<(), String> {
     let (number, tail) = rest.split_once('.').unwrap_or((rest, ""));
     let numbered = || number.parse::<usize>().ok().filter(|n| (1..=list.len()).contains(n)).map(|n| n - 1);
     match named.map(|n| (n, &rest[names[n].len() + 1..])).or_else(|| numbered().map(|n| (n, tail))) {
-        Some((_, "")) => Err(format!("`{key}.{rest}` names a section and no key of it")),
+        Some((_, "")) => Err(format!("`{key}.{rest}` names a section, but no key of it")),
         Some((n, tail)) => set(&mut list[n], tail, value),
-        None if names.contains(&rest.to_owned()) => Err(format!("`{key}.{rest}` names a section and no key of it")),
+        None if names.contains(&rest.to_owned()) => Err(format!("`{key}.{rest}` names a section, but no key of it")),
         None => Err(format!("no {key} is called `{number}`; there are {}, or numbers from 1", names.join(", "))),
     }
 }
@@ -430,7 +430,7 @@ mod tests {
         assert!(refused("hosts.0.rate", "[1]").contains("no hosts is called"));
         assert!(refused("version.x", "[1]").contains("in no table"));
         assert!(refused("duration", "[]").contains("has no value"));
-        assert!(refused("duration", "\"1s\"").contains("no list"));
+        assert!(refused("duration", "\"1s\"").contains("not a list"));
         assert!(refused("seed", "[1]").contains("by themselves"));
         let dotted = sweep(&[("flow.v1.2.tcp.mss", "[\"500B\"]")]).expect("a name may have dots");
         assert!(batch(&dotted, 0).runs[0].text.contains("500B"));

@@ -6,11 +6,11 @@ use tidegate_config::values::{Ports, Prefix, Protocol, User};
 use tidegate_core::classify::Match;
 use tidegate_engine::Target;
 
-use super::model::Flows;
+use super::model::FlowSelector;
 use crate::shaper::ShaperQueue;
 
 /// The targets of `flows`. Each flow of the scenario that it names yields one target in each direction.
-fn targets_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Target>, String> {
+fn targets_of(queue: &ShaperQueue, flows: &FlowSelector) -> Result<Vec<Target>, String> {
     let uid = match &flows.user {
         Some(user) => Some(queue.user_number(user).ok_or_else(|| format!("no flow is of user `{user}`"))?),
         None => None,
@@ -24,7 +24,7 @@ fn targets_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Target>, String>
 }
 
 /// The matches of a promise for `flows`.
-pub(super) fn matches_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Match>, String> {
+pub(super) fn matches_of(queue: &ShaperQueue, flows: &FlowSelector) -> Result<Vec<Match>, String> {
     let mut all = Vec::new();
     for target in targets_of(queue, flows)? {
         all.extend(target.matches().map_err(|_| "no packet matches".to_owned())?);
@@ -33,7 +33,7 @@ pub(super) fn matches_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Match
 }
 
 /// The packets of one flow in the forward direction, or the packets that match.
-pub(super) fn packets_of(queue: &ShaperQueue, flows: &Flows) -> Result<shaper::Match, String> {
+pub(super) fn packets_of(queue: &ShaperQueue, flows: &FlowSelector) -> Result<shaper::Match, String> {
     if flows.target.port.is_some() {
         return Err("a reservation is for one direction: give source-port or destination-port".into());
     }

@@ -50,7 +50,7 @@ impl Scenario {
             }
         }
         if selection.from > selection.to {
-            return Err("from is later than to: nothing would be kept".into());
+            return Err("from is later than to: the trace would be empty".into());
         }
         if selection.from > Instant::ZERO + self.duration {
             return Err(format!("from is later than the end of the scenario, at {}", self.duration));

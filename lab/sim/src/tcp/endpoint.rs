@@ -182,7 +182,7 @@ pub enum State {
     SynSent,
     /// A SYN was received and one sent.
     SynReceived,
-    /// Data may be sent both ways.
+    /// Data may be sent in both directions.
     Established,
     /// Closed at this end; the FIN is not acknowledged.
     FinWait1,

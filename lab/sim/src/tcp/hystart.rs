@@ -24,14 +24,13 @@ const LIMIT: u64 = 8;
 
 /// The effect of an acknowledgement in slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum SlowStart {
     /// cwnd grows as if this many bytes were acknowledged.
     Grow(u64),
     /// Slow start ends.
     Exit,
 }
 
-/// HyStart++. See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     /// windowEnd.
@@ -56,7 +55,7 @@ impl HyStart {
     }
 
     /// Processes an acknowledgement of new data in slow start.
-    pub fn on_ack(&mut self, ack: &Ack, mss: u64) -> Verdict {
+    pub fn on_ack(&mut self, ack: &Ack, mss: u64) -> SlowStart {
         if ack.una > self.window_end {
             // A round begins.
             self.window_end = ack.nxt;
@@ -66,7 +65,7 @@ impl HyStart {
             if let Some((_, rounds)) = &mut self.conservative {
                 *rounds += 1;
                 if *rounds >= CSS_ROUNDS {
-                    return Verdict::Exit;
+                    return SlowStart::Exit;
                 }
             }
         }
@@ -87,6 +86,6 @@ impl HyStart {
             _ => {}
         }
         let bytes = ack.acked.min(LIMIT * mss);
-        Verdict::Grow(if self.is_conservative() { bytes / GROWTH_DIVISOR } else { bytes })
+        SlowStart::Grow(if self.is_conservative() { bytes / GROWTH_DIVISOR } else { bytes })
     }
 }

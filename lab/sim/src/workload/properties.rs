@@ -24,7 +24,7 @@ impl Workload {
             | Self::Web(_)
             | Self::Video(_) => Needs::Tcp,
             Self::Call(_) => Needs::Datagrams,
-            Self::Packets { ways } if ways[1].is_some() => Needs::Datagrams,
+            Self::Packets { directions } if directions[1].is_some() => Needs::Datagrams,
             Self::Constant { .. }
             | Self::Poisson { .. }
             | Self::OnOff { .. }
@@ -47,7 +47,7 @@ impl Workload {
     pub(crate) fn both_ways(&self) -> bool {
         match self {
             Self::Call(call) => call.both_ways,
-            Self::Packets { ways } => ways[1].is_some(),
+            Self::Packets { directions } => directions[1].is_some(),
             _ => false,
         }
     }
@@ -64,7 +64,7 @@ impl Workload {
             | Self::Requests { .. }
             | Self::Web(_)
             | Self::Video(_) => 1,
-            Self::Packets { ways: [None, Some(_)] } => 1,
+            Self::Packets { directions: [None, Some(_)] } => 1,
             _ => 0,
         }
     }
@@ -77,7 +77,7 @@ impl Workload {
         match self {
             Self::Mice { interval, size, .. } if side == self.data_side() => size.mean() * 8.0 / interval.mean(),
             _ if !datagrams => 0.0,
-            Self::Packets { ways } => ways[side].as_ref().map_or(0.0, Arrivals::mean_rate),
+            Self::Packets { directions } => directions[side].as_ref().map_or(0.0, Arrivals::mean_rate),
             Self::Call(call) if side == 0 || call.both_ways => {
                 let rate = f64::from(call.codec.packet) * 8.0 / call.codec.interval.as_secs_f64();
                 call.spurts.as_ref().map_or(rate, |(talk, rest)| rate * talk.mean() / (talk.mean() + rest.mean()))
@@ -113,9 +113,9 @@ impl FlowSpec {
             | Workload::Poisson { packet, .. }
             | Workload::OnOff { packet, .. }
             | Workload::Phases { packet, .. } => packet.as_u64() as u32,
-            Workload::Packets { ways } => {
+            Workload::Packets { directions } => {
                 // Few packets are much larger than the mean.
-                let means = ways.iter().flatten().map(|way| way.size.mean().min(65_535.0) as u32);
+                let means = directions.iter().flatten().map(|way| way.size.mean().min(65_535.0) as u32);
                 means.max().unwrap_or(of_transport)
             }
             Workload::Call(call) => call.codec.packet,
@@ -161,7 +161,7 @@ impl FlowSpec {
                 response.validate()?;
                 think.validate()
             }
-            Workload::Packets { ways } => ways.iter().flatten().try_for_each(|way| {
+            Workload::Packets { directions } => directions.iter().flatten().try_for_each(|way| {
                 way.size.validate()?;
                 way.gap.validate()?;
                 if way.gap.mean() > 0.0 { Ok(()) } else { Err("gap must be above zero") }

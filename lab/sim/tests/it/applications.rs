@@ -191,7 +191,7 @@ fn what_an_application_cannot_be_is_refused_at_its_key() {
     refused("workload = { kind = \"web\", connections = 0 }", &["connections", "zero"]);
     refused(
         "workload = { kind = \"web\", objects = { kind = \"constant\", value = \"3kB\" } }",
-        &["a size where a number is wanted"],
+        &["a size is given where a number is needed"],
     );
     refused("workload = { kind = \"call\", talk = { kind = \"constant\", value = \"1s\" } }", &["talk and silence"]);
     refused("workload = { kind = \"call\", codec = \"g712\" }", &["g711"]);

@@ -177,9 +177,9 @@ fn impossible_lines_are_refused_with_their_place() {
         (
             "loss = { kind = \"gilbert-elliott\", begin = \"1%\", end = \"0%\" }",
             BULK,
-            ["test.toml:8:56", "bad for ever"],
+            ["test.toml:8:56", "bad state for ever"],
         ),
-        ("loss = { kind = \"list\", packets = [3, 2] }", BULK, ["test.toml:8:", "do not rise"]),
+        ("loss = { kind = \"list\", packets = [3, 2] }", BULK, ["test.toml:8:", "must rise from 1"]),
         ("rate-over-time = { kind = \"steps\", steps = [] }", BULK, ["test.toml:8:", "needs a step"]),
         ("half-duplex = true\nboth-ways = false", BULK, ["test.toml:4:", "needs both directions"]),
         (

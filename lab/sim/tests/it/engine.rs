@@ -468,7 +468,7 @@ fn what_cannot_work_is_refused_by_name() {
         net.simplex(r, b, line);
         net.flow(FlowSpec::tcp("one way", a, b, tcp::Config::sack(), Workload::BULK));
     });
-    assert!(error.to_string().contains("flow one way: no way leads from b to a"), "{error}");
+    assert!(error.to_string().contains("flow one way: no path leads from b to a"), "{error}");
     let error = refused(&|net| {
         let (a, m, b) = (net.host("a"), net.host("m"), net.host("b"));
         net.duplex(a, m, line);
@@ -484,7 +484,7 @@ fn what_cannot_work_is_refused_by_name() {
         net.route(r2, b, back);
         net.flow(FlowSpec::udp("lost", a, b, constant(Rate::from_mbit(1))));
     });
-    assert!(error.to_string().contains("lead in a circle: r1 -> r2 -> r1"), "{error}");
+    assert!(error.to_string().contains("form a loop: r1 -> r2 -> r1"), "{error}");
     let error = refused(&|net| {
         let (a, r) = (net.host("a"), net.router("r"));
         net.duplex(a, r, line);

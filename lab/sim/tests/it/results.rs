@@ -139,7 +139,7 @@ fn what_hardly_means_what_it_says_has_a_warning() {
             BULK.to_owned(),
             "no flow is in class `calls` of the link r->b",
         ),
-        ("", format!("{BULK}\n[[link]]\nfrom = \"r\"\nto = \"s\"\nrate = \"1mbit\""), "no flow goes over `s`"),
+        ("", format!("{BULK}\n[[link]]\nfrom = \"r\"\nto = \"s\"\nrate = \"1mbit\""), "no flow crosses `s`"),
         ("queue-back = { kind = \"fifo\" }", constant("1mbit"), "its queue is never used"),
         ("", format!("{BULK}\n[[link]]\nfrom = \"b\"\nto = \"c\"\nrate = \"1mbit\""), "no flow begins or ends at `c`"),
     ];

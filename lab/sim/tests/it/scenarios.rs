@@ -71,20 +71,20 @@ fn what_would_never_end_is_refused_with_the_limit() {
         scenario(&format!("{LINKS}{}", FLOW.replace("workload = { kind = \"bulk\" }", &workload)))
     };
     load(&mice("per-second = 100.0")).unwrap();
-    refused(&mice("per-second = 2002147483648.0"), "19:", &["2.002e12 mice a second", "1e8 are the most"]);
+    refused(&mice("per-second = 2002147483648.0"), "19:", &["2.002e12 mice per second", "more than the limit of 1e8"]);
     let never = "interval = { kind = \"constant\", value = \"0s\" }";
-    refused(&mice(never), "19:", &["inf mice a second", "1e8 are the most"]);
+    refused(&mice(never), "19:", &["inf mice per second", "more than the limit of 1e8"]);
     let packets = "workload = { kind = \"constant\", rate = \"100gbit\", packet = \"1B\" }";
     let text = scenario(&format!("{LINKS}{}", FLOW.replace("workload = { kind = \"bulk\" }", packets)));
-    refused(&text, "19:", &["packets a second", "1e8 are the most"]);
+    refused(&text, "19:", &["packets per second", "more than the limit of 1e8"]);
     let slow = packets.replace("100gbit", "1gbit").replace("1B", "2B");
     let text = scenario(&format!("{LINKS}{}", FLOW.replace("workload = { kind = \"bulk\" }", &slow)));
     load(&text).unwrap();
-    refused(&text.replace("\"5s\"", "\"60s\""), "19:", &["3.750e9 packets in a run", "1e9 are the most"]);
+    refused(&text.replace("\"5s\"", "\"60s\""), "19:", &["3.750e9 packets in a run", "more than the limit of 1e9"]);
     let bulk = scenario(&format!("{LINKS}{FLOW}"));
     refused(&bulk.replace("\"5s\"", "\"9000h\""), "2:", &["more than 30 days"]);
     let header = |line: &str| bulk.replacen("version = 1\n", &format!("version = 1\n{line}\n"), 1);
-    refused(&header("runs = 4000000000"), "2:", &["10000 are the most"]);
+    refused(&header("runs = 4000000000"), "2:", &["more than the limit of 10000"]);
     refused(&header("bin = \"1us\""), "2:", &["more than 1000000 bins"]);
 }
 
@@ -224,15 +224,15 @@ fn impossible_scenarios_are_refused_with_their_place() {
     refused(&with(&LINKS.replace("10mbit", "0mbit"), FLOW), "13:8", &["a rate of zero"]);
     refused(&with(LINKS, &FLOW.replace("to = \"b\"", "to = \"bb\"")), "18:6", &["called `bb`", "`b`"]);
     refused(&with(LINKS, &FLOW.replace("to = \"b\"", "to = \"r\"")), "18:6", &["r is a router"]);
-    refused(&with(LINKS, &FLOW.replace("to = \"b\"", "to = \"a\"")), "18:6", &["is both ends"]);
+    refused(&with(LINKS, &FLOW.replace("to = \"b\"", "to = \"a\"")), "18:6", &["is at both ends"]);
     let apart = LINKS.replace("from = \"r\"\nto = \"b\"", "from = \"a\"\nto = \"r\"");
-    refused(&with(&apart, FLOW), "18:6", &["no way leads from a to b"]);
+    refused(&with(&apart, FLOW), "18:6", &["no path leads from a to b"]);
     let one_way = LINKS.replace("rate = \"10mbit\"", "rate = \"10mbit\"\nboth-ways = false");
-    refused(&with(&one_way, FLOW), "19:6", &["no way leads from b to a", "both-ways"]);
+    refused(&with(&one_way, FLOW), "19:6", &["no path leads from b to a", "both-ways"]);
     let text = scenario("").replace("[\"r\"]", "[\"r\", \"q\"]");
     let links = format!("{LINKS}[[link]]\nfrom = \"r\"\nto = \"q\"\nrate = \"1mbit\"\n");
     let circle = "[[route]]\nat = \"r\"\nto = \"b\"\nvia = \"q\"\n[[route]]\nat = \"q\"\nto = \"b\"\nvia = \"r\"\n";
-    refused(&format!("{text}{links}{circle}{FLOW}"), "30:6", &["lead in a circle: r -> q -> r"]);
+    refused(&format!("{text}{links}{circle}{FLOW}"), "30:6", &["form a loop: r -> q -> r"]);
     let nowhere = "[[route]]\nat = \"a\"\nto = \"b\"\nvia = \"b\"\n";
     refused(&with(&format!("{LINKS}{nowhere}"), FLOW), "17:7", &["no link leads from `a` to `b`"]);
 }
@@ -247,7 +247,7 @@ fn wrong_names_units_and_numbers_are_refused_with_their_place() {
     refused(
         &mice("per-second = 1.0, size = { kind = \"exponential\", mean = \"5s\" }"),
         "19:85",
-        &["a time where a size"],
+        &["a time is given where a size"],
     );
     refused(
         &mice("size = { kind = \"exponential\", mean = \"5kB\" }"),
@@ -258,14 +258,14 @@ fn wrong_names_units_and_numbers_are_refused_with_their_place() {
     let udp = FLOW.replace("workload", "transport = \"udp\"\nworkload");
     refused(&with(&udp), "20:12", &["needs TCP"]);
     refused(&with(&FLOW.replace("\"b\"", "\"b{1..2\"")), "18:6", &["range"]);
-    refused(&with(FLOW).replace("\"5s\"", "\"5s\"\nwarm-up = \"9s\""), "3:11", &["warm-up takes all"]);
+    refused(&with(FLOW).replace("\"5s\"", "\"5s\"\nwarm-up = \"9s\""), "3:11", &["warm-up takes up"]);
     refused(&with(&format!("{FLOW}{FLOW}")), "22:8", &["two flows are called `bulk`"]);
     refused(&with(&FLOW.replace("workload", "class = \"gold\"\nworkload")), "19:9", &["no class is called `gold`"]);
     refused(&with(""), "1:11", &["has no flow"]);
     refused(
         &with(&FLOW.replace("kind = \"bulk\"", "kind = \"trace\", file = \"x.csv\"")),
         "19:37",
-        &["names no files"],
+        &["cannot refer to files"],
     );
     // Several at once, each with its place.
     let errors = load(&with(FLOW).replace("100mbit", "fast").replace("10mbit", "10")).unwrap_err();

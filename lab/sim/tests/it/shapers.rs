@@ -419,7 +419,11 @@ fn errors_keep_the_place_in_the_file_that_they_are_in() {
     // What the file would be is shown, with what is wrong there.
     refused(
         &with(good, &at("1s", "kind = \"set\", section = \"class\", name = \"all\", values = { rate = \"1mbit\" }")),
-        &["the shaper file would be wrong", "shaper of a->b from 1s on", "are promised 2mbit, more than its 1mbit"],
+        &[
+            "this change would make the shaper file invalid",
+            "shaper of a->b from 1s on",
+            "are promised 2mbit, more than its 1mbit",
+        ],
     );
 }
 

@@ -13,7 +13,7 @@ use tidegate_engine::Target;
 use super::Resolver;
 use crate::scenario::actions::{ActionSection, AtSection, TargetSection, Values, WorkloadChange};
 use crate::scenario::control::edited;
-use crate::scenario::model::{Action, Flows, What};
+use crate::scenario::model::{Action, ActionKind, FlowSelector};
 use crate::scenario::queue::LinkQueue;
 use crate::workload::FlowSpec;
 
@@ -23,10 +23,14 @@ const MOST_FLOWS: u32 = 1_024;
 const MOST_STEPS: u32 = 1_000;
 
 /// Whether an action needs all flows in one engine, because promises to flows are not passed between shards.
-fn is_of_one_engine(what: &What) -> bool {
+fn is_of_one_engine(kind: &ActionKind) -> bool {
     matches!(
-        what,
-        What::Promise(..) | What::Release(_) | What::Reserve(..) | What::Unreserve(_) | What::Feedback { .. }
+        kind,
+        ActionKind::Promise(..)
+            | ActionKind::Release(_)
+            | ActionKind::Reserve(..)
+            | ActionKind::Unreserve(_)
+            | ActionKind::Feedback { .. }
     )
 }
 
@@ -37,9 +41,9 @@ impl Resolver<'_> {
         for section in sections {
             if section.time.value > self.scenario.duration {
                 let help = "make it earlier, or the duration longer";
-                self.wrong(section.time.place, "an action after the end", "after `duration`", help);
+                self.error(section.time.place, "an action after the end", "after `duration`", help);
             }
-            let Some(action) = self.resolved(section) else { continue };
+            let Some(action) = self.resolved_action(section) else { continue };
             actions.push((action, section));
         }
         actions.sort_by_key(|(action, _)| action.time);
@@ -50,20 +54,20 @@ impl Resolver<'_> {
     }
 
     /// Resolves one action.
-    pub(super) fn resolved(&mut self, section: &Spanned<AtSection>) -> Option<Action> {
-        let (wire, what) = match &section.action.value {
+    pub(super) fn resolved_action(&mut self, section: &Spanned<AtSection>) -> Option<Action> {
+        let (wire, kind) = match &section.action.value {
             ActionSection::Line(line) => {
-                self.line_change(section, line).map(|(wire, change)| (wire, What::Line(change)))
+                self.line_change(section, line).map(|(wire, change)| (wire, ActionKind::Line(change)))
             }
             ActionSection::Workload(change) => self.workload_change(change),
             _ => self.shaped_wire(section).and_then(|wire| Some((wire, self.action(&section.action)?))),
         }?;
-        if is_of_one_engine(&what) && self.queues(wire).any(|queue| queue.shards() > 1) {
+        if is_of_one_engine(&kind) && self.queues(wire).any(|queue| queue.shards() > 1) {
             let help = "take `shards` out of the queue, or this action";
-            let message = format!("`{}` on a shaper in several shards", what.kind());
-            self.wrong(section.place, message, "only in one engine", help);
+            let message = format!("`{}` on a shaper in several shards", kind.word());
+            self.error(section.place, message, "only in one engine", help);
         }
-        Some(Action { time: Instant::ZERO + section.time.value, wire, what })
+        Some(Action { time: Instant::ZERO + section.time.value, wire, kind })
     }
 
     /// Whether a wire has a shaper file, in the scenario itself or in a variant.
@@ -84,9 +88,9 @@ impl Resolver<'_> {
                 match wire.map(|wire| self.scenario.queueing_wire(wire)) {
                     Some(wire) if self.is_shaped(wire) => Some(wire),
                     _ => {
-                        let message = format!("no shaper stands between `{}` and `{}`", from.value, to.value);
+                        let message = format!("the link from `{}` to `{}` has no shaper", from.value, to.value);
                         let help = "name a link with queue = { shaper = ... }";
-                        self.wrong(to.place, message, "no shaper on this link", help);
+                        self.error(to.place, message, "no shaper on this link", help);
                         None
                     }
                 }
@@ -97,24 +101,24 @@ impl Resolver<'_> {
                     (Some(wire), None) => Some(wire),
                     (None, _) => {
                         let help = "give a link queue = { shaper = \"office.toml\" }";
-                        self.wrong(section.place, "no link has a shaper", "nothing to act on", help);
+                        self.error(section.place, "no link has a shaper", "nothing to act on", help);
                         None
                     }
                     (Some(_), Some(_)) => {
                         let help = "add from and to, as in the [[link]]";
-                        self.wrong(section.place, "several links have a shaper", "which of them?", help);
+                        self.error(section.place, "several links have a shaper", "which of them?", help);
                         None
                     }
                 }
             }
             (Some(one), None) | (None, Some(one)) => {
-                self.wrong(one.place, "one end of a link", "a link has two", "give both from and to");
+                self.error(one.place, "one end of a link", "a link has two", "give both from and to");
                 None
             }
         }
     }
 
-    fn action(&mut self, action: &Spanned<ActionSection>) -> Option<What> {
+    fn action(&mut self, action: &Spanned<ActionSection>) -> Option<ActionKind> {
         Some(match &action.value {
             ActionSection::Promise(section) => {
                 if section.minimum.is_none_or(|minimum| minimum.is_zero())
@@ -122,21 +126,21 @@ impl Resolver<'_> {
                     && section.displace.is_none()
                 {
                     let help = "give a minimum, prefer or displace";
-                    self.wrong(action.place, "nothing is promised", "promises nothing", help);
+                    self.error(action.place, "nothing is promised", "promises nothing", help);
                 }
                 if !(1..=MOST_FLOWS).contains(&section.flows.value) {
                     let label = "not between 1 and 1024";
-                    self.wrong(section.flows.place, "rate cannot be held for so many flows", label, "write flows = 1");
+                    self.error(section.flows.place, "rate cannot be held for so many flows", label, "write flows = 1");
                 }
                 if section.prefer.value > MOST_STEPS {
                     let help = "ten steps of 10% are everything";
-                    self.wrong(section.prefer.place, "so many steps of preference mean nothing", "too many", help);
+                    self.error(section.prefer.place, "so many steps of preference mean nothing", "too many", help);
                 }
-                What::Promise(self.flows(&section.target)?, section.clone())
+                ActionKind::Promise(self.flows(&section.target)?, section.clone())
             }
-            ActionSection::Release(section) => What::Release(section.name.value.clone()),
-            ActionSection::Reserve(section) => What::Reserve(self.flows(&section.target)?, section.clone()),
-            ActionSection::Unreserve(section) => What::Unreserve(section.name.value.clone()),
+            ActionSection::Release(section) => ActionKind::Release(section.name.value.clone()),
+            ActionSection::Reserve(section) => ActionKind::Reserve(self.flows(&section.target)?, section.clone()),
+            ActionSection::Unreserve(section) => ActionKind::Unreserve(section.name.value.clone()),
             ActionSection::Set(section) => {
                 let Values(values) = &section.values.value;
                 let name = section.name.as_ref().map(|name| name.value.clone());
@@ -146,51 +150,52 @@ impl Resolver<'_> {
                     key: key.clone(),
                     value: value.clone(),
                 };
-                What::Edit(values.iter().map(set).collect())
+                ActionKind::Edit(values.iter().map(set).collect())
             }
-            ActionSection::Add(section) => What::Edit(vec![edit::Edit::Add {
+            ActionSection::Add(section) => ActionKind::Edit(vec![edit::Edit::Add {
                 section: section.section.value.clone(),
                 values: section.values.value.0.clone(),
             }]),
-            ActionSection::Remove(section) => What::Edit(vec![edit::Edit::Remove {
+            ActionSection::Remove(section) => ActionKind::Edit(vec![edit::Edit::Remove {
                 section: section.section.value.clone(),
                 name: section.name.value.clone(),
             }]),
-            ActionSection::Apply(section) => What::Apply(self.shaper(&section.shaper)?),
-            ActionSection::Status(section) => What::Status { flows: section.flows },
-            ActionSection::Feedback(section) => {
-                What::Feedback { flows: self.flows(&section.target)?, delay: section.delay.max(Span::from_micros(1)) }
-            }
+            ActionSection::Apply(section) => ActionKind::Apply(self.shaper(&section.shaper)?),
+            ActionSection::Status(section) => ActionKind::Status { flows: section.flows },
+            ActionSection::Feedback(section) => ActionKind::Feedback {
+                flows: self.flows(&section.target)?,
+                delay: section.delay.max(Span::from_micros(1)),
+            },
             // These need no shaper and are resolved elsewhere.
             ActionSection::Line(_) | ActionSection::Workload(_) => return None,
             ActionSection::Events(section) => {
                 for kind in section.kinds.iter().filter(|kind| !EVENTS.contains(&kind.value.as_str())) {
                     let help = suggest::help(&kind.value, &EVENTS);
-                    self.wrong(kind.place, format!("there is no event `{}`", kind.value), "unknown event", help);
+                    self.error(kind.place, format!("there is no event `{}`", kind.value), "unknown event", help);
                 }
-                What::Events { kinds: section.kinds.iter().map(|kind| kind.value.clone()).collect() }
+                ActionKind::Events { kinds: section.kinds.iter().map(|kind| kind.value.clone()).collect() }
             }
         })
     }
 
     /// Resolves a change of the workload of flows. Returns a wire that begins at their source, too.
-    fn workload_change(&mut self, section: &WorkloadChange) -> Option<(usize, What)> {
+    fn workload_change(&mut self, section: &WorkloadChange) -> Option<(usize, ActionKind)> {
         let flows = self.flows_called(&section.flow)?;
         let workload = self.workload(&section.workload)?;
         let first = self.scenario.flows.get(flows.start)?;
         let changed = FlowSpec { workload: Arc::new(workload), ..first.clone() };
         if let Err(problem) = changed.validate() {
-            self.wrong(section.workload.place, problem, "not for these flows", "give the flow this transport");
+            self.error(section.workload.place, problem, "not for these flows", "give the flow this transport");
             return None;
         }
         if !changed.replaces(first) {
             let help = "give it a flow of its own, with a `start`";
             let message = "datagrams in both directions must begin with the flow";
-            self.wrong(section.workload.place, message, "the flow sends in one direction", help);
+            self.error(section.workload.place, message, "the flow sends in one direction", help);
             return None;
         }
         let wire = self.scenario.wires.iter().position(|wire| wire.from as u32 == first.from.index())?;
-        Some((wire, What::Workload { flows, workload: changed.workload }))
+        Some((wire, ActionKind::Workload { flows, workload: changed.workload }))
     }
 
     fn flows_called(&mut self, name: &Spanned<String>) -> Option<Range<usize>> {
@@ -198,12 +203,12 @@ impl Resolver<'_> {
         if found.is_none() {
             let names: Vec<&str> = self.scenario.sections.iter().map(|one| one.name.as_str()).collect();
             let help = suggest::help(&name.value, &names);
-            self.wrong(name.place, format!("no flow is called `{}`", name.value), "unknown", help);
+            self.error(name.place, format!("no flow is called `{}`", name.value), "unknown", help);
         }
         found
     }
 
-    fn flows(&mut self, section: &Spanned<TargetSection>) -> Option<Flows> {
+    fn flows(&mut self, section: &Spanned<TargetSection>) -> Option<FlowSelector> {
         let flows = match &section.flow {
             None => None,
             Some(name) => Some(self.flows_called(name)?),
@@ -212,7 +217,7 @@ impl Resolver<'_> {
             let prefix = prefix.as_ref()?;
             if prefix.length != if prefix.address.is_ipv4() { 32 } else { 128 } {
                 let help = "write for example \"10.0.0.1\"";
-                self.wrong(prefix.place, "a network is not an address", "not one address", help);
+                self.error(prefix.place, "this is a network, not a single address", "not one address", help);
             }
             Some(prefix.address)
         };
@@ -225,13 +230,13 @@ impl Resolver<'_> {
             destination_port: section.destination_port,
             uid: None,
         };
-        let all = Flows { flows, target, user: section.user.clone() };
+        let all = FlowSelector { flows, target, user: section.user.clone() };
         if all.flows.is_none() && all.user.is_none() && all.target == Target::default() {
             let help = "give a flow, a port, addresses or a user";
-            self.wrong(section.place, "the flows are not specified", "means every flow", help);
+            self.error(section.place, "the flows are not specified", "means every flow", help);
         } else if all.target.matches().is_err() {
             let help = "leave one of its keys out";
-            self.wrong(section.place, "no packet matches all of this", "contradicts itself", help);
+            self.error(section.place, "no packet matches all of this", "contradicts itself", help);
         }
         Some(all)
     }
@@ -248,9 +253,9 @@ impl Resolver<'_> {
             let mut warned = false;
             for configs in &mut files {
                 let Some(config) = configs.get_mut(&action.wire) else { continue };
-                match &action.what {
-                    What::Apply(other) => *config = (**other).clone(),
-                    What::Edit(edits) => {
+                match &action.kind {
+                    ActionKind::Apply(other) => *config = (**other).clone(),
+                    ActionKind::Edit(edits) => {
                         let name = format!(
                             "shaper of {} from {} on",
                             self.scenario.wire_name(action.wire),
@@ -268,9 +273,9 @@ impl Resolver<'_> {
                                 *config = changed;
                             }
                             Err((_, Some((source, found)))) => {
-                                let help = "what the file would be is shown below";
+                                let help = "the changed file is shown below";
                                 self.diagnostics
-                                    .error(section.action.place, "the shaper file would be wrong")
+                                    .error(section.action.place, "this change would make the shaper file invalid")
                                     .help(help);
                                 self.diagnostics.include(&source, found);
                                 return;

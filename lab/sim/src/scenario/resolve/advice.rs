@@ -28,7 +28,7 @@ pub(super) fn advise(
     nodes: &[Place],
     diagnostics: &mut Diagnostics,
 ) {
-    let mut advice = Advice { scenario, sim, diagnostics, told: BTreeSet::new() };
+    let mut advice = Advice { scenario, sim, diagnostics, shown: BTreeSet::new() };
     match variant {
         // A variant differs only in its queue.
         Some(variant) => {
@@ -52,12 +52,12 @@ struct Advice<'a> {
     sim: &'a mut Simulation,
     diagnostics: &'a mut Diagnostics,
     /// The warnings so far, by kind and section: each is shown once, however many links or flows the section has.
-    told: BTreeSet<(u8, usize)>,
+    shown: BTreeSet<(u8, usize)>,
 }
 
 impl Advice<'_> {
     fn warn(&mut self, kind: u8, place: Place, message: String, label: &str, help: String) {
-        if self.told.insert((kind, place.start)) {
+        if self.shown.insert((kind, place.start)) {
             self.diagnostics.warning(place, message).label(label).help(help);
         }
     }
@@ -66,7 +66,7 @@ impl Advice<'_> {
     fn crossing(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut crossing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for number in 0..self.scenario.flows.len() {
-            for link in self.sim.way(number, self.scenario.flows[number].workload.data_side()) {
+            for link in self.sim.path(number, self.scenario.flows[number].workload.data_side()) {
                 crossing.entry(link).or_default().push(number);
             }
         }
@@ -78,7 +78,7 @@ impl Advice<'_> {
         let back: BTreeSet<usize> = (0..self.scenario.flows.len())
             .filter(|&number| matches!(self.scenario.flows[number].transport, Transport::Tcp(_)))
             .flat_map(|number| {
-                self.sim.way(number, 1 - self.scenario.flows[number].workload.data_side()).collect::<Vec<_>>()
+                self.sim.path(number, 1 - self.scenario.flows[number].workload.data_side()).collect::<Vec<_>>()
             })
             .collect();
         for &index in wires {
@@ -89,19 +89,22 @@ impl Advice<'_> {
             let Some(queue) = self.scenario.queue_of(index, variant) else {
                 if wire.line.limit.packets == 0 && !flows.is_empty() {
                     let help = "write limit = 1 or more".to_owned();
-                    let message = format!("what comes to the link {name} while it sends is dropped: nothing may wait");
+                    let message = format!(
+                        "the link {name} drops every packet that arrives while it is sending: its queue holds none"
+                    );
                     self.warn(0, place, message, "no room for one packet", help);
                 }
                 continue;
             };
             if flows.is_empty() && !back.contains(&index) {
-                let help = "take the queue out, or give a flow a way over it".to_owned();
-                self.warn(1, place, format!("no flow goes over the link {name}"), "its queue is never used", help);
+                let help = "remove the queue, or add a flow that crosses the link".to_owned();
+                self.warn(1, place, format!("no flow crosses the link {name}"), "its queue is never used", help);
                 continue;
             }
             if let Some(own) = own_rate(queue).filter(|own| *own > line) {
-                let message = format!("the queue of the link {name} is set for {own}; its line carries {line}");
-                let help = format!("set the queue for at most {line}, or its rate has no effect");
+                let message =
+                    format!("the queue of the link {name} is configured for {own}, but its line carries {line}");
+                let help = format!("configure the queue for at most {line}; otherwise its rate has no effect");
                 self.warn(2, place, message, "faster than the line", help);
             }
             if let Some((size, number)) = self.too_small(index, flows) {
@@ -123,7 +126,7 @@ impl Advice<'_> {
         for (number, spec) in self.scenario.flows.iter().enumerate() {
             let both = matches!(spec.transport, Transport::Tcp(_)) || spec.workload.both_ways();
             for side in 0..=usize::from(both) {
-                for link in self.sim.way(number, side) {
+                for link in self.sim.path(number, side) {
                     crossing.entry(link).or_default().push((number, side));
                 }
             }
@@ -150,7 +153,7 @@ impl Advice<'_> {
             let place = variant.map_or(self.scenario.wires[index].place, |variant| variant.place);
             let message =
                 format!("no flow is in class {} of the link {}", unused.join(", "), self.scenario.wire_name(index));
-            let help = "give a flow this class (or for a shaper file what its rules ask for), or take the class out";
+            let help = "put a flow into this class (for a shaper file, by its rules), or remove the class";
             self.warn(10, place, message, "never used", help.to_owned());
         }
     }
@@ -184,7 +187,7 @@ impl Advice<'_> {
                     let takes = slowest.time_for_ceil(*bytes).unwrap_or(Span::MAX);
                     if takes > time && !time.is_zero() {
                         let message = format!(
-                            "a transfer of flow {} takes {takes} at {slowest}, its slowest link, and has {time}",
+                            "a transfer of flow {} takes {takes} at {slowest}, the rate of its slowest link, but has only {time}",
                             section.name
                         );
                         let help = "make it smaller, or the duration longer".to_owned();
@@ -198,7 +201,7 @@ impl Advice<'_> {
                         section.name
                     );
                     let help = "begin the ladder with a lower rate".to_owned();
-                    self.warn(12, section.place, message, "it must stand still again and again", help);
+                    self.warn(12, section.place, message, "it will stall repeatedly", help);
                 }
                 _ => {}
             }
@@ -237,7 +240,7 @@ impl Advice<'_> {
             for side in [0, 1] {
                 let offered = spec.workload.offered(&spec.transport, side);
                 if offered.is_finite() && offered > 0.0 {
-                    for link in self.sim.way(number, side) {
+                    for link in self.sim.path(number, side) {
                         *loads.entry(link).or_default() += offered;
                     }
                 }
@@ -247,9 +250,11 @@ impl Advice<'_> {
             let wire = &self.scenario.wires[link];
             if load > wire.line.rate.as_bps() as f64 {
                 let (name, load) = (self.scenario.wire_name(link), Rate::from_bps(load as u64));
-                let message =
-                    format!("flows that do not slow down offer {load} to the link {name} of {}", wire.line.rate);
-                let help = "unless that is the experiment, lower their rates or raise that of the link".to_owned();
+                let message = format!(
+                    "flows without congestion control offer {load} to the link {name}, which carries {}",
+                    wire.line.rate
+                );
+                let help = "lower their rates or raise that of the link, unless the overload is intended".to_owned();
                 self.warn(4, wire.place, message, "overloaded on average", help);
             }
         }
@@ -264,11 +269,11 @@ impl Advice<'_> {
                 let name = self.scenario.flow_name(number);
                 let help = "make it earlier, or the duration longer".to_owned();
                 if spec.start >= end {
-                    let message = format!("{name} begins at the end or after it, and never sends");
+                    let message = format!("{name} begins at or after the end of the scenario, and never sends");
                     self.warn(5, section.place, message, "never used", help);
                 } else if spec.stop.is_some_and(|stop| stop <= begin) {
                     let message = format!("{name} stops before the warm-up is over");
-                    let help = "let it last longer, or make the warm-up shorter".to_owned();
+                    let help = "stop it later, or make the warm-up shorter".to_owned();
                     self.warn(6, section.place, message, "not measured", help);
                 } else if let round_trip = self.sim.round_trip(number)
                     && !warm_up.is_zero()
@@ -276,7 +281,7 @@ impl Advice<'_> {
                     && round_trip.saturating_mul(ROUND_TRIPS) > warm_up
                 {
                     let message = format!("the warm-up has fewer than {ROUND_TRIPS} round trips of {name}");
-                    let help = format!("a round trip takes {round_trip} on an empty way: make the warm-up longer");
+                    let help = format!("a round trip takes {round_trip} on an idle path: make the warm-up longer");
                     self.warn(7, section.place, message, "slower than the warm-up", help);
                 }
             }
@@ -287,16 +292,16 @@ impl Advice<'_> {
     fn nodes(&mut self, places: &[Place]) {
         let used: BTreeSet<u32> =
             self.scenario.flows.iter().flat_map(|flow| [flow.from.index(), flow.to.index()]).collect();
-        let way = |flow: usize, side: usize| self.sim.way(flow, side).map(|link| self.scenario.wires[link].to);
+        let path = |flow: usize, side: usize| self.sim.path(flow, side).map(|link| self.scenario.wires[link].to);
         let crossed: BTreeSet<usize> =
-            (0..self.scenario.flows.len()).flat_map(|flow| way(flow, 0).chain(way(flow, 1))).collect();
+            (0..self.scenario.flows.len()).flat_map(|flow| path(flow, 0).chain(path(flow, 1))).collect();
         for (number, ((name, is_host), place)) in (0..).zip(self.scenario.nodes.iter().zip(places)) {
             if *is_host && !used.contains(&number) {
-                let help = "give it a flow, or take it out".to_owned();
+                let help = "add a flow that uses it, or remove it".to_owned();
                 self.warn(8, *place, format!("no flow begins or ends at `{name}`"), "never used", help);
             } else if !is_host && !crossed.contains(&(number as usize)) {
-                let help = "give a flow a way over it, or take it out".to_owned();
-                self.warn(9, *place, format!("no flow goes over `{name}`"), "never used", help);
+                let help = "add a flow that crosses it, or remove it".to_owned();
+                self.warn(9, *place, format!("no flow crosses `{name}`"), "never used", help);
             }
         }
     }

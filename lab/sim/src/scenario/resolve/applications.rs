@@ -35,7 +35,7 @@ impl Resolver<'_> {
         if !sends {
             let help =
                 "write for example phases = [{ rate = \"1mbit\", lasts = { kind = \"constant\", value = \"1s\" } }]";
-            self.wrong(place, "no phase has a rate", "nothing is sent", help);
+            self.error(place, "no phase has a rate", "nothing is sent", help);
             return None;
         }
         self.lasting(place, time, "the sum of all phases", "1s")?;
@@ -65,8 +65,8 @@ impl Resolver<'_> {
         if let Some(objects) = &section.objects
             && web.objects.mean() > Web::MOST_OBJECTS as f64
         {
-            let message = format!("a page of more than {} objects", Web::MOST_OBJECTS);
-            self.wrong(objects.place, message, "too many", "give fewer");
+            let message = format!("a page has more than {} objects", Web::MOST_OBJECTS);
+            self.error(objects.place, message, "too many", "give fewer");
         }
         Some(web)
     }
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         let ladder = &section.ladder.value;
         if ladder.is_empty() || ladder[0].is_zero() || !ladder.windows(2).all(|pair| pair[0] < pair[1]) {
             let help = "write for example ladder = [\"400kbit\", \"1mbit\", \"2.5mbit\"]";
-            self.wrong(section.ladder.place, "the ladder has no rates that rise from above zero", "here", help);
+            self.error(section.ladder.place, "the rates of the ladder must rise, from above zero", "here", help);
             return None;
         }
         let buffer = section.buffer.value;
@@ -93,12 +93,12 @@ impl Resolver<'_> {
         };
         let wanted = (video.reservoir + video.cushion).max(video.start + video.segment);
         if video.cushion.is_zero() {
-            self.wrong(place, "a cushion of zero", "the rate cannot follow the buffer", "leave cushion out");
+            self.error(place, "a cushion of zero", "the rate cannot follow the buffer", "leave cushion out");
         } else if buffer < wanted {
             let message = format!(
                 "a buffer of {buffer} is too short: reservoir and cushion, or start and a segment, take {wanted}"
             );
-            self.wrong(section.buffer.place, message, "too short", "make it longer, or the others shorter");
+            self.error(section.buffer.place, message, "too short", "make it longer, or the others shorter");
         }
         Some(video)
     }
@@ -115,7 +115,7 @@ impl Resolver<'_> {
             (None, None) => None,
             (Some(one), None) | (None, Some(one)) => {
                 let help = "give both, or neither for speech without a pause";
-                self.wrong(one.place, "talk and silence belong together", "the other is missing", help);
+                self.error(one.place, "talk and silence belong together", "the other is missing", help);
                 return None;
             }
         };
@@ -135,8 +135,8 @@ impl Resolver<'_> {
             Some(section) => self.packets(section),
             None => Some(usual),
         };
-        let ways = [Some(way(&section.up, up)?), Some(way(&section.down, down)?)];
-        Some(Workload::Packets { ways })
+        let directions = [Some(way(&section.up, up)?), Some(way(&section.down, down)?)];
+        Some(Workload::Packets { directions })
     }
 
     /// Checks that a time is above zero, and reports an error otherwise.
@@ -145,7 +145,7 @@ impl Resolver<'_> {
             return Some(());
         }
         let help = format!("write for example a constant \"{example}\"");
-        self.wrong(place, format!("{what} of no time"), "must be above zero", help);
+        self.error(place, format!("{what} of no time"), "must be above zero", help);
         None
     }
 }

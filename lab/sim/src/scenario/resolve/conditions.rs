@@ -56,7 +56,7 @@ impl Resolver<'_> {
         };
         if let Err(problem) = conditions.validate() {
             let place = link.rate_over_time.as_ref().map_or(link.place, |section| section.place);
-            self.wrong(place, format!("no such line: {problem}"), "cannot be", "change the value");
+            self.error(place, format!("no such line: {problem}"), "cannot be", "change the value");
             return None;
         }
         Some(conditions)
@@ -87,8 +87,8 @@ impl Resolver<'_> {
             LossSection::Law(LossLaw::Random(law)) => (random(law.probability), none),
             LossSection::Law(LossLaw::GilbertElliott(law)) => {
                 if law.begin.millionths() > 0 && law.end.millionths() == 0 {
-                    let help = "write for example end = \"25%\", for bursts of four packets in the mean";
-                    self.wrong(law.end.place, "a line that becomes bad for ever", "never good again", help);
+                    let help = "write for example end = \"25%\", for bursts of four packets on average";
+                    self.error(law.end.place, "the line stays in the bad state for ever", "never good again", help);
                 }
                 let [begin, end] = [law.begin.value, law.end.value].map(probability);
                 (Loss::Bursts { begin, end, losses: [law.good, law.bad].map(probability) }, none)
@@ -97,7 +97,7 @@ impl Resolver<'_> {
                 let rising = list.packets.windows(2).all(|pair| pair[0] < pair[1]);
                 if !rising || list.packets.first() == Some(&0) {
                     let help = "write for example [3, 4, 90]: the first packet is number 1";
-                    self.wrong(list.packets.place, "the numbers of lost packets do not rise from 1 on", "here", help);
+                    self.error(list.packets.place, "the numbers of lost packets must rise from 1 on", "here", help);
                 }
                 (Loss::None, list.packets.value.as_slice().into())
             }
@@ -113,7 +113,7 @@ impl Resolver<'_> {
                 Ok(process) => Some(process),
                 Err(error) => {
                     let message = format!("the trace `{}` cannot be used: {error}", file.value);
-                    this.wrong(file.place, message, "this file", "name a file beside the scenario");
+                    this.error(file.place, message, "this file", "name a file beside the scenario");
                     None
                 }
             };
@@ -152,17 +152,22 @@ impl Resolver<'_> {
     ) -> Option<(usize, LineChange)> {
         let (Some(from), Some(to)) = (&at.from, &at.to) else {
             let help = "add from and to, as in the [[link]]";
-            self.wrong(at.place, "the line that changes is not specified", "which of them?", help);
+            self.error(at.place, "the line that changes is not specified", "which of them?", help);
             return None;
         };
         let (a, b) = (self.node(from)?, self.node(to)?);
         if section.rate.is_none() && section.delay.is_none() && section.loss.is_none() {
-            self.wrong(at.action.place, "nothing of the line changes", "changes nothing", "give a rate, delay or loss");
+            self.error(
+                at.action.place,
+                "the action changes nothing about the line",
+                "changes nothing",
+                "give a rate, delay or loss",
+            );
         }
         let (loss, listed) = self.loss(section.loss.as_ref());
         if let (Some(section), false) = (&section.loss, listed.is_empty()) {
-            let help = "give the list to the link: its numbers count from the beginning";
-            self.wrong(section.place, "a list of losses cannot begin later", "not a share", help);
+            let help = "move the list to the [[link]]: its numbers count from the beginning";
+            self.error(section.place, "a list of losses cannot begin later", "not a share", help);
         }
         let change = LineChange {
             at: Instant::ZERO + at.time.value,
@@ -185,7 +190,7 @@ impl Resolver<'_> {
         if let Some(rate) = &section.rate
             && rate.value.is_zero()
         {
-            self.wrong(rate.place, "a rate of zero", "must be above zero", "let the line fail: [[link.outage]]");
+            self.error(rate.place, "a rate of zero", "must be above zero", "let the line fail: [[link.outage]]");
         }
         if first.is_none() {
             self.no_link(from, to);

@@ -31,7 +31,7 @@ impl Resolver<'_> {
                 let (mean, shape) = (number(&it.mean)?, it.shape.value);
                 if shape <= 1.0 {
                     let help = "write for example 1.5, or use a bounded-pareto";
-                    self.wrong(it.shape.place, "a Pareto distribution without a mean", "must be above 1", help);
+                    self.error(it.shape.place, "a Pareto distribution without a mean", "must be above 1", help);
                     return None;
                 }
                 Distribution::pareto_of_mean(mean, shape)
@@ -56,7 +56,7 @@ impl Resolver<'_> {
         match distribution.validate() {
             Ok(()) => Some(distribution),
             Err(problem) => {
-                self.wrong(section.place, format!("no such distribution: {problem}"), "here", "change the value");
+                self.error(section.place, format!("no such distribution: {problem}"), "here", "change the value");
                 None
             }
         }
@@ -76,7 +76,7 @@ impl Resolver<'_> {
         if what == wanted {
             return Some(value);
         }
-        self.wrong(amount.place, format!("{what} where {wanted} is wanted"), label, help);
+        self.error(amount.place, format!("{what} is given where {wanted} is needed"), label, help);
         None
     }
 }

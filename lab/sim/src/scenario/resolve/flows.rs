@@ -10,7 +10,7 @@ use super::Resolver;
 use crate::ids::{FlowId, NodeId};
 use crate::network::MOST_FLOWS;
 use crate::scenario::file::FlowSection;
-use crate::scenario::model::Section;
+use crate::scenario::model::FlowGroup;
 use crate::scenario::queue::LinkQueue;
 use crate::workload::{FlowSpec, PORT};
 
@@ -23,7 +23,7 @@ impl Resolver<'_> {
         self.positive(&flow.count, "a number of flows", "1");
         if !self.sections.insert(flow.name.value.clone()) {
             let message = format!("two flows are called `{}`", flow.name.value);
-            self.wrong(flow.name.place, message, "the second", "give each its own name");
+            self.error(flow.name.place, message, "the second", "give each its own name");
             return;
         }
         let Some(workload) = self.workload(&flow.workload) else { return };
@@ -36,7 +36,7 @@ impl Resolver<'_> {
         let pool = (total > KEPT_APART).then_some(FlowId(begin as u32));
         if begin + total > MOST_FLOWS {
             let message = format!("more than {MOST_FLOWS} flows");
-            self.wrong(flow.count.place, message, "too many", "let a source of mice stand for many");
+            self.error(flow.count.place, message, "too many", "use one flow of mice instead of many flows");
             return;
         }
         for ports in [&flow.port, &flow.source_port].into_iter().flatten() {
@@ -44,7 +44,7 @@ impl Resolver<'_> {
             if count != 1 && count != total {
                 let message = format!("{count} ports for {total} flows");
                 let help = format!("give one port, or a range of {total}");
-                self.wrong(ports.place, message, "neither one nor one for each", help);
+                self.error(ports.place, message, "neither one nor one for each", help);
             }
         }
         for number in 0..total {
@@ -68,13 +68,13 @@ impl Resolver<'_> {
             if let Some(stop) = &flow.stop
                 && spec.stop.is_some_and(|stop| stop <= start)
             {
-                self.wrong(stop.place, "it stops before it starts", "not after the start", "make it later");
+                self.error(stop.place, "it stops before it starts", "not after the start", "make it later");
                 return;
             }
             self.scenario.flows.push(spec);
         }
         let flows = begin..self.scenario.flows.len();
-        self.scenario.sections.push(Section { place: flow.place, name: flow.name.value.clone(), flows });
+        self.scenario.sections.push(FlowGroup { place: flow.place, name: flow.name.value.clone(), flows });
     }
 
     /// The number of a flow's class, from 0.
@@ -108,12 +108,12 @@ impl Resolver<'_> {
             } else {
                 suggest::help(&name.value, &names)
             };
-            self.wrong(name.place, format!("no {what} is called `{}`", name.value), "unknown", help);
+            self.error(name.place, format!("no {what} is called `{}`", name.value), "unknown", help);
             return 0;
         };
         if places.any(|other| other != place) {
             let message = format!("{what} `{}` has different numbers on different links", name.value);
-            self.wrong(name.place, message, "ambiguous", "write the number");
+            self.error(name.place, message, "ambiguous", "write the number");
         }
         u16::try_from(place).unwrap_or(u16::MAX).saturating_add(first)
     }

@@ -22,16 +22,16 @@ impl Resolver<'_> {
     pub(super) fn limits(&mut self, file: &File) {
         if file.duration.value > LONGEST {
             let help = format!("write at most \"{}h\"", LONGEST.as_nanos() / 3_600_000_000_000);
-            self.wrong(file.duration.place, "a simulation of more than 30 days", "too long", help);
+            self.error(file.duration.place, "a simulation of more than 30 days", "too long", help);
         }
         if u64::from(file.runs.value) > RUNS {
-            let message = format!("{} runs, and {RUNS} are the most", file.runs.value);
-            self.wrong(file.runs.place, message, "too many", "give fewer; their mean is known well before");
+            let message = format!("{} runs are more than the limit of {RUNS}", file.runs.value);
+            self.error(file.runs.place, message, "too many", "use fewer; the mean is known well before that");
         }
         let bin = file.bin.value.as_nanos().max(1);
         if file.duration.value.as_nanos() / bin > BINS {
             let message = format!("more than {BINS} bins in a run");
-            self.wrong(file.bin.place, message, "too short for the duration", "make the bin longer");
+            self.error(file.bin.place, message, "too short for the duration", "make the bin longer");
         }
     }
 
@@ -39,14 +39,15 @@ impl Resolver<'_> {
     /// error otherwise.
     pub(super) fn arrives(&mut self, place: Place, per_second: f64, what: &str) -> bool {
         if per_second > ARRIVALS_PER_SECOND {
-            let message = format!("{per_second:.3e} {what} a second, and {ARRIVALS_PER_SECOND:e} are the most");
-            self.wrong(place, message, "too many", "let fewer come");
+            let message =
+                format!("{per_second:.3e} {what} per second are more than the limit of {ARRIVALS_PER_SECOND:e}");
+            self.error(place, message, "too many", "make them rarer");
             return false;
         }
         let all = per_second * self.scenario.duration.as_secs_f64();
         if all > ARRIVALS {
-            let message = format!("{all:.3e} {what} in a run, and {ARRIVALS:e} are the most");
-            self.wrong(place, message, "too many", "let fewer come, or make the duration shorter");
+            let message = format!("{all:.3e} {what} in a run are more than the limit of {ARRIVALS:e}");
+            self.error(place, message, "too many", "make them rarer, or the duration shorter");
             return false;
         }
         true

@@ -25,7 +25,12 @@ impl Resolver<'_> {
         let queue = link.queue.as_ref().and_then(|queue| self.queue(queue));
         let queue_back = link.queue_back.as_ref().and_then(|queue| self.queue(queue));
         if let (Some(back), false) = (&link.queue_back, link.both_ways) {
-            self.wrong(back.place, "a queue on a link that is not there", "both-ways is false", "take one of them out");
+            self.error(
+                back.place,
+                "this queue is on a link that does not exist",
+                "both-directions is false",
+                "take one of them out",
+            );
         }
         let timer = link.timer.as_ref();
         if let Some(timer) = timer {
@@ -47,8 +52,8 @@ impl Resolver<'_> {
         };
         let Some(delay_back) = delay_back else { return };
         if link.half_duplex && (!link.both_ways || link.driver.is_some()) {
-            let help = "leave half-duplex out, or both-ways and the driver";
-            self.wrong(link.place, "a line that is shared needs both directions and no driver", "not shared", help);
+            let help = "leave half-duplex out, or both-directions and the driver";
+            self.error(link.place, "a half-duplex line needs both directions and no driver", "not shared", help);
         }
         let limit = Limit::packets(link.limit.value);
         let line = Line::new(link.rate.value, delay.0).limit(limit).loss(loss);
@@ -103,19 +108,19 @@ impl Resolver<'_> {
             let Some(wire) = self.scenario.wire_between(a, b) else {
                 let [a, b] = [a, b].map(|node| self.scenario.nodes[node].0.clone());
                 let message = format!("no link leads from `{a}` to `{b}`");
-                self.wrong(to.place, message, "not a neighbour", "add a [[link]], or name nodes that links lead to");
+                self.error(to.place, message, "not a neighbour", "add a [[link]], or name nodes that links lead to");
                 return;
             };
             let name = self.scenario.wire_name(wire);
             if self.scenario.queueing_wire(wire) != wire {
                 let message = format!("the link {name} has a shared queue already");
-                self.wrong(shared.place, message, "the second", "take it out of one of them");
+                self.error(shared.place, message, "the second", "take it out of one of them");
                 return;
             }
             if self.scenario.wires[wire].queue.is_some() {
                 let message = format!("the link {name} has a queue of its own");
-                let help = "take the queue out of the [[link]]; what it waits for is decided here";
-                self.wrong(shared.place, message, "and a shared one", help);
+                let help = "remove the queue of the [[link]]; its packets wait in the shared queue";
+                self.error(shared.place, message, "and a shared one", help);
                 return;
             }
             serves.push(wire);
@@ -144,7 +149,7 @@ impl Resolver<'_> {
         let queue = self.queue(&variant.queue);
         if self.scenario.variants.iter().any(|known| known.name == variant.name.value) {
             let message = format!("two variants are called `{}`", variant.name.value);
-            self.wrong(variant.name.place, message, "the second", "give each its own name");
+            self.error(variant.name.place, message, "the second", "give each its own name");
             return;
         }
         let (Some(from), Some(to)) = (self.node(&variant.from), self.node(&variant.to)) else { return };
@@ -162,7 +167,7 @@ impl Resolver<'_> {
         if let Some(hz) = &driver.timer_hz {
             self.positive(hz, "a timer", "100");
             if let Some(timer) = timer {
-                self.wrong(timer.place, "two timers on one link", "the driver has one too", "leave one of them out");
+                self.error(timer.place, "two timers on one link", "the driver has one too", "leave one of them out");
             }
         }
         Some(Driver {
@@ -192,13 +197,13 @@ impl Resolver<'_> {
         let shards = &section.shards;
         if !(1..=MOST_SHARDS).contains(&shards.value) {
             let message = format!("{} shards", shards.value);
-            self.wrong(shards.place, message, "not between 1 and 64", "give one for each thread");
+            self.error(shards.place, message, "not between 1 and 64", "give one for each thread");
         }
         let config = self.shaper(&section.shaper)?;
         if shards.value > 1
             && let Some(why) = not_sharable(&config)
         {
-            self.wrong(shards.place, "this shaper cannot be divided", "more than one", &why);
+            self.error(shards.place, "this shaper cannot be divided", "more than one", &why);
         }
         Some(LinkQueue::Shaper(config, shards.value as usize))
     }
@@ -213,7 +218,7 @@ impl Resolver<'_> {
             Ok(source) => source,
             Err(error) => {
                 let help = "name a shaper file beside the scenario, or write its tables here";
-                self.wrong(
+                self.error(
                     shaper.place,
                     format!("the shaper file `{name}` cannot be used: {error}"),
                     "this file",

@@ -19,12 +19,12 @@ impl Resolver<'_> {
         match (flow.transport.unwrap_or(usual), needs) {
             (TransportWord::Udp, Needs::Tcp) => {
                 let help = "leave transport out, or use a workload of packets: constant, poisson, on-off, packets, phases, trace";
-                self.wrong(place, "this workload needs TCP", "not over datagrams", help);
+                self.error(place, "this workload needs TCP", "not over datagrams", help);
                 return None;
             }
             (TransportWord::Tcp, Needs::Datagrams) => {
                 let help = "leave transport out, or use a workload of one direction";
-                self.wrong(place, "this workload needs datagrams", "not over TCP", help);
+                self.error(place, "this workload needs datagrams", "not over TCP", help);
                 return None;
             }
             _ => {}
@@ -32,7 +32,7 @@ impl Resolver<'_> {
         match flow.transport.unwrap_or(usual) {
             TransportWord::Udp => {
                 if let Some(tcp) = &flow.tcp {
-                    self.wrong(tcp.place, "settings of TCP for datagrams", "transport is udp", "take one of them out");
+                    self.error(tcp.place, "settings of TCP for datagrams", "transport is udp", "take one of them out");
                 }
                 Some(Transport::Udp { ecn: flow.ecn })
             }
@@ -51,7 +51,7 @@ impl Resolver<'_> {
         self.positive(&tcp.window, "a window", "\"64KiB\"");
         self.positive(&tcp.initial_window, "an initial window", "10");
         let Ok(mss) = u16::try_from(tcp.mss.value.as_u64()) else {
-            self.wrong(tcp.mss.place, "a segment of more than 65535 B", "too large", "write for example \"1460B\"");
+            self.error(tcp.mss.place, "a segment of more than 65535 B", "too large", "write for example \"1460B\"");
             return None;
         };
         Some(Config {

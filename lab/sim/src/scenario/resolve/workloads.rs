@@ -51,7 +51,7 @@ impl Resolver<'_> {
                 response: self.distribution(&requests.response, Quantity::Size)?,
                 think: self.distribution(&requests.think, Quantity::Time)?,
             },
-            WorkloadSection::Packets(section) => Workload::Packets { ways: [Some(self.packets(section)?), None] },
+            WorkloadSection::Packets(section) => Workload::Packets { directions: [Some(self.packets(section)?), None] },
             WorkloadSection::Phases(section) => self.phases(section, place)?,
             WorkloadSection::Web(section) => Workload::Web(Box::new(self.web(section)?)),
             WorkloadSection::Video(section) => Workload::Video(self.video(section, place)?),
@@ -65,18 +65,18 @@ impl Resolver<'_> {
         let interval = match (&mice.per_second, &mice.interval) {
             (Some(rate), None) if rate.value > 0.0 => Distribution::Exponential { mean: 1.0 / rate.value },
             (Some(rate), None) => {
-                self.wrong(rate.place, "no mice at all", "must be above zero", "write for example 10.0");
+                self.error(rate.place, "no mice at all", "must be above zero", "write for example 10.0");
                 return None;
             }
             (None, Some(interval)) => self.distribution(interval, Quantity::Time)?,
             (None, None) => {
                 let help = "add per-second = 10.0, or interval = { ... }";
-                self.wrong(place, "the rate of mice is not specified", "per-second is missing", help);
+                self.error(place, "the rate of mice is not specified", "per-second is missing", help);
                 return None;
             }
             (Some(_), Some(interval)) => {
                 let (message, label) = ("the rate of mice is specified twice", "per-second specifies it too");
-                self.wrong(interval.place, message, label, "leave one of them out");
+                self.error(interval.place, message, label, "leave one of them out");
                 return None;
             }
         };
@@ -99,7 +99,7 @@ impl Resolver<'_> {
             Err(error) => {
                 let message = format!("the trace `{}` cannot be used: {error}", file.value);
                 let help = "name a file beside the scenario, with lines `seconds,bytes`";
-                self.wrong(file.place, message, "this file", help);
+                self.error(file.place, message, "this file", help);
                 None
             }
         }
@@ -109,7 +109,7 @@ impl Resolver<'_> {
         self.positive(rate, "a rate", "\"1mbit\"");
         if packet.value == Bytes::ZERO || packet.value.as_u64() > 65_535 {
             let label = "not between 1 B and 65535 B";
-            self.wrong(packet.place, "no such packet", label, "write for example \"1500B\"");
+            self.error(packet.place, "no such packet", label, "write for example \"1500B\"");
             return None;
         }
         let per_second = rate.value.as_bps() as f64 / (packet.value.as_u64() * 8) as f64;

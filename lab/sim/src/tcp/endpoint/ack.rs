@@ -5,7 +5,7 @@ use tidegate_core::{Instant, Span};
 use super::rare::Persist;
 use super::{AckPending, DUP_THRESH, Endpoint, Growth, NEVER, Phase, Recovery, State, unwrap};
 use crate::tcp::congestion::{Ack, CongestionSignal, Controller, LossRecovery};
-use crate::tcp::hystart::Verdict;
+use crate::tcp::hystart::SlowStart;
 use crate::tcp::prr::Prr;
 use crate::tcp::segment::{Flags, Segment};
 
@@ -316,8 +316,8 @@ impl Endpoint {
             return;
         }
         match hystart.on_ack(ack, self.mss) {
-            Verdict::Grow(bytes) => ack.acked = bytes,
-            Verdict::Exit => {
+            SlowStart::Grow(bytes) => ack.acked = bytes,
+            SlowStart::Exit => {
                 self.controller.exit_slow_start();
                 self.end_hystart();
             }
