@@ -1,4 +1,4 @@
-//! From bytes to records.
+//! [`Reader`] decodes records.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
@@ -14,23 +14,23 @@ use super::{
     ChunkKind, Counts, DIFFERENCE, FORMAT, Head, MAGIC, MAX_CHUNK, Missing, PLACES, PacketOutcome, Record, bits, tag,
 };
 
-/// Why a recording cannot be read, or not any further.
+/// Why a recording cannot be read, or not to its end.
 #[derive(Debug)]
 pub enum RecordingError {
-    /// It is no recording; the first bytes.
+    /// The file is not a recording, but begins with these bytes.
     Foreign(Vec<u8>),
-    /// It was written by a later version of the format.
+    /// The file has this later version of the format.
     Newer(u32),
-    /// The file ends within a chunk: behind this record, at this offset.
+    /// The file ends within a chunk.
     Truncated {
-        /// The record that would have been next, from 0.
+        /// The number of the next record, from 0.
         record: u64,
-        /// Where the chunk begins that is not whole.
+        /// The offset of the truncated chunk.
         offset: u64,
     },
-    /// The structure is broken, so that the next chunk cannot be found.
+    /// The next chunk cannot be found.
     Corrupt {
-        /// The record that would have been next, from 0.
+        /// The number of the next record, from 0.
         record: u64,
         /// The offset in the file, in bytes.
         offset: u64,
@@ -65,7 +65,7 @@ impl fmt::Display for RecordingError {
 
 impl std::error::Error for RecordingError {}
 
-/// The state of a place in the table of flows.
+/// A place in the table of flows.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     fields: Fields,
@@ -82,8 +82,9 @@ pub struct Reader<R> {
     reasons: Vec<Option<DropReason>>,
     body: Vec<u8>,
     at: usize,
-    /// Where the chunk that is being read begins, and the one behind it.
+    /// The offset of the present chunk.
     chunk: u64,
+    /// The offset of the next chunk.
     offset: u64,
     places: Vec<Option<Place>>,
     scratch: Vec<u8>,
@@ -93,20 +94,20 @@ pub struct Reader<R> {
     record: u64,
     gap: Option<Missing>,
     end: Option<Counts>,
-    /// Whether the file announces another after it.
+    /// Whether the file says that the recording goes on in another file.
     goes_on: bool,
     done: bool,
     next_part: Option<NextPart<R>>,
 }
 
-/// Finds the file that is number so many of the recording.
+/// Opens the file of a recording with this number.
 type NextPart<R> = Box<dyn FnMut(u64) -> Option<R>>;
 
 impl<R: Read> Reader<R> {
-    /// Reads the head.
+    /// Opens a recording and reads its head.
     ///
     /// # Errors
-    /// When it is no recording, or its head cannot be read.
+    /// If the file is not a recording, or its head cannot be read.
     pub fn new(mut source: R) -> Result<Self, RecordingError> {
         let mut magic = Vec::new();
         source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(RecordingError::Io)?;
@@ -175,10 +176,11 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The same, and goes on with the next files of the recording, which `open` finds by their numbers.
+    /// Opens a recording in several files. After the end of `source` the reader goes on with the next files, which `open` finds by
+    /// their numbers.
     ///
     /// # Errors
-    /// When it is no recording, or its head cannot be read.
+    /// If the file is not a recording, or its head cannot be read.
     pub fn with_parts(source: R, open: impl FnMut(u64) -> Option<R> + 'static) -> Result<Self, RecordingError> {
         let mut reader = Self::new(source)?;
         reader.next_part = Some(Box::new(open));
@@ -189,26 +191,21 @@ impl<R: Read> Reader<R> {
     pub fn head(&self) -> &Head {
         &self.head
     }
-    /// What the recorder had kept and lost when it ended; none before the end has been read, or where the file has none
-    /// because the recording process was killed.
+    /// The counts of the recorder at its end; `None` before the end has been read, and if the recording process was killed.
     pub fn counts(&self) -> Option<Counts> {
         self.end
     }
-    /// The number that the next record has, from 0, and where its chunk begins in the file.
+    /// The number of the next record, from 0, and the offset of its chunk in the file.
     pub fn position(&self) -> (u64, u64) {
         (self.record, self.chunk)
     }
-    /// The bytes that were kept of the packet of the last record, from its network header on.
+    /// The bytes that were kept of the last arrival, from its network header on.
     pub fn bytes(&self) -> &[u8] {
         &self.scratch
     }
-    /// Returns the source.
-    pub fn into_source(self) -> R {
-        self.source
-    }
 
-    /// Reads a chunk into `body`. None at the end of the file; an error inside when the chunk is damaged and the next
-    /// can be found.
+    /// Reads a chunk into `body`. Returns `None` at the end of the file, and a text if the chunk is damaged but the next one can be
+    /// found.
     fn next_chunk(&mut self) -> Result<Option<Result<ChunkKind, String>>, RecordingError> {
         let mut header = Vec::with_capacity(9);
         self.source.by_ref().take(9).read_to_end(&mut header).map_err(RecordingError::Io)?;
@@ -238,7 +235,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(Ok(kind)))
     }
 
-    /// Goes on to the next file of the recording, if there is one that can be read.
+    /// Goes on to the next file of the recording; returns `false` if there is none that can be read.
     fn go_on(&mut self) -> bool {
         let Some(open) = &mut self.next_part else { return false };
         let Some(part) = self.head.part.checked_add(1) else { return false };
@@ -251,16 +248,16 @@ impl<R: Read> Reader<R> {
         true
     }
 
-    /// Reads the bases of a chunk of records.
+    /// Reads the initial values of a chunk of records.
     fn begin(&mut self) -> Option<()> {
         let mut cursor = Cursor { rest: &self.body };
         let (record, lost) = (cursor.number()?, cursor.number()?);
         (self.now, self.arrivals) = (cursor.number()?, cursor.number()?);
-        // Counts from zero in steps of one: those beyond this were never reached, and could not be counted on from.
+        // No recorder reaches such counts, and counting on from them would overflow.
         if [record, lost, self.arrivals].iter().any(|&count| count > MOST) {
             return None;
         }
-        // Records that were lost with a damaged chunk have been reported with that.
+        // Records in a damaged chunk were reported with it, and are not among these.
         if lost > 0 {
             self.gap = Some(Missing::NotKept { records: lost });
         }
@@ -271,7 +268,7 @@ impl<R: Read> Reader<R> {
         Some(())
     }
 
-    /// The next record; none at the end and after an error.
+    /// The next record; `None` at the end and after an error.
     pub fn next_record(&mut self) -> Option<Result<Record, RecordingError>> {
         if self.done {
             return None;
@@ -332,7 +329,7 @@ impl<R: Read> Reader<R> {
                 Some(Ok(record))
             }
             None => {
-                // The checksum holds: it was written like this.
+                // The checksum is right, so that it was written like this, perhaps by a later version.
                 self.at = self.body.len();
                 let why = format!("record {} is not one that this program knows", self.record);
                 Some(Ok(Record::Gap(Missing::Damaged { offset, why })))
@@ -341,10 +338,10 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The most records, or packets, that a recording counts.
+/// An upper bound on the counts of records and packets.
 const MOST: u64 = 1 << 62;
 
-/// The state that records refer to: the table of flows, the last time, and counts.
+/// The state to which records refer: the table of flows, the last time, and counts.
 struct State<'a> {
     places: &'a mut [Option<Place>],
     scratch: &'a mut Vec<u8>,
