@@ -36,7 +36,7 @@ pub struct Departure {
     pub fate: Disposition,
 }
 
-/// What a meter keeps beside the digest.
+/// The measurements that a meter keeps beside the digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
     /// Whether to keep series over time of classes and flows, at some 200 ns a packet.
