@@ -201,10 +201,10 @@ impl Recording {
 
     fn end(&mut self) {
         self.to = None;
-        if let Some(writer) = self.writer.take() {
-            if writer.join().is_err() {
-                *lock(&self.shared.failure) = Some("the thread that writes panicked".into());
-            }
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            *lock(&self.shared.failure) = Some("the thread that writes panicked".into());
         }
     }
 }
