@@ -32,7 +32,7 @@ pub(crate) enum Decision {
 
 impl<H: Copy + Send + 'static> Admit<H> {
     pub(crate) fn new() -> Self {
-        Self { packets: PacketTable::new(), hold: HoldQueue::new(), registry: FlowRegistry::default() }
+        Self { packets: PacketTable::new(), hold: HoldQueue::default(), registry: FlowRegistry::default() }
     }
 
     /// Enters `packet` with the data path's handle and the fields that classified it, and sets its slot.

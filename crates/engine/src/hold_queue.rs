@@ -73,7 +73,7 @@ pub(crate) enum Step {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(crate) struct HoldQueue {
     flows: HashMap<u64, FlowQueue>,
     /// Flows that may continue now.
@@ -90,18 +90,6 @@ pub(crate) struct HoldQueue {
 }
 
 impl HoldQueue {
-    pub(crate) fn new() -> Self {
-        Self {
-            flows: HashMap::new(),
-            ready: VecDeque::new(),
-            refused: VecDeque::new(),
-            refused_by_class: HashMap::new(),
-            blocked: Vec::new(),
-            changed: Instant::ZERO,
-            retry_at: Instant::ZERO,
-            held_arrivals: 0,
-        }
-    }
     /// Whether no flow is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.flows.is_empty()

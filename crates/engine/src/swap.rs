@@ -343,7 +343,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 self.admit.packets.packet_mut(slot).flow = classification.flow;
             }
         }
-        self.admit.hold = HoldQueue::new();
+        self.admit.hold = HoldQueue::default();
         self.admit.hold.changed(now);
         for FlowPackets { key, older, stay, attempt, changes } in flows {
             let inside = match (attempt, stay) {

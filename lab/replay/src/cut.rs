@@ -1,4 +1,4 @@
-//! Superpackets of a capture: one that an offload made of many packets of the wire, cut as the kernel would.
+//! Segments the superpackets of a capture, which an offload made of several packets on the wire, as the kernel would.
 
 use tidegate_capture::dissect::protocol;
 use tidegate_capture::rewrite::header_checksum;
@@ -7,10 +7,10 @@ use tidegate_engine::{PacketMeta, Shape};
 
 use crate::run::is_segmented;
 
-/// The longest that a kernel makes (BIG TCP): anything longer is no superpacket.
+/// The longest superpacket of the kernel (BIG TCP).
 const LONGEST: u32 = 512 << 10;
 
-/// Whether the kernel would cut such a packet into segments, if it were longer than the interface takes.
+/// Whether the kernel would segment such a packet if it were longer than the MTU of the interface.
 pub fn can_be_cut(meta: &PacketMeta) -> bool {
     meta.length <= LONGEST
         && meta.fields.protocol.is_some_and(is_segmented)
@@ -19,7 +19,7 @@ pub fn can_be_cut(meta: &PacketMeta) -> bool {
         && meta.fields.fragment.is_none()
 }
 
-/// Bytes of payload in each segment but the last.
+/// Bytes of payload in each segment except the last.
 fn payload_limit(meta: &PacketMeta, mtu: u32) -> u32 {
     match mtu.saturating_sub(meta.headers) {
         0 => meta.length.max(1),
@@ -27,7 +27,7 @@ fn payload_limit(meta: &PacketMeta, mtu: u32) -> u32 {
     }
 }
 
-/// The segments of `seen` for an interface with this MTU, in their order.
+/// The metadata of the segments of a superpacket for an interface with this MTU, in their order.
 pub fn segments(meta: &PacketMeta, mtu: u32) -> impl Iterator<Item = PacketMeta> + use<> {
     let (meta, payload_limit) = (*meta, payload_limit(meta, mtu));
     let payload = meta.length.saturating_sub(meta.headers);
@@ -37,9 +37,9 @@ pub fn segments(meta: &PacketMeta, mtu: u32) -> impl Iterator<Item = PacketMeta>
     })
 }
 
-/// The bytes of segment `number` (from 1) of the superpacket whose bytes, from the network header on, are `whole`, as
-/// far as they were captured. Lengths, sequence numbers and flags are as the kernel makes them, the header checksum of
-/// IPv4 is right; that of the transport is zero, for what it covers may not be there.
+/// The bytes of segment `number` (from 1) of a superpacket. `whole` are the captured bytes of the superpacket from the network
+/// header on. Lengths, sequence numbers and flags are as the kernel makes them, and the header checksum of IPv4 is correct; the
+/// checksum of the transport is zero, because not all bytes that it covers may have been captured.
 pub fn segment_bytes(whole: &[u8], meta: &PacketMeta, mtu: u32, number: u32) -> Vec<u8> {
     if !can_be_cut(meta) {
         return whole.to_vec();
@@ -74,11 +74,11 @@ pub fn segment_bytes(whole: &[u8], meta: &PacketMeta, mtu: u32, number: u32) -> 
             let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
             transport[4..8].copy_from_slice(&sequence.wrapping_add(from as u32).to_be_bytes());
             if !is_last {
-                // FIN and PSH are for the last one.
+                // Only the last segment has FIN and PSH.
                 transport[13] &= !0x09;
             }
             if number > 1 {
-                // The window was reduced once.
+                // Only the first segment has CWR: the window was reduced once.
                 transport[13] &= !0x80;
             }
             transport[16..18].fill(0);
@@ -133,7 +133,7 @@ mod tests {
             sequence = sequence.wrapping_add(bytes.len() as u32 - 40);
         }
         assert_eq!(payload, whole[40..]);
-        // Captured but for the last 3,000 bytes: headers as they were, payload as far as it is there.
+        // Without the last 3,000 bytes, segments have their headers and as much payload as was captured.
         let short = segment_bytes(&whole[..1_040], &meta, 1500, 1);
         assert_eq!(short.len(), 1_040);
         assert_eq!(segment_bytes(&whole[..1_040], &meta, 1500, 3).len(), 40);

@@ -1,8 +1,7 @@
-//! What left, as a capture: each packet at the time at which it left, with the changes that were made to it.
+//! Writes departures to a capture: each packet at the time at which it left, with the changes that were made to it.
 //!
-//! *Notes*: a capture of several configurations has an interface for each, by its name. Every packet has a remark: which
-//! one of the source it is, from 1, its class, and how long it waited. Frames of a link type that is not known are left
-//! out, and counted.
+//! *Notes*: the capture has an interface for each configuration, with its name. Every packet has a comment: its number in the
+//! source, from 1, its class, and its delay. Frames of an unknown link type are left out, and counted.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,14 +14,14 @@ use tidegate_units::Instant;
 use crate::cut;
 use crate::meter::Departure;
 
-/// A packet that waits in some of the configurations.
+/// A packet that has not left all configurations yet.
 struct Frame {
     link: Option<LinkType>,
     bytes: Box<[u8]>,
     length: u32,
     network: usize,
     meta: PacketMeta,
-    /// How many tickets of it are still out.
+    /// The number of its tickets that have not come back yet.
     out: u64,
 }
 
@@ -37,21 +36,21 @@ pub struct Departures<W: Write> {
 
 /// A configuration whose departures are written.
 #[derive(Clone, Copy, Debug)]
-pub struct From<'a> {
-    /// The number of the configuration among those that are written; with the link type it is the key of an interface.
+pub struct Origin<'a> {
+    /// The number of the configuration. Together with the link type it identifies an interface.
     pub number: usize,
     /// The name of the configuration, and of its interfaces in the file.
     pub name: &'a str,
     /// The names of its classes.
     pub classes: &'a [String],
-    /// The largest packet of its interface.
+    /// The MTU of its interface.
     pub mtu: u32,
-    /// Its time zero in ns since 1970.
+    /// Its time zero, in ns since 1970.
     pub wall_clock: u64,
-    /// The instant that is its time zero.
+    /// Its time zero, as an instant.
     pub start: Instant,
-    /// Which engine of a recording it is, from 1; packets are numbered anew with each, from 0. 0 where packets are
-    /// those of a source, which are numbered from 1.
+    /// The number of the engine in a recording, from 1; each numbers its packets from 0. It is 0 for a source, which numbers
+    /// its packets from 1.
     pub engine: u64,
 }
 
@@ -59,13 +58,13 @@ impl<W: Write> Departures<W> {
     /// Begins a capture.
     ///
     /// # Errors
-    /// When `sink` does not take it.
+    /// If `sink` fails.
     pub fn new(sink: W) -> Result<Self, WriteError> {
         let (interfaces, frames) = (HashMap::new(), HashMap::new());
         Ok(Self { writer: CaptureWriter::new(sink)?, interfaces, frames, written: 0, left_out: 0 })
     }
 
-    /// Keeps a packet until `out` tickets have returned.
+    /// Keeps a packet until `out` tickets have come back.
     #[allow(clippy::too_many_arguments)]
     pub fn keep(
         &mut self,
@@ -81,7 +80,7 @@ impl<W: Write> Departures<W> {
             self.frames.insert(key, Frame { link, bytes: bytes.into(), length, network, meta: *meta, out });
         }
     }
-    /// Forgets a packet that will not come back.
+    /// Forgets a packet that will not leave.
     pub fn forget(&mut self, key: (u64, u64)) {
         self.frames.remove(&key);
     }
@@ -89,8 +88,8 @@ impl<W: Write> Departures<W> {
     /// Writes a departure, unless it is a drop.
     ///
     /// # Errors
-    /// When the sink does not take it.
-    pub fn write(&mut self, from: &From<'_>, departure: &Departure) -> Result<(), WriteError> {
+    /// If the sink fails.
+    pub fn write(&mut self, from: &Origin<'_>, departure: &Departure) -> Result<(), WriteError> {
         let ticket = departure.ticket;
         let key = (from.engine, ticket.packet);
         let Some(frame) = self.frames.get_mut(&key) else { return Ok(()) };
@@ -126,7 +125,7 @@ impl<W: Write> Departures<W> {
             };
             let through = departure.packet.left_by.0 as usize;
             let class = from.classes.get(through).map_or("?", String::as_str);
-            // As people count them, whatever they are counted from here.
+            // Users count packets from 1.
             let packet = ticket.packet + u64::from(from.engine > 0);
             let waited = departure.waited.as_nanos();
             let remark = match ticket.segment {
@@ -144,18 +143,18 @@ impl<W: Write> Departures<W> {
         Ok(())
     }
 
-    /// Packets written.
+    /// The number of packets written.
     pub fn written(&self) -> u64 {
         self.written
     }
-    /// Packets left out because their link type is not known.
+    /// The number of packets left out because their link type is not known.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
     /// Flushes, and returns the sink.
     ///
     /// # Errors
-    /// When flushing fails.
+    /// If flushing fails.
     pub fn finish(self) -> Result<W, WriteError> {
         self.writer.finish()
     }

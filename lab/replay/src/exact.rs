@@ -1,8 +1,8 @@
-//! A recording repeated: every call of the engine at its time, and its outcome compared with the recorded one.
+//! Repeats a recording: makes every call of the engine at its time, and compares the outcomes with the recorded ones.
 //!
-//! *Law*: the engine is a function of its calls, so that the departures are equal bit for bit; where they are not, the
-//! first record at which they part is named. What cannot be repeated (records that are missing, a change that was not
-//! recorded) ends the comparison, and is reported.
+//! *Law*: the engine is a deterministic function of its calls, so that the departures are equal bit for bit. If they are not,
+//! the first record that differs is reported. The comparison ends where the recording cannot be repeated, because records are
+//! missing or a change was not recorded.
 //! *Cost*: that of the engine, and some 50 ns a record.
 
 use std::collections::VecDeque;
@@ -25,11 +25,11 @@ use crate::run::{Run, Settings};
 /// The first difference between a replay and its recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// The record, from 0.
+    /// The number of the record, from 0.
     pub record: u64,
-    /// The recorded outcome of the call, and its packet; none when there is no further one.
+    /// The next recorded outcome with its packet; `None` if the call has no more.
     pub recorded: Option<(u64, PacketOutcome)>,
-    /// The outcome here.
+    /// The next outcome in the replay.
     pub here: Option<(u64, PacketOutcome)>,
 }
 
@@ -74,59 +74,59 @@ impl fmt::Display for Unrepeatable {
 /// The result of repeating a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// All departures are those of the recording, bit for bit.
+    /// All departures are equal to those of the recording, bit for bit.
     Equal,
-    /// They are up to this record; what follows cannot be compared.
+    /// They are equal up to a record; what follows cannot be compared.
     EqualUpTo {
-        /// The record behind which nothing was compared, from 0.
+        /// The number of the last record that was compared, from 0.
         record: u64,
         /// The reason.
         why: Unrepeatable,
     },
-    /// They are not equal: the first difference.
+    /// They differ, for the first time as described.
     Different(Difference),
 }
 
-/// A recording and its repetition.
+/// The comparison of a recording with its repetition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exact {
-    /// Whether they are equal.
+    /// The result.
     pub verdict: Verdict,
-    /// Departures and drops that were compared.
+    /// The number of departures and drops that were compared.
     pub compared: u64,
     /// The digest of the recorded departures, as far as they were compared.
     pub recorded: Digest,
-    /// The digest of what leaves here.
+    /// The digest of the departures in the replay.
     pub here: Digest,
 }
 
-/// An engine of a recording, set up as it was.
+/// Builds an engine of a recording with its recorded setup.
 ///
 /// # Errors
-/// When this version cannot build it.
+/// If this version cannot build it.
 pub fn engine(setup: &Setup, keep: crate::meter::Keep) -> Result<Run, String> {
     let config = configuration(&setup.configuration)?;
     let settings = Settings { setup: setup.engine(), link: None, keep };
     Run::new(&config, &settings, setup.now()).map_err(|error| error.to_string())
 }
 
-/// Reads the shaper file of a recording.
+/// Loads the shaper file of a recording.
 ///
 /// # Errors
-/// The errors that this version finds in it.
+/// The diagnostics of this version.
 pub fn configuration(text: &str) -> Result<shaper::Config, String> {
     let source = Text::new("the recorded configuration", text);
     let mut diagnostics = Diagnostics::new();
     shaper::load(&source, &mut diagnostics).ok_or_else(|| diagnostics.render(&source))
 }
 
-/// Measures what leaves, and keeps the outcomes of a call.
-struct Both<'a> {
+/// Passes the departures and drops of a call to the meter, and keeps them for the comparison.
+struct Comparing<'a> {
     meter: &'a mut Meter,
     outcomes: &'a mut VecDeque<(u64, PacketOutcome)>,
 }
 
-impl Sink<Ticket> for Both<'_> {
+impl Sink<Ticket> for Comparing<'_> {
     fn set_time(&mut self, now: Instant) {
         self.meter.set_time(now);
     }
@@ -156,7 +156,7 @@ pub struct Replayer {
     now: Instant,
     /// The setup of the current engine.
     setup: EngineSetup,
-    /// Engines that were built.
+    /// The number of engines that were built.
     engines: u64,
 }
 
@@ -178,28 +178,28 @@ impl Replayer {
         }
     }
 
-    /// The engine; none before the first record that sets one up.
+    /// The present run; `None` before the first record that sets up an engine.
     pub fn run(&self) -> Option<&Run> {
         self.run.as_ref()
     }
-    /// The same, to take departures from it.
+    /// Mutable access to the present run, to take departures from it.
     pub fn run_mut(&mut self) -> Option<&mut Run> {
         self.run.as_mut()
     }
-    /// How many engines have been set up so far.
+    /// The number of engines that have been set up so far.
     pub fn engines(&self) -> u64 {
         self.engines
     }
-    /// Outcomes of the last call that the recording has not confirmed yet.
+    /// Outcomes of the last call that have not been compared yet.
     pub fn outcomes(&self) -> impl Iterator<Item = &(u64, PacketOutcome)> {
         self.outcomes.iter()
     }
-    /// Whether there is still something to compare.
+    /// Whether the comparison goes on.
     pub fn is_comparing(&self) -> bool {
         self.verdict == Verdict::Equal
     }
 
-    /// Repeats record number `record`; `false` when the comparison has ended, with it or before.
+    /// Repeats record number `record`. Returns `false` once the comparison has ended.
     pub fn record(&mut self, record: u64, next: &Record) -> bool {
         if !self.is_comparing() {
             return false;
@@ -213,7 +213,7 @@ impl Replayer {
             self.compared += 1;
             return self.is_comparing();
         }
-        // Before a gap the outcome of the last call may be missing as well.
+        // Before a gap, outcomes of the last call may be missing too.
         if !matches!(next, Record::Gap(_))
             && let Some(here) = self.outcomes.pop_front()
         {
@@ -248,33 +248,33 @@ impl Replayer {
             return;
         };
         let (engine, meter) = run.parts();
-        let mut both = Both { meter, outcomes: &mut self.outcomes };
+        let mut sink = Comparing { meter, outcomes: &mut self.outcomes };
         match call {
             Record::Arrives { now, number, meta } => {
                 self.now = *now;
-                both.set_time(*now);
+                sink.set_time(*now);
                 let ticket = Ticket { packet: *number, segment: 0 };
-                if let Admission::TooLong { .. } = engine.enqueue(*now, ticket, meta, &mut both) {
+                if let Admission::TooLong { .. } = engine.enqueue(*now, ticket, meta, &mut sink) {
                     self.outcomes.push_back((*number, PacketOutcome::TooLong));
                 }
             }
             Record::Departs { now } => {
                 self.now = *now;
-                both.set_time(*now);
-                engine.dequeue(*now, &mut both);
+                sink.set_time(*now);
+                engine.dequeue(*now, &mut sink);
             }
-            Record::ReleaseAll => engine.release_all(&mut both),
+            Record::ReleaseAll => engine.release_all(&mut sink),
             Record::Adjustment { now, adjustment } => engine.adjust(*now, *adjustment),
             Record::Reconfigure { now, to } => {
                 self.now = *now;
-                both.set_time(*now);
+                sink.set_time(*now);
                 let setup = EngineSetup { names: to.names(), ..self.setup.clone() };
                 let next = configuration(&to.configuration).and_then(|config| {
                     PreparedConfig::new(&config, &setup, Instant::from_nanos(to.built_ns))
                         .map_err(|error| error.to_string())
                 });
                 let done = next.and_then(|next| {
-                    engine.swap(next, *now, &mut both).map(drop).map_err(|refused| refused.to_string())
+                    engine.swap(next, *now, &mut sink).map(drop).map_err(|refused| refused.to_string())
                 });
                 if let Err(why) = done {
                     self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
@@ -282,8 +282,8 @@ impl Replayer {
             }
             Record::Control { now, control } => {
                 self.now = *now;
-                both.set_time(*now);
-                if let Err(why) = control.again(engine, *now, &mut both) {
+                sink.set_time(*now);
+                if let Err(why) = control.repeat(engine, *now, &mut sink) {
                     self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
                 }
             }
@@ -300,7 +300,7 @@ impl Replayer {
         digest_one(&mut self.recorded, at, Ticket { packet: number, segment: 0 }, outcome_code(outcome));
     }
 
-    /// Returns the result. `records` have been read; `whole`: the recording ended in order, not within a call.
+    /// Returns the result after `records` records. `whole` is whether the recording ended in order, not within a call.
     pub fn finish(mut self, records: u64, whole: bool) -> Exact {
         if whole
             && self.is_comparing()
@@ -320,10 +320,7 @@ fn outcome_code(outcome: PacketOutcome) -> u64 {
     }
 }
 
-/// Repeats a whole recording.
-///
-/// # Errors
-/// When it cannot be read to its end; what was found up to there is beside it.
+/// Repeats a whole recording. Returns an error beside the result if the recording cannot be read to its end.
 pub fn replay<R: Read>(reader: &mut Reader<R>) -> (Exact, Option<RecordingError>) {
     let mut replayer = Replayer::new(crate::meter::Keep::default());
     let mut broken = None;

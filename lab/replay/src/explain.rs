@@ -1,11 +1,10 @@
-//! Explains what became of a packet: the rule that matched and those that did not, its class, the queues when it
-//! came, and what became of it.
+//! Explains the fate of a packet: the rules that were compared with it, its class, the queues at its arrival, and how it left.
 //!
-//! *Law*: the rules are as the classifier decided ([`Engine::classify`](tidegate_engine::Engine)); queues
-//! and buckets are the state of the same run at the instant before the packet arrived.
+//! *Law*: the rules are as the classifier decided ([`Engine::classify`](tidegate_engine::Engine)); queues and buckets are the
+//! state of the same run at the instant before the packet arrived.
 //! *Units*: ns from the beginning of the source; bytes on the link.
-//! *Notes*: buckets are shown for the end-system shaper, whose classes and flows can be inspected; of any other
-//! discipline what waits, what went in between, and when it next lets something go.
+//! *Notes*: buckets are shown only for the end-system shaper, whose classes and flows can be inspected. For other disciplines
+//! there are the backlog, the packets that left in between, and the next deadline.
 
 mod json;
 
@@ -28,32 +27,32 @@ use crate::source::{Source, SourceError};
 
 pub use json::level_bytes;
 
-/// One condition of a rule, and what the packet has there.
+/// A condition of a rule, compared with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Condition {
     /// The key of the rule.
     pub key: &'static str,
-    /// The values that it matches.
+    /// The values that match.
     pub wanted: String,
     /// The value of the packet.
     pub has: String,
-    /// Whether that is one of what it asks for.
+    /// Whether the condition holds.
     pub holds: bool,
 }
 
-/// A rule that was looked at.
+/// A rule, compared with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleExplanation {
     /// Its number in the file, from 1.
     pub number: usize,
     /// The name of the class that it selects.
     pub class: String,
-    /// What it asks for; nothing for a rule that matches everything.
+    /// Its conditions; empty for a rule that matches every packet.
     pub conditions: Vec<Condition>,
 }
 
 impl RuleExplanation {
-    /// Whether all of it holds.
+    /// Whether all conditions hold.
     pub fn matches(&self) -> bool {
         self.conditions.iter().all(|condition| condition.holds)
     }
@@ -68,7 +67,7 @@ pub struct Belongs {
     pub rules: Vec<RuleExplanation>,
     /// The name of the class.
     pub class: String,
-    /// Whether that is because no rule matched.
+    /// Whether it is the default class because no rule matched.
     pub by_default: bool,
     /// The key of its flow.
     pub flow: u64,
@@ -77,33 +76,33 @@ pub struct Belongs {
 /// The queues and buckets of the engine when a packet arrives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueState {
-    /// Packets that waited in all.
+    /// Packets queued in all.
     pub packets: u64,
-    /// Bytes that waited in all.
+    /// Bytes queued in all.
     pub bytes: Bytes,
-    /// The class, where it can be looked at.
+    /// The state of the class, if the discipline reports it.
     pub class: Option<ClassView>,
-    /// The levels of the token buckets that it must pass.
+    /// The levels of the token buckets that the packet must pass.
     pub levels: Option<Levels>,
-    /// The flow, where it is known already.
+    /// The state of the flow, if it has begun.
     pub flow: Option<FlowView>,
 }
 
 /// The fate of the packet.
 #[derive(Clone, Debug)]
 pub enum End {
-    /// It left, or was dropped; with what went between its coming and that.
+    /// It was sent or dropped.
     Left {
         /// The departure.
         departure: Box<Departure>,
-        /// Packets of its flow, of others of its class, and of other classes that left in between.
+        /// Packets of its flow, of other flows of its class, and of other classes that left after its arrival and before it.
         behind: [u64; 3],
     },
-    /// It was cut into this many segments; the last one left or was dropped so.
+    /// It was cut into this many segments; the departure is that of the last one.
     Cut(u64, Option<Box<Departure>>),
-    /// It went back to the kernel to be cut; its segments come as packets of their own.
+    /// It was returned to the kernel for segmentation; its segments arrive as packets of their own.
     WentBack,
-    /// Its end is not in the source.
+    /// The source ends before its departure.
     Unknown,
 }
 
@@ -112,7 +111,7 @@ pub enum End {
 pub struct Explanation {
     /// The number of the packet, from 1.
     pub packet: u64,
-    /// When it came, from the beginning.
+    /// The time of its arrival, from the beginning.
     pub time: Span,
     /// The metadata of the packet.
     pub meta: PacketMeta,
@@ -120,7 +119,7 @@ pub struct Explanation {
     pub belongs: Belongs,
     /// The queues and buckets at its arrival.
     pub state: QueueState,
-    /// When something was next to leave, right after it had come.
+    /// The next deadline right after its arrival.
     pub due: Option<Span>,
     /// How it left the engine.
     pub end: End,
@@ -133,14 +132,13 @@ pub struct Explanation {
 /// Why there is no explanation.
 #[derive(Debug)]
 pub enum NotExplained {
-    /// There is no such packet; how many there are.
+    /// There is no such packet, only this many.
     NoPacket(u64),
-    /// The packet came, if at all, behind where the recording can be done again: how many can be explained, and why no
-    /// more.
+    /// Only this many packets can be explained: the recording cannot be repeated further, for this reason.
     Beyond(u64, String),
-    /// The record is none of a packet: what it is.
+    /// The record is not about a packet, but what the text says.
     NoEvent(String),
-    /// There is no such record; how many there are.
+    /// There is no such record, only this many.
     NoRecord(u64),
     /// The engine cannot be built.
     Build(String),
@@ -169,7 +167,7 @@ impl fmt::Display for NotExplained {
 
 impl std::error::Error for NotExplained {}
 
-/// Compares a packet with what a rule asks for, key by key.
+/// Compares a packet with the conditions of a rule, key by key.
 pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condition> {
     let mut explained = Vec::new();
     let mut add = |key, wanted: Vec<String>, has: Option<String>, holds: bool| {
@@ -239,7 +237,7 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
     explained
 }
 
-/// Returns the classification of packets with these fields under `run`, which was built from `config`.
+/// Explains the classification of packets with these fields by `run`, which was built from `config`.
 pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Belongs {
     let classification = run.engine().classify(fields);
     let class = run.engine().class_names().get(classification.class.0 as usize).cloned();
@@ -252,7 +250,7 @@ pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Be
     }
 }
 
-/// The rules of `config` up to the one that matched, by its number from 1, with what each asks for; all, when none did.
+/// Compares the rules of `config` with a packet up to the one that matched, by its number from 1; all rules if none matched.
 pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u32>) -> Vec<RuleExplanation> {
     let classes = config.class_names();
     let name = |id: u32| classes.get(id as usize).map_or_else(|| format!("number {id}"), ToString::to_string);
@@ -279,7 +277,7 @@ fn state(run: &Run, now: Instant, fields: &Fields) -> QueueState {
     }
 }
 
-/// Waits for the departure or drop of a packet.
+/// Observes departures until that of one packet.
 struct Watch {
     packet: u64,
     flow: u64,
@@ -290,7 +288,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Counts what left; returns whether that was the end of the packet.
+    /// Counts departures; returns whether the packet has left.
     fn observe(&mut self, departures: impl Iterator<Item = Departure>) -> bool {
         for departure in departures {
             if departure.ticket.packet == self.packet {
@@ -333,7 +331,7 @@ pub fn packet<R: Read>(
     while !ended && let Some(arrival) = source.next_arrival(&mut |_| ()) {
         let arrival = match arrival {
             Ok(arrival) => arrival,
-            // What is behind the packet need not be readable.
+            // The rest of the source need not be readable.
             Err(_) if found.is_some() => break,
             Err(error) => return Err(NotExplained::Source(error)),
         };
@@ -392,10 +390,10 @@ fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, 
     }
 }
 
-/// Which packet a record of a recording is about: the engine, from 1, and the number of its arrival, from 0.
+/// Returns the packet that a record is about: the number of the engine, from 1, and of its arrival, from 0.
 ///
 /// # Errors
-/// [`NotExplained::NoEvent`] when it is about none.
+/// [`NotExplained::NoEvent`] if the record is not about a packet.
 pub fn packet_of_record<R: Read>(reader: &mut Reader<R>, wanted: u64) -> Result<(u64, u64), NotExplained> {
     let mut engine = 0;
     loop {
@@ -410,7 +408,7 @@ pub fn packet_of_record<R: Read>(reader: &mut Reader<R>, wanted: u64) -> Result<
         }
         let what = match next {
             Record::Arrives { number, .. } | Record::Outcome { number, .. } => return Ok((engine, number)),
-            // The packet that was asked for is in the record behind it.
+            // The next record names the packet that left.
             Record::Departs { .. } if record == wanted => match reader.next_record() {
                 Some(Ok(Record::Outcome { number, .. })) => return Ok((engine, number)),
                 _ => "a packet was asked for, and none could leave",

@@ -9,7 +9,7 @@ use crate::source::{Kind, Sniffed, sniff};
 
 /// Finds the files that follow `first` of a recording in several files.
 pub fn next_part(first: &Path) -> impl FnMut(u64) -> Option<Sniffed<Box<dyn Read>>> + 'static {
-    // After `FILE.3` follows `FILE.4`, if it is the third part of `FILE` and not a recording with such a name.
+    // `FILE.4` follows `FILE.3` if that is the third part of `FILE`, and not a recording with this name.
     let number = first.extension().and_then(|end| end.to_str()?.parse::<u64>().ok()).filter(|number| *number > 0);
     let whole = first.to_owned();
     let mut stem = None;

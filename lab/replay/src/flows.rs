@@ -1,16 +1,15 @@
-//! [`Flows`]: the flows with the most bytes, each over time, and all others together.
+//! [`Flows`] keeps series over time of the flows with the most bytes, and of all other flows together.
 //!
-//! *Law*: each packet is in exactly one of the series, so that those of the flows and of the others add up to all. Equal
-//! packets produce equal series on every machine.
+//! *Law*: each packet is in exactly one of the series, so that together they add up to all packets. Equal packets produce equal
+//! series on every machine.
 //! *Units*: bytes on the link; ns.
-//! *Cost*: a look-up or two a packet, and from time to time a look at all [`KEPT`] flows; at most 9 MB in all.
-//! *Notes*: while there are at most [`KEPT`] flows, each is whole. Beyond, one is kept as soon as it has had a
-//! quarter more bytes than the smallest that is kept, which then is one of the others. What it had had before stays
-//! with the others: its series begin when it became large. Of the others, [`COUNTED`] are counted at a time; when there
-//! are more, the smaller half is forgotten, and counted anew.
+//! *Cost*: one or two look-ups a packet, and from time to time a look at all [`KEPT`] flows; at most 9 MB.
+//! *Notes*: up to [`KEPT`] flows have series of their own. Another flow gets its own when it has a quarter more bytes than the
+//! smallest of these, which then joins the others. Its series begin at that time: its earlier packets stay with the others. The
+//! bytes of up to [`COUNTED`] other flows are counted; beyond that, the counts of the smaller half are forgotten.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tidegate_config::shaper::FlowBy;
 use tidegate_config::values::Protocol;
@@ -18,9 +17,9 @@ use tidegate_core::classify::Fields;
 use tidegate_metrics::{Part, PartSeries, largest};
 use tidegate_units::Span;
 
-/// Flows whose series are kept.
+/// The most flows with series of their own.
 pub const KEPT: usize = 64;
-/// Flows beside those whose bytes are counted.
+/// The most other flows whose bytes are counted.
 pub const COUNTED: usize = 16_384;
 
 #[derive(Debug)]
@@ -37,20 +36,20 @@ pub struct Flows<P = PartSeries> {
     bin: Span,
     kept: Vec<Kept<P>>,
     places: HashMap<u64, usize>,
-    /// What the smallest of those that are kept had when it was last looked for; it has had as much since.
+    /// A lower bound on the bytes of the smallest kept flow: its bytes when it was last searched for.
     least: u64,
     counts: HashMap<u64, u64>,
     others: Option<P>,
 }
 
 impl<P: Part> Flows<P> {
-    /// None yet; series begin with bins of `bin`.
+    /// Makes empty series, whose bins have the initial width `bin`.
     pub fn new(bin: Span) -> Self {
         Self { bin, kept: Vec::new(), places: HashMap::new(), least: 0, counts: HashMap::new(), others: None }
     }
 
-    /// The series that packets of `flow` belong to; `bytes` more have arrived. `name` is asked when the flow is kept
-    /// from now on.
+    /// Counts `bytes` that arrived of `flow`, and returns the series to which its packets belong. `name` is called if the flow
+    /// gets series of its own.
     pub fn of(&mut self, flow: u64, bytes: u64, name: impl FnOnce() -> String) -> &mut P {
         if let Some(&place) = self.places.get(&flow) {
             let kept = &mut self.kept[place];
@@ -80,7 +79,7 @@ impl<P: Part> Flows<P> {
         self.others.get_or_insert_with(|| P::new(self.bin))
     }
 
-    /// Keeps `flow` in place of the one that is kept at `place`.
+    /// Gives the series at `place` to `flow`.
     #[cold]
     fn keep(&mut self, place: usize, flow: u64, bytes: u64, name: String) -> &mut P {
         let kept = Kept { flow, name, bytes, series: P::new(self.bin) };
@@ -102,7 +101,7 @@ impl<P: Part> Flows<P> {
         self.counts.retain(|_, count| *count > median);
     }
 
-    /// The `most` largest with their names, the first that came first, and all others as one.
+    /// The `most` largest flows with their names, in the order in which they were first kept, and all others as one.
     pub fn largest(&self, most: usize) -> (Vec<(&str, &P)>, Option<P>) {
         let kept = self.kept.iter().map(|kept| (kept.name.as_str(), kept.bytes, &kept.series));
         let (flows, mut others) = largest(kept, most);
@@ -116,20 +115,23 @@ impl<P: Part> Flows<P> {
     }
 }
 
-/// Whether a flow takes the place of another: not for a few bytes, or two alike would replace each other again and
-/// again.
+/// Whether a flow is so much larger than another that it takes its place. Without the margin, two flows of about the same size
+/// would replace each other again and again.
 fn is_larger(bytes: u64, than: u64) -> bool {
     bytes > than.saturating_add(than / 4)
 }
 
-/// What a flow is called, of what makes it one: `udp 10.0.0.1:5004 > 10.0.0.2:80`.
-pub fn name(by: FlowBy, fields: &Fields) -> String {
-    let end = |address: Option<IpAddr>, port: Option<u16>| match (address, port) {
-        (Some(IpAddr::V6(address)), Some(port)) => format!("[{address}]:{port}"),
-        (Some(address), Some(port)) => format!("{address}:{port}"),
+/// An address with its port, if known.
+pub(crate) fn end(address: Option<IpAddr>, port: Option<u16>) -> String {
+    match (address, port) {
+        (Some(address), Some(port)) => SocketAddr::new(address, port).to_string(),
         (Some(address), None) => address.to_string(),
         (None, _) => "?".to_owned(),
-    };
+    }
+}
+
+/// Names a flow by the fields that identify it: `udp 10.0.0.1:5004 > 10.0.0.2:80`.
+pub fn name(by: FlowBy, fields: &Fields) -> String {
     let (source, destination) = (fields.hosts.source(), fields.hosts.destination());
     match by {
         FlowBy::FiveTuple => {
@@ -164,7 +166,7 @@ mod tests {
         part.arrived.add(Instant::from_nanos(at), bytes);
     }
 
-    /// Few large flows that begin late, among many small ones: the large ones are found, and nothing is lost.
+    /// A few large flows that begin late are found among many small ones, and no bytes are lost.
     #[test]
     fn the_large_are_found_among_the_many_and_the_sum_is_all() {
         let run = || {
@@ -174,7 +176,7 @@ mod tests {
             for packet in 0..400_000_u64 {
                 let flow = match draw.below(4) {
                     0 if packet > 50_000 => 1_000_000 + draw.below(5),
-                    // A sender that uses many ports.
+                    // One sender with many ports.
                     _ => draw.below(100_000),
                 };
                 let bytes = 40 + draw.below(1_460);
@@ -189,8 +191,7 @@ mod tests {
         let mut names: Vec<&str> = largest.iter().map(|(name, _)| *name).collect();
         names.sort_unstable();
         assert_eq!(names, ["1000000", "1000001", "1000002", "1000003", "1000004"]);
-        // Each sends a twentieth of what comes after the first eighth: 5 * 0.05 * 0.875 of it, less what came before it
-        // was among the largest.
+        // Each sends a twentieth of the bytes after the first eighth: 5 * 0.05 * 0.875 of all, less those before it was kept.
         let large: u64 = largest.iter().map(|(_, part)| part.bytes()).sum();
         assert!(large > sum / 5, "{large} of {sum}");
         assert_eq!(large + others.as_ref().unwrap().bytes(), sum);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_called_by_what_makes_it_one() {
+    fn a_flow_is_named_by_the_fields_that_identify_it() {
         use tidegate_core::classify::Hosts;
         let v4 = Fields {
             hosts: Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() },

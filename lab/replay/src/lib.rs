@@ -1,14 +1,15 @@
-//! Replay: recordings of the engine, done again bit for bit; captures and recordings through any configuration, in
-//! virtual time; and explanations of what was done to a packet.
+//! Replays captures and recordings through any configuration in virtual time, repeats recordings bit for bit with their own
+//! configuration, and explains what was done to a packet.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`recording`] | every call of the engine, written at full speed and read back |
-//! | [`exact`] | a recording done again with its own configuration, and compared |
-//! | [`source`] | packets of a capture or a recording, with their times |
-//! | [`run`] | a configuration that packets are put through, and what it measures |
-//! | [`explain`] | why a packet went where it went |
-//! | [`files`] | recordings in several files |
+//! | [`recording`] | writes every call of the engine at full speed, and reads it back |
+//! | [`exact`] | repeats a recording with its own configuration, and compares the departures |
+//! | [`source`] | reads packets with their times from a capture or a recording |
+//! | [`run`] | runs packets through a configuration, and measures what leaves |
+//! | [`session`] | replays a source through several configurations at once |
+//! | [`explain`] | explains the fate of a packet |
+//! | [`files`] | finds the files of a recording |
 
 pub mod recording;
 

@@ -1,4 +1,4 @@
-//! What is measured of what leaves the engine: a digest, and series over time.
+//! [`Meter`] measures what leaves the engine: a digest, and series over time.
 
 use tidegate_config::shaper::FlowBy;
 use tidegate_core::DropReason;
@@ -9,7 +9,7 @@ use tidegate_units::{Instant, Span};
 
 use crate::flows::{self, Flows};
 
-/// The bins that series begin with; they become wider as time passes.
+/// The initial width of bins; series widen their bins as time passes.
 pub(crate) const BIN: Span = Span::from_millis(1);
 
 /// A packet in a replay.
@@ -17,40 +17,40 @@ pub(crate) const BIN: Span = Span::from_millis(1);
 pub struct Ticket {
     /// The number of the packet in the source.
     pub packet: u64,
-    /// Which segment of it, from 1; 0 for the whole packet.
+    /// The number of the segment, from 1; 0 for the whole packet.
     pub segment: u32,
 }
 
-/// A packet that has left, or will not.
+/// A packet that was sent or dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// When, in the time of the engine.
+    /// The time, on the clock of the engine.
     pub time: Instant,
-    /// The time between arrival and departure.
+    /// The time since arrival.
     pub waited: Span,
-    /// Which packet of the source it was.
+    /// The packet of the source.
     pub ticket: Ticket,
     /// The packet as it left.
     pub packet: QueuedPacket,
-    /// Whether it passed.
+    /// Whether it was sent or dropped.
     pub fate: Disposition,
 }
 
-/// Whether to keep series, and departures.
+/// The measurements that a meter keeps beside the digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
-    /// Series over time, of classes and flows; some 200 ns a packet.
+    /// Whether to keep series over time of classes and flows, at some 200 ns a packet.
     pub series: bool,
-    /// Every departure, until [`Meter::take_departures`].
+    /// Whether to keep every departure until [`Meter::take_departures`].
     pub departures: bool,
 }
 
-/// Measures. See the [module](self).
+/// See the [module](self).
 #[derive(Debug)]
 pub struct Meter {
-    /// The time of the call that is being made.
+    /// The time of the present call of the engine.
     now: Instant,
-    /// The origin of times.
+    /// The time zero.
     start: Instant,
     digest: Digest,
     passed: u64,
@@ -78,15 +78,15 @@ impl Meter {
         }
     }
 
-    /// The digest of all that left: for each packet when, which, and what was changed or why it was dropped.
+    /// The digest of all departures and drops: for each the time, the packet, and the change or the reason of the drop.
     pub fn digest(&self) -> Digest {
         self.digest
     }
-    /// Packets that passed.
+    /// The number of packets sent.
     pub fn passed(&self) -> u64 {
         self.passed
     }
-    /// Packets that were refused.
+    /// The number of packets dropped.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -113,19 +113,19 @@ impl Meter {
     }
 }
 
-/// Adds the outcome of a packet to `digest`.
+/// Adds the outcome of a packet to `digest`; `at` is the time since the start.
 pub(crate) fn digest_one(digest: &mut Digest, at: Span, ticket: Ticket, code: u64) {
     digest.word(at.as_nanos());
     digest.word(ticket.packet);
     digest.word(u64::from(ticket.segment) << 32 | code);
 }
 
-/// A number for what was done to a packet that passed.
+/// Encodes the change to a packet that was sent.
 pub(crate) fn code_of(change: Change) -> u64 {
     u64::from(change.dscp.map_or(64, |dscp| dscp.value())) | u64::from(change.congestion) << 8
 }
 
-/// A number for why a packet was refused.
+/// Encodes the reason of a drop.
 pub(crate) fn code_of_drop(reason: DropReason) -> u64 {
     1 << 16 | reason as u64
 }

@@ -1,12 +1,11 @@
-//! A configuration that packets are put through in virtual time.
+//! [`Run`] runs packets through a configuration in virtual time.
 //!
-//! *Law*: the engine is called at the instants at which it would have something to do, so that nothing leaves late;
-//! of things that happen at the same instant arrivals come first, in their order, as they do live. Equal packets and
-//! settings produce equal departures on every machine.
-//! *Units*: ns of whatever clock the source has.
+//! *Law*: the engine is called at its deadlines, so that no packet leaves late. At equal instants, arrivals precede departures,
+//! as in the live shaper. Equal packets and settings produce equal departures on every machine.
+//! *Units*: ns of the clock of the source.
 //! *Cost*: that of the engine, and some 30 ns a packet for the digest.
-//! *Notes*: a discipline without a rate of its own lets everything go at once, and nothing is seen of it. With
-//! [`Settings::link`] packets leave through a virtual link that takes its time for each.
+//! *Notes*: a discipline without a rate sends every packet at once, so that it has no visible effect. With [`Settings::link`]
+//! packets leave through a virtual link, which transmits one packet at a time.
 
 use tidegate_capture::dissect::protocol;
 use tidegate_config::shaper::{Config, FlowBy, Root};
@@ -20,27 +19,27 @@ use crate::cut;
 use crate::meter::{Departure, Keep, Meter, Ticket};
 use crate::recording::Setup as RecordedSetup;
 
-/// Settings of a run beside the configuration.
+/// The settings of a run that are not part of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Seed, secret, catch-up and names of the engine.
     pub setup: Setup,
-    /// The rate of the link behind it; none for one that takes no time.
+    /// The rate of the link behind the engine; `None` for a link of infinite rate.
     pub link: Option<Rate>,
     /// The measurements to keep.
     pub keep: Keep,
 }
 
 impl Settings {
-    /// With random streams and flow keys from `seed`, no link, and nothing kept.
+    /// Settings with random streams and flow keys from `seed`, without a link, that keep nothing.
     pub fn seeded(seed: u64) -> Self {
         let secret = [seed ^ 0x7469_6465_6761_7465, seed.rotate_left(32) ^ 0x7265_706c_6179_2020];
         let setup = Setup { seed, secret, catch_up: Span::ZERO, names: Names::default() };
         Self { setup, link: None, keep: Keep::default() }
     }
 
-    /// Assigns unknown users and control groups that `config` names ids that no packet has: in a
-    /// capture the senders are unknown. Returns their names.
+    /// Assigns ids that no packet has to the unknown users and control groups that `config` names, because a capture does not
+    /// have the owners of packets. Returns their names.
     pub fn invent_names(&mut self, config: &Config) -> Vec<String> {
         let names = &mut self.setup.names;
         let mut invented = Vec::new();
@@ -63,7 +62,7 @@ impl Settings {
         invented
     }
 
-    /// Sets the seed, the flow keys and the names of a recording. Invented names stay where the recording has none.
+    /// Adopts the seed, the secret and the names of a recording. Invented names stay if the recording does not have them.
     pub fn like_recorded(&mut self, setup: &RecordedSetup) {
         let invented = std::mem::replace(&mut self.setup, setup.engine()).names;
         let names = &mut self.setup.names;
@@ -76,7 +75,7 @@ impl Settings {
     }
 }
 
-/// A configuration at work. See the [module](self).
+/// See the [module](self).
 pub struct Run {
     driver: Driver<Ticket>,
     meter: Meter,
@@ -86,10 +85,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// With empty queues at `now`.
+    /// Starts a run with empty queues at `now`.
     ///
     /// # Errors
-    /// When the engine cannot be built.
+    /// If the engine cannot be built.
     pub fn new(config: &Config, settings: &Settings, now: Instant) -> Result<Self, BuildFailure> {
         let engine = Engine::new(config, &settings.setup, now)?;
         let by = match &config.root {
@@ -102,9 +101,9 @@ impl Run {
         Ok(Self { driver, meter, mtu, link: settings.link, start: now })
     }
 
-    /// A packet arrives at `now`; what is due before that leaves first. `meta` may describe a superpacket, if it is
-    /// longer than the interface takes; any other long packet is sent in fragments, as one. Returns the number of
-    /// tickets that it has: more than one when it was segmented.
+    /// Lets a packet arrive at `now`, after the departures that are due before. If `meta` describes a superpacket, it may be
+    /// segmented; any other packet longer than the MTU is sent as one, in fragments. Returns the number of tickets of the packet,
+    /// which is the number of segments if it was segmented.
     pub fn arrive(&mut self, now: Instant, packet: u64, meta: &PacketMeta) -> u64 {
         self.run_until(now);
         let now = now.max(self.driver.now());
@@ -124,25 +123,25 @@ impl Run {
         segments
     }
 
-    /// Whether a superpacket would keep the virtual link from all others for longer than a class of a shaper lets one.
-    /// The engine knows the rates of its classes, not this one.
+    /// Whether a superpacket would occupy the virtual link longer than a flow may occupy its rate. The engine does not know the
+    /// rate of this link.
     fn occupies_link(&self, meta: &PacketMeta) -> bool {
         let size = Bytes::new(meta.length.into());
         let lasts = |rate: Rate| rate.time_for_ceil(size).is_none_or(|time| time > LONGEST_WHOLE);
         meta.shape == Shape::Super && meta.length > self.mtu && self.link.is_some_and(lasts)
     }
 
-    /// Sends what is due before `until`.
+    /// Sends the packets that are due before `until`.
     pub fn run_until(&mut self, until: Instant) {
         self.driver.run_until(until, &mut self.meter);
     }
 
-    /// When something is due next, if no packet arrives.
+    /// The next deadline if no packet arrives.
     pub fn due(&self) -> Option<Instant> {
         self.driver.next_departure(self.driver.now())
     }
 
-    /// Sends everything that is queued, each packet at its deadline.
+    /// Sends every queued packet at its deadline.
     pub fn finish(&mut self) {
         self.driver.run_to_end(&mut self.meter);
     }
@@ -151,7 +150,7 @@ impl Run {
     pub fn start(&self) -> Instant {
         self.start
     }
-    /// The largest packet of its interface.
+    /// The MTU of its interface.
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
@@ -159,11 +158,11 @@ impl Run {
     pub fn engine(&self) -> &Engine<Ticket> {
         self.driver.engine()
     }
-    /// The engine and the meter, for callers that drive them.
+    /// The engine and the meter, for a caller that makes the calls itself.
     pub(crate) fn parts(&mut self) -> (&mut Engine<Ticket>, &mut Meter) {
         (self.driver.engine_mut(), &mut self.meter)
     }
-    /// Returns the meter of what leaves.
+    /// Returns the meter.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
@@ -197,20 +196,20 @@ pub struct Outcome {
     pub classes: Vec<ClassStatus>,
     /// Packets that no rule matched.
     pub unclassified: u64,
-    /// Packets that passed.
+    /// Packets sent.
     pub passed: u64,
-    /// Packets that were dropped.
+    /// Packets dropped.
     pub refused: u64,
-    /// From the beginning to the last departure.
+    /// The time from the beginning to the last departure.
     pub time: Span,
     /// The digest of all departures.
     pub digest: Digest,
-    /// For each class, and for each of the largest flows and the others together, its rate, queue, delay and drops over
-    /// time, where series were kept.
+    /// If series were kept: rate, queue, delay and drops over time for each class, for each of the largest flows, and for all
+    /// other flows together.
     pub curves: Vec<Curve>,
 }
 
-/// Series as curves for reports: classes, then flows.
+/// Makes curves for reports from the series of classes and flows.
 fn curves(names: &[String], meter: &Meter) -> Vec<Curve> {
     let mut curves = Vec::new();
     for (name, part) in names.iter().zip(meter.series()) {
@@ -245,7 +244,7 @@ fn part_curves(subject: &str, part: &PartSeries, curves: &mut Vec<Curve>) {
     add("queueing", ("distribution", "value_ns", "share"), part.delays.points());
 }
 
-/// Whether a protocol is one whose superpackets are cut into segments.
+/// Whether the kernel segments superpackets of this protocol.
 pub(crate) const fn is_segmented(number: u8) -> bool {
     matches!(number, protocol::TCP | protocol::UDP)
 }

@@ -1,4 +1,4 @@
-//! Packets of a source through several configurations at once, and a recording through its own.
+//! Replays a source through several configurations at once, or a recording through its own configuration.
 
 use std::io::{Read, Write};
 
@@ -7,48 +7,48 @@ use tidegate_config::shaper::Config;
 use tidegate_engine::BuildFailure;
 use tidegate_units::Instant;
 
-use crate::departures::{Departures, From};
+use crate::departures::{Departures, Origin};
 use crate::exact::{Exact, Replayer};
 use crate::meter::{Departure, Keep};
 use crate::recording::{PacketOutcome, Reader, Record, RecordingError, Setup};
 use crate::run::{Outcome, Run, Settings};
 use crate::source::{Notice, Source, SourceError};
 
-/// A configuration that takes part.
+/// A configuration through which a source is replayed.
 pub struct Part {
     /// The name of the configuration in reports.
     pub name: String,
     /// The configuration.
     pub config: Config,
-    /// Setup, link and measurements.
+    /// The settings of its run.
     pub settings: Settings,
 }
 
-/// Receives the progress of a session while it runs.
+/// Callbacks and outputs of a session.
 pub struct Hooks<'a, W: Write> {
-    /// Reports a repair of the source.
+    /// Receives remarks about the source.
     pub notice: &'a mut dyn FnMut(Notice),
-    /// Waits until this time of the source is here, in real time; nothing in virtual time.
+    /// Waits for this time of the source in real time; `None` in virtual time.
     pub pace: Option<&'a mut dyn FnMut(Instant)>,
-    /// The capture that departures are written to.
+    /// The capture to which departures are written.
     pub departures: Option<&'a mut Departures<W>>,
 }
 
 /// The result of a session.
 #[derive(Debug)]
 pub struct Session {
-    /// Packets that were put through.
+    /// The number of packets of the source.
     pub packets: u64,
-    /// The outcome of each configuration.
+    /// The results of each configuration.
     pub outcomes: Vec<Outcome>,
-    /// The error that ended the reading before the end.
+    /// The error because of which the source was not read to its end.
     pub broken: Option<SourceError>,
 }
 
 /// Why a session failed.
 #[derive(Debug)]
 pub enum SessionError {
-    /// An engine cannot be built: the name of its configuration.
+    /// The engine of the named configuration cannot be built.
     Build(String, BuildFailure),
     /// Departures cannot be written.
     Write(WriteError),
@@ -65,11 +65,11 @@ impl std::fmt::Display for SessionError {
 
 impl std::error::Error for SessionError {}
 
-/// Puts every packet of `source` through every configuration.
+/// Replays every packet of `source` through every configuration.
 ///
 /// # Errors
-/// When an engine cannot be built, or departures cannot be written. A source that breaks off is no error: what came
-/// before it is in the outcome.
+/// If an engine cannot be built, or departures cannot be written. A source that cannot be read to its end is reported in the
+/// result.
 pub fn replay<R: Read, W: Write>(
     source: &mut Source<R>,
     parts: &[Part],
@@ -120,7 +120,8 @@ pub fn replay<R: Read, W: Write>(
     Ok(Session { packets, outcomes, broken })
 }
 
-/// Lets everything go at its time in real time that is due before `until`, and waits for that; all there is, without.
+/// Sends the packets that are due before `until`, or all if that is `None`, each at its time in real time; then waits until
+/// `until`.
 fn keep_pace<W: Write>(
     until: Option<Instant>,
     parts: &[Part],
@@ -132,7 +133,7 @@ fn keep_pace<W: Write>(
     let Some(pace) = &mut hooks.pace else { return Ok(()) };
     let mut before = None;
     while let Some(due) = runs.iter().filter_map(Run::due).min().filter(|due| until.is_none_or(|until| *due < until)) {
-        // A discipline that asks for the same instant again and again has nothing that can be waited for.
+        // A discipline that returns the same deadline again and again makes no progress.
         if before.replace(due) == Some(due) {
             break;
         }
@@ -150,7 +151,7 @@ fn keep_pace<W: Write>(
     Ok(())
 }
 
-/// Writes what has left since the last time, of all configurations in the order of time.
+/// Writes the departures since the last call, of all configurations in the order of time.
 fn drain<W: Write>(
     parts: &[Part],
     runs: &mut [Run],
@@ -164,7 +165,7 @@ fn drain<W: Write>(
     batch.sort_by_key(|(number, departure)| (departure.time, *number));
     for (number, departure) in batch.drain(..) {
         let run = &runs[number];
-        let from = From {
+        let from = Origin {
             number,
             name: &parts[number].name,
             classes: run.engine().class_names(),
@@ -181,25 +182,25 @@ fn drain<W: Write>(
 /// The result of repeating a recording.
 #[derive(Debug)]
 pub struct Again {
-    /// Whether its departures are those of the recording.
+    /// The comparison of its departures with those of the recording.
     pub exact: Exact,
-    /// What was measured of its last engine; none when none was built.
+    /// The measurements of its last engine; `None` if none was built.
     pub outcome: Option<Outcome>,
     /// The setup of its first engine.
     pub setup: Option<Setup>,
-    /// Packets that arrived.
+    /// The number of packets that arrived.
     pub packets: u64,
-    /// Records that were read.
+    /// The number of records that were read.
     pub records: u64,
-    /// The error that ended the reading before the end.
+    /// The error because of which the recording was not read to its end.
     pub broken: Option<RecordingError>,
 }
 
-/// Repeats a recording with its own configuration, see [`exact`](crate::exact); what leaves goes to
-/// `departures`. `number` and `name` are those of its interface there.
+/// Repeats a recording with its own configuration ([`exact`](crate::exact)), and writes what leaves to `departures`, on an
+/// interface called `name`.
 ///
 /// # Errors
-/// When departures cannot be written.
+/// If departures cannot be written.
 pub fn again<R: Read, W: Write>(
     reader: &mut Reader<R>,
     name: &str,
@@ -241,7 +242,7 @@ pub fn again<R: Read, W: Write>(
                 let start = run.start();
                 let wall_clock = head.wall_clock_ns.wrapping_add(start.as_nanos().wrapping_sub(head.instant_ns));
                 let left: Vec<_> = run.take_departures().collect();
-                let from = From {
+                let from = Origin {
                     number: usize::MAX,
                     name,
                     classes: run.engine().class_names(),

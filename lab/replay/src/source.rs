@@ -1,9 +1,9 @@
-//! Packets with their times, from a capture or from the arrivals of a recording.
+//! [`Source`] reads packets with their times from a capture, or from the arrivals of a recording.
 //!
-//! *Law*: times never run back; packets are numbered from 1 in the order of the file; whatever is wrong with one is a
-//! [`Notice`] or an error that names it.
+//! *Law*: times never decrease; packets are numbered from 1 in the order of the file; every defect is reported as a [`Notice`]
+//! or an error that names the packet or record.
 //! *Units*: ns since the first packet of a capture, or since the beginning of a recording.
-//! *Notes*: in a recording a superpacket that went back to be cut is left out, for its segments are there as well.
+//! *Notes*: a superpacket that was returned for segmentation is left out of a recording, because its segments follow.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,7 +18,7 @@ use tidegate_units::Instant;
 use crate::cut::can_be_cut;
 use crate::recording::{Head, MAGIC, Missing, PacketOutcome, Reader, Record, RecordingError, Setup};
 
-/// Packets looked at to find out whether a capture has both directions.
+/// The most host pairs that are remembered to find out whether a capture has both directions.
 const LOOK_AT: usize = 4096;
 
 /// A packet that arrives.
@@ -28,36 +28,36 @@ pub struct Arrival<'a> {
     pub number: u64,
     /// The time on the clock of the run.
     pub time: Instant,
-    /// The fields of its headers.
+    /// The metadata.
     pub meta: PacketMeta,
-    /// What it begins with; none for a link type that is not known here.
+    /// The link type; `None` if it is not known here.
     pub link: Option<LinkType>,
     /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Its length in bytes, link header included.
+    /// Its length in bytes, including the link header.
     pub length: u32,
-    /// Where the network header is in `bytes`.
+    /// The offset of the network header in `bytes`.
     pub network: usize,
 }
 
 /// A selection of the packets of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// From one of these; all, when there is none.
+    /// The source addresses to select; all if empty.
     pub from: Vec<Prefix>,
-    /// Whether only sent packets are taken, from a capture that records which were.
+    /// The direction to select, in a capture that records it.
     pub direction: Direction,
 }
 
 /// The direction of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// Both, or unknown.
+    /// Either, or not recorded.
     #[default]
     Any,
-    /// Sent by the host that captured; only Linux cooked captures record it.
+    /// Sent by the capturing host. Only Linux cooked captures record it.
     Sent,
-    /// Received by it.
+    /// Received by the capturing host.
     Received,
 }
 
@@ -68,7 +68,7 @@ impl Choice {
             self.from.is_empty() || source.is_some_and(|source| self.from.iter().any(|prefix| prefix.contains(source)))
         };
         let direction = || {
-            // Packet type 4 of Linux: sent by us.
+            // Packet type 4 (PACKET_OUTGOING): sent by the capturing host.
             let sent = match link {
                 Some(LinkType::LinuxCooked) => bytes.get(..2).map(|kind| kind == [0, 4]),
                 Some(LinkType::LinuxCooked2) => bytes.get(10).map(|kind| *kind == 4),
@@ -84,19 +84,19 @@ impl Choice {
     }
 }
 
-/// Something about the source that its reader may want to know.
+/// A remark about the source for the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// Something was wrong with a packet of a capture, and was mended.
+    /// A defect in a packet of a capture was repaired.
     Capture(Warning),
-    /// Records are missing in a recording, in front of this record.
+    /// Records are missing in a recording.
     Missing {
-        /// The record, from 0.
+        /// The record before which they are missing, from 0.
         record: u64,
-        /// The part of the input that is missing.
+        /// The missing part.
         missing: Missing,
     },
-    /// The capture has packets of both directions of a conversation, and all were taken.
+    /// The capture has packets of both directions of a conversation, and all are selected.
     BothDirections,
 }
 
@@ -126,12 +126,12 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Why a source cannot be read, or not any further.
+/// Why a source cannot be read, or not to its end.
 #[derive(Debug)]
 pub enum SourceError {
-    /// As a capture.
+    /// An error in a capture.
     Capture(CaptureError),
-    /// As a recording.
+    /// An error in a recording.
     Recording(RecordingError),
 }
 
@@ -149,7 +149,7 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// A source whose first bytes have been looked at.
+/// A source whose first bytes have been examined.
 pub type Sniffed<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// The format of a file.
@@ -160,20 +160,20 @@ pub enum Kind<R: Read> {
     Recording(Sniffed<R>),
 }
 
-/// Looks whether `source` is a recording.
+/// Determines the format of `source` from its first bytes.
 ///
 /// # Errors
-/// When reading the file fails.
+/// If reading fails.
 pub fn sniff<R: Read>(mut source: R) -> std::io::Result<Kind<R>> {
     let mut first = Vec::new();
     source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut first)?;
-    // A recording that was damaged in transfer is still meant as one.
+    // A recording whose signature was damaged in transfer is to be read as a recording, for its error message.
     let is_recording = first.starts_with(&MAGIC[..4]);
     let whole = Cursor::new(first).chain(source);
     Ok(if is_recording { Kind::Recording(whole) } else { Kind::Capture(whole) })
 }
 
-/// Packets of a file. See the [module](self).
+/// See the [module](self).
 pub struct Source<R: Read> {
     input: Input<R>,
     choice: Choice,
@@ -181,19 +181,18 @@ pub struct Source<R: Read> {
     directions: Directions,
 }
 
-// One for each file that is read.
-#[allow(clippy::large_enum_variant)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each file that is read")]
 enum Input<R: Read> {
     Capture {
         reader: CaptureReader<R>,
-        /// The time of the first packet that has one, in ns since 1970.
+        /// The time of the first packet with a time, in ns since 1970.
         first: Option<u64>,
     },
     Recording {
         reader: Reader<R>,
         /// The instant at which the recording began, in ns.
         first: Option<u64>,
-        /// The record behind an arrival, which had to be looked at.
+        /// The record after an arrival, which is read ahead.
         ahead: Option<Record>,
         bytes: Vec<u8>,
         time: Instant,
@@ -202,15 +201,15 @@ enum Input<R: Read> {
 }
 
 impl<R: Read> Source<R> {
-    /// Packets of a capture.
+    /// Reads the packets of a capture.
     ///
     /// # Errors
-    /// When it is no capture, or its header cannot be read.
+    /// If the file is not a capture, or its header cannot be read.
     pub fn capture(source: R, choice: Choice) -> Result<Self, SourceError> {
         let reader = CaptureReader::new(source).map_err(SourceError::Capture)?;
         Ok(Self::new(Input::Capture { reader, first: None }, choice))
     }
-    /// Arrivals of a recording.
+    /// Reads the arrivals of a recording.
     pub fn recording(reader: Reader<R>, choice: Choice) -> Self {
         let setup = reader.head().setup.clone();
         let first = setup.as_ref().map(|setup| setup.now_ns);
@@ -224,7 +223,7 @@ impl<R: Read> Source<R> {
         Self { input, choice, number: 0, directions }
     }
 
-    /// The time zero of this source in ns since 1970; known once a packet has come.
+    /// The time zero of this source in ns since 1970, which is known after the first packet.
     pub fn wall_clock(&self) -> u64 {
         match &self.input {
             Input::Capture { first, .. } => first.unwrap_or(0),
@@ -234,7 +233,7 @@ impl<R: Read> Source<R> {
             }
         }
     }
-    /// How the engine that was recorded was set up, once that has been read.
+    /// The setup of the recorded engine, once it has been read.
     pub fn setup(&self) -> Option<&Setup> {
         match &self.input {
             Input::Capture { .. } => None,
@@ -242,7 +241,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The next packet; none at the end of the file and after an error. `notice` is called for what was repaired.
+    /// The next packet; `None` at the end of the file and after an error. `notice` receives remarks.
     pub fn next_arrival(&mut self, notice: &mut dyn FnMut(Notice)) -> Option<Result<Arrival<'_>, SourceError>> {
         match self.input {
             Input::Capture { .. } => self.next_of_capture(notice),
@@ -258,7 +257,7 @@ impl<R: Read> Source<R> {
                 Err(error) => return Some(Err(SourceError::Capture(error))),
             };
             self.number = packet.number;
-            // Packets before the first with a time arrive with that one, and not in 1970.
+            // Packets before the first one with a time arrive together with it.
             let now = packet.time.as_nanos();
             let time = if packet.timed { now - *first.get_or_insert(now) } else { 0 };
             let time = Instant::from_nanos(time);
@@ -272,8 +271,7 @@ impl<R: Read> Source<R> {
                 pure_ack: dissected.is_pure_ack(),
                 shape: Shape::Single,
             };
-            // A capture does not distinguish superpackets from long datagrams, which few programs send; a recording
-            // does.
+            // Unlike a recording, a capture does not distinguish superpackets from long datagrams, which few programs send.
             if can_be_cut(&meta) {
                 meta.shape = Shape::Super;
             }
@@ -283,7 +281,7 @@ impl<R: Read> Source<R> {
             if self.directions.notes(&meta) {
                 notice(Notice::BothDirections);
             }
-            // The reader's own buffer cannot be given out of a loop that goes on reading; what was read last can.
+            // The borrow checker does not allow to return `packet`, a borrow of the reader, from the loop.
             let (number, link, length, network) =
                 (packet.number, packet.link, packet.length, usize::from(dissected.link_header));
             let bytes = reader.last_bytes();
@@ -324,7 +322,6 @@ impl<R: Read> Source<R> {
                 Some(Ok(Record::Outcome { number, outcome: PacketOutcome::TooLong })) if number == arrived => continue,
                 Some(Ok(Record::Gap(missing))) => notice(Notice::Missing { record: reader.position().0, missing }),
                 Some(Ok(record)) => *ahead = Some(record),
-                // Reported again when the next is asked for.
                 Some(Err(error)) => return Some(Err(SourceError::Recording(error))),
                 None => {}
             }
@@ -340,14 +337,14 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// Finds out whether packets go both ways.
+/// Finds out whether a capture has packets of both directions.
 struct Directions {
     hosts: HashSet<Hosts>,
     looking: bool,
 }
 
 impl Directions {
-    /// Whether this packet shows it, for the first time.
+    /// Returns whether this packet is the first one of the opposite direction.
     fn notes(&mut self, meta: &PacketMeta) -> bool {
         if !self.looking || meta.fields.hosts == Hosts::Unknown {
             return false;
@@ -357,7 +354,7 @@ impl Directions {
             Hosts::V4 { source, destination } => Hosts::V4 { source: destination, destination: source },
             Hosts::V6 { source, destination } => Hosts::V6 { source: destination, destination: source },
         };
-        // Of two hosts that were seen before, the later direction was looked for then.
+        // The opposite direction of a known pair was checked when the pair was inserted.
         if !self.hosts.insert(meta.fields.hosts) {
             return false;
         }

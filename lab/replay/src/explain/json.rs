@@ -1,7 +1,5 @@
 //! Explanations as JSON.
 
-use std::net::IpAddr;
-
 use serde_json::{Value, json};
 use tidegate_config::values::{Protocol, dscp_name};
 use tidegate_core::Credit;
@@ -9,11 +7,11 @@ use tidegate_core::classify::Hosts;
 use tidegate_engine::{Disposition, PacketMeta};
 
 use super::{Belongs, End, Explanation, colour_name};
+use crate::flows::end;
 use crate::meter::Departure;
 
 impl Belongs {
-    /// The rules up to the one that matched with their conditions, the class and the flow, as `tidegate explain --json`
-    /// prints them.
+    /// The rules up to the one that matched, the class and the flow, as `tidegate explain --json` prints them.
     pub fn json(&self) -> Value {
         let rules: Vec<_> = self
             .rules
@@ -37,7 +35,7 @@ impl Belongs {
 }
 
 impl Explanation {
-    /// All of it, as `tidegate explain --json` prints it. Keys have the units of their values.
+    /// The explanation, as `tidegate explain --json` prints it. Keys have the units of their values.
     pub fn json(&self) -> Value {
         let state = &self.state;
         let class = state.class.as_ref().map(|class| {
@@ -109,21 +107,14 @@ impl Explanation {
         })
     }
 
-    /// The packet in one line.
+    /// A description of the packet in one line.
     pub fn meta_line(&self) -> String {
         packet_line(&self.meta)
     }
 }
 
-/// A packet in one line.
 fn packet_line(seen: &PacketMeta) -> String {
     let fields = &seen.fields;
-    let end = |address: Option<IpAddr>, port: Option<u16>| match (address, port) {
-        (None, _) => "?".to_owned(),
-        (Some(address), None) => address.to_string(),
-        (Some(IpAddr::V6(address)), Some(port)) => format!("[{address}]:{port}"),
-        (Some(address), Some(port)) => format!("{address}:{port}"),
-    };
     if fields.hosts == Hosts::Unknown {
         return format!("not IP, or its headers cannot be read; {} bytes", seen.length);
     }
@@ -141,7 +132,7 @@ fn packet_line(seen: &PacketMeta) -> String {
     )
 }
 
-/// The level of a bucket in whole bytes; negative when it is in debt.
+/// The level of a bucket in whole bytes, negative if it is in debt.
 pub fn level_bytes(credit: Credit) -> i64 {
     i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
-//! Numbers and checksums as a recording has them.
+//! The encoding of numbers and checksums in a recording.
 
-/// A chunk while it is made: bytes up to the end, and room behind it.
+/// The body of a chunk that is being written: the bytes up to `end`, and room behind them.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Vec<u8>,
@@ -8,7 +8,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Begins an empty one in `bytes`, whose capacity is used.
+    /// Begins an empty body in the memory of `bytes`.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         let capacity = bytes.capacity();
         bytes.resize(capacity, 0);
@@ -24,7 +24,7 @@ impl Body {
         self.bytes.truncate(self.end);
         self.bytes
     }
-    /// Appends what `write` writes.
+    /// Appends the bytes that `write` writes.
     #[inline]
     pub fn append(&mut self, write: impl FnOnce(&mut Short<'_>)) {
         if self.bytes.len() - self.end < Short::MOST {
@@ -48,14 +48,15 @@ impl Body {
     }
 }
 
-/// A few numbers behind the end of a chunk. Their length is stored once: to store and read it with each byte takes longer.
+/// Writes a few numbers at the end of a chunk. The length of the chunk is updated once afterwards, which is faster than with each
+/// byte.
 pub(crate) struct Short<'a> {
     bytes: &'a mut [u8; Short::MOST],
     length: usize,
 }
 
 impl Short<'_> {
-    /// More than all numbers of a record take.
+    /// More bytes than the numbers of a record take.
     pub const MOST: usize = 128;
 
     #[inline]
@@ -68,7 +69,7 @@ impl Short<'_> {
         self.bytes[self.length..][..N].copy_from_slice(&bytes);
         self.length += N;
     }
-    /// Appends `value` in LEB128: seven bits a byte, low ones first, the top bit set in all but the last.
+    /// Appends `value` in LEB128: seven bits a byte, the lowest first, with the top bit set in all bytes but the last.
     #[inline]
     pub fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -77,12 +78,12 @@ impl Short<'_> {
         }
         self.byte(value as u8);
     }
-    /// Appends a difference: zigzag, so that small ones of either sign are short.
+    /// Appends a signed number in zigzag encoding, so that small numbers of either sign are short.
     #[inline]
     pub fn signed(&mut self, value: i64) {
         self.number((value << 1 ^ value >> 63) as u64);
     }
-    /// Appends which bytes are other than before, then those bytes: eight of `before` and `now` and what follows them.
+    /// Appends, for each eight bytes, a mask of the bytes of `now` that differ from `before`, and these bytes.
     #[inline]
     pub fn difference(&mut self, before: &[u8], now: &[u8]) {
         for (before, now) in before.chunks(8).zip(now.chunks(8)) {
@@ -101,7 +102,7 @@ impl Short<'_> {
     }
 }
 
-/// Up to eight bytes as a number, the first one lowest.
+/// Up to eight bytes as a little-endian number.
 #[inline]
 fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -110,7 +111,7 @@ fn word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Reads what [`Short`] wrote; none at the end, or for a number that is none.
+/// Reads the encoding of [`Short`]. Methods return `None` at the end of the bytes and for an invalid number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     pub rest: &'a [u8],
@@ -158,7 +159,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// CRC-32 as in IEEE 802.3, reflected, of the parts one after the other.
+/// The CRC-32 of IEEE 802.3, reflected, of the concatenated parts.
 pub(crate) fn crc32(parts: &[&[u8]]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     parts.iter().for_each(|part| crc.update(part));
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back() {
+    fn numbers_are_decoded_as_they_were_encoded() {
         let edges = [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX];
         for value in edges {
             let mut out = Body::new(Vec::new());

@@ -1,4 +1,4 @@
-//! From bytes to records.
+//! [`Reader`] decodes records.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
@@ -14,23 +14,23 @@ use super::{
     ChunkKind, Counts, DIFFERENCE, FORMAT, Head, MAGIC, MAX_CHUNK, Missing, PLACES, PacketOutcome, Record, bits, tag,
 };
 
-/// Why a recording cannot be read, or not any further.
+/// Why a recording cannot be read, or not to its end.
 #[derive(Debug)]
 pub enum RecordingError {
-    /// It is no recording; the first bytes.
+    /// The file is not a recording, but begins with these bytes.
     Foreign(Vec<u8>),
-    /// It was written by a later version of the format.
+    /// The file has this later version of the format.
     Newer(u32),
-    /// The file ends within a chunk: behind this record, at this offset.
+    /// The file ends within a chunk.
     Truncated {
-        /// The record that would have been next, from 0.
+        /// The number of the next record, from 0.
         record: u64,
-        /// Where the chunk begins that is not whole.
+        /// The offset of the truncated chunk.
         offset: u64,
     },
-    /// The structure is broken, so that the next chunk cannot be found.
+    /// The next chunk cannot be found.
     Corrupt {
-        /// The record that would have been next, from 0.
+        /// The number of the next record, from 0.
         record: u64,
         /// The offset in the file, in bytes.
         offset: u64,
@@ -65,7 +65,7 @@ impl fmt::Display for RecordingError {
 
 impl std::error::Error for RecordingError {}
 
-/// The state of a place in the table of flows.
+/// A place in the table of flows.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     fields: Fields,
@@ -79,106 +79,115 @@ struct Place {
 pub struct Reader<R> {
     source: R,
     head: Head,
-    reasons: Vec<Option<DropReason>>,
     body: Vec<u8>,
     at: usize,
-    /// Where the chunk that is being read begins, and the one behind it.
+    /// The offset of the present chunk.
     chunk: u64,
+    /// The offset of the next chunk.
     offset: u64,
-    places: Vec<Option<Place>>,
-    scratch: Vec<u8>,
-    now: u64,
-    arrivals: u64,
-    outcomes: u64,
+    decoder: Decoder,
     record: u64,
     gap: Option<Missing>,
     end: Option<Counts>,
-    /// Whether the file announces another after it.
+    /// Whether the file says that the recording goes on in another file.
     goes_on: bool,
     done: bool,
     next_part: Option<NextPart<R>>,
 }
 
-/// Finds the file that is number so many of the recording.
+/// Opens the file of a recording with this number.
 type NextPart<R> = Box<dyn FnMut(u64) -> Option<R>>;
 
+/// Reads the chunk at `offset` into `body`. Returns `None` at the end of the file, and a text if the chunk is damaged but the next
+/// one can be found. `record` is the number of the next record, for errors.
+fn read_chunk(
+    source: &mut impl Read,
+    body: &mut Vec<u8>,
+    record: u64,
+    offset: u64,
+) -> Result<Option<Result<ChunkKind, String>>, RecordingError> {
+    let mut header = Vec::with_capacity(9);
+    source.take(9).read_to_end(&mut header).map_err(RecordingError::Io)?;
+    if header.is_empty() {
+        return Ok(None);
+    }
+    let truncated = RecordingError::Truncated { record, offset };
+    let Some(fixed) = header.first_chunk::<9>() else { return Err(truncated) };
+    let length = u32::from_le_bytes([fixed[1], fixed[2], fixed[3], fixed[4]]);
+    let Some(kind) = ChunkKind::from_byte(fixed[0]).filter(|_| length as usize <= MAX_CHUNK) else {
+        return Err(RecordingError::Corrupt { record, offset, why: "this is not the beginning of a chunk".into() });
+    };
+    body.clear();
+    match source.take(length.into()).read_to_end(body) {
+        Ok(n) if n == length as usize => {}
+        Ok(_) => return Err(truncated),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(truncated),
+        Err(error) => return Err(RecordingError::Io(error)),
+    }
+    let stated = u32::from_le_bytes([fixed[5], fixed[6], fixed[7], fixed[8]]);
+    let right = crc32(&[&fixed[..5], body]) == stated;
+    Ok(Some(if right { Ok(kind) } else { Err("its checksum is wrong".into()) }))
+}
+
+/// The length of a chunk with this body.
+fn chunk_length(body: &[u8]) -> u64 {
+    9 + body.len() as u64
+}
+
 impl<R: Read> Reader<R> {
-    /// Reads the head.
+    /// Opens a recording and reads its head.
     ///
     /// # Errors
-    /// When it is no recording, or its head cannot be read.
+    /// If the file is not a recording, or its head cannot be read.
     pub fn new(mut source: R) -> Result<Self, RecordingError> {
-        let mut magic = Vec::new();
-        source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(RecordingError::Io)?;
-        if magic != MAGIC {
-            return Err(RecordingError::Foreign(magic));
-        }
-        let head = Head {
-            format: FORMAT,
-            tidegate: String::new(),
-            recording: String::new(),
-            part: 0,
-            of: String::new(),
-            instant_ns: 0,
-            wall_clock_ns: 0,
-            payload: super::Payload::Headers,
-            reasons: Vec::new(),
-            setup: None,
-        };
-        let mut reader = Self {
-            source,
-            head,
-            reasons: Vec::new(),
-            body: Vec::new(),
-            at: 0,
-            chunk: 0,
-            offset: MAGIC.len() as u64,
-            places: vec![None; PLACES],
-            scratch: Vec::new(),
-            now: 0,
-            arrivals: 0,
-            outcomes: 0,
-            record: 0,
-            gap: None,
-            end: None,
-            goes_on: false,
-            done: false,
-            next_part: None,
-        };
-        reader.read_head()?;
-        Ok(reader)
-    }
-
-    fn read_head(&mut self) -> Result<(), RecordingError> {
         /// The fields of the head that every format has.
         #[derive(serde::Deserialize)]
         struct Version {
             format: u32,
         }
-        let offset = self.offset;
+        let mut magic = Vec::new();
+        source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(RecordingError::Io)?;
+        if magic != MAGIC {
+            return Err(RecordingError::Foreign(magic));
+        }
+        let (mut body, offset) = (Vec::new(), MAGIC.len() as u64);
         let corrupt = |why: String| RecordingError::Corrupt { record: 0, offset, why };
-        match self.next_chunk()? {
+        match read_chunk(&mut source, &mut body, 0, offset)? {
             Some(Ok(ChunkKind::Head)) => {}
             Some(Ok(_)) => return Err(corrupt("the first chunk is not a head".into())),
             Some(Err(why)) => return Err(corrupt(why)),
             None => return Err(RecordingError::Truncated { record: 0, offset }),
         }
-        let version: Version = serde_json::from_slice(&self.body).map_err(|error| corrupt(error.to_string()))?;
+        let version: Version = serde_json::from_slice(&body).map_err(|error| corrupt(error.to_string()))?;
         if version.format > FORMAT {
             return Err(RecordingError::Newer(version.format));
         }
-        self.head = serde_json::from_slice(&self.body).map_err(|error| corrupt(error.to_string()))?;
+        let head: Head = serde_json::from_slice(&body).map_err(|error| corrupt(error.to_string()))?;
         let known = |name: &String| DropReason::ALL.into_iter().find(|reason| reason.name() == name);
-        self.reasons = self.head.reasons.iter().map(known).collect();
-        self.gap = (self.head.part > 0).then_some(Missing::Before);
-        self.at = self.body.len();
-        Ok(())
+        let reasons = head.reasons.iter().map(known).collect();
+        let (scratch, places) = (Vec::new(), vec![None; PLACES]);
+        Ok(Self {
+            source,
+            gap: (head.part > 0).then_some(Missing::Before),
+            head,
+            at: body.len(),
+            chunk: offset,
+            offset: offset + chunk_length(&body),
+            body,
+            decoder: Decoder { places, scratch, reasons, now: 0, arrivals: 0, outcomes: 0 },
+            record: 0,
+            end: None,
+            goes_on: false,
+            done: false,
+            next_part: None,
+        })
     }
 
-    /// The same, and goes on with the next files of the recording, which `open` finds by their numbers.
+    /// Opens a recording in several files. After the end of `source` the reader goes on with the next files, which `open` finds by
+    /// their numbers.
     ///
     /// # Errors
-    /// When it is no recording, or its head cannot be read.
+    /// If the file is not a recording, or its head cannot be read.
     pub fn with_parts(source: R, open: impl FnMut(u64) -> Option<R> + 'static) -> Result<Self, RecordingError> {
         let mut reader = Self::new(source)?;
         reader.next_part = Some(Box::new(open));
@@ -189,56 +198,29 @@ impl<R: Read> Reader<R> {
     pub fn head(&self) -> &Head {
         &self.head
     }
-    /// What the recorder had kept and lost when it ended; none before the end has been read, or where the file has none
-    /// because the recording process was killed.
+    /// The counts of the recorder at its end; `None` before the end has been read, and if the recording process was killed.
     pub fn counts(&self) -> Option<Counts> {
         self.end
     }
-    /// The number that the next record has, from 0, and where its chunk begins in the file.
+    /// The number of the next record, from 0, and the offset of its chunk in the file.
     pub fn position(&self) -> (u64, u64) {
         (self.record, self.chunk)
     }
-    /// The bytes that were kept of the packet of the last record, from its network header on.
+    /// The bytes that were kept of the last arrival, from its network header on.
     pub fn bytes(&self) -> &[u8] {
-        &self.scratch
-    }
-    /// Returns the source.
-    pub fn into_source(self) -> R {
-        self.source
+        &self.decoder.scratch
     }
 
-    /// Reads a chunk into `body`. None at the end of the file; an error inside when the chunk is damaged and the next
-    /// can be found.
     fn next_chunk(&mut self) -> Result<Option<Result<ChunkKind, String>>, RecordingError> {
-        let mut header = Vec::with_capacity(9);
-        self.source.by_ref().take(9).read_to_end(&mut header).map_err(RecordingError::Io)?;
-        if header.is_empty() {
-            return Ok(None);
+        let read = read_chunk(&mut self.source, &mut self.body, self.record, self.offset)?;
+        if read.is_some() {
+            self.chunk = self.offset;
+            self.offset += chunk_length(&self.body);
         }
-        let (record, offset) = (self.record, self.offset);
-        let truncated = RecordingError::Truncated { record, offset };
-        let Some(fixed) = header.first_chunk::<9>() else { return Err(truncated) };
-        let length = u32::from_le_bytes([fixed[1], fixed[2], fixed[3], fixed[4]]);
-        let Some(kind) = ChunkKind::from_byte(fixed[0]).filter(|_| length as usize <= MAX_CHUNK) else {
-            return Err(RecordingError::Corrupt { record, offset, why: "this is not the beginning of a chunk".into() });
-        };
-        self.body.clear();
-        match self.source.by_ref().take(length.into()).read_to_end(&mut self.body) {
-            Ok(n) if n == length as usize => {}
-            Ok(_) => return Err(truncated),
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(truncated),
-            Err(error) => return Err(RecordingError::Io(error)),
-        }
-        self.chunk = offset;
-        self.offset += 9 + u64::from(length);
-        let stated = u32::from_le_bytes([fixed[5], fixed[6], fixed[7], fixed[8]]);
-        if crc32(&[&fixed[..5], &self.body]) != stated {
-            return Ok(Some(Err("its checksum is wrong".into())));
-        }
-        Ok(Some(Ok(kind)))
+        Ok(read)
     }
 
-    /// Goes on to the next file of the recording, if there is one that can be read.
+    /// Goes on to the next file of the recording; returns `false` if there is none that can be read.
     fn go_on(&mut self) -> bool {
         let Some(open) = &mut self.next_part else { return false };
         let Some(part) = self.head.part.checked_add(1) else { return false };
@@ -251,27 +233,27 @@ impl<R: Read> Reader<R> {
         true
     }
 
-    /// Reads the bases of a chunk of records.
+    /// Reads the initial values of a chunk of records.
     fn begin(&mut self) -> Option<()> {
         let mut cursor = Cursor { rest: &self.body };
         let (record, lost) = (cursor.number()?, cursor.number()?);
-        (self.now, self.arrivals) = (cursor.number()?, cursor.number()?);
-        // Counts from zero in steps of one: those beyond this were never reached, and could not be counted on from.
-        if [record, lost, self.arrivals].iter().any(|&count| count > MOST) {
+        (self.decoder.now, self.decoder.arrivals) = (cursor.number()?, cursor.number()?);
+        // No recorder reaches such counts, and counting on from them would overflow.
+        if [record, lost, self.decoder.arrivals].iter().any(|&count| count > MOST) {
             return None;
         }
-        // Records that were lost with a damaged chunk have been reported with that.
+        // Records in a damaged chunk were reported with it, and are not among these.
         if lost > 0 {
             self.gap = Some(Missing::NotKept { records: lost });
         }
         self.record = record;
-        self.outcomes = self.arrivals;
+        self.decoder.outcomes = self.decoder.arrivals;
         self.at = self.body.len() - cursor.rest.len();
-        self.places.fill(None);
+        self.decoder.places.fill(None);
         Some(())
     }
 
-    /// The next record; none at the end and after an error.
+    /// The next record; `None` at the end and after an error.
     pub fn next_record(&mut self) -> Option<Result<Record, RecordingError>> {
         if self.done {
             return None;
@@ -317,22 +299,14 @@ impl<R: Read> Reader<R> {
         }
         let offset = self.chunk;
         let mut cursor = Cursor { rest: &self.body[self.at..] };
-        let mut state = State {
-            places: &mut self.places,
-            scratch: &mut self.scratch,
-            reasons: &self.reasons,
-            now: &mut self.now,
-            arrivals: &mut self.arrivals,
-            outcomes: &mut self.outcomes,
-        };
-        match state.record(&mut cursor) {
+        match self.decoder.record(&mut cursor) {
             Some(record) => {
                 self.at = self.body.len() - cursor.rest.len();
                 self.record += 1;
                 Some(Ok(record))
             }
             None => {
-                // The checksum holds: it was written like this.
+                // The checksum is right, so that it was written like this, perhaps by a later version.
                 self.at = self.body.len();
                 let why = format!("record {} is not one that this program knows", self.record);
                 Some(Ok(Record::Gap(Missing::Damaged { offset, why })))
@@ -341,27 +315,27 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The most records, or packets, that a recording counts.
+/// An upper bound on the counts of records and packets.
 const MOST: u64 = 1 << 62;
 
-/// The state that records refer to: the table of flows, the last time, and counts.
-struct State<'a> {
-    places: &'a mut [Option<Place>],
-    scratch: &'a mut Vec<u8>,
-    reasons: &'a [Option<DropReason>],
-    now: &'a mut u64,
-    arrivals: &'a mut u64,
-    outcomes: &'a mut u64,
+/// Decodes records, with the state to which they refer: the table of flows, the last time, and counts.
+struct Decoder {
+    places: Vec<Option<Place>>,
+    scratch: Vec<u8>,
+    reasons: Vec<Option<DropReason>>,
+    now: u64,
+    arrivals: u64,
+    outcomes: u64,
 }
 
-impl State<'_> {
+impl Decoder {
     fn time(&mut self, cursor: &mut Cursor<'_>) -> Option<Instant> {
-        *self.now = self.now.wrapping_add(cursor.signed()? as u64);
-        Some(Instant::from_nanos(*self.now))
+        self.now = self.now.wrapping_add(cursor.signed()? as u64);
+        Some(Instant::from_nanos(self.now))
     }
     fn number(&mut self, cursor: &mut Cursor<'_>) -> Option<u64> {
         let number = self.outcomes.wrapping_add(cursor.signed()? as u64);
-        *self.outcomes = number.wrapping_add(1);
+        self.outcomes = number.wrapping_add(1);
         Some(number)
     }
 
@@ -369,8 +343,8 @@ impl State<'_> {
         Some(match cursor.byte()? {
             tag::SETUP => {
                 self.time(cursor)?;
-                *self.arrivals = 0;
-                *self.outcomes = 0;
+                self.arrivals = 0;
+                self.outcomes = 0;
                 Record::Setup(serde_json::from_slice(cursor.bytes()?).ok()?)
             }
             tag::ARRIVES => return self.arrives(cursor),
@@ -408,8 +382,8 @@ impl State<'_> {
 
     fn arrives(&mut self, cursor: &mut Cursor<'_>) -> Option<Record> {
         let now = self.time(cursor)?;
-        let number = *self.arrivals;
-        *self.arrivals = number.checked_add(1)?;
+        let number = self.arrivals;
+        self.arrivals = number.checked_add(1)?;
         let flags = cursor.byte()?;
         let slot = self.places.get_mut(cursor.small::<usize>()?)?;
         if flags & bits::DEFINED != 0 {

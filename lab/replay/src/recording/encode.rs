@@ -1,4 +1,4 @@
-//! From calls to bytes.
+//! [`Encoder`] encodes records.
 
 use tidegate_core::DropReason;
 use tidegate_core::classify::{Fields, Hosts};
@@ -21,31 +21,34 @@ struct Common {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     common: Option<Common>,
-    /// The headers of the packet before, and how many bytes of them.
+    /// The headers of the last packet, and their length.
     before: [u8; DIFFERENCE],
     length: usize,
 }
 
 const EMPTY: Place = Place { common: None, before: [0; DIFFERENCE], length: 0 };
 
-/// Makes chunks of records. Each can be read without those before it.
+/// Makes chunks of records. A chunk can be read without those before it.
 #[derive(Debug)]
 pub struct Encoder {
     out: Body,
     payload: Payload,
     places: Box<[Place]>,
-    /// The time of the last record, the number of the next arrival and behind the last outcome.
+    /// The time of the last record.
     now: u64,
+    /// The number of the next arrival.
     arrivals: u64,
+    /// One more than the number of the last outcome.
     outcomes: u64,
-    /// Records so far, records in this chunk, and records lost in front of it.
     records: u64,
+    /// The number of the first record of this chunk.
     first: u64,
+    /// The number of records that were lost before this chunk.
     lost: u64,
 }
 
 impl Encoder {
-    /// With an empty chunk that takes `capacity` bytes before it grows.
+    /// Begins an empty chunk with this capacity in bytes.
     pub fn new(payload: Payload, capacity: usize) -> Self {
         let mut encoder = Self {
             out: Body::new(Vec::with_capacity(capacity)),
@@ -73,12 +76,12 @@ impl Encoder {
         self.out.append(|out| bases.into_iter().for_each(|base| out.number(base)));
     }
 
-    /// Counts records from `records` on.
+    /// Starts to count records at `records`.
     pub(super) fn go_on_from(&mut self, records: u64) {
         self.records = records;
         self.begin();
     }
-    /// Bytes of the chunk so far.
+    /// The number of bytes in the chunk.
     pub fn len(&self) -> usize {
         self.out.len()
     }
@@ -86,11 +89,11 @@ impl Encoder {
     pub fn is_empty(&self) -> bool {
         self.records == self.first
     }
-    /// Records of the chunk so far.
+    /// The number of records in the chunk.
     pub(super) fn in_chunk(&self) -> u64 {
         self.records - self.first
     }
-    /// Records so far, those that were lost included.
+    /// The number of records so far, including those that were lost.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -99,19 +102,19 @@ impl Encoder {
         Instant::from_nanos(self.now)
     }
 
-    /// Exchanges the chunk's body for the empty `other` and begins a new chunk.
+    /// Takes the body of the chunk, and begins a new chunk in the memory of `other`.
     pub fn take(&mut self, other: Vec<u8>) -> Vec<u8> {
         let body = std::mem::replace(&mut self.out, Body::new(other)).into_bytes();
         self.lost = 0;
         self.begin();
         body
     }
-    /// The chunk as a file has it, header included; a new chunk begins.
+    /// Takes the chunk with its header, and begins a new one.
     pub fn chunk(&mut self) -> Vec<u8> {
         let body = self.take(Vec::new());
         [&chunk_header(ChunkKind::Records, &body)[..], &body].concat()
     }
-    /// Discards the chunk: its records are lost, which the next chunk reports. Returns their number.
+    /// Discards the records of the chunk, and returns their number. The next chunk reports them as lost.
     pub fn lose(&mut self) -> u64 {
         let lost = self.records - self.first;
         self.lost += lost;
@@ -119,7 +122,7 @@ impl Encoder {
         lost
     }
 
-    /// Appends a record, of which `write` writes what follows the tag.
+    /// Appends a record; `write` writes the part after the tag.
     #[inline]
     fn record(&mut self, tag: u8, write: impl FnOnce(&mut Short<'_>)) {
         self.records += 1;
@@ -128,7 +131,7 @@ impl Encoder {
             write(out);
         });
     }
-    /// Returns the time of a record as the difference to that of the record before.
+    /// Returns the difference between the time of a record and that of the record before.
     #[inline]
     fn pass_time(&mut self, now: Instant) -> i64 {
         now.as_nanos().wrapping_sub(std::mem::replace(&mut self.now, now.as_nanos())) as i64
@@ -156,17 +159,17 @@ impl Encoder {
         });
     }
 
-    /// An engine was built; `json` is its [`Setup`](super::Setup).
+    /// Records that an engine was built; `json` is its [`Setup`](super::Setup).
     pub fn setup(&mut self, now: Instant, json: &str) {
         self.text(tag::SETUP, now, json);
         self.arrivals = 0;
         self.outcomes = 0;
     }
-    /// Another configuration took over; `json` is the [`Reconfiguration`](super::Reconfiguration).
+    /// Records that the configuration was replaced; `json` is the [`Reconfiguration`](super::Reconfiguration).
     pub fn reconfigure(&mut self, now: Instant, json: &str) {
         self.text(tag::RECONFIGURE, now, json);
     }
-    /// A packet arrived.
+    /// Records an arrival.
     pub fn arrives(&mut self, now: Instant, number: u64, meta: &PacketMeta, bytes: &[u8]) {
         debug_assert_eq!(number, self.arrivals, "arrivals are numbered without gaps");
         let passed = self.pass_time(now);
@@ -219,21 +222,21 @@ impl Encoder {
         } else {
             self.out.extend(kept);
         }
-        // Longer ones are written whole each time.
+        // Headers that are too long for a difference are written in full each time.
         place.length = if kept.len() <= DIFFERENCE { kept.len() } else { usize::MAX };
         if let Some(before) = place.before.get_mut(..kept.len()) {
             before.copy_from_slice(kept);
         }
     }
-    /// A packet was asked for.
+    /// Records that the engine was asked for a packet.
     pub fn departs(&mut self, now: Instant) {
         self.timed(tag::DEPARTS, now, |_| ());
     }
-    /// All packets were released at once.
+    /// Records that all packets were released at once.
     pub fn release_all(&mut self) {
         self.record(tag::RELEASE_ALL, |_| ());
     }
-    /// The control plane changed something.
+    /// Records the change of a parameter.
     pub fn adjust(&mut self, now: Instant, adjustment: Adjustment) {
         let (kind, a, b) = match adjustment {
             Adjustment::CatchUp(span) => (0, span.as_nanos(), 0),
@@ -248,40 +251,40 @@ impl Encoder {
             out.number(b);
         });
     }
-    /// The control plane changed a promise or a reservation; `json` is the [`Control`](super::Control).
+    /// Records a call about a promise or a reservation; `json` is the [`Control`](super::Control).
     pub fn control(&mut self, now: Instant, json: &str) {
         self.text(tag::CONTROL, now, json);
     }
-    /// Something was done that is not recorded.
+    /// Records that a change was made that recordings do not represent.
     pub fn unrecorded(&mut self) {
         self.record(tag::UNRECORDED, |_| ());
     }
-    /// A packet passed.
+    /// Records that a packet was sent.
     pub fn passed(&mut self, number: u64, change: Change) {
         if change == Change::default() {
             self.outcome(tag::PASSED, number, |_| ());
             return;
         }
-        // The code point has six bits: 64 for none, and 128 for a mark.
+        // The code point takes six bits. 64 stands for no code point; bit 7 for a mark.
         let dscp = change.dscp.map_or(64, |dscp| dscp.value());
         self.outcome(tag::CHANGED, number, |out| out.byte(dscp | if change.congestion { 128 } else { 0 }));
     }
-    /// A packet was refused.
+    /// Records that a packet was dropped.
     pub fn refused(&mut self, number: u64, reason: DropReason) {
         self.outcome(tag::REFUSED, number, |out| out.byte(reason as u8));
     }
-    /// A superpacket went back to be cut.
+    /// Records that a superpacket was returned for segmentation.
     pub fn too_long(&mut self, number: u64) {
         self.outcome(tag::TOO_LONG, number, |_| ());
     }
 }
 
-/// How many bytes of a packet its headers are; for one whose headers could not be read, what may be of use.
+/// The number of bytes to keep as the headers of a packet; a fixed number if they could not be read.
 fn headers_kept(meta: &PacketMeta) -> usize {
     if meta.headers == 0 { 64 } else { meta.headers as usize }
 }
 
-/// A place in the table: equal flows have equal places, different ones mostly others.
+/// Hashes a flow to a place in the table.
 fn place_of(common: &Common) -> usize {
     let Fields { hosts, protocol, source_port, destination_port, mark, .. } = &common.fields;
     let addresses = match hosts {
@@ -301,7 +304,7 @@ fn place_of(common: &Common) -> usize {
     (mixed >> 54) as usize % PLACES
 }
 
-/// Writes a flow: which of its parts are known, then those.
+/// Writes the definition of a flow: flags for the fields that are known, then these fields.
 fn define(out: &mut Short<'_>, common: &Common) {
     let fields = &common.fields;
     let version = match fields.hosts {
@@ -347,12 +350,12 @@ fn define(out: &mut Short<'_>, common: &Common) {
     out.number(common.headers.into());
 }
 
-/// A chunk of any kind as a file has it, for tests that make files that no recorder makes.
+/// Makes a chunk of any kind, for tests of files that no recorder writes.
 pub fn raw_chunk(kind: u8, body: &[u8]) -> Vec<u8> {
     [&header(kind, body)[..], body].concat()
 }
 
-/// The bytes in front of the body of a chunk: its kind, the length of the body, and a checksum of all of it.
+/// The header of a chunk: its kind, the length of its body, and a checksum of kind, length and body.
 pub(crate) fn chunk_header(kind: ChunkKind, body: &[u8]) -> [u8; 9] {
     header(kind as u8, body)
 }

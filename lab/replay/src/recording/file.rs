@@ -1,4 +1,4 @@
-//! The half of a recording that writes files, on a thread of its own.
+//! [`Recording`] writes the files of a recording on a thread of its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,37 +18,37 @@ use super::head::{Head, Payload, Reconfiguration, Setup};
 use super::recorder::FileRecorder;
 use super::{ChunkKind, FORMAT, MAGIC};
 
-/// Bytes of a chunk: some ten thousand records.
+/// The size of a chunk in bytes, for some ten thousand records.
 pub(super) const CHUNK: usize = 256 << 10;
 
 /// Settings of a recording.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is recorded: the name of an interface.
+    /// The name of the recorded interface.
     pub of: String,
     /// The part of packets that is kept.
     pub payload: Payload,
-    /// The size of a file, beyond which the next is begun; none for one file of any size.
+    /// The size at which another file is begun; `None` for one file of any size.
     pub limit: Option<Bytes>,
-    /// How many files are kept; the oldest go. None: all.
+    /// The number of files to keep, the newest ones; `None` for all.
     pub files: Option<u64>,
-    /// A moment of the clock of the data path, and the same moment in ns since 1970.
+    /// An instant of the clock of the data path, and the same instant in ns since 1970.
     pub clock: (Instant, u64),
-    /// Chunks that may wait to be written: so much memory, times 256 KiB. 32: 8 MiB, a second of a million packets
+    /// The number of chunks of 256 KiB that may wait to be written. 32 chunks (8 MiB) suffice for a second of a million packets
     /// a second.
     pub buffers: usize,
-    /// Called at once, on the thread that writes, with the reason why nothing more is written.
+    /// Called with the reason when writing fails, at once and on the thread that writes.
     pub failed: fn(&str),
 }
 
 /// Counts of records that were kept and lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Records, those that were lost included.
+    /// The number of records, including those that were lost.
     pub records: u64,
-    /// Records that could not be kept: the file fell behind, or could not be written any more.
+    /// The number of lost records, because the file was too slow or could not be written.
     pub lost: u64,
-    /// Bytes written to all files.
+    /// The number of bytes written to all files.
     pub bytes: u64,
     /// The number of files begun.
     pub files: u64,
@@ -67,12 +67,12 @@ impl Counts {
     }
 }
 
-/// Why a recording ended before what it records, and what is there of it.
+/// A recording stopped before its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stopped {
-    /// The file and what was wrong: a full disk.
+    /// The file and the error, such as a full disk.
     pub why: String,
-    /// Counts of records that were kept, and lost since.
+    /// The counts at the end.
     pub counts: Counts,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Chunk {
     pub records: u64,
 }
 
-/// State that the recorder and the writing thread share.
+/// The state that recorders and the writing thread share.
 pub(super) struct Shared {
     pub payload: Payload,
     pool: Mutex<Vec<Vec<u8>>>,
@@ -104,11 +104,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// A buffer that is not in use, if there is one. The lock is held for as long as it takes to move three words.
+    fn counts(&self) -> Counts {
+        let [records, lost, bytes, files] =
+            [&self.records, &self.lost, &self.bytes, &self.files].map(|counter| counter.load(Ordering::Relaxed));
+        Counts { records, lost, bytes, files }
+    }
+    /// Takes a free buffer, if there is one. The lock is held only while three words are moved.
     pub fn buffer(&self) -> Option<Vec<u8>> {
         lock(&self.pool).pop()
     }
-    /// The configuration is another from here on.
+    /// Notes a new configuration for the heads of later files.
     pub fn reconfigured(&self, to: Reconfiguration) {
         if let Some(setup) = &mut *lock(&self.setup) {
             setup.users = to.users;
@@ -118,7 +123,7 @@ impl Shared {
     }
 }
 
-/// The file that is number `part` of the recording at `path`: `path` itself, then `path.1`, `path.2`, and so on.
+/// The path of file number `part` of the recording at `path`: `path` itself, then `path.1`, `path.2`, and so on.
 pub fn part_path(path: &Path, part: u64) -> PathBuf {
     if part == 0 {
         return path.into();
@@ -128,7 +133,7 @@ pub fn part_path(path: &Path, part: u64) -> PathBuf {
     name.into()
 }
 
-/// A recording that is being written. [`Recording::finish`] returns once all of it is in the file.
+/// A recording that is being written. See [`Recording::finish`].
 pub struct Recording {
     shared: Arc<Shared>,
     to: Option<SyncSender<Chunk>>,
@@ -136,10 +141,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins the first file; one that is there already is overwritten. Only its owner may read it: it holds addresses.
+    /// Begins the first file, and overwrites an existing one. Only its owner may read the file, because it contains addresses.
     ///
     /// # Errors
-    /// When the file cannot be created.
+    /// If the file cannot be created.
     pub fn create(path: &Path, settings: Settings) -> io::Result<Self> {
         let buffers = settings.buffers.max(2);
         let shared = Arc::new(Shared {
@@ -167,9 +172,9 @@ impl Recording {
         Ok(Self { shared, to: Some(to), writer: Some(writer) })
     }
 
-    /// The recorder of an engine that was just set up like this. One engine after the other may be recorded.
+    /// Makes the recorder of an engine that was just set up with `setup`. Several engines may be recorded, one after another.
     pub fn recorder(&self, setup: Setup) -> FileRecorder {
-        let to = self.to.clone().expect("taken away only by dropping it");
+        let to = self.to.clone().expect("present until the recording is dropped");
         let recorder = FileRecorder::new(to, Arc::clone(&self.shared), &setup);
         *lock(&self.shared.setup) = Some(setup);
         recorder
@@ -177,23 +182,17 @@ impl Recording {
 
     /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            records: load(&self.shared.records),
-            lost: load(&self.shared.lost),
-            bytes: load(&self.shared.bytes),
-            files: load(&self.shared.files),
-        }
+        self.shared.counts()
     }
-    /// Why nothing is being written any more, if that is so.
+    /// The error because of which nothing is written any more.
     pub fn failure(&self) -> Option<String> {
         lock(&self.shared.failure).clone()
     }
 
-    /// Waits until all that was kept has been written. Every [`FileRecorder`] must have been dropped.
+    /// Waits until all kept records are written. Every [`FileRecorder`] must have been dropped.
     ///
     /// # Errors
-    /// What stopped the writing: a full disk.
+    /// The error that stopped the recording, such as a full disk.
     pub fn finish(mut self) -> Result<Counts, Stopped> {
         self.end();
         let counts = self.counts();
@@ -202,11 +201,10 @@ impl Recording {
 
     fn end(&mut self) {
         self.to = None;
-        if let Some(writer) = self.writer.take() {
-            // After a panic the failure has it.
-            if writer.join().is_err() {
-                *lock(&self.shared.failure) = Some("the thread that writes panicked".into());
-            }
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            *lock(&self.shared.failure) = Some("the thread that writes panicked".into());
         }
     }
 }
@@ -217,14 +215,14 @@ impl Drop for Recording {
     }
 }
 
-/// The files, on the thread that writes them.
+/// The state of the writing thread.
 struct Files {
     path: PathBuf,
     shared: Arc<Shared>,
     settings: Settings,
     part: u64,
     file: Option<File>,
-    /// Bytes and chunks of this file.
+    /// The number of bytes and chunks in this file.
     written: u64,
     chunks: u64,
 }
@@ -233,7 +231,7 @@ impl Files {
     fn write_all(&mut self, chunks: &Receiver<Chunk>) {
         for Chunk { mut body, records } in chunks {
             let result = self.chunk(&body, records);
-            // Of its length already where it is used again: the data path zeroes nothing.
+            // Give the buffer its full length here, so that the data path need not zero it.
             if body.capacity() > 2 * CHUNK {
                 body.truncate(CHUNK);
                 body.shrink_to(CHUNK);
@@ -241,7 +239,7 @@ impl Files {
             body.resize(body.capacity(), 0);
             lock(&self.shared.pool).push(body);
             if let Err(error) = result {
-                // What of it is in the file has no valid checksum: readers skip it.
+                // A part of the chunk in the file has no valid checksum, and readers skip it.
                 self.shared.lost.fetch_add(records, Ordering::Relaxed);
                 self.fail(&error);
             }
@@ -251,7 +249,7 @@ impl Files {
         }
     }
 
-    /// Stops writing; later records are lost, and the data path goes on.
+    /// Stops writing. Later records are lost; the data path goes on.
     fn fail(&mut self, error: &io::Error) {
         self.file = None;
         let why = format!("{}: {error}", part_path(&self.path, self.part).display());
@@ -261,7 +259,7 @@ impl Files {
 
     fn chunk(&mut self, body: &[u8], records: u64) -> io::Result<()> {
         if self.file.is_none() {
-            // It failed before.
+            // Writing has failed before.
             self.shared.lost.fetch_add(records, Ordering::Relaxed);
             return Ok(());
         }
@@ -295,7 +293,7 @@ impl Files {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path)?;
-        // One that was there already may be readable for others. What is no file (a pipe, a device) stays as it is.
+        // An existing file may be readable for others. Leave the permissions of a pipe or a device alone.
         #[cfg(unix)]
         if file.metadata()?.is_file() {
             file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
@@ -306,7 +304,7 @@ impl Files {
         if let (Some(keep), Some(file)) = (self.settings.files, part.checked_sub(self.settings.files.unwrap_or(0)))
             && keep > 0
         {
-            // It may have been removed already.
+            // The file may have been removed already.
             let _ = fs::remove_file(part_path(&self.path, file));
         }
         let (instant, wall_clock_ns) = self.settings.clock;
@@ -330,14 +328,9 @@ impl Files {
         self.put(ChunkKind::Head, &json)
     }
 
-    /// Ends the file. With `goes_on` another follows.
+    /// Ends the file. `goes_on` is whether another one follows.
     fn close(&mut self, goes_on: bool) -> io::Result<()> {
-        let counts = Counts {
-            records: self.shared.records.load(Ordering::Relaxed),
-            lost: self.shared.lost.load(Ordering::Relaxed),
-            bytes: self.shared.bytes.load(Ordering::Relaxed),
-            files: self.shared.files.load(Ordering::Relaxed),
-        };
+        let counts = self.shared.counts();
         self.put(ChunkKind::End, &counts.encode(goes_on))?;
         self.file = None;
         Ok(())

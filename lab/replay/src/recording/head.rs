@@ -1,4 +1,4 @@
-//! What a recording knows of itself and of the engine that it records; kept as JSON.
+//! The head of a recording and the setup of the recorded engine, which are stored as JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use tidegate_units::{Instant, Span};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Payload {
-    /// Its headers: the network and the transport header.
+    /// The network and the transport header.
     Headers,
-    /// All that the data path has of it.
+    /// All bytes that the data path has.
     All,
 }
 
@@ -23,21 +23,21 @@ pub struct Head {
     pub format: u32,
     /// The version of the program that recorded.
     pub tidegate: String,
-    /// Which recording it is: the same in all of its files.
+    /// The identity of the recording, which is the same in all of its files.
     pub recording: String,
     /// The number of the file in the recording, from 0.
     pub part: u64,
-    /// What the recording was made of: an interface.
+    /// The name of the recorded interface.
     pub of: String,
-    /// A moment of the clock of the data path.
+    /// An instant of the clock of the data path.
     pub instant_ns: u64,
-    /// The same moment in ns since 1970.
+    /// This instant in ns since 1970.
     pub wall_clock_ns: u64,
-    /// Whether payload is kept.
+    /// The part of packets that is kept.
     pub payload: Payload,
-    /// The names of the reasons for drops, by the number that records have.
+    /// The names of the reasons of drops, indexed by their number in records.
     pub reasons: Vec<String>,
-    /// For a file that goes on from another: how the engine was set up when the file began.
+    /// For a file that continues another: the setup of the engine when the file began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
 }
@@ -62,15 +62,15 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Describes an engine that was built at `now` from the file `configuration`.
+    /// Describes an engine that was built at `now` from the shaper file `configuration`.
     pub fn new(setup: &EngineSetup, configuration: &str, now: Instant) -> Self {
         Self {
             now_ns: now.as_nanos(),
             seed: setup.seed,
             secret: setup.secret,
             catch_up_ns: setup.catch_up.as_nanos(),
-            users: setup.names.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
-            cgroups: setup.names.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
+            users: ids(&setup.names.users),
+            cgroups: ids(&setup.names.cgroups),
             configuration: configuration.into(),
         }
     }
@@ -85,18 +85,20 @@ impl Setup {
     }
     /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
-        Names {
-            users: self.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
-            cgroups: self.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
-        }
+        Names { users: ids(&self.users), cgroups: ids(&self.cgroups) }
     }
-    /// Returns the instant at which it was built.
+    /// The instant at which it was built.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ns)
     }
 }
 
-/// Another configuration that took over.
+/// Copies ids by name from one kind of map to another.
+fn ids<'a, V: Copy + 'a, M: FromIterator<(String, V)>>(ids: impl IntoIterator<Item = (&'a String, &'a V)>) -> M {
+    ids.into_iter().map(|(name, id)| (name.clone(), *id)).collect()
+}
+
+/// A new configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reconfiguration {
     /// When its tree was built, in ns of the clock of the data path.
@@ -110,20 +112,17 @@ pub struct Reconfiguration {
 }
 
 impl Reconfiguration {
-    /// Of the file `text`, whose names mean `names`, and whose tree was built at `built`.
+    /// Describes the shaper file `text` with the ids of its names; its tree was built at `built`.
     pub fn new(text: &str, names: &Names, built: Instant) -> Self {
         Self {
             built_ns: built.as_nanos(),
-            users: names.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
-            cgroups: names.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
+            users: ids(&names.users),
+            cgroups: ids(&names.cgroups),
             configuration: text.into(),
         }
     }
     /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
-        Names {
-            users: self.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
-            cgroups: self.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
-        }
+        Names { users: ids(&self.users), cgroups: ids(&self.cgroups) }
     }
 }

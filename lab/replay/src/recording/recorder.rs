@@ -1,4 +1,4 @@
-//! The half of a recording that runs on the data path.
+//! [`FileRecorder`]: the part of a recording that runs on the data path.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,19 +12,18 @@ use super::file::{CHUNK, Chunk, Shared};
 use super::head::{Reconfiguration, Setup};
 use super::{Control, Encoder, MAX_CHUNK};
 
-/// Records are passed to the writing thread at least this often.
+/// The longest time after which records are passed to the writing thread.
 const LONGEST: Span = Span::from_secs(1);
-/// The size of any record without the bytes of a packet, at most.
+/// An upper bound on the size of a record without the bytes of a packet.
 const ROOM: usize = 256;
 
-/// Keeps every call of one engine. It never waits: when the file falls behind, whole chunks are lost and counted.
-///
-/// Dropping it passes the last records to the writing thread.
+/// Records every call of one engine. It never waits: if the file is too slow, chunks are lost and counted. Dropping it passes the
+/// last records to the writing thread.
 pub struct FileRecorder {
     encoder: Encoder,
     to: SyncSender<Chunk>,
     shared: Arc<Shared>,
-    /// The instant of the first record of the chunk.
+    /// The time of the first record of the chunk.
     since: Instant,
     bytes: Vec<u8>,
 }
@@ -38,7 +37,7 @@ impl FileRecorder {
         Self { encoder, to, shared, since: setup.now(), bytes: Vec::with_capacity(65_536) }
     }
 
-    /// Ensures that a record with `n` bytes of payload fits into the chunk.
+    /// Makes room in the chunk for a record with `n` bytes of payload.
     #[inline]
     fn reserve(&mut self, n: usize) {
         if self.encoder.len() + n + ROOM > CHUNK {
@@ -52,7 +51,7 @@ impl FileRecorder {
             return;
         }
         self.since = self.encoder.now();
-        // There are as many places on the way as buffers, so that the owner of a buffer can send.
+        // The channel has more places than there are buffers, so that the owner of a buffer can send.
         match self.shared.buffer() {
             Some(empty) => {
                 let records = self.encoder.in_chunk();
@@ -86,7 +85,7 @@ impl Recorder for FileRecorder {
     }
     fn operation(&mut self, now: Instant, operation: Operation<'_>) {
         self.reserve(0);
-        // One that has no time of its own has that of the call before it.
+        // A call without a time of its own gets the time of the call before it.
         let now = now.max(self.encoder.now());
         match operation {
             Operation::ReleaseAll => self.encoder.release_all(),
@@ -100,7 +99,7 @@ impl Recorder for FileRecorder {
             }
             Operation::Control(control) => {
                 let json = serde_json::to_string(&Control::from(&control)).expect("strings and numbers");
-                // Conditions of thousands of promises do not fit into a chunk.
+                // The conditions of thousands of promises may not fit into a chunk.
                 if json.len() > MAX_CHUNK / 2 {
                     self.encoder.unrecorded();
                     return;

@@ -1,4 +1,4 @@
-//! [`Control`]: what was done about promises and reservations, as a recording has it.
+//! [`Control`]: the recorded form of calls about promises and reservations.
 
 use serde::{Deserialize, Serialize};
 use tidegate_config::edit;
@@ -14,7 +14,7 @@ use tidegate_units::{Instant, Span};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 pub enum Control {
-    /// A promise is given.
+    /// A promise is made.
     Promise {
         /// The number of the promise.
         number: u64,
@@ -22,13 +22,13 @@ pub enum Control {
         minimum_bps: u64,
         /// Steps of preference.
         prefer: u32,
-        /// Displacement: below which share, to which class.
+        /// Displacement: the share below which a flow is displaced, and the class to which.
         displace: Option<(u64, u32)>,
         /// The number of the class.
         class: u32,
-        /// Flows for which rate is held.
+        /// The number of flows for which rate is held.
         flows: u32,
-        /// Whether it may wait for free rate.
+        /// Whether the promise may wait for free rate.
         anyway: bool,
     },
     /// A promise ends.
@@ -39,29 +39,29 @@ pub enum Control {
     /// The conditions of all promises.
     #[serde(rename = "book")]
     PromiseTable {
-        /// The number of the promise of each target.
+        /// The number of the promise for each target.
         numbers: Vec<u64>,
-        /// The conditions, first match first.
+        /// The conditions; the first match counts.
         rules: Vec<Conditions>,
     },
-    /// The conditions are applied to flows that are there.
+    /// The conditions are applied to the flows that are present.
     Review {
-        /// From this place of the table on.
+        /// The first place of the registry.
         from: u32,
-        /// So many places.
+        /// The largest number of places.
         most: u32,
     },
     /// All promises are forgotten.
     Forget,
-    /// A reservation is asked for.
+    /// A reservation is requested.
     Reserve {
         /// The name of the reservation.
         name: String,
         /// Token rate, bucket, peak rate, minimum policed unit, largest packet: bit/s and bytes.
         tspec: [u64; 5],
-        /// Whether the service is guaranteed: the rate in bit/s, and the longest delay in ns.
+        /// For guaranteed service, the rate in bit/s and the longest delay in ns.
         guaranteed: Option<(Option<u64>, Option<u64>)>,
-        /// Keys and values as a rule of a shaper file has them.
+        /// The conditions, as keys and values of a rule in a shaper file.
         matches: Vec<(String, String)>,
     },
     /// A reservation is refreshed.
@@ -76,16 +76,16 @@ pub enum Control {
     },
 }
 
-/// What packets of a promise must be; what is missing is no condition.
+/// Conditions on the packets of a promise. A missing field is no condition.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
-    /// The place of its promise among the numbers.
+    /// The index of the promise in `numbers`.
     target: u32,
     /// 4 or 6.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u8>,
-    /// Code points, a bit each.
+    /// The code points, one bit each.
     #[serde(skip_serializing_if = "Option::is_none")]
     dscp: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +161,7 @@ impl Conditions {
     }
 }
 
-/// Keys and values as a rule of a shaper file has them.
+/// The conditions as keys and values of a rule in a shaper file.
 fn pairs(matches: &shaper::Match) -> Vec<(String, String)> {
     fn of<T: ToString>(key: &'static str, list: &[T]) -> impl Iterator<Item = (String, String)> {
         list.iter().map(move |one| (key.to_owned(), one.to_string())).collect::<Vec<_>>().into_iter()
@@ -220,11 +220,11 @@ impl From<&ControlCall<'_>> for Control {
 }
 
 impl Control {
-    /// Makes the call. Whether it was refused shows in what follows.
+    /// Repeats the call. Whether it is refused shows only in later outcomes.
     ///
     /// # Errors
-    /// When this version cannot make it.
-    pub(crate) fn again<H: Copy + Send + 'static>(
+    /// If this version cannot make the call.
+    pub(crate) fn repeat<H: Copy + Send + 'static>(
         &self,
         engine: &mut Engine<H>,
         now: Instant,

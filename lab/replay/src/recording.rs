@@ -1,19 +1,19 @@
-//! Recordings: every call of the engine with its time, and its outcome, so that the run can be repeated.
+//! Recordings: every call of the engine with its time and its outcomes, so that the run can be repeated.
 //!
-//! *Law*: a [`Reader`] returns what the [`FileRecorder`] was given, in order; what could not be kept is counted and
-//! reported where it is missing ([`Record::Gap`]); a file that was cut off is read up to the last whole chunk. No file
-//! panics, or makes the reader allocate more than [`MAX_CHUNK`].
-//! *Source*: of our own; see the reference in the book for every byte.
+//! *Law*: a [`Reader`] returns the calls that the [`FileRecorder`] received, in order. Lost records are counted and reported
+//! where they are missing ([`Record::Gap`]); a file that was cut off is read up to the last whole chunk. No file makes the
+//! reader panic, or allocate more than [`MAX_CHUNK`] for a chunk.
+//! *Source*: the format is our own; the reference in the book describes every byte.
 //! *Units*: times in ns of the clock of the data path, lengths in bytes.
-//! *Cost*: a record of a packet takes a table look-up and some 15 bytes, and about as many for its headers; nothing
-//! is allocated, and a full disk or a slow one never holds up the data path.
-//! *Notes*: a chunk is kept whole or not at all. A flow is defined once in each chunk and then named by the place of
-//! its definition; headers are the difference to those of the packet before in the same place. Times are differences
-//! to the record before.
-//! *See also*: [`exact`](crate::exact), which does a recording again and compares.
+//! *Cost*: the record of a packet costs a table look-up and some 15 bytes, its headers about as many. Nothing is allocated, and
+//! a slow or full disk never delays the data path.
+//! *Notes*: a chunk is kept as a whole or lost as a whole. A flow is defined once in each chunk, and later named by the place of
+//! its definition; headers are stored as the difference from those of the last packet at the same place. Times are differences
+//! from the record before.
+//! *See also*: [`exact`](crate::exact), which repeats a recording and compares.
 
 pub(crate) mod codec;
-mod control;
+mod control_call;
 mod decode;
 mod encode;
 mod file;
@@ -24,33 +24,33 @@ use tidegate_core::DropReason;
 use tidegate_engine::{Adjustment, Change, PacketMeta};
 use tidegate_units::Instant;
 
-pub use control::Control;
+pub use control_call::Control;
 pub use decode::{Reader, RecordingError};
 pub use encode::{Encoder, raw_chunk};
 pub use file::{Counts, Recording, Settings, Stopped, part_path};
 pub use head::{Head, Payload, Reconfiguration, Setup};
 pub use recorder::FileRecorder;
 
-/// What a recording begins with. The first byte is not text, and line ends in it show what a transfer as text breaks.
+/// The signature of a recording. Its first byte is not text, and its line ends show whether a transfer as text has changed it.
 pub const MAGIC: [u8; 8] = *b"\x89TGR\r\n\x1a\n";
-/// The version of the format that is written. A reader refuses a later one.
+/// The version of the format that is written. A reader rejects later ones.
 pub const FORMAT: u32 = 2;
 /// The largest body of a chunk.
 pub const MAX_CHUNK: usize = 16 << 20;
-/// Flows that a chunk can name at a time.
+/// The number of flows that a chunk can name at a time.
 pub(crate) const PLACES: usize = 1024;
-/// Bytes of headers whose differences are stored.
+/// The most bytes of headers that are stored as a difference.
 pub(crate) const DIFFERENCE: usize = 96;
 
 /// The kind of chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum ChunkKind {
-    /// A [`Head`], as JSON: the first of a file, and only that.
+    /// A [`Head`] as JSON: the first chunk of a file, and no other.
     Head = b'H',
     /// Records.
     Records = b'R',
-    /// The recording ended in order: how much was kept and lost in all.
+    /// The counts of the recorder, which ended in order.
     End = b'E',
 }
 
@@ -65,7 +65,7 @@ impl ChunkKind {
     }
 }
 
-/// The byte that each record begins with.
+/// The first byte of a record.
 pub(crate) mod tag {
     pub const SETUP: u8 = 1;
     pub const ARRIVES: u8 = 2;
@@ -81,35 +81,35 @@ pub(crate) mod tag {
     pub const CONTROL: u8 = 12;
 }
 
-/// The metadata of a packet beside its flow and its length.
+/// The flags of an arrival.
 pub(crate) mod bits {
     pub const ECN: u8 = 3;
     pub const PURE_ACK: u8 = 4;
     pub const SUPER: u8 = 8;
     pub const FRAGMENT: u8 = 16;
-    /// Bytes follow, whole.
+    /// Bytes of the packet follow.
     pub const BYTES: u8 = 32;
-    /// Bytes follow, as the difference to those of the packet before in this place.
+    /// The difference from the bytes of the last packet at this place follows.
     pub const DIFFERENCE: u8 = 64;
-    /// The flow is defined here.
+    /// The definition of the flow follows.
     pub const DEFINED: u8 = 128;
 }
 
 /// The recorded outcome of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketOutcome {
-    /// It passed.
+    /// It was sent with this change.
     Passed(Change),
-    /// It was dropped, for this reason.
+    /// It was dropped for this reason.
     Refused(DropReason),
-    /// It was returned to the kernel for segmentation.
+    /// It was returned for segmentation.
     TooLong,
 }
 
 /// Why records are missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Missing {
-    /// The recorder could not write as fast as calls came.
+    /// The recorder could not write as fast as calls were made.
     NotKept {
         /// The number of missing records.
         records: u64,
@@ -121,38 +121,38 @@ pub enum Missing {
         /// The defect, for people.
         why: String,
     },
-    /// The file begins in the middle of a run: what came before is in other files.
+    /// The beginning of the recording is in other files.
     Before,
-    /// The run went on when the file ended: what follows is in other files.
+    /// The recording goes on in another file.
     Behind,
 }
 
 /// A record of a recording.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Record {
-    /// An engine is built, with empty queues.
+    /// An engine is built with empty queues.
     Setup(Setup),
     /// A packet arrives.
     Arrives {
         /// The time of the call.
         now: Instant,
-        /// Its number, from 0 with each engine.
+        /// Its number, from 0 for each engine.
         number: u64,
-        /// Its metadata. The part of its bytes that was kept is in [`Reader::bytes`].
+        /// Its metadata. [`Reader::bytes`] has the bytes that were kept.
         meta: PacketMeta,
     },
-    /// A packet is asked for.
+    /// The engine is asked for a packet.
     Departs {
         /// The time of the call.
         now: Instant,
     },
     /// All packets are released at once.
     ReleaseAll,
-    /// The control plane changes something.
+    /// The control plane changes a parameter.
     Adjustment {
         /// The time of the call.
         now: Instant,
-        /// The change of a rate or promise.
+        /// The parameter.
         adjustment: Adjustment,
     },
     /// The configuration is replaced.
@@ -171,7 +171,7 @@ pub enum Record {
     },
     /// A change that recordings do not represent.
     Unrecorded,
-    /// An outcome of the call before.
+    /// An outcome of the last call.
     Outcome {
         /// The number of the packet.
         number: u64,
