@@ -1,4 +1,21 @@
-//! Translates the deciders of the core to C for the kernel, and compares the C with the core. `kernel/README.md` is the manual.
+//! Translates the deciders of the core to C for the kernel, and compares the C with the core. `kernel/README.md` has the commands.
+//!
+//! # What is translated
+//!
+//! A function is translated when a function of the list below calls it. Everything that it uses must be in the listed files and in
+//! this subset of Rust; anything else is an error with its file and line.
+//!
+//! - Types: `bool`, integers of 8 to 64 bits and `u128`, structs of such fields (one with a single unnamed field is that field in C),
+//!   enums, `Option` of these, references as parameters. No `i128`, no product or quotient of 128 bits, no floats, no generics, no
+//!   slices, no trait objects.
+//! - Items: functions, methods, constants, `+`, `-`, `+=` and `-=` of types by their traits, `Default` where it is derived and zero.
+//! - Expressions: arithmetic, comparison and logic, casts between integers, calls without recursion, fields, struct literals,
+//!   shifts, `if`, `if let Some`, `let ... else`, `match` on an option or an enum without nested patterns, `?` on an option, `for`
+//!   over a range, `return`, and the methods of integers that `integers.h` has. No other loops, no closures, no macros but
+//!   `debug_assert!`, which is left out.
+//! - Arithmetic that overflows wraps in C and panics in a debug build of the core, so the core must rely on neither. A divisor must
+//!   not be zero. Signed integers are neither divided nor shifted to the left.
+//! - Operands are evaluated in the order of Rust: a call becomes a variable of its own.
 
 mod body;
 mod call;

@@ -152,7 +152,10 @@ impl Sources {
     /// An error about the code at `at` in `file`.
     pub fn outside(&self, file: usize, at: &impl Spanned, what: &str) -> Outside {
         let line = at.span().start().line;
-        Outside(format!("{}:{line}: {what}; kernel/README.md describes what is translated", self.files[file].path))
+        Outside(format!(
+            "{}:{line}: {what}; kernel/translator/src/main.rs describes what is translated",
+            self.files[file].path
+        ))
     }
 }
 
