@@ -19,6 +19,7 @@ use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::pool::{Pool, PoolAccess};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
+use crate::slab::Slab;
 
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,9 +181,7 @@ pub struct Fbc<P> {
     /// The virtual time of borrowing, and the position of each class in it.
     borrow_now: u128,
     borrowed_until: Vec<u128>,
-    nodes: Vec<Node<P>>,
-    /// The first of the nodes without a packet, each of which has the number of the next.
-    free: u32,
+    nodes: Slab<u32, Node<P>>,
     backlog: Backlog,
     pub(super) cursor: usize,
     /// No flow has been idle for the idle timeout before this.
@@ -214,8 +213,7 @@ impl<P: Packet> Fbc<P> {
             flows: Flows::new(),
             root: TokenBucket::full(params.rate, params.burst, now),
             shard: None,
-            nodes: Vec::new(),
-            free: NONE,
+            nodes: Slab::default(),
             backlog: Backlog::default(),
             cursor: 0,
             forgets_at: now,
@@ -252,7 +250,7 @@ impl<P: Packet> Fbc<P> {
     pub fn head(&self, class: ClassId) -> Option<&P> {
         let flow = &self.flows[self.classes.get(class.0 as usize)?.candidate?.flow];
         black_box(flow.counts.sent.packets);
-        let packet = self.nodes.get(flow.head as usize)?.packet.as_ref()?;
+        let packet = self.nodes.get(flow.head)?.packet.as_ref()?;
         black_box(packet.size());
         Some(packet)
     }
@@ -492,15 +490,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
                     out.event(Event::Marked { flow: flow.key });
                 }
             }
-            let node = Node { packet: Some(packet), arrived: now, next: NONE };
-            let mut index = self.free;
-            if let Some(free) = self.nodes.get_mut(index as usize) {
-                self.free = free.next;
-                *free = node;
-            } else {
-                index = self.nodes.len() as u32;
-                self.nodes.push(node);
-            }
+            let index = self.nodes.insert(Node { packet: Some(packet), arrived: now, next: NONE });
             if class.backlog.is_empty() {
                 // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
                 let until = &mut self.borrowed_until[q as usize];
@@ -510,7 +500,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             class.backlog.add(size);
             flow.backlog.add(size);
             let tail = core::mem::replace(&mut flow.tail, index);
-            if let Some(tail) = self.nodes.get_mut(tail as usize) {
+            if let Some(tail) = self.nodes.get_mut(tail) {
                 tail.next = index;
                 class.host_queued(flow, size);
             } else {
@@ -557,16 +547,16 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         class.charge_flow(flow, candidate.by, then);
         let dscp = class.params.dscp;
         flow.counts.sent.count(size);
-        let node = &mut self.nodes[flow.head as usize];
+        let node = &mut self.nodes[flow.head];
         let mut packet = node.packet.take()?;
-        let next = core::mem::replace(&mut node.next, self.free);
-        self.free = core::mem::replace(&mut flow.head, next);
+        let next = node.next;
+        self.nodes.release(core::mem::replace(&mut flow.head, next));
         self.backlog.remove(size);
         class.backlog.remove(size);
         class.host_sent(flow, size);
         flow.backlog.remove(size);
         let watched = Self::is_watched(flow, class);
-        if let Some(next) = self.nodes.get(next as usize) {
+        if let Some(next) = self.nodes.get(next) {
             flow.head_arrived = next.arrived;
             flow.head_size = next.packet.as_ref().map_or(Bytes::ZERO, Packet::size);
             class.key(&mut self.flows, at);
