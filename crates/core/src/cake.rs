@@ -97,7 +97,7 @@ pub enum AckFilter {
 /// Parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// What the line carries; `None` when something else shapes.
+    /// The rate of the line; `None` when something else shapes.
     pub rate: Option<Rate>,
     /// The largest lateness of the caller that is compensated.
     pub lateness: Span,
@@ -207,7 +207,7 @@ struct TinState {
     sparse: List,
     hosts: List,
     deficit: Deficit,
-    /// What is left of the share by which it goes first.
+    /// The rest of the share within which it goes first.
     first: Option<TokenBucket>,
     backlog: Backlog,
 }

@@ -16,7 +16,7 @@ use tidegate_units::{Bytes, Instant};
 
 /// An AQM of which each of many queues has a state.
 pub(crate) trait QueueAqm<P>: Send {
-    /// What it keeps of a queue.
+    /// Its state for one queue.
     type State: Clone + Send;
 
     /// The state of a queue that was never used.

@@ -30,8 +30,6 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
-use alloc::vec::Vec;
-
 use crate::key_index::KeyIndex;
 use crate::params::ParamError;
 use crate::queues::{Linked, List, NIL};
@@ -341,6 +339,7 @@ mod tests {
     use super::*;
     use crate::random::Stream;
     use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
 
     fn at(s: u64) -> Instant {
         Instant::ZERO + Span::from_secs(s)

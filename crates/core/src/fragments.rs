@@ -36,8 +36,6 @@
 //! assert_eq!(out, [("first", Some(53)), ("late", Some(53))]);
 //! ```
 
-use alloc::vec::Vec;
-
 use hashbrown::HashTable;
 
 use crate::classify::{Fields, Hosts};
@@ -45,7 +43,7 @@ use crate::flow::SipHash13;
 use crate::params::ParamError;
 use crate::qdisc::Backlog;
 use crate::queues::{Linked, List, NIL};
-use crate::slab::{Slab, slot};
+use crate::slab::{Slab, Slot as _, slot};
 use tidegate_units::{Bytes, Instant, Span};
 
 /// Bounds of the table.

@@ -51,7 +51,7 @@ impl Deficit {
     }
 }
 
-/// What a queue may send in its turns.
+/// How much a queue may send in its turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Allowance {
     deficit: u64,

@@ -36,7 +36,7 @@ pub(crate) fn cost(bytes: Bytes, weight: u64) -> Tag {
     scaled(Credit::of(bytes)) / u128::from(weight)
 }
 
-/// What a session is.
+/// Whether sessions are flows or classes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum By {
     /// A flow, by its exact key; all have the same weight.
@@ -57,7 +57,7 @@ pub struct Params {
     pub link: Rate,
     /// How far ahead of the link packets are released. A caller that is late by up to this loses no capacity.
     pub lead: Span,
-    /// What a session is.
+    /// Whether sessions are flows or classes.
     pub by: By,
     /// The most that all sessions together may hold.
     pub limit: Limit,

@@ -30,8 +30,6 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
-use alloc::vec::Vec;
-
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::params::ParamError;
@@ -111,7 +109,7 @@ struct Hash {
     changed: Instant,
     /// Queues that are not empty.
     busy: u64,
-    /// Of these, the ones that have not been empty since the last change: flows of the hash before stay in them.
+    /// Those of them that have not been empty since the last change: flows of the hash before stay in them.
     old: u64,
 }
 
@@ -250,6 +248,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
 mod tests {
     use super::*;
     use crate::FlowKey;
+    use alloc::vec::Vec;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct P(u64, u64);

@@ -11,6 +11,8 @@ use core::ops::{Index, IndexMut};
 
 /// The number of a slot. Slabs of different things have numbers of different types where one could be taken for the other.
 pub trait Slot: Copy {
+    /// No slot.
+    const NONE: Self;
     /// The slot with this number.
     fn numbered(number: u32) -> Self;
     /// Its number.
@@ -18,6 +20,7 @@ pub trait Slot: Copy {
 }
 
 impl Slot for u32 {
+    const NONE: Self = Self::MAX;
     #[inline]
     fn numbered(number: u32) -> Self {
         number
@@ -28,18 +31,15 @@ impl Slot for u32 {
     }
 }
 
-/// Defines a type of slot numbers with the value `NONE` for no slot.
+/// Defines a type of slot numbers.
 macro_rules! slot {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident;) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         $visibility struct $name(u32);
 
-        impl $name {
-            /// No slot.
-            pub const NONE: Self = Self(u32::MAX);
-        }
         impl $crate::slab::Slot for $name {
+            const NONE: Self = Self(u32::MAX);
             #[inline]
             fn numbered(number: u32) -> Self {
                 Self(number)
@@ -118,6 +118,10 @@ impl<S: Slot, T> Slab<S, T> {
     #[inline]
     pub fn get_mut(&mut self, slot: S) -> Option<&mut T> {
         self.values.get_mut(slot.number() as usize)
+    }
+    /// The values of every slot, free ones included.
+    pub fn values(&self) -> core::slice::Iter<'_, T> {
+        self.values.iter()
     }
     /// Every slot, free ones included.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = S> + use<S, T> {

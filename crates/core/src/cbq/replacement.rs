@@ -6,6 +6,7 @@ use super::state::LeafId;
 use super::tree::TreeError;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::Qdisc;
+use crate::slab::Slot as _;
 use tidegate_units::{Credit, Instant, Span};
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {

@@ -15,13 +15,13 @@ use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::slab::Slab;
+use crate::slab::{Slab, Slot as _};
 use tidegate_units::{Credit, Instant, Rate};
 
 /// The largest class number.
 const LAST_ID: u32 = (1 << 20) - 1;
 
-/// What happens to the packets of a class that is removed.
+/// How the packets of a class that is removed are treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
     /// They are dropped with [`DropReason::Flushed`].

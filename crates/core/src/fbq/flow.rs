@@ -80,7 +80,7 @@ pub(super) struct Flow {
     pub host_key: u64,
 }
 
-/// What most flows do not have: a minimum, a preference, a threshold of displacement, terms of their own.
+/// The state that only few flows need: a minimum, a preference, a threshold of displacement, terms of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Special {
     pub profile: Profile,
@@ -208,7 +208,7 @@ impl Flows {
         self.index.remove(key, at);
         self.records.release(at);
     }
-    /// What the flow has beyond a weight, made at `now` if it had nothing; a minimum then has a burst of `burst`.
+    /// The flow's [`Special`] state. If it has none yet, it is made at `now`, with a burst of `burst` for its minimum.
     pub fn special(&mut self, at: u32, burst: Bytes, now: Instant) -> &mut Special {
         let Self { records, spare, .. } = self;
         let flow = &mut records[at];

@@ -18,7 +18,7 @@ use crate::key_index::KeyIndex;
 use crate::packet::FlowKey;
 use crate::slab::Slab;
 
-/// What shares a class equally.
+/// Whether flows or hosts share a class equally.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FairBy {
     /// Flows, by their weights.
@@ -126,7 +126,7 @@ impl core::ops::IndexMut<u32> for Hosts {
     }
 }
 
-/// What a class does for hosts; without hosts each of these does nothing.
+/// The accounting of hosts. Each of these does nothing in a class that hosts do not share.
 impl Class {
     /// The host of `flow`.
     #[inline]

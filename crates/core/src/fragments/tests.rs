@@ -5,6 +5,7 @@ use crate::classify::Fragment;
 use crate::random::Stream;
 use alloc::collections::BTreeMap;
 use alloc::vec;
+use alloc::vec::Vec;
 
 fn piece(datagram: u32, offset: u16, v6: bool) -> Fields {
     let hosts = if v6 {
