@@ -27,7 +27,7 @@ impl Account {
     }
 }
 
-/// What a discipline has enqueued, dequeued and dropped.
+/// The packets and bytes that a discipline has enqueued, dequeued and dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Accounts {
     /// Passed to `enqueue`.

@@ -11,12 +11,12 @@
 //! *Notes*: other crates can neither construct nor copy an `AnyPacket`, so no discipline can release a packet twice.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 use crate::packet_fields;
 use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
+use crate::slab::Slab;
 use tidegate_units::{Bytes, Instant};
 
 /// The properties of a packet that a discipline may read and change. See the [module](self).
@@ -56,11 +56,8 @@ pub struct AnyQdisc<P> {
     packets: Slots<P>,
 }
 
-/// The queued packets, by slot.
-struct Slots<P> {
-    slots: Vec<Option<P>>,
-    free: Vec<u32>,
-}
+/// The queued packets.
+struct Slots<P>(Slab<u32, Option<P>>);
 
 impl<P: Packet> Slots<P> {
     fn insert(&mut self, packet: P) -> AnyPacket {
@@ -79,16 +76,7 @@ impl<P: Packet> Slots<P> {
             pure_ack: packet.is_pure_ack(),
             remaining: packet.remaining(),
         };
-        match self.free.pop() {
-            Some(slot) => {
-                erased.slot = slot;
-                self.slots[slot as usize] = Some(packet);
-            }
-            None => {
-                erased.slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 packets wait in one discipline");
-                self.slots.push(Some(packet));
-            }
-        }
+        erased.slot = self.0.insert(Some(packet));
         erased
     }
 
@@ -96,8 +84,8 @@ impl<P: Packet> Slots<P> {
     fn remove(&mut self, erased: AnyPacket) -> P {
         // Only `insert` makes an `AnyPacket`, it is not `Clone`, and this consumes it: the slot is occupied. Only a
         // discipline that swaps two inner disciplines could pass one that belongs to another `AnyQdisc`.
-        let mut packet = self.slots[erased.slot as usize].take().expect("the slot of an `AnyPacket` is occupied");
-        self.free.push(erased.slot);
+        let mut packet = self.0[erased.slot].take().expect("the slot of an `AnyPacket` is occupied");
+        self.0.release(erased.slot);
         if packet.dscp() != erased.dscp {
             packet.set_dscp(erased.dscp);
         }
@@ -117,7 +105,7 @@ impl<P: Packet> Slots<P> {
 impl<P: Packet> AnyQdisc<P> {
     /// Wraps `inner`, which must be empty.
     pub fn new(inner: Box<dyn Qdisc<AnyPacket>>) -> Self {
-        Self { inner, packets: Slots { slots: Vec::new(), free: Vec::new() } }
+        Self { inner, packets: Slots(Slab::default()) }
     }
 }
 

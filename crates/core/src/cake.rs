@@ -60,6 +60,8 @@ use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List, Pool, Queue};
 use crate::random::Stream;
 use crate::round::{Deficit, check_quantum, spread};
+use crate::slab::Slab;
+use core::iter::repeat_n;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// The quanta that a host may owe for flows that went before the others. Then its new flows take turns like the rest.
@@ -95,7 +97,7 @@ pub enum AckFilter {
 /// Parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// What the line carries; `None` when something else shapes.
+    /// The rate of the line; `None` when something else shapes.
     pub rate: Option<Rate>,
     /// The largest lateness of the caller that is compensated.
     pub lateness: Span,
@@ -205,7 +207,7 @@ struct TinState {
     sparse: List,
     hosts: List,
     deficit: Deficit,
-    /// What is left of the share by which it goes first.
+    /// The rest of the share within which it goes first.
     first: Option<TokenBucket>,
     backlog: Backlog,
 }
@@ -214,11 +216,10 @@ struct TinState {
 #[derive(Clone, Debug)]
 pub struct Cake<P> {
     params: Params,
-    flows: Vec<Flow>,
+    flows: Slab<u32, Flow>,
     sets: Sets,
     flow_links: Links,
-    hosts: Vec<Host>,
-    free_hosts: Vec<u32>,
+    hosts: Slab<u32, Host>,
     host_index: KeyIndex,
     host_links: Links,
     tins: Vec<TinState>,
@@ -259,11 +260,10 @@ impl<P: Packet> Cake<P> {
         };
         let line = |rate: Rate| TokenBucket::full(rate, rate.bytes_in_floor(params.lateness), Instant::ZERO);
         Ok(Self {
-            flows: alloc::vec![Flow::default(); params.queues as usize],
+            flows: repeat_n(Flow::default(), params.queues as usize).collect(),
             sets: Sets::new(params.queues),
             flow_links: Links::default(),
-            hosts: Vec::new(),
-            free_hosts: Vec::new(),
+            hosts: Slab::default(),
             host_index: KeyIndex::with_capacity(64),
             host_links: Links::default(),
             tins: params.tins.list().iter().map(tin).collect(),
@@ -290,11 +290,11 @@ impl<P: Packet> Cake<P> {
         if let Some(own) = own {
             return own;
         }
-        if let Some(free) = free.filter(|_| self.flows[home as usize].foreign == 0) {
+        if let Some(free) = free.filter(|_| self.flows[home].foreign == 0) {
             // The state of COBALT is that of the flow that had this queue before.
             if self.sets.tag(free) != key {
                 self.sets.set_tag(free, key);
-                self.flows[free as usize].cobalt = cobalt::State::default();
+                self.flows[free].cobalt = cobalt::State::default();
             }
             return free;
         }
@@ -316,23 +316,20 @@ impl<P: Packet> Cake<P> {
 
     /// Finds or makes the record of a host, for a flow that becomes busy.
     fn enter_host(&mut self, key: (u64, usize), quantum: i64) -> u32 {
-        let new = self.free_hosts.last().copied().unwrap_or(self.hosts.len() as u32);
-        let host = self.host_index.find_or_insert(host_hash(key), new, |host| self.hosts[host as usize].key == key);
+        let new = self.hosts.next();
+        let host = self.host_index.find_or_insert(host_hash(key), new, |host| self.hosts[host].key == key);
         if host == new {
-            let fresh = Host { key, deficit: Deficit::starting_with(quantum), flows: List::default(), busy: 0 };
-            match self.free_hosts.pop() {
-                Some(_) => self.hosts[host as usize] = fresh,
-                None => self.hosts.push(fresh),
-            }
+            let deficit = Deficit::starting_with(quantum);
+            self.hosts.insert(Host { key, deficit, flows: List::default(), busy: 0 });
         }
-        self.hosts[host as usize].busy += 1;
+        self.hosts[host].busy += 1;
         host
     }
 
     /// Puts the flow, which is in no list, among those of its host that take turns.
     fn take_turns(&mut self, index: u32) {
-        let Flow { host, tin, .. } = self.flows[index as usize];
-        let flows = &mut self.hosts[host as usize].flows;
+        let Flow { host, tin, .. } = self.flows[index];
+        let flows = &mut self.hosts[host].flows;
         if flows.is_empty() {
             self.host_links.push_back(&mut self.tins[tin].hosts, host);
         }
@@ -341,8 +338,8 @@ impl<P: Packet> Cake<P> {
 
     /// Ends the turns of an empty flow.
     fn end_turns(&mut self, index: u32) {
-        let Flow { host, tin, .. } = self.flows[index as usize];
-        let flows = &mut self.hosts[host as usize].flows;
+        let Flow { host, tin, .. } = self.flows[index];
+        let flows = &mut self.hosts[host].flows;
         self.flow_links.remove(flows, index);
         if flows.is_empty() {
             self.host_links.remove(&mut self.tins[tin].hosts, host);
@@ -353,12 +350,12 @@ impl<P: Packet> Cake<P> {
     /// The flow, which is in no list, is not busy any more. The record of its host ends with the last one.
     fn rest(&mut self, index: u32) {
         self.sets.set_busy(index, false);
-        let number = self.flows[index as usize].host;
-        let host = &mut self.hosts[number as usize];
+        let number = self.flows[index].host;
+        let host = &mut self.hosts[number];
         host.busy -= 1;
         if host.busy == 0 {
             self.host_index.remove(host_hash(host.key), number);
-            self.free_hosts.push(number);
+            self.hosts.release(number);
         }
     }
 
@@ -370,7 +367,7 @@ impl<P: Packet> Cake<P> {
                 self.rest(index);
             }
             while let Some(host) = self.tins[tin].hosts.front()
-                && let Some(index) = self.hosts[host as usize].flows.front()
+                && let Some(index) = self.hosts[host].flows.front()
             {
                 self.end_turns(index);
             }
@@ -381,7 +378,7 @@ impl<P: Packet> Cake<P> {
 
     /// Counts a packet that left its queue, in whatever way.
     fn gone(&mut self, index: u32, packet: &P) {
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         let foreign = packet.flow().flow != self.sets.tag(index);
         flow.acks -= u32::from(packet.is_pure_ack() && !foreign);
         flow.foreign -= u32::from(foreign);
@@ -394,7 +391,7 @@ impl<P: Packet> Cake<P> {
     /// The next packet of the flow that COBALT lets leave.
     fn take(&mut self, index: u32, drops: &mut u32, out: &mut dyn Outlet<P>) -> Option<P> {
         loop {
-            let flow = &mut self.flows[index as usize];
+            let flow = &mut self.flows[index];
             let (mut packet, at) = self.pool.pop(index, &mut flow.queue)?;
             let more = flow.queue.backlog().bytes + packet.size() > self.params.codel.mtu;
             let last = flow.queue.is_empty();
@@ -420,15 +417,15 @@ impl<P: Packet> Cake<P> {
         let quantum = self.quantum();
         loop {
             if let Some(index) = self.tins[tin].sparse.front() {
-                let flow = &self.flows[index as usize];
+                let flow = &self.flows[index];
                 if flow.deficit.is_positive()
-                    && !self.hosts[flow.host as usize].deficit.owes(MOST_DEBT * quantum)
+                    && !self.hosts[flow.host].deficit.owes(MOST_DEBT * quantum)
                     && let Some(packet) = self.take(index, drops, out)
                 {
                     self.spend(index, &packet);
                     return Some(packet);
                 }
-                let flow = &mut self.flows[index as usize];
+                let flow = &mut self.flows[index];
                 self.flow_links.remove(&mut self.tins[tin].sparse, index);
                 // A flow that ran empty gets a turn among the others, or it would be new for ever.
                 if flow.deficit.renew(quantum) || !self.tins[tin].hosts.is_empty() {
@@ -439,13 +436,13 @@ impl<P: Packet> Cake<P> {
                 continue;
             }
             let number = self.tins[tin].hosts.front()?;
-            let host = &mut self.hosts[number as usize];
+            let host = &mut self.hosts[number];
             if host.deficit.renew(quantum) {
                 self.host_links.rotate(&mut self.tins[tin].hosts);
                 continue;
             }
             let index = host.flows.front()?;
-            let flow = &mut self.flows[index as usize];
+            let flow = &mut self.flows[index];
             if flow.deficit.renew(quantum) {
                 self.flow_links.rotate(&mut host.flows);
                 continue;
@@ -461,9 +458,9 @@ impl<P: Packet> Cake<P> {
     /// The flow and its host pay for a packet.
     fn spend(&mut self, index: u32, packet: &P) {
         let wire = self.wire(packet);
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         flow.deficit.spend(wire);
-        self.hosts[flow.host as usize].deficit.spend(wire);
+        self.hosts[flow.host].deficit.spend(wire);
     }
 
     fn wire(&self, packet: &P) -> i64 {
@@ -517,12 +514,12 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         if !self.sets.is_busy(index) {
             self.sets.set_busy(index, true);
             let host = self.enter_host((host, tin), quantum);
-            let flow = &mut self.flows[index as usize];
+            let flow = &mut self.flows[index];
             (flow.tin, flow.host) = (tin, host);
             flow.deficit = Deficit::starting_with(quantum);
             self.flow_links.push_back(&mut self.tins[tin].sparse, index);
         }
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         flow.cobalt.on_arrival(&self.params.codel, self.latest);
         let foreign = self.sets.tag(index) != key.flow;
         flow.foreign += u32::from(foreign);
@@ -541,7 +538,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
             }
         }
         while let Some(index) = self.pool.over_limit() {
-            let flow = &mut self.flows[index as usize];
+            let flow = &mut self.flows[index];
             flow.cobalt.on_overflow(&self.params.codel, self.latest);
             let Some((packet, _)) = self.pool.pop(index, &mut flow.queue) else { return Queued::default() };
             self.gone(index, &packet);

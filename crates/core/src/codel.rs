@@ -253,7 +253,7 @@ impl State {
     }
 }
 
-/// What becomes of the first packet of a queue.
+/// The decision about the first packet of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// It leaves.

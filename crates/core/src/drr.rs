@@ -36,6 +36,7 @@ use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::round::{Round, Share, check_quantum};
+use crate::slab::Slab;
 use tidegate_units::{Bytes, Instant};
 
 /// Parameters.
@@ -91,8 +92,7 @@ struct Flow {
 #[derive(Clone, Debug)]
 pub struct Drr<P> {
     weights: Vec<u16>,
-    flows: Vec<Flow>,
-    free: Vec<u32>,
+    flows: Slab<u32, Flow>,
     index: KeyIndex,
     round: Round<P>,
     stats: Stats,
@@ -107,8 +107,7 @@ impl<P: Packet> Drr<P> {
         let Params { quantum, weights, limit } = params.validate()?;
         Ok(Self {
             weights,
-            flows: Vec::new(),
-            free: Vec::new(),
+            flows: Slab::default(),
             index: KeyIndex::with_capacity(64),
             round: Round::new(quantum, limit),
             stats: Stats::default(),
@@ -125,17 +124,13 @@ impl<P: Packet> Drr<P> {
 
     fn flow_of(&mut self, packet: &P) -> u32 {
         let key = packet.flow().flow;
-        let new = self.free.last().copied().unwrap_or(self.flows.len() as u32);
-        let index = self.index.find_or_insert(key, new, |index| self.flows[index as usize].key == key);
+        let new = self.flows.next();
+        let index = self.index.find_or_insert(key, new, |index| self.flows[index].key == key);
         if index != new {
             return index;
         }
         let weight = self.weights.get(packet.profile() as usize).copied().unwrap_or(1);
-        let flow = Flow { key, share: Share::new(weight) };
-        match self.free.pop() {
-            Some(_) => self.flows[index as usize] = flow,
-            None => self.flows.push(flow),
-        }
+        self.flows.insert(Flow { key, share: Share::new(weight) });
         self.stats.started += 1;
         self.stats.most_flows = self.stats.most_flows.max(self.index.len() as u64);
         index
@@ -143,11 +138,11 @@ impl<P: Packet> Drr<P> {
 
     /// Takes the first packet of a flow, whose record ends with its last packet.
     fn pop(&mut self, index: u32) -> Option<P> {
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         let packet = self.round.pop(index, &mut flow.share)?;
         if flow.share.is_empty() {
-            self.free.push(index);
             self.index.remove(flow.key, index);
+            self.flows.release(index);
         }
         Some(packet)
     }
@@ -159,7 +154,7 @@ impl<P: Packet> Qdisc<P> for Drr<P> {
             return out.refused(packet, DropReason::QueueLimit);
         }
         let index = self.flow_of(&packet);
-        self.round.push(index, &mut self.flows[index as usize].share, packet, now);
+        self.round.push(index, &mut self.flows[index].share, packet, now);
         while let Some(packet) = self.round.pool().over_limit().and_then(|longest| self.pop(longest)) {
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
@@ -231,6 +226,6 @@ mod tests {
             queue.enqueue(Instant::ZERO, P { flow, size: 100, profile: 0 }, &mut crate::qdisc::Discard);
         }
         assert_eq!((queue.flows(), queue.stats().most_flows), (100, 101));
-        assert!(queue.flows.len() <= 101 && queue.free.len() <= 101);
+        assert!(queue.flows.slots() <= 101);
     }
 }

@@ -37,7 +37,7 @@ pub enum FlowBy {
     HostPair,
 }
 
-/// What the length of a flow counts.
+/// Whether the length of a flow is counted in packets or in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
     /// Bytes.
@@ -127,7 +127,7 @@ impl PairRule {
 pub struct Params {
     /// The packets that count as one flow.
     pub flow_by: FlowBy,
-    /// What the length of a flow counts.
+    /// Whether the length of a flow is counted in packets or in bytes.
     pub measure: Measure,
     /// The value of a flow by its length.
     pub value: ValueTable,
@@ -203,7 +203,7 @@ impl Flow {
     }
 }
 
-/// What the mice of a pair of hosts may send; nothing is used of it before the first packet.
+/// The allowance of the mice of a pair of hosts, full before their first packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     bucket: Option<TokenBucket>,

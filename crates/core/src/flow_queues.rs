@@ -5,18 +5,18 @@
 //! *Cost*: O(1) a call and that of the AQM, as stated for [`fq_codel`](crate::fq_codel).
 //! *See also*: [`fq_codel`](crate::fq_codel) and [`fq_pie`](crate::fq_pie), which are this with CoDel and with PIE.
 
-use alloc::vec::Vec;
-
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List, Pool, Queue, Store};
 use crate::round::{Deficit, spread};
+use crate::slab::Slab;
+use core::iter::repeat_n;
 use tidegate_units::{Bytes, Instant};
 
 /// An AQM of which each of many queues has a state.
 pub(crate) trait QueueAqm<P>: Send {
-    /// What it keeps of a queue.
+    /// Its state for one queue.
     type State: Clone + Send;
 
     /// The state of a queue that was never used.
@@ -76,7 +76,7 @@ struct Flow<S> {
 pub(crate) struct FlowQueues<P: Packet, A: QueueAqm<P>> {
     aqm: A,
     quantum: i64,
-    flows: Vec<Flow<A::State>>,
+    flows: Slab<u32, Flow<A::State>>,
     new: List,
     old: List,
     links: Links,
@@ -101,7 +101,7 @@ impl<P: Packet, A: QueueAqm<P>> FlowQueues<P, A> {
         Self {
             aqm,
             quantum: quantum.as_u64() as i64,
-            flows: alloc::vec![flow; queues as usize],
+            flows: repeat_n(flow, queues as usize).collect(),
             new: List::default(),
             old: List::default(),
             links: Links::default(),
@@ -136,8 +136,8 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
             (self.new, self.old) = (List::default(), List::default());
             self.busy_period += 1;
         }
-        let index = spread(packet.flow().flow, self.flows.len() as u32);
-        let flow = &mut self.flows[index as usize];
+        let index = spread(packet.flow().flow, self.flows.slots());
+        let flow = &mut self.flows[index];
         if !self.aqm.admits(&mut flow.state, &mut packet, flow.queue.backlog(), self.latest, out) {
             return out.refused(packet, DropReason::Early);
         }
@@ -151,7 +151,7 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
         }
         // One arrival of s bytes can need several small packets to be dropped; each arrived before.
         while let Some(longest) = self.pool.over_limit() {
-            let Some((packet, _)) = self.pool.pop(longest, &mut self.flows[longest as usize].queue) else {
+            let Some((packet, _)) = self.pool.pop(longest, &mut self.flows[longest].queue) else {
                 return Queued::default();
             };
             self.overflowed += 1;
@@ -168,7 +168,7 @@ impl<P: Packet, A: QueueAqm<P>> Qdisc<P> for FlowQueues<P, A> {
         loop {
             let from_new = !self.new.is_empty();
             let index = self.new.front().or(self.old.front())?;
-            let flow = &mut self.flows[index as usize];
+            let flow = &mut self.flows[index];
             if flow.deficit.renew(self.quantum) {
                 flow.place = Place::Old;
                 self.links.remove(if from_new { &mut self.new } else { &mut self.old }, index);

@@ -30,11 +30,10 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
-use alloc::vec::Vec;
-
 use crate::key_index::KeyIndex;
 use crate::params::ParamError;
 use crate::queues::{Linked, List, NIL};
+use crate::slab::Slab;
 use tidegate_units::{Instant, Span};
 
 /// The size of a table, and the lifetime of idle records.
@@ -105,28 +104,10 @@ struct Entry<R> {
     record: R,
 }
 
-#[derive(Clone, Debug)]
-struct Entries<R>(Vec<Entry<R>>);
-
-impl<R> Linked for Entries<R> {
+impl<R> Linked for Slab<u32, Entry<R>> {
     #[inline]
     fn link(&mut self, number: u32) -> &mut [u32; 2] {
-        &mut self.0[number as usize].link
-    }
-}
-
-impl<R> core::ops::Index<u32> for Entries<R> {
-    type Output = Entry<R>;
-    #[inline]
-    fn index(&self, number: u32) -> &Entry<R> {
-        &self.0[number as usize]
-    }
-}
-
-impl<R> core::ops::IndexMut<u32> for Entries<R> {
-    #[inline]
-    fn index_mut(&mut self, number: u32) -> &mut Entry<R> {
-        &mut self.0[number as usize]
+        &mut self[number].link
     }
 }
 
@@ -134,8 +115,7 @@ impl<R> core::ops::IndexMut<u32> for Entries<R> {
 #[derive(Clone, Debug)]
 pub struct FlowTable<R> {
     params: Params,
-    entries: Entries<R>,
-    free: Vec<u32>,
+    entries: Slab<u32, Entry<R>>,
     index: KeyIndex,
     /// The unpinned records of each segment, the one not touched for longest first.
     segments: [List; 3],
@@ -153,8 +133,7 @@ impl<R: Default> FlowTable<R> {
         let params = params.validate()?;
         Ok(Self {
             params,
-            entries: Entries(Vec::with_capacity(params.capacity.min(AT_ONCE) as usize)),
-            free: Vec::new(),
+            entries: Slab::with_capacity(params.capacity.min(AT_ONCE) as usize),
             index: KeyIndex::with_capacity(params.capacity as usize),
             segments: Default::default(),
             protected: 0,
@@ -199,12 +178,12 @@ impl<R: Default> FlowTable<R> {
 
     /// Places that records have been put into so far; they are numbered from 0.
     pub fn places(&self) -> u32 {
-        self.entries.0.len() as u32
+        self.entries.slots()
     }
     /// The key and the record at place `index`, if it is not free. With [`places`](Self::places), to look through the
     /// table in steps of a bounded length: records made or freed meanwhile may be missed.
     pub fn at(&self, index: u32) -> Option<(u64, &R)> {
-        let entry = self.entries.0.get(index as usize)?;
+        let entry = self.entries.get(index)?;
         (entry.segment != GONE).then_some((entry.key, &entry.record))
     }
 
@@ -263,16 +242,7 @@ impl<R: Default> FlowTable<R> {
         self.stats.created += 1;
         let (link, record) = ([NIL; 2], R::default());
         let entry = Entry { key, touched: self.latest, link, pins, segment: SEEN_ONCE, record };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.entries[index] = entry;
-                index
-            }
-            None => {
-                self.entries.0.push(entry);
-                (self.entries.0.len() - 1) as u32
-            }
-        };
+        let index = self.entries.insert(entry);
         self.index.insert(key, index);
         self.link(index);
         Some(index)
@@ -347,7 +317,7 @@ impl<R: Default> FlowTable<R> {
         entry.segment = GONE;
         self.index.remove(entry.key, index);
         ended(&mut entry.record);
-        self.free.push(index);
+        self.entries.release(index);
     }
     /// Frees up to two idle records of each segment.
     fn expire(&mut self, ended: &mut impl FnMut(&mut R)) {
@@ -369,6 +339,7 @@ mod tests {
     use super::*;
     use crate::random::Stream;
     use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
 
     fn at(s: u64) -> Instant {
         Instant::ZERO + Span::from_secs(s)
@@ -416,7 +387,7 @@ mod tests {
             table.touch(now, flood);
         }
         assert_eq!(table.len(), 1_000);
-        assert!(table.entries.0.len() <= 1_000 && table.free.len() <= 1_000);
+        assert!(table.entries.slots() <= 1_000);
         for key in 0..200 {
             assert_eq!(table.find(key).map(|index| *table.get(index)), Some(key), "flow {key} was pushed out");
         }
@@ -474,7 +445,7 @@ mod tests {
                 }
             }
             assert!(table.len() <= 64);
-            assert_eq!(table.len() + table.free.len(), table.entries.0.len());
+            assert_eq!(table.len(), table.entries.in_use());
         }
         assert!(
             found > 10_000 && table.stats().expired > 1_000 && table.stats().evicted[0] > 1_000,

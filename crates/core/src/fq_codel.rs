@@ -45,7 +45,7 @@ use tidegate_units::{Bytes, Instant};
 /// Parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// Of each queue; `limit` is that of all queues together.
+    /// The parameters of each queue, except that `limit` applies to all queues together.
     pub codel: codel::Params,
     /// Queues, 1 to 1,048,576.
     pub queues: u32,

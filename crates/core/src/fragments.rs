@@ -36,14 +36,14 @@
 //! assert_eq!(out, [("first", Some(53)), ("late", Some(53))]);
 //! ```
 
-use alloc::vec::Vec;
-
 use hashbrown::HashTable;
 
 use crate::classify::{Fields, Hosts};
 use crate::flow::SipHash13;
 use crate::params::ParamError;
 use crate::qdisc::Backlog;
+use crate::queues::{Linked, List, NIL};
+use crate::slab::{Slab, Slot as _, slot};
 use tidegate_units::{Bytes, Instant, Span};
 
 /// Bounds of the table.
@@ -128,7 +128,10 @@ enum Standing {
     ByFirst,
 }
 
-const NIL: u32 = u32::MAX;
+slot! {
+    /// The number of a held packet.
+    struct HeldId;
+}
 
 #[derive(Clone, Debug)]
 struct Record<V> {
@@ -137,10 +140,10 @@ struct Record<V> {
     standing: Standing,
     /// The arrival of the first held packet while waiting; of the latest packet afterwards.
     since: Instant,
-    previous: u32,
-    next: u32,
-    held_first: u32,
-    held_last: u32,
+    /// The records before and after it among those that wait, or among the settled ones, which are in the order of use.
+    link: [u32; 2],
+    held_first: HeldId,
+    held_last: HeldId,
     held: u32,
 }
 
@@ -148,38 +151,13 @@ struct Record<V> {
 struct HeldPacket<P> {
     packet: Option<P>,
     size: Bytes,
-    next: u32,
+    next: HeldId,
 }
 
-/// A list of records, oldest first.
-#[derive(Clone, Copy, Debug)]
-struct List {
-    head: u32,
-    tail: u32,
-}
-
-impl List {
-    const EMPTY: Self = Self { head: NIL, tail: NIL };
-
-    fn push<V>(&mut self, records: &mut [Record<V>], at: u32) {
-        (records[at as usize].previous, records[at as usize].next) = (self.tail, NIL);
-        match self.tail {
-            NIL => self.head = at,
-            tail => records[tail as usize].next = at,
-        }
-        self.tail = at;
-    }
-
-    fn remove<V>(&mut self, records: &mut [Record<V>], at: u32) {
-        let (previous, next) = (records[at as usize].previous, records[at as usize].next);
-        match previous {
-            NIL => self.head = next,
-            previous => records[previous as usize].next = next,
-        }
-        match next {
-            NIL => self.tail = previous,
-            next => records[next as usize].previous = previous,
-        }
+impl<V> Linked for Slab<u32, Record<V>> {
+    #[inline]
+    fn link(&mut self, record: u32) -> &mut [u32; 2] {
+        &mut self[record].link
     }
 }
 
@@ -189,10 +167,8 @@ pub struct Fragments<P, V> {
     params: Params,
     secret: SipHash13,
     index: HashTable<u32>,
-    records: Vec<Record<V>>,
-    free_records: Vec<u32>,
-    packets: Vec<HeldPacket<P>>,
-    free_packets: u32,
+    records: Slab<u32, Record<V>>,
+    packets: Slab<HeldId, HeldPacket<P>>,
     waiting: List,
     settled: List,
     backlog: Backlog,
@@ -211,12 +187,10 @@ impl<P, V: Copy> Fragments<P, V> {
             params,
             secret: SipHash13::new(secret),
             index: HashTable::with_capacity(params.datagrams),
-            records: Vec::with_capacity(params.datagrams),
-            free_records: Vec::with_capacity(params.datagrams),
-            packets: Vec::new(),
-            free_packets: NIL,
-            waiting: List::EMPTY,
-            settled: List::EMPTY,
+            records: Slab::with_capacity(params.datagrams),
+            packets: Slab::default(),
+            waiting: List::default(),
+            settled: List::default(),
             backlog: Backlog::default(),
             counts: Counts::default(),
             now: Instant::ZERO,
@@ -248,33 +222,33 @@ impl<P, V: Copy> Fragments<P, V> {
         let found = self.find(datagram);
         if fragment.is_first() {
             match found {
-                Some(at) if self.records[at as usize].standing == Standing::Waiting => {
+                Some(at) if self.records[at].standing == Standing::Waiting => {
                     let verdict = classify(fields);
                     out(packet, verdict);
                     self.counts.resolved += self.release(at, verdict, Standing::ByFirst, out);
                 }
                 Some(at) => {
-                    if self.records[at as usize].standing == Standing::ByFirst {
-                        self.records[at as usize].verdict = classify(fields);
+                    if self.records[at].standing == Standing::ByFirst {
+                        self.records[at].verdict = classify(fields);
                     }
                     self.touch(at);
-                    out(packet, self.records[at as usize].verdict);
+                    out(packet, self.records[at].verdict);
                 }
                 None => {
                     let verdict = classify(fields);
                     let at = self.insert(datagram, verdict, Standing::ByFirst);
-                    self.settled.push(&mut self.records, at);
+                    self.records.push_back(&mut self.settled, at);
                     out(packet, verdict);
                 }
             }
             return;
         }
         match found {
-            Some(at) if self.records[at as usize].standing == Standing::Waiting => {
-                if self.has_room(size) && (self.records[at as usize].held as usize) < self.params.held_per_datagram {
+            Some(at) if self.records[at].standing == Standing::Waiting => {
+                if self.has_room(size) && (self.records[at].held as usize) < self.params.held_per_datagram {
                     self.hold(at, packet, size);
                 } else {
-                    let verdict = self.records[at as usize].verdict;
+                    let verdict = self.records[at].verdict;
                     self.counts.expired += self.release(at, verdict, Standing::ByAddresses, out);
                     self.counts.refused += 1;
                     out(packet, verdict);
@@ -282,17 +256,17 @@ impl<P, V: Copy> Fragments<P, V> {
             }
             Some(at) => {
                 self.touch(at);
-                out(packet, self.records[at as usize].verdict);
+                out(packet, self.records[at].verdict);
             }
             None => {
                 let verdict = classify(fields);
                 if self.has_room(size) && self.params.held_per_datagram > 0 {
                     let at = self.insert(datagram, verdict, Standing::Waiting);
-                    self.waiting.push(&mut self.records, at);
+                    self.records.push_back(&mut self.waiting, at);
                     self.hold(at, packet, size);
                 } else {
                     let at = self.insert(datagram, verdict, Standing::ByAddresses);
-                    self.settled.push(&mut self.records, at);
+                    self.records.push_back(&mut self.settled, at);
                     self.counts.refused += 1;
                     out(packet, verdict);
                 }
@@ -312,20 +286,19 @@ impl<P, V: Copy> Fragments<P, V> {
     /// fragment.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        let head = self.waiting.head;
-        (head != NIL).then(|| self.records[head as usize].since + self.params.hold)
+        self.waiting.front().map(|head| self.records[head].since + self.params.hold)
     }
 
     /// Releases all held packets, classified by addresses. To be called before the table is dropped.
     pub fn drain(&mut self, out: &mut impl FnMut(P, V)) {
-        while self.waiting.head != NIL {
+        while !self.waiting.is_empty() {
             self.release_oldest(out);
         }
     }
 
     /// Removes all classifications, after rules changed. Held packets stay and wait for their first fragment.
     pub fn forget(&mut self) {
-        while self.settled.head != NIL {
+        while !self.settled.is_empty() {
             self.remove_oldest();
         }
     }
@@ -357,15 +330,14 @@ impl<P, V: Copy> Fragments<P, V> {
     /// Returns the record of `datagram` unless it was idle too long. Removes up to two other idle records.
     fn find(&mut self, datagram: Datagram) -> Option<u32> {
         for _ in 0..2 {
-            let head = self.settled.head;
-            if head != NIL && self.is_stale(head) {
+            if self.settled.front().is_some_and(|head| self.is_stale(head)) {
                 self.remove_oldest();
             }
         }
         let hash = Self::hash(&self.secret, &datagram);
-        let at = *self.index.find(hash, |&at| self.records[at as usize].datagram == datagram)?;
-        if self.records[at as usize].standing != Standing::Waiting && self.is_stale(at) {
-            self.settled.remove(&mut self.records, at);
+        let at = *self.index.find(hash, |&at| self.records[at].datagram == datagram)?;
+        if self.records[at].standing != Standing::Waiting && self.is_stale(at) {
+            self.records.remove(&mut self.settled, at);
             self.unlink(at);
             return None;
         }
@@ -373,7 +345,7 @@ impl<P, V: Copy> Fragments<P, V> {
     }
 
     fn is_stale(&self, at: u32) -> bool {
-        self.now.since(self.records[at as usize].since) > self.params.idle
+        self.now.since(self.records[at].since) > self.params.idle
     }
 
     fn has_room(&self, size: Bytes) -> bool {
@@ -382,7 +354,7 @@ impl<P, V: Copy> Fragments<P, V> {
 
     /// Returns a new record that is in no list yet; removes another if the table is full.
     fn insert(&mut self, datagram: Datagram, verdict: V, standing: Standing) -> u32 {
-        if self.records.len() - self.free_records.len() == self.params.datagrams {
+        if self.records.in_use() == self.params.datagrams {
             // Fewer packets are held than there are records, so at least one record is settled.
             self.remove_oldest();
             self.counts.forgotten += 1;
@@ -392,67 +364,45 @@ impl<P, V: Copy> Fragments<P, V> {
             verdict,
             standing,
             since: self.now,
-            previous: NIL,
-            next: NIL,
-            held_first: NIL,
-            held_last: NIL,
+            link: [NIL; 2],
+            held_first: HeldId::NONE,
+            held_last: HeldId::NONE,
             held: 0,
         };
-        let at = match self.free_records.pop() {
-            Some(at) => {
-                self.records[at as usize] = record;
-                at
-            }
-            None => {
-                self.records.push(record);
-                self.records.len() as u32 - 1
-            }
-        };
+        let at = self.records.insert(record);
         let (secret, records) = (&self.secret, &self.records);
-        self.index
-            .insert_unique(Self::hash(secret, &datagram), at, |&at| Self::hash(secret, &records[at as usize].datagram));
+        self.index.insert_unique(Self::hash(secret, &datagram), at, |&at| Self::hash(secret, &records[at].datagram));
         at
     }
 
     /// Removes the settled datagram that was idle longest.
     fn remove_oldest(&mut self) {
-        let at = self.settled.head;
-        self.settled.remove(&mut self.records, at);
+        let Some(at) = self.settled.front() else { return };
+        self.records.remove(&mut self.settled, at);
         self.unlink(at);
     }
 
     /// Removes a record, which is in no list, from the index.
     fn unlink(&mut self, at: u32) {
-        let hash = Self::hash(&self.secret, &self.records[at as usize].datagram);
+        let hash = Self::hash(&self.secret, &self.records[at].datagram);
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
             entry.remove();
         }
-        self.free_records.push(at);
+        self.records.release(at);
     }
 
     fn touch(&mut self, at: u32) {
-        self.settled.remove(&mut self.records, at);
-        self.settled.push(&mut self.records, at);
-        self.records[at as usize].since = self.now;
+        self.records.remove(&mut self.settled, at);
+        self.records.push_back(&mut self.settled, at);
+        self.records[at].since = self.now;
     }
 
     fn hold(&mut self, at: u32, packet: P, size: Bytes) {
-        let held = HeldPacket { packet: Some(packet), size, next: NIL };
-        let place = match self.free_packets {
-            NIL => {
-                self.packets.push(held);
-                self.packets.len() as u32 - 1
-            }
-            place => {
-                self.free_packets = self.packets[place as usize].next;
-                self.packets[place as usize] = held;
-                place
-            }
-        };
-        let record = &mut self.records[at as usize];
+        let place = self.packets.insert(HeldPacket { packet: Some(packet), size, next: HeldId::NONE });
+        let record = &mut self.records[at];
         match record.held_last {
-            NIL => record.held_first = place,
-            last => self.packets[last as usize].next = place,
+            HeldId::NONE => record.held_first = place,
+            last => self.packets[last].next = place,
         }
         record.held_last = place;
         record.held += 1;
@@ -461,25 +411,25 @@ impl<P, V: Copy> Fragments<P, V> {
     }
 
     fn release_oldest(&mut self, out: &mut impl FnMut(P, V)) {
-        let at = self.waiting.head;
-        let verdict = self.records[at as usize].verdict;
+        let Some(at) = self.waiting.front() else { return };
+        let verdict = self.records[at].verdict;
         self.counts.expired += self.release(at, verdict, Standing::ByAddresses, out);
     }
 
     /// Settles a waiting record, releases its packets and returns their number.
     fn release(&mut self, at: u32, verdict: V, standing: Standing, out: &mut impl FnMut(P, V)) -> u64 {
-        self.waiting.remove(&mut self.records, at);
-        self.settled.push(&mut self.records, at);
-        let record = &mut self.records[at as usize];
+        self.records.remove(&mut self.waiting, at);
+        self.records.push_back(&mut self.settled, at);
+        let record = &mut self.records[at];
         (record.verdict, record.standing, record.since) = (verdict, standing, self.now);
-        let mut place = core::mem::replace(&mut record.held_first, NIL);
-        record.held_last = NIL;
+        let mut place = core::mem::replace(&mut record.held_first, HeldId::NONE);
+        record.held_last = HeldId::NONE;
         let count = core::mem::take(&mut record.held);
-        while place != NIL {
-            let held = &mut self.packets[place as usize];
+        while place != HeldId::NONE {
+            let held = &mut self.packets[place];
             let (packet, next) = (held.packet.take(), held.next);
             self.backlog.remove(held.size);
-            held.next = core::mem::replace(&mut self.free_packets, place);
+            self.packets.release(place);
             if let Some(packet) = packet {
                 out(packet, verdict);
             }

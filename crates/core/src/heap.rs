@@ -10,6 +10,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
+use crate::slab::Slot;
+
 /// The position of an id that is not in the queue.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 const ARITY: usize = 4;
@@ -21,10 +23,10 @@ const SPARE: usize = 64;
 
 /// An entry of the run.
 #[derive(Clone, Copy, Debug)]
-struct Entry<K> {
+struct Entry<K, I> {
     key: K,
-    /// [`NOWHERE`]: the member was removed.
-    id: u32,
+    /// Number [`NOWHERE`]: the member was removed.
+    id: I,
     /// At both ends of a gap, an interval of removed entries: its length.
     gap: u32,
 }
@@ -32,17 +34,17 @@ struct Entry<K> {
 /// A minimum queue of `(key, id)`; equal keys are ordered by id. Each change of position is reported to a closure
 /// `place(id, position)`, with [`NOWHERE`] for a member that is removed.
 #[derive(Clone, Debug)]
-pub(crate) struct Heap<K> {
-    items: Vec<(K, u32)>,
+pub(crate) struct Heap<K, I = u32> {
+    items: Vec<(K, I)>,
     /// Ascending; the first and the last are members.
-    run: VecDeque<Entry<K>>,
+    run: VecDeque<Entry<K, I>>,
     /// The number of the run's first entry.
     first: u32,
     /// Members in the run.
     members: usize,
 }
 
-impl<K: Ord + Copy> Heap<K> {
+impl<K: Ord + Copy, I: Slot + Ord> Heap<K, I> {
     /// An empty queue.
     pub const fn new() -> Self {
         Self { items: Vec::new(), run: VecDeque::new(), first: 0, members: 0 }
@@ -54,7 +56,7 @@ impl<K: Ord + Copy> Heap<K> {
     }
     /// The smallest key and its id.
     #[inline]
-    pub fn peek(&self) -> Option<(K, u32)> {
+    pub fn peek(&self) -> Option<(K, I)> {
         let in_run = self.run.front().map(|entry| (entry.key, entry.id));
         match (self.items.first().copied(), in_run) {
             (Some(item), Some(entry)) => Some(item.min(entry)),
@@ -71,7 +73,7 @@ impl<K: Ord + Copy> Heap<K> {
     }
     /// Inserts `id`, which must not be a member.
     #[inline]
-    pub fn insert(&mut self, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
+    pub fn insert(&mut self, key: K, id: I, place: &mut impl FnMut(I, u32)) {
         if self.follows(key, id) {
             return self.append(key, id, place);
         }
@@ -84,7 +86,7 @@ impl<K: Ord + Copy> Heap<K> {
         self.up(self.items.len() - 1, place);
     }
     /// Removes the member at `position`; none for [`NOWHERE`].
-    pub fn remove(&mut self, position: u32, place: &mut impl FnMut(u32, u32)) {
+    pub fn remove(&mut self, position: u32, place: &mut impl FnMut(I, u32)) {
         if let Some(index) = self.index(position) {
             place(self.run[index].id, NOWHERE);
             return self.take_out(index);
@@ -97,7 +99,7 @@ impl<K: Ord + Copy> Heap<K> {
     }
     /// Changes the key of the member at `position`.
     #[inline]
-    pub fn update(&mut self, position: u32, key: K, place: &mut impl FnMut(u32, u32)) {
+    pub fn update(&mut self, position: u32, key: K, place: &mut impl FnMut(I, u32)) {
         if let Some(index) = self.index(position) {
             let Entry { key: before, id, .. } = self.run[index];
             if key != before {
@@ -119,7 +121,7 @@ impl<K: Ord + Copy> Heap<K> {
         self.settle(at, place);
     }
     /// Inserts `id`, or changes its key if it has a `position`.
-    pub fn set(&mut self, position: u32, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
+    pub fn set(&mut self, position: u32, key: K, id: I, place: &mut impl FnMut(I, u32)) {
         if position == NOWHERE {
             self.insert(key, id, place);
         } else {
@@ -129,7 +131,7 @@ impl<K: Ord + Copy> Heap<K> {
 
     /// Visits the first member, and others whose key is below a bound, which `visit` may lower: in the heap nothing beneath a
     /// key that is not below it is visited. Each visit returns the bound from then on.
-    pub fn visit_before(&self, visit: &mut impl FnMut(K, u32) -> Option<K>) {
+    pub fn visit_before(&self, visit: &mut impl FnMut(K, I) -> Option<K>) {
         let mut bound = None;
         let run_first = self.peek().is_some_and(|(_, id)| self.run.front().is_some_and(|entry| entry.id == id));
         if run_first {
@@ -141,10 +143,10 @@ impl<K: Ord + Copy> Heap<K> {
         }
     }
 
-    fn visit_run(&self, bound: &mut Option<K>, visit: &mut impl FnMut(K, u32) -> Option<K>) {
+    fn visit_run(&self, bound: &mut Option<K>, visit: &mut impl FnMut(K, I) -> Option<K>) {
         let mut index = 0;
         while let Some(entry) = self.run.get(index) {
-            if entry.id == NOWHERE {
+            if entry.id.number() == NOWHERE {
                 index += entry.gap as usize;
                 continue;
             }
@@ -157,7 +159,7 @@ impl<K: Ord + Copy> Heap<K> {
     }
 
     /// Depth first without a stack of its own: the array is its map.
-    fn visit_below(&self, at: usize, bound: &mut Option<K>, visit: &mut impl FnMut(K, u32) -> Option<K>) {
+    fn visit_below(&self, at: usize, bound: &mut Option<K>, visit: &mut impl FnMut(K, I) -> Option<K>) {
         if let Some(&(key, id)) = self.items.get(at)
             && bound.is_none_or(|bound| key < bound)
         {
@@ -175,22 +177,22 @@ impl<K: Ord + Copy> Heap<K> {
     }
     /// Whether the run can end with this member.
     #[inline]
-    fn follows(&self, key: K, id: u32) -> bool {
+    fn follows(&self, key: K, id: I) -> bool {
         self.run.back().is_none_or(|last| (last.key, last.id) < (key, id)) && self.run.len() <= 2 * self.members + SPARE
     }
     #[inline]
-    fn append(&mut self, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
+    fn append(&mut self, key: K, id: I, place: &mut impl FnMut(I, u32)) {
         place(id, IN_RUN | (self.first.wrapping_add(self.run.len() as u32) & NUMBERS));
         self.run.push_back(Entry { key, id, gap: 0 });
         self.members += 1;
     }
     /// Takes out the last of the run if only that keeps this member from its end: one far ahead of the others would keep
     /// them all out of the run.
-    fn outlier(&mut self, key: K, id: u32) -> Option<Entry<K>> {
+    fn outlier(&mut self, key: K, id: I) -> Option<Entry<K, I>> {
         let last = *self.run.back()?;
         let before = self.run.len().checked_sub(2)?;
         let entry = self.run[before];
-        let entry = if entry.id == NOWHERE { self.run[before - entry.gap as usize] } else { entry };
+        let entry = if entry.id.number() == NOWHERE { self.run[before - entry.gap as usize] } else { entry };
         if (entry.key, entry.id) > (key, id) || (last.key, last.id) < (key, id) {
             return None;
         }
@@ -200,7 +202,9 @@ impl<K: Ord + Copy> Heap<K> {
     /// Removes the entry at `index` from the run: the gap that it joins grows, and is cut off at the ends.
     fn take_out(&mut self, index: usize) {
         self.members -= 1;
-        let gap_at = |entry: Option<&Entry<K>>| entry.filter(|entry| entry.id == NOWHERE).map_or(0, |entry| entry.gap);
+        let gap_at = |entry: Option<&Entry<K, I>>| {
+            entry.filter(|entry| entry.id.number() == NOWHERE).map_or(0, |entry| entry.gap)
+        };
         let before = gap_at(index.checked_sub(1).and_then(|at| self.run.get(at))) as usize;
         let after = gap_at(self.run.get(index + 1)) as usize;
         let (from, to) = (index - before, index + after);
@@ -210,19 +214,19 @@ impl<K: Ord + Copy> Heap<K> {
         } else if to + 1 == self.run.len() {
             self.run.truncate(from);
         } else {
-            self.run[index].id = NOWHERE;
+            self.run[index].id = I::numbered(NOWHERE);
             let gap = (to - from + 1) as u32;
             (self.run[from].gap, self.run[to].gap) = (gap, gap);
         }
     }
-    fn take_item(&mut self, at: usize, place: &mut impl FnMut(u32, u32)) {
+    fn take_item(&mut self, at: usize, place: &mut impl FnMut(I, u32)) {
         self.items.swap_remove(at);
         if at < self.items.len() {
             self.settle(at, place);
         }
     }
 
-    fn settle(&mut self, at: usize, place: &mut impl FnMut(u32, u32)) {
+    fn settle(&mut self, at: usize, place: &mut impl FnMut(I, u32)) {
         if at > 0 && precedes(self.items[at], self.items[(at - 1) / ARITY]) {
             self.up(at, place);
         } else {
@@ -230,7 +234,7 @@ impl<K: Ord + Copy> Heap<K> {
         }
     }
 
-    fn up(&mut self, mut at: usize, place: &mut impl FnMut(u32, u32)) {
+    fn up(&mut self, mut at: usize, place: &mut impl FnMut(I, u32)) {
         let item = self.items[at];
         while at > 0 {
             let parent = (at - 1) / ARITY;
@@ -245,7 +249,7 @@ impl<K: Ord + Copy> Heap<K> {
         place(item.1, at as u32);
     }
 
-    fn down(&mut self, mut at: usize, place: &mut impl FnMut(u32, u32)) {
+    fn down(&mut self, mut at: usize, place: &mut impl FnMut(I, u32)) {
         let item = self.items[at];
         loop {
             let first = at * ARITY + 1;
@@ -270,7 +274,7 @@ impl<K: Ord + Copy> Heap<K> {
 /// Whether one member is before another. Both comparisons are made: which child is the least is as random as the keys, and
 /// a branch would often be predicted wrongly.
 #[inline]
-fn precedes<K: Ord>((key, id): (K, u32), (other_key, other_id): (K, u32)) -> bool {
+fn precedes<K: Ord, I: Ord>((key, id): (K, I), (other_key, other_id): (K, I)) -> bool {
     (key < other_key) | ((key == other_key) & (id < other_id))
 }
 

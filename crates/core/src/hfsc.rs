@@ -52,6 +52,8 @@ use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
+use crate::slab::{Slab, Slot as _};
+use crate::tree::NodeId;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 mod curve;
@@ -99,7 +101,7 @@ struct Places {
 #[derive(Clone, Debug)]
 struct State<P, Q> {
     class: Class,
-    parent: u32,
+    parent: NodeId,
     queue: Option<Q>,
     /// The first packet of a leaf.
     first: Option<P>,
@@ -115,8 +117,8 @@ struct State<P, Q> {
     virtual_time: u64,
     is_active: bool,
     /// The active classes below by virtual time, and the greatest that one has had.
-    least: Heap<u64>,
-    greatest: Heap<Reverse<u64>>,
+    least: Heap<u64, NodeId>,
+    greatest: Heap<Reverse<u64>, NodeId>,
     latest_below: u64,
     places: Places,
 }
@@ -125,21 +127,22 @@ struct State<P, Q> {
 #[derive(Clone, Debug)]
 pub struct Hfsc<P, Q = Box<dyn Qdisc<P>>> {
     /// The link is the first.
-    nodes: Vec<State<P, Q>>,
+    nodes: Slab<NodeId, State<P, Q>>,
     /// The node of each class number.
-    leaves: Vec<u32>,
+    leaves: Vec<NodeId>,
     default: Option<ClassId>,
     link: TokenBucket,
     /// Leaves with a packet and a guarantee, by eligible time; those whose time has come, by deadline.
-    not_yet: Heap<Instant>,
-    eligible: Heap<Instant>,
+    not_yet: Heap<Instant, NodeId>,
+    eligible: Heap<Instant, NodeId>,
     /// Leaves without a packet whose queue delays some, by when one comes out.
-    waiting: Heap<Instant>,
+    waiting: Heap<Instant, NodeId>,
     backlog: Backlog,
     latest: Instant,
 }
 
-const LINK: u32 = 0;
+/// The root of the tree.
+const LINK: NodeId = NodeId::FIRST;
 
 impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
     /// Creates the tree, empty. A node comes after its parent; the leaves are the classes 0, 1, 2, in order. `lead` is
@@ -153,20 +156,20 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
             return Err(ParamError::new("link", "a link of rate zero sends nothing; give its rate"));
         }
         let root = Node { class: Class::sharing(Curve::linear(link)), parent: None, queue: None };
-        let (mut nodes, mut leaves) = (Vec::<State<P, Q>>::with_capacity(tree.len() + 1), Vec::new());
-        for (n, Node { class, parent, queue }) in core::iter::once(root).chain(tree).enumerate() {
+        let (mut nodes, mut leaves) = (Slab::<NodeId, State<P, Q>>::with_capacity(tree.len() + 1), Vec::new());
+        for Node { class, parent, queue } in core::iter::once(root).chain(tree) {
             [class.guarantee, class.share].iter().flatten().try_for_each(Curve::validate)?;
             if class.share.is_none() && class.guarantee.is_none() {
                 return Err(ParamError::new("guarantee", "a class needs a guarantee, a share, or both"));
             }
-            let parent = parent.map_or(LINK, |parent| parent + 1);
-            if n > 0 && nodes.get(parent as usize).is_none_or(|above| above.queue.is_some()) {
+            let (node, parent) = (nodes.next(), NodeId::numbered(parent.map_or(0, |parent| parent + 1)));
+            if node != LINK && nodes.get(parent).is_none_or(|above| above.queue.is_some()) {
                 return Err(ParamError::new("parent", "must be a class without a queue that comes before"));
             }
             if queue.is_some() {
-                leaves.push(n as u32);
+                leaves.push(node);
             }
-            nodes.push(State {
+            nodes.insert(State {
                 class,
                 parent,
                 queue,
@@ -192,7 +195,7 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
         if default.is_some_and(|class| class.0 as usize >= leaves.len()) {
             return Err(ParamError::new("default", "must be a class with a queue"));
         }
-        let guarantees: Vec<Curve> = leaves.iter().filter_map(|leaf| nodes[*leaf as usize].class.guarantee).collect();
+        let guarantees: Vec<Curve> = leaves.iter().filter_map(|leaf| nodes[*leaf].class.guarantee).collect();
         check_sum(link, &guarantees)?;
         Ok(Self {
             nodes,
@@ -208,9 +211,9 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
     }
 
     /// Takes the first packet out of the queue of a leaf that has none outside, or notes when there will be one.
-    fn refill(&mut self, leaf: u32, out: &mut dyn Outlet<P>) {
+    fn refill(&mut self, leaf: NodeId, out: &mut dyn Outlet<P>) {
         let latest = self.latest;
-        let node = &mut self.nodes[leaf as usize];
+        let node = &mut self.nodes[leaf];
         let Some(queue) = &mut node.queue else { return };
         if node.first.is_none() {
             let before = queue.backlog();
@@ -228,7 +231,7 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
         };
         let at = node.places.waiting;
         let nodes = &mut self.nodes;
-        let mut place = |id: u32, to| nodes[id as usize].places.waiting = to;
+        let mut place = |id: NodeId, to| nodes[id].places.waiting = to;
         match wakes {
             Some(time) => self.waiting.set(at, time, leaf, &mut place),
             None => self.waiting.remove(at, &mut place),
@@ -236,24 +239,24 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
     }
 
     /// Gives a leaf that got its first packet after a silence its curves (figures 5 and 6 of the paper).
-    fn activate(&mut self, leaf: u32) {
-        let node = &mut self.nodes[leaf as usize];
+    fn activate(&mut self, leaf: NodeId) {
+        let node = &mut self.nodes[leaf];
         if let Some(curve) = node.class.guarantee {
             node.deadlines.begin(&curve, self.latest.as_nanos(), node.by_deadline);
             self.renew_deadline(leaf, true);
         }
         let mut n = leaf;
         while n != LINK
-            && !self.nodes[n as usize].is_active
-            && let Some(share) = self.nodes[n as usize].class.share
+            && !self.nodes[n].is_active
+            && let Some(share) = self.nodes[n].class.share
         {
-            let parent = self.nodes[n as usize].parent;
-            let above = &self.nodes[parent as usize];
+            let parent = self.nodes[n].parent;
+            let above = &self.nodes[parent];
             let joins = match (above.least.peek(), above.greatest.peek()) {
                 (Some((least, _)), Some((Reverse(greatest), _))) => least + (greatest - least) / 2,
                 _ => above.latest_below,
             };
-            let node = &mut self.nodes[n as usize];
+            let node = &mut self.nodes[n];
             node.is_active = true;
             node.virtual_curve.begin(&share, joins, node.service);
             self.place_by_virtual_time(n);
@@ -263,9 +266,9 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
 
     /// Computes eligible time, if `anew`, and deadline of the first packet of a leaf with a guarantee, or takes the leaf
     /// out when it has none.
-    fn renew_deadline(&mut self, leaf: u32, anew: bool) {
+    fn renew_deadline(&mut self, leaf: NodeId, anew: bool) {
         let nodes = &mut self.nodes;
-        let node = &mut nodes[leaf as usize];
+        let node = &mut nodes[leaf];
         if node.class.guarantee.is_none() {
             return;
         }
@@ -279,7 +282,7 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
         }
         node.is_eligible = size.is_some() && node.eligible_at <= self.latest;
         let (is_eligible, eligible_at, due) = (node.is_eligible, node.eligible_at, node.due);
-        let mut place = |id: u32, to| nodes[id as usize].places.real_time = to;
+        let mut place = |id: NodeId, to| nodes[id].places.real_time = to;
         if was_eligible {
             self.eligible.remove(at, &mut place);
         } else {
@@ -293,9 +296,9 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
     }
 
     /// Gives an active class its place among its brothers, or takes out one that is not active.
-    fn place_by_virtual_time(&mut self, n: u32) {
-        let node = &mut self.nodes[n as usize];
-        let (parent, places, is_active) = (node.parent as usize, node.places, node.is_active);
+    fn place_by_virtual_time(&mut self, n: NodeId) {
+        let node = &mut self.nodes[n];
+        let (parent, places, is_active) = (node.parent, node.places, node.is_active);
         if is_active {
             node.virtual_time = node.virtual_curve.reaches(node.service);
         }
@@ -306,27 +309,27 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
         let mut greatest = core::mem::replace(&mut above.greatest, Heap::new());
         let nodes = &mut self.nodes;
         if is_active {
-            least.set(places.least, time, n, &mut |id, to| nodes[id as usize].places.least = to);
-            greatest.set(places.greatest, Reverse(time), n, &mut |id, to| nodes[id as usize].places.greatest = to);
+            least.set(places.least, time, n, &mut |id, to| nodes[id].places.least = to);
+            greatest.set(places.greatest, Reverse(time), n, &mut |id, to| nodes[id].places.greatest = to);
         } else {
-            least.remove(places.least, &mut |id, to| nodes[id as usize].places.least = to);
-            greatest.remove(places.greatest, &mut |id, to| nodes[id as usize].places.greatest = to);
+            least.remove(places.least, &mut |id, to| nodes[id].places.least = to);
+            greatest.remove(places.greatest, &mut |id, to| nodes[id].places.greatest = to);
         }
         nodes[parent].least = least;
         nodes[parent].greatest = greatest;
     }
 
     /// Counts the service of a leaf and of the classes above it; those that have nothing more become passive.
-    fn serve(&mut self, leaf: u32, size: Bytes) {
+    fn serve(&mut self, leaf: NodeId, size: Bytes) {
         let mut n = leaf;
         while n != LINK {
-            let node = &mut self.nodes[n as usize];
+            let node = &mut self.nodes[n];
             node.service += Credit::of(size);
             let (parent, was_active) = (node.parent, node.is_active);
             node.is_active &= if n == leaf { node.first.is_some() } else { !node.least.is_empty() };
             if was_active {
                 // Also of a class that becomes passive: it begins anew where it ended.
-                let node = &mut self.nodes[n as usize];
+                let node = &mut self.nodes[n];
                 node.virtual_time = node.virtual_curve.reaches(node.service);
                 self.place_by_virtual_time(n);
             }
@@ -335,7 +338,7 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
     }
 
     fn is_sharing(&self) -> bool {
-        !self.nodes[LINK as usize].least.is_empty()
+        !self.nodes[LINK].least.is_empty()
     }
 }
 
@@ -365,7 +368,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Hfsc<P, Q> {
             return out.refused(packet, DropReason::NoClass);
         };
         let latest = self.latest;
-        let node = &mut self.nodes[leaf as usize];
+        let node = &mut self.nodes[leaf];
         let was_empty = node.first.is_none();
         if let Some(queue) = &mut node.queue {
             let before = queue.backlog();
@@ -375,7 +378,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Hfsc<P, Q> {
             self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
         }
         self.refill(leaf, out);
-        if was_empty && self.nodes[leaf as usize].first.is_some() {
+        if was_empty && self.nodes[leaf].first.is_some() {
             self.activate(leaf);
         }
         Queued::default()
@@ -388,7 +391,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Hfsc<P, Q> {
             && time <= self.latest
         {
             self.refill(leaf, out);
-            if self.nodes[leaf as usize].first.is_some() {
+            if self.nodes[leaf].first.is_some() {
                 self.activate(leaf);
             } else if self.waiting.peek() == Some((time, leaf)) {
                 break;
@@ -406,20 +409,20 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Hfsc<P, Q> {
         let (leaf, in_time) = match self.eligible.peek() {
             Some((_, leaf)) => (leaf, true),
             None => {
-                let mut n = self.nodes[LINK as usize].least.peek()?.1;
-                while self.nodes[n as usize].queue.is_none() {
-                    n = self.nodes[n as usize].least.peek()?.1;
+                let mut n = self.nodes[LINK].least.peek()?.1;
+                while self.nodes[n].queue.is_none() {
+                    n = self.nodes[n].least.peek()?.1;
                 }
                 (n, false)
             }
         };
-        let packet = self.nodes[leaf as usize].first.take()?;
+        let packet = self.nodes[leaf].first.take()?;
         let size = packet.size();
         self.backlog.remove(size);
         self.link.charge(self.latest, size);
         self.refill(leaf, out);
         if in_time {
-            let node = &mut self.nodes[leaf as usize];
+            let node = &mut self.nodes[leaf];
             node.by_deadline += Credit::of(size);
         }
         self.renew_deadline(leaf, in_time);

@@ -56,6 +56,8 @@ use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List};
+use crate::slab::{Slab, Slot as _};
+use crate::tree::NodeId;
 use tidegate_units::{Bytes, Instant, Rate};
 
 /// The number of priorities.
@@ -66,13 +68,13 @@ pub const LEVELS: usize = 8;
 /// The parameters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Class {
-    /// What it is sure of.
+    /// The class's guaranteed rate.
     pub rate: Rate,
-    /// What it may send with what it borrows.
+    /// The most that it may send, borrowed rate included.
     pub ceil: Rate,
-    /// What it may send at once within its rate.
+    /// How much it may send at once within `rate`.
     pub burst: Bytes,
-    /// What it may send at once within its ceil.
+    /// How much it may send at once within `ceil`.
     pub cburst: Bytes,
     /// 0 borrows first; below [`PRIORITIES`]. Only that of leaves matters.
     pub priority: u8,
@@ -124,7 +126,7 @@ impl Class {
 /// A class and its place in the tree.
 pub type Node<Q> = crate::tree::Node<Class, Q>;
 
-/// What a class may do at present.
+/// Whether a class may send now, on its own rate or by borrowing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     /// Send, and lend to those below.
@@ -142,7 +144,7 @@ const TURN: u128 = 1 << 20;
 /// had when it was served.
 #[derive(Clone, Debug)]
 struct Feed {
-    borrowers: Heap<u128>,
+    borrowers: Heap<u128, NodeId>,
     turns: u128,
 }
 
@@ -156,7 +158,7 @@ struct Places {
 
 #[derive(Clone, Debug)]
 struct State<Q> {
-    parent: Option<u32>,
+    parent: Option<NodeId>,
     level: u8,
     priority: u8,
     quantum: i64,
@@ -165,36 +167,36 @@ struct State<Q> {
     mode: Mode,
     /// The priorities at which it has something to send.
     active: u8,
-    /// Of a leaf.
+    /// Present for leaves only.
     queue: Option<Q>,
-    /// What it may still send in its turn among those that lend, or send within their rates.
+    /// The bytes left of its turn among the classes that lend, or that send within their rates.
     deficit: i64,
     /// The turns that it has had among those that borrow from the class above, by priority.
     turns: [u128; PRIORITIES],
     in_feed: [u32; PRIORITIES],
-    /// Of an inner class: the classes below that borrow from it, by priority.
+    /// The classes below that borrow from this one, by priority. Empty for a leaf.
     feeds: Vec<Feed>,
-    /// Of an inner class: the classes below, by when a packet could pass through them.
-    children: Heap<Instant>,
+    /// The classes below, by when a packet could pass through them. Empty for a leaf.
+    children: Heap<Instant, NodeId>,
     places: Places,
 }
 
 /// Hierarchical token buckets. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Htb<P, Q = Box<dyn Qdisc<P>>> {
-    nodes: Vec<State<Q>>,
+    nodes: Slab<NodeId, State<Q>>,
     /// The node of each class number.
-    leaves: Vec<u32>,
+    leaves: Vec<NodeId>,
     default: Option<ClassId>,
     /// Classes that may send and have something to send, by level and priority; which of them are not empty.
     rows: [[List; PRIORITIES]; LEVELS],
     occupied: [u8; LEVELS],
-    /// Of the lists above: class `n` at priority `p` is number `8 n + p`.
+    /// The links of these lists: class `n` at priority `p` is number `8 n + p`.
     links: Links,
     /// Classes whose mode changes, or whose queue has a packet, by when.
-    events: Heap<Instant>,
+    events: Heap<Instant, NodeId>,
     /// Classes with packets below, by when they may send one.
-    first: Heap<Instant>,
+    first: Heap<Instant, NodeId>,
     backlog: Backlog,
     latest: Instant,
     packets: core::marker::PhantomData<fn() -> P>,
@@ -207,10 +209,11 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
     /// As [`Class::validate`]; a tree without leaves, with a parent that has a queue or comes later, or deeper than
     /// [`LEVELS`]; a default that is not a leaf.
     pub fn new(tree: Vec<Node<Q>>, default: Option<ClassId>) -> Result<Self, ParamError> {
-        let (mut nodes, mut leaves) = (Vec::<State<Q>>::with_capacity(tree.len()), Vec::new());
-        for (n, Node { class, parent, queue }) in tree.into_iter().enumerate() {
+        let (mut nodes, mut leaves) = (Slab::<NodeId, State<Q>>::with_capacity(tree.len()), Vec::new());
+        for Node { class, parent, queue } in tree {
             class.validate()?;
-            let level = match parent.map(|parent| nodes.get(parent as usize)) {
+            let parent = parent.map(NodeId::numbered);
+            let level = match parent.map(|parent| nodes.get(parent)) {
                 None => LEVELS as u8 - 1,
                 Some(Some(parent)) if parent.queue.is_none() && parent.level > 1 => parent.level - 1,
                 Some(Some(parent)) if parent.queue.is_none() && queue.is_some() => 0,
@@ -220,9 +223,9 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
                 Some(_) => return Err(ParamError::new("parent", "must be a class without a queue that comes before")),
             };
             if queue.is_some() {
-                leaves.push(n as u32);
+                leaves.push(nodes.next());
             }
-            nodes.push(State {
+            nodes.insert(State {
                 parent,
                 level: if queue.is_some() { 0 } else { level },
                 priority: class.priority,
@@ -265,9 +268,9 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
     }
 
     /// Puts class `n`, which became active at `priority`, where its mode belongs.
-    fn link(&mut self, n: u32, priority: usize) {
-        let State { mode, level, parent, .. } = self.nodes[n as usize];
-        let number = n * PRIORITIES as u32 + priority as u32;
+    fn link(&mut self, n: NodeId, priority: usize) {
+        let State { mode, level, parent, .. } = self.nodes[n];
+        let number = n.number() * PRIORITIES as u32 + priority as u32;
         match (mode, parent) {
             (Mode::Send, _) => {
                 self.links.push_back(&mut self.rows[usize::from(level)][priority], number);
@@ -275,10 +278,10 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
             }
             (Mode::Borrow, Some(parent)) => {
                 // One that returns may make up for a turn that it has missed meanwhile.
-                let turns = self.nodes[parent as usize].feeds[priority].turns.saturating_sub(TURN);
-                let turns = turns.max(self.nodes[n as usize].turns[priority]);
+                let turns = self.nodes[parent].feeds[priority].turns.saturating_sub(TURN);
+                let turns = turns.max(self.nodes[n].turns[priority]);
                 self.place_borrower(parent, n, priority, Some(turns));
-                let above = &mut self.nodes[parent as usize];
+                let above = &mut self.nodes[parent];
                 if above.active & 1 << priority == 0 {
                     above.active |= 1 << priority;
                     self.link(parent, priority);
@@ -289,9 +292,9 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
     }
 
     /// The reverse of [`Self::link`].
-    fn unlink(&mut self, n: u32, priority: usize) {
-        let State { mode, level, parent, .. } = self.nodes[n as usize];
-        let number = n * PRIORITIES as u32 + priority as u32;
+    fn unlink(&mut self, n: NodeId, priority: usize) {
+        let State { mode, level, parent, .. } = self.nodes[n];
+        let number = n.number() * PRIORITIES as u32 + priority as u32;
         match (mode, parent) {
             (Mode::Send, _) => {
                 let row = &mut self.rows[usize::from(level)][priority];
@@ -302,7 +305,7 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
             }
             (Mode::Borrow, Some(parent)) => {
                 self.place_borrower(parent, n, priority, None);
-                let above = &mut self.nodes[parent as usize];
+                let above = &mut self.nodes[parent];
                 if above.feeds[priority].borrowers.is_empty() {
                     above.active &= !(1 << priority);
                     self.unlink(parent, priority);
@@ -313,25 +316,25 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
     }
 
     /// Puts class `n` among those that borrow from `parent`, after those with fewer `turns`, or removes it.
-    fn place_borrower(&mut self, parent: u32, n: u32, priority: usize, turns: Option<u128>) {
+    fn place_borrower(&mut self, parent: NodeId, n: NodeId, priority: usize, turns: Option<u128>) {
         let nodes = &mut self.nodes;
-        let mut borrowers = core::mem::replace(&mut nodes[parent as usize].feeds[priority].borrowers, Heap::new());
-        let at = nodes[n as usize].in_feed[priority];
-        let mut place = |id: u32, to| nodes[id as usize].in_feed[priority] = to;
+        let mut borrowers = core::mem::replace(&mut nodes[parent].feeds[priority].borrowers, Heap::new());
+        let at = nodes[n].in_feed[priority];
+        let mut place = |id: NodeId, to| nodes[id].in_feed[priority] = to;
         match turns {
             Some(turns) => borrowers.set(at, turns, n, &mut place),
             None => borrowers.remove(at, &mut place),
         }
         if let Some(turns) = turns {
-            nodes[n as usize].turns[priority] = turns;
+            nodes[n].turns[priority] = turns;
         }
-        nodes[parent as usize].feeds[priority].borrowers = borrowers;
+        nodes[parent].feeds[priority].borrowers = borrowers;
     }
 
     /// Sets mode and activity of class `n` to what they are at present, and its next event.
-    fn refresh(&mut self, n: u32) {
+    fn refresh(&mut self, n: NodeId) {
         let latest = self.latest;
-        let node = &self.nodes[n as usize];
+        let node = &self.nodes[n];
         let within = |bucket: &TokenBucket| bucket.time_of(Instant::ZERO, Bytes::ZERO).unwrap_or(Instant::MAX);
         let (sends, borrows) = (within(&node.rate), within(&node.ceil));
         let (mode, changes) = match () {
@@ -354,23 +357,23 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
         if (active, mode) != (was_active, old_mode) {
             let each = |mask: u8| (0..PRIORITIES).filter(move |p| mask & 1 << p != 0);
             each(was_active).for_each(|p| self.unlink(n, p));
-            self.nodes[n as usize].active = active;
-            self.nodes[n as usize].mode = mode;
+            self.nodes[n].active = active;
+            self.nodes[n].mode = mode;
             each(active).for_each(|p| self.link(n, p));
         }
         let nodes = &mut self.nodes;
-        let at = nodes[n as usize].places.events;
+        let at = nodes[n].places.events;
         match changes.min(wakes) {
-            Instant::MAX => self.events.remove(at, &mut |id, to| nodes[id as usize].places.events = to),
-            time => self.events.set(at, time, n, &mut |id, to| nodes[id as usize].places.events = to),
+            Instant::MAX => self.events.remove(at, &mut |id, to| nodes[id].places.events = to),
+            time => self.events.set(at, time, n, &mut |id, to| nodes[id].places.events = to),
         }
     }
 
     /// Computes anew when a packet can pass through `n` and those above, and when they can send one.
-    fn reckon(&mut self, mut n: u32) {
+    fn reckon(&mut self, mut n: NodeId) {
         loop {
             let nodes = &mut self.nodes;
-            let node = &nodes[n as usize];
+            let node = &nodes[n];
             let within = |bucket: &TokenBucket| bucket.time_of(Instant::ZERO, Bytes::ZERO).unwrap_or(Instant::MAX);
             let below = match &node.queue {
                 Some(queue) => match queue.deadline(self.latest) {
@@ -384,17 +387,17 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
             let sends = through.max(within(&node.rate));
             let (parent, places) = (node.parent, node.places);
             match sends {
-                Instant::MAX => self.first.remove(places.first, &mut |id, to| nodes[id as usize].places.first = to),
-                time => self.first.set(places.first, time, n, &mut |id, to| nodes[id as usize].places.first = to),
+                Instant::MAX => self.first.remove(places.first, &mut |id, to| nodes[id].places.first = to),
+                time => self.first.set(places.first, time, n, &mut |id, to| nodes[id].places.first = to),
             }
             let Some(parent) = parent else { return };
-            let mut children = core::mem::replace(&mut nodes[parent as usize].children, Heap::new());
-            let mut place = |id: u32, to| nodes[id as usize].places.children = to;
+            let mut children = core::mem::replace(&mut nodes[parent].children, Heap::new());
+            let mut place = |id: NodeId, to| nodes[id].places.children = to;
             match through {
                 Instant::MAX => children.remove(places.children, &mut place),
                 time => children.set(places.children, time, n, &mut place),
             }
-            nodes[parent as usize].children = children;
+            nodes[parent].children = children;
             n = parent;
         }
     }
@@ -413,8 +416,8 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
     }
 
     /// Calls `work` on the queue of a leaf and updates the backlog.
-    fn with<T>(&mut self, leaf: u32, work: impl FnOnce(&mut Q) -> T) -> Option<T> {
-        let queue = self.nodes[leaf as usize].queue.as_mut()?;
+    fn with<T>(&mut self, leaf: NodeId, work: impl FnOnce(&mut Q) -> T) -> Option<T> {
+        let queue = self.nodes[leaf].queue.as_mut()?;
         let before = queue.backlog();
         let result = work(queue);
         let after = queue.backlog();
@@ -424,32 +427,32 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
     }
 
     /// The class that lends and the leaf that sends next, with the level of the first.
-    fn choose(&self) -> Option<(usize, usize, u32)> {
+    fn choose(&self) -> Option<(usize, usize, NodeId)> {
         let level = self.occupied.iter().position(|mask| *mask != 0)?;
         let priority = self.occupied[level].trailing_zeros() as usize;
-        let mut n = self.rows[level][priority].front()? / PRIORITIES as u32;
-        while self.nodes[n as usize].queue.is_none() {
-            n = self.nodes[n as usize].feeds[priority].borrowers.peek()?.1;
+        let mut n = NodeId::numbered(self.rows[level][priority].front()? / PRIORITIES as u32);
+        while self.nodes[n].queue.is_none() {
+            n = self.nodes[n].feeds[priority].borrowers.peek()?.1;
         }
         Some((level, priority, n))
     }
 
     /// Charges `size` for a packet of `leaf` that a class of `level` has lent, and counts it in the turns of all who
     /// borrowed it.
-    fn charge(&mut self, level: usize, priority: usize, leaf: u32, size: Bytes) {
+    fn charge(&mut self, level: usize, priority: usize, leaf: NodeId, size: Bytes) {
         let bytes = size.as_u64();
         let mut n = leaf;
-        while usize::from(self.nodes[n as usize].level) < level
-            && let Some(parent) = self.nodes[n as usize].parent
+        while usize::from(self.nodes[n].level) < level
+            && let Some(parent) = self.nodes[n].parent
         {
-            let node = &self.nodes[n as usize];
+            let node = &self.nodes[n];
             let (turns, quantum) = (node.turns[priority], node.quantum as u128);
-            let feed = &mut self.nodes[parent as usize].feeds[priority];
+            let feed = &mut self.nodes[parent].feeds[priority];
             feed.turns = feed.turns.max(turns);
             self.place_borrower(parent, n, priority, Some(turns + u128::from(bytes) * TURN / quantum));
             n = parent;
         }
-        let lender = &mut self.nodes[n as usize];
+        let lender = &mut self.nodes[n];
         lender.deficit -= bytes as i64;
         if lender.deficit < 0 {
             lender.deficit = (lender.deficit + lender.quantum).max(0);
@@ -457,7 +460,7 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
         }
         let mut next = Some(leaf);
         while let Some(n) = next {
-            let node = &mut self.nodes[n as usize];
+            let node = &mut self.nodes[n];
             if usize::from(node.level) >= level {
                 node.rate.charge(self.latest, size);
             }

@@ -55,6 +55,7 @@ pub mod rio;
 pub mod round;
 pub mod sessions;
 pub mod sfq;
+mod slab;
 pub mod srtcm;
 pub mod tbf;
 mod tournament;

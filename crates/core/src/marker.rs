@@ -41,7 +41,7 @@ use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::Instant;
 
-/// What is done with a packet of a colour.
+/// The treatment of a packet of one colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Action {
     /// It passes with the code point it has.
@@ -53,7 +53,7 @@ pub enum Action {
     Drop,
 }
 
-/// What is done with the packets of each colour. The default passes all.
+/// The treatment of packets by colour. By default all pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Actions {
     /// With green packets.
@@ -122,7 +122,7 @@ impl<M> Conditioner<M> {
     pub fn set_actions(&mut self, actions: Actions) {
         self.actions = actions;
     }
-    /// What was given `colour` so far, dropped packets included.
+    /// The packets that got `colour` so far, dropped ones included.
     pub fn account(&self, colour: Colour) -> Account {
         self.accounts[colour as usize]
     }

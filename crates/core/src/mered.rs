@@ -45,7 +45,7 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 pub struct Params {
     /// The packets that count as one flow.
     pub flow_by: FlowBy,
-    /// What the length of a flow counts.
+    /// Whether the length of a flow is counted in packets or in bytes.
     pub measure: Measure,
     /// The most a mouse may have sent; with [`Measure::Packets`] a byte stands for a packet.
     pub threshold: Bytes,
@@ -84,7 +84,7 @@ impl Params {
             floor_credit: table.floor_credit,
         }
     }
-    /// The same as parameters of [`meredt`].
+    /// These parameters, as parameters of [`meredt`].
     pub fn table_driven(self) -> meredt::Params {
         meredt::Params {
             elephants: elephants::Params {

@@ -11,7 +11,7 @@ use core::fmt;
 pub struct ParamError {
     /// The name of the field in the struct.
     pub field: &'static str,
-    /// What is wrong and what is valid, for example "must be above 0".
+    /// The fault and the valid values, for example "must be above 0".
     pub problem: String,
 }
 

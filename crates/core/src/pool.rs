@@ -43,8 +43,8 @@ use crate::packet::ClassId;
 pub const SLICE: Span = Span::from_millis(2);
 /// The least size of a whole slice: two full-size packets.
 pub const LEAST_SLICE: Bytes = Bytes::new(2 * 1_514);
-/// What a bucket holds beyond its burst while shards are held to their parts is a whole slice, and at least sixteen full-size
-/// packets: parts down to a sixteenth are kept exactly where a slice is short.
+/// The least that a bucket holds beyond its burst, for the time in which shards are held to their parts; otherwise a whole
+/// slice. Sixteen full-size packets keep parts down to a sixteenth exact where a slice is short.
 pub const LEAST_MORE: Bytes = Bytes::new(16 * 1_514);
 
 /// The claim of a shard to a class: what it has backlogged.
@@ -131,7 +131,7 @@ fn whole_slice(rate: Rate) -> Bytes {
     rate.credit_in(SLICE).bytes_floor().max(LEAST_SLICE)
 }
 
-/// What a bucket of `rate` and `burst` holds.
+/// The depth of a bucket of `rate` and `burst`.
 fn depth(rate: Rate, burst: Bytes) -> Bytes {
     burst + whole_slice(rate).max(LEAST_MORE)
 }
@@ -235,7 +235,7 @@ impl Pool {
     pub fn depth(&self, class: ClassId) -> Option<Bytes> {
         self.classes.get(class.0 as usize).map(|part| part.bucket.depth())
     }
-    /// The same of the spare rate, with the burst of the total.
+    /// The most spare credit that is not taken: the burst of the total, and a slice.
     pub fn spare_depth(&self) -> Bytes {
         self.spare.bucket.depth()
     }

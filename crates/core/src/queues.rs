@@ -14,13 +14,14 @@ use core::hint::select_unpredictable;
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline};
+use crate::slab::Slab;
 use tidegate_units::{Bytes, Instant};
 
 /// No slot, no queue.
 pub(crate) const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
-struct Slot<P> {
+struct Queued<P> {
     packet: Option<P>,
     at: Instant,
     next: u32,
@@ -29,8 +30,7 @@ struct Slot<P> {
 /// The packets of many [`Queue`]s.
 #[derive(Clone, Debug)]
 pub struct Store<P> {
-    slots: Vec<Slot<P>>,
-    free: u32,
+    packets: Slab<u32, Queued<P>>,
 }
 
 /// A queue whose packets are in a [`Store`]. It must always be used with the same store.
@@ -61,7 +61,7 @@ impl Queue {
 
 impl<P> Default for Store<P> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: NIL }
+        Self { packets: Slab::default() }
     }
 }
 
@@ -69,31 +69,21 @@ impl<P: Packet> Store<P> {
     /// Puts `packet`, which arrived at `at`, at the end of `queue`.
     pub fn push(&mut self, queue: &mut Queue, packet: P, at: Instant) {
         queue.backlog.add(packet.size());
-        let slot = Slot { packet: Some(packet), at, next: NIL };
-        let index = if self.free == NIL {
-            self.slots.push(slot);
-            (self.slots.len() - 1) as u32
-        } else {
-            let index = self.free;
-            self.free = self.slots[index as usize].next;
-            self.slots[index as usize] = slot;
-            index
-        };
+        let index = self.packets.insert(Queued { packet: Some(packet), at, next: NIL });
         // Whether a queue is empty is as random as its flows: a branch would often be predicted wrongly.
         let is_first = queue.is_empty();
-        self.slots[select_unpredictable(is_first, index, queue.tail) as usize].next = index;
-        self.slots[index as usize].next = NIL;
+        self.packets[select_unpredictable(is_first, index, queue.tail)].next = index;
+        self.packets[index].next = NIL;
         queue.head = select_unpredictable(is_first, index, queue.head);
         queue.tail = index;
     }
 
     /// Takes the first packet, with the instant it arrived at.
     pub fn pop(&mut self, queue: &mut Queue) -> Option<(P, Instant)> {
-        let slot = self.slots.get_mut(queue.head as usize)?;
-        let packet = slot.packet.take()?;
-        let at = slot.at;
-        let next = core::mem::replace(&mut slot.next, self.free);
-        self.free = queue.head;
+        let first = self.packets.get_mut(queue.head)?;
+        let packet = first.packet.take()?;
+        let (at, next) = (first.at, first.next);
+        self.packets.release(queue.head);
         queue.head = next;
         queue.backlog.remove(packet.size());
         Some((packet, at))
@@ -101,12 +91,12 @@ impl<P: Packet> Store<P> {
 
     /// Returns the first packet without removing it.
     pub fn front<'a>(&'a self, queue: &Queue) -> Option<&'a P> {
-        self.slots.get(queue.head as usize)?.packet.as_ref()
+        self.packets.get(queue.head)?.packet.as_ref()
     }
 
     /// Returns the arrival time of the first packet.
     pub fn front_at(&self, queue: &Queue) -> Option<Instant> {
-        self.slots.get(queue.head as usize).map(|slot| slot.at)
+        self.packets.get(queue.head).map(|first| first.at)
     }
 
     /// Takes the oldest packet that `wanted` accepts among the `most` oldest, the newest excepted; the others keep
@@ -118,20 +108,20 @@ impl<P: Packet> Store<P> {
             if index == NIL || index == queue.tail {
                 return None;
             }
-            if self.slots[index as usize].packet.as_ref().is_some_and(&mut wanted) {
-                let next = core::mem::replace(&mut self.slots[index as usize].next, self.free);
-                self.free = index;
+            if self.packets[index].packet.as_ref().is_some_and(&mut wanted) {
+                let next = self.packets[index].next;
                 if before == NIL {
                     queue.head = next;
                 } else {
-                    self.slots[before as usize].next = next;
+                    self.packets[before].next = next;
                 }
-                let packet = self.slots[index as usize].packet.take()?;
+                let packet = self.packets[index].packet.take()?;
+                self.packets.release(index);
                 queue.backlog.remove(packet.size());
                 return Some(packet);
             }
             before = index;
-            index = self.slots[index as usize].next;
+            index = self.packets[index].next;
         }
         None
     }
@@ -411,7 +401,7 @@ mod tests {
             assert_eq!(queue.backlog().packets as usize, model.len());
             most = most.max(inside);
         }
-        assert_eq!(store.slots.len(), most, "the arena holds no more than the most that waited at once");
+        assert_eq!(store.packets.slots() as usize, most, "the arena holds no more than the most that waited at once");
     }
 
     #[test]

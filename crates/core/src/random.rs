@@ -14,7 +14,7 @@ pub struct Stream {
     /// The state of 128 bits.
     high: u64,
     low: u64,
-    /// What is added in each step, odd.
+    /// The number that each step adds; it is odd.
     step_high: u64,
     step_low: u64,
 }

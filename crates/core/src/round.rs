@@ -16,6 +16,7 @@ use crate::key_index::mix;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::queues::{Linked as _, Links, List, Pool, Queue};
+use crate::slab::Slab;
 use tidegate_units::wide::mul_high;
 use tidegate_units::{Bytes, Instant};
 
@@ -50,7 +51,7 @@ impl Deficit {
     }
 }
 
-/// What a queue may send in its turns.
+/// How much a queue may send in its turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Allowance {
     deficit: u64,
@@ -164,10 +165,10 @@ impl<P: Packet> Round<P> {
     /// The share whose first packet is next, by number, charged for that packet. `share` finds a share in an element of
     /// `all`.
     #[inline]
-    pub fn next<F>(&mut self, all: &mut [F], share: impl Fn(&mut F) -> &mut Share) -> Option<u32> {
+    pub fn next<F>(&mut self, all: &mut Slab<u32, F>, share: impl Fn(&mut F) -> &mut Share) -> Option<u32> {
         loop {
             let number = self.active.front()?;
-            let share = share(&mut all[number as usize]);
+            let share = share(&mut all[number]);
             let size = self.pool.front(&share.queue)?.size();
             if self.turns.pays(&mut share.allowance, size) {
                 return Some(number);

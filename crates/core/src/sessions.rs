@@ -16,6 +16,7 @@ use crate::key_index::KeyIndex;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::queues::{Pool, Queue};
+use crate::slab::Slab;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// Virtual time, see the [module](self).
@@ -35,7 +36,7 @@ pub(crate) fn cost(bytes: Bytes, weight: u64) -> Tag {
     scaled(Credit::of(bytes)) / u128::from(weight)
 }
 
-/// What a session is.
+/// Whether sessions are flows or classes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum By {
     /// A flow, by its exact key; all have the same weight.
@@ -56,7 +57,7 @@ pub struct Params {
     pub link: Rate,
     /// How far ahead of the link packets are released. A caller that is late by up to this loses no capacity.
     pub lead: Span,
-    /// What a session is.
+    /// Whether sessions are flows or classes.
     pub by: By,
     /// The most that all sessions together may hold.
     pub limit: Limit,
@@ -107,10 +108,10 @@ pub(crate) struct Session<T> {
 /// The sessions. See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions<P, T> {
-    pub all: Vec<Session<T>>,
+    /// By class, or where sessions are flows in slots that are used again.
+    pub all: Slab<u32, Session<T>>,
     pub pool: Pool<P>,
-    /// Where sessions are flows: those that have ended, and the others by key.
-    free: Vec<u32>,
+    /// The sessions by key, where they are flows.
     index: Option<KeyIndex>,
     default: Option<ClassId>,
 }
@@ -120,30 +121,25 @@ impl<P: Packet, T: Clone + Default> Sessions<P, T> {
     pub fn new(params: &Params) -> Self {
         let session = |weight: u64| Session { key: 0, weight, queue: Queue::default(), tags: T::default() };
         let (all, index, default) = match &params.by {
-            By::Flows => (Vec::new(), Some(KeyIndex::with_capacity(64)), None),
+            By::Flows => (Slab::default(), Some(KeyIndex::with_capacity(64)), None),
             By::Classes { weights, default } => {
                 (weights.iter().map(|weight| session(u64::from(*weight))).collect(), None, *default)
             }
         };
-        Self { all, pool: Pool::new(params.limit), free: Vec::new(), index, default }
+        Self { all, pool: Pool::new(params.limit), index, default }
     }
 
     /// The session of `packet`, which is made if it is that of a new flow; `None` for an unknown class.
     pub fn of(&mut self, packet: &P) -> Option<u32> {
         let Some(index) = &mut self.index else {
-            let known = |class: ClassId| ((class.0 as usize) < self.all.len()).then_some(class.0);
+            let known = |class: ClassId| (class.0 < self.all.slots()).then_some(class.0);
             return known(packet.class()).or(self.default.map(|class| class.0));
         };
         let key = packet.flow().flow;
-        let new = self.free.last().copied().unwrap_or(self.all.len() as u32);
-        let number = index.find_or_insert(key, new, |number| self.all[number as usize].key == key);
-        if number != new {
-            return Some(number);
-        }
-        let session = Session { key, weight: 1, queue: Queue::default(), tags: T::default() };
-        match self.free.pop() {
-            Some(_) => self.all[number as usize] = session,
-            None => self.all.push(session),
+        let new = self.all.next();
+        let number = index.find_or_insert(key, new, |number| self.all[number].key == key);
+        if number == new {
+            self.all.insert(Session { key, weight: 1, queue: Queue::default(), tags: T::default() });
         }
         Some(number)
     }
@@ -151,8 +147,8 @@ impl<P: Packet, T: Clone + Default> Sessions<P, T> {
     /// Forgets a session whose queue is empty and whose tags are of no more use; a class stays.
     pub fn end(&mut self, number: u32) {
         if let Some(index) = &mut self.index {
-            index.remove(self.all[number as usize].key, number);
-            self.free.push(number);
+            index.remove(self.all[number].key, number);
+            self.all.release(number);
         }
     }
 
@@ -162,12 +158,12 @@ impl<P: Packet, T: Clone + Default> Sessions<P, T> {
     }
 
     pub fn push(&mut self, number: u32, packet: P, at: Instant) {
-        self.pool.push(number, &mut self.all[number as usize].queue, packet, at);
+        self.pool.push(number, &mut self.all[number].queue, packet, at);
     }
     pub fn pop(&mut self, number: u32) -> Option<P> {
-        self.pool.pop(number, &mut self.all[number as usize].queue).map(|(packet, _)| packet)
+        self.pool.pop(number, &mut self.all[number].queue).map(|(packet, _)| packet)
     }
     pub fn front(&self, number: u32) -> Option<&P> {
-        self.pool.front(&self.all[number as usize].queue)
+        self.pool.front(&self.all[number].queue)
     }
 }

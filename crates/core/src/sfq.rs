@@ -30,13 +30,13 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
-use alloc::vec::Vec;
-
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::round::{Round, Share, check_quantum, check_queues, spread};
+use crate::slab::Slab;
+use core::iter::repeat_n;
 use tidegate_units::{Bytes, Instant, Span};
 
 /// Parameters.
@@ -109,7 +109,7 @@ struct Hash {
     changed: Instant,
     /// Queues that are not empty.
     busy: u64,
-    /// Of these, the ones that have not been empty since the last change: flows of the hash before stay in them.
+    /// Those of them that have not been empty since the last change: flows of the hash before stay in them.
     old: u64,
 }
 
@@ -161,7 +161,7 @@ impl Hash {
 /// Stochastic fairness queueing. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Sfq<P> {
-    buckets: Vec<Bucket>,
+    buckets: Slab<u32, Bucket>,
     hash: Hash,
     round: Round<P>,
     stats: Stats,
@@ -177,7 +177,7 @@ impl<P: Packet> Sfq<P> {
         let params = params.validate()?;
         Ok(Self {
             hash: Hash::new(params.seed, params.queues, params.perturb),
-            buckets: alloc::vec![Bucket { share: Share::new(1), since: 0 }; params.queues as usize],
+            buckets: repeat_n(Bucket { share: Share::new(1), since: 0 }, params.queues as usize).collect(),
             round: Round::new(params.quantum, params.limit),
             stats: Stats::default(),
             latest: Instant::ZERO,
@@ -192,7 +192,7 @@ impl<P: Packet> Sfq<P> {
     fn bucket_of(&mut self, key: u64) -> u32 {
         self.stats.perturbed += u64::from(self.hash.change(self.latest));
         if let Some(index) = self.hash.queue_before(key) {
-            let bucket = &self.buckets[index as usize];
+            let bucket = &self.buckets[index];
             if !bucket.share.is_empty() && self.hash.keeps(bucket.since) {
                 return index;
             }
@@ -201,7 +201,7 @@ impl<P: Packet> Sfq<P> {
     }
 
     fn pop(&mut self, index: u32) -> Option<P> {
-        let bucket = &mut self.buckets[index as usize];
+        let bucket = &mut self.buckets[index];
         let packet = self.round.pop(index, &mut bucket.share)?;
         if bucket.share.is_empty() {
             self.hash.emptied(bucket.since);
@@ -217,7 +217,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
             return out.refused(packet, DropReason::QueueLimit);
         }
         let index = self.bucket_of(packet.flow().flow);
-        let bucket = &mut self.buckets[index as usize];
+        let bucket = &mut self.buckets[index];
         if bucket.share.is_empty() {
             bucket.since = self.hash.entered();
         }
@@ -248,6 +248,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
 mod tests {
     use super::*;
     use crate::FlowKey;
+    use alloc::vec::Vec;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct P(u64, u64);

@@ -33,7 +33,7 @@ pub(crate) struct Tournament {
 }
 
 impl Tournament {
-    /// Of `members`, none with a key.
+    /// A tournament of `members`, none of which has a key yet.
     pub fn new(members: usize) -> Self {
         let (mut leaves, mut count) = (0, 1);
         while count * PLAYERS < members {

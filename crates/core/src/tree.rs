@@ -1,6 +1,18 @@
 //! [`Node`]: a class in the list that describes a tree of classes, as [`htb`](crate::htb) and [`hfsc`](crate::hfsc) take
 //! it. A node comes after its parent; those with a queue are the leaves.
 
+use crate::slab::slot;
+
+slot! {
+    /// The number of a class of a tree, in the order of the list.
+    pub(crate) struct NodeId;
+}
+
+impl NodeId {
+    /// The first class.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// A class and its place in the tree.
 #[derive(Clone, Debug)]
 pub struct Node<C, Q> {

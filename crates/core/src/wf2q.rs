@@ -120,7 +120,7 @@ impl<P: Packet> Wf2q<P> {
             credit -= needed;
             self.virtual_time = self.virtual_time.max(finish);
             self.enter(number, State::Absent);
-            self.weight -= self.sessions.all[number as usize].weight;
+            self.weight -= self.sessions.all[number].weight;
             self.sessions.end(number);
         }
         if self.weight > 0 {
@@ -131,7 +131,7 @@ impl<P: Packet> Wf2q<P> {
     /// Moves a session to the heap of `state`.
     fn enter(&mut self, number: u32, state: State) {
         let all = &mut self.sessions.all;
-        let tags = &all[number as usize].tags;
+        let tags = &all[number].tags;
         let (before, at, start, finish) = (tags.state, tags.at, tags.start, tags.finish);
         let heap = |this: State| match this {
             State::Absent => None,
@@ -141,18 +141,18 @@ impl<P: Packet> Wf2q<P> {
         };
         let heaps = [&mut self.lingering, &mut self.waiting, &mut self.eligible];
         if let Some((n, _)) = heap(before) {
-            heaps[n].remove(at, &mut |id, to| all[id as usize].tags.at = to);
+            heaps[n].remove(at, &mut |id, to| all[id].tags.at = to);
         }
         if let Some((n, key)) = heap(state) {
-            heaps[n].insert(key, number, &mut |id, to| all[id as usize].tags.at = to);
+            heaps[n].insert(key, number, &mut |id, to| all[id].tags.at = to);
         }
-        all[number as usize].tags.state = state;
+        all[number].tags.state = state;
     }
 
     /// Sets the tags of the new first packet of a session, which starts at `start`, or lets the session wait for one.
     fn renew(&mut self, number: u32, start: Tag) {
         let size = self.sessions.front(number).map(Packet::size);
-        let session = &mut self.sessions.all[number as usize];
+        let session = &mut self.sessions.all[number];
         match size {
             Some(size) => {
                 session.tags.start = start;
@@ -177,7 +177,7 @@ impl<P: Packet> Qdisc<P> for Wf2q<P> {
         let Some(number) = self.sessions.of(&packet) else {
             return out.refused(packet, DropReason::NoClass);
         };
-        let session = &self.sessions.all[number as usize];
+        let session = &self.sessions.all[number];
         let (was_empty, finish) = (session.queue.is_empty(), session.tags.finish);
         if session.tags.state == State::Absent && self.sessions.come_and_go() {
             self.weight += session.weight;
@@ -189,7 +189,7 @@ impl<P: Packet> Qdisc<P> for Wf2q<P> {
         while let Some(longest) = self.sessions.pool.over_limit() {
             // The next packet takes the start of the one that is dropped.
             let Some(packet) = self.sessions.pop(longest) else { return Queued::default() };
-            self.renew(longest, self.sessions.all[longest as usize].tags.start);
+            self.renew(longest, self.sessions.all[longest].tags.start);
             out.dropped(packet, DropReason::FlowLimit);
         }
         Queued::default()

@@ -134,10 +134,10 @@ impl<P: Packet> Wfq<P> {
 
     fn leave_gps(&mut self, number: u32) {
         let all = &mut self.sessions.all;
-        let at = all[number as usize].tags.in_gps;
-        self.gps.remove(at, &mut |id, to| all[id as usize].tags.in_gps = to);
-        self.weight -= all[number as usize].weight;
-        if all[number as usize].queue.is_empty() {
+        let at = all[number].tags.in_gps;
+        self.gps.remove(at, &mut |id, to| all[id].tags.in_gps = to);
+        self.weight -= all[number].weight;
+        if all[number].queue.is_empty() {
             self.sessions.end(number);
         }
     }
@@ -145,7 +145,7 @@ impl<P: Packet> Wfq<P> {
     /// Takes the first packet of a session. One that is dropped is not charged.
     fn pop(&mut self, number: u32, dropped: bool) -> Option<P> {
         let Stamped { packet, arrival } = self.sessions.pop(number)?;
-        let session = &mut self.sessions.all[number as usize];
+        let session = &mut self.sessions.all[number];
         let cost = cost(packet.size(), session.weight);
         if dropped {
             session.tags.last = session.tags.last.saturating_sub(cost);
@@ -153,17 +153,17 @@ impl<P: Packet> Wfq<P> {
             session.tags.left = session.tags.left.max(arrival) + cost;
         }
         self.order_head(number);
-        let tags = &self.sessions.all[number as usize].tags;
+        let tags = &self.sessions.all[number].tags;
         let (last, in_gps) = (tags.last, tags.in_gps);
         if in_gps == NOWHERE {
-            if self.sessions.all[number as usize].queue.is_empty() {
+            if self.sessions.all[number].queue.is_empty() {
                 self.sessions.end(number);
             }
         } else if dropped && last <= self.virtual_time {
             self.leave_gps(number);
         } else if dropped {
             let all = &mut self.sessions.all;
-            self.gps.update(in_gps, last, &mut |id, to| all[id as usize].tags.in_gps = to);
+            self.gps.update(in_gps, last, &mut |id, to| all[id].tags.in_gps = to);
         }
         Some(packet)
     }
@@ -172,14 +172,14 @@ impl<P: Packet> Wfq<P> {
     fn order_head(&mut self, number: u32) {
         let head = self.sessions.front(number).map(|head| (head.arrival, head.size()));
         let all = &mut self.sessions.all;
-        let session = &all[number as usize];
+        let session = &all[number];
         let at = session.tags.in_heads;
         match head {
             Some((arrival, size)) => {
                 let finish = session.tags.left.max(arrival) + cost(size, session.weight);
-                self.heads.set(at, finish, number, &mut |id, to| all[id as usize].tags.in_heads = to);
+                self.heads.set(at, finish, number, &mut |id, to| all[id].tags.in_heads = to);
             }
-            None => self.heads.remove(at, &mut |id, to| all[id as usize].tags.in_heads = to),
+            None => self.heads.remove(at, &mut |id, to| all[id].tags.in_heads = to),
         }
     }
 }
@@ -196,14 +196,14 @@ impl<P: Packet> Qdisc<P> for Wfq<P> {
             return out.refused(stamped.packet, DropReason::NoClass);
         };
         let all = &mut self.sessions.all;
-        let session = &mut all[number as usize];
+        let session = &mut all[number];
         if session.tags.in_gps == NOWHERE {
             self.weight += session.weight;
         }
         let last = session.tags.last.max(self.virtual_time) + cost(size, session.weight);
         session.tags.last = last;
         let (at, was_empty) = (session.tags.in_gps, session.queue.is_empty());
-        self.gps.set(at, last, number, &mut |id, to| all[id as usize].tags.in_gps = to);
+        self.gps.set(at, last, number, &mut |id, to| all[id].tags.in_gps = to);
         self.sessions.push(number, stamped, self.latest);
         if was_empty {
             self.order_head(number);

@@ -33,7 +33,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use tidegate_units::Instant;
 
-/// What selects the profile of a packet.
+/// The property of a packet that selects its profile.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Selector {
     /// Its colour: profile 0 green, 1 yellow, 2 red.

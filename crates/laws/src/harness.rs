@@ -8,7 +8,7 @@ use tidegate_core::{Bytes, Deadline, DropReason, Event, Instant, Outlet, Qdisc, 
 use crate::TestPacket;
 use crate::script::{Op, Shape, make};
 
-/// What a run covered.
+/// The cases that a run covered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Steps of the scripts.

@@ -34,16 +34,7 @@ impl Body<'_, '_> {
         let sources = self.translator.sources;
         let arguments: Vec<&Expr> = call.args.iter().collect();
         match (segments.iter().map(String::as_str).collect::<Vec<_>>()[..].as_ref(), arguments.as_slice()) {
-            (["Some"], [inner]) => {
-                let wanted = if let Some(Ty::Option(ty)) = want { Some((**ty).clone()) } else { None };
-                let value = self.expression(inner, wanted.as_ref())?;
-                let ty = Ty::Option(Box::new(value.ty.clone()));
-                if want != Some(&ty) {
-                    return self.outside(call, "`Some` whose type does not show");
-                }
-                let c = self.translator.types.c(&ty);
-                Ok(Value { c: format!("({c}){{ .some = true, .value = {} }}", value.c), ty, fixed: value.fixed })
-            }
+            (["Some"], [inner]) => self.some(call, inner, want),
             (["select_unpredictable"], [condition, yes, no]) => {
                 let mut list = self.operands(&[(condition, Some(Ty::Bool)), (yes, want.cloned())])?;
                 let (Some(yes), Some(condition)) = (list.pop(), list.pop()) else {
@@ -92,24 +83,7 @@ impl Body<'_, '_> {
                 Ok(Value { c: format!("{name}_u64({})", c.join(", ")), ty: Ty::Int("u64"), fixed })
             }
             ([of, name], [inner]) if let Some(named) = self.enum_of(of, name) => {
-                let Definition::Enum(item) = &sources.types[&named].1 else {
-                    return self.outside(call, "a call");
-                };
-                let Some(found) = item.variants.iter().find(|variant| variant.ident == name) else {
-                    return self.outside(call, "a call");
-                };
-                let fields = payload(found);
-                let [(member, _, ty)] = fields.as_slice() else {
-                    return self.outside(call, "a variant of another number of fields");
-                };
-                let translator = &mut *self.translator;
-                let wanted = translator.types.read(sources, sources.types[&named].0, Some(&named), ty)?;
-                let whole = self.read(&syn::parse_str(of).map_err(|_| self.error(call, "a call"))?)?;
-                let value = self.expression(inner, Some(&wanted))?;
-                self.expect(call, &value, &wanted)?;
-                let kind = variant(&named, name);
-                let c = format!("({}){{ .kind = {kind}, .{member} = {} }}", prefix(&named), value.c);
-                Ok(Value { c, ty: whole, fixed: value.fixed })
+                self.variant_of(call, &named, (of, name), inner)
             }
             ([name], _) => {
                 let module = sources.module_of(self.file, name).to_owned();
@@ -126,6 +100,41 @@ impl Body<'_, '_> {
             }
             _ => self.outside(call, "a call of a path of more than two names"),
         }
+    }
+
+    /// `Some(inner)`, where an option of that type is wanted.
+    fn some(&mut self, call: &ExprCall, inner: &Expr, want: Option<&Ty>) -> Result<Value> {
+        let wanted = if let Some(Ty::Option(ty)) = want { Some((**ty).clone()) } else { None };
+        let value = self.expression(inner, wanted.as_ref())?;
+        let ty = Ty::Option(Box::new(value.ty.clone()));
+        if want != Some(&ty) {
+            return self.outside(call, "`Some` whose type does not show");
+        }
+        let c = self.translator.types.c(&ty);
+        Ok(Value { c: format!("({c}){{ .some = true, .value = {} }}", value.c), ty, fixed: value.fixed })
+    }
+
+    /// A variant with a payload of the enum `named`, which the source calls `of`.
+    fn variant_of(&mut self, call: &ExprCall, named: &Name, (of, name): (&str, &str), inner: &Expr) -> Result<Value> {
+        let sources = self.translator.sources;
+        let Definition::Enum(item) = &sources.types[named].1 else {
+            return self.outside(call, "a call");
+        };
+        let Some(found) = item.variants.iter().find(|variant| variant.ident == name) else {
+            return self.outside(call, "a call");
+        };
+        let fields = payload(found);
+        let [(member, _, ty)] = fields.as_slice() else {
+            return self.outside(call, "a variant of another number of fields");
+        };
+        let translator = &mut *self.translator;
+        let wanted = translator.types.read(sources, sources.types[named].0, Some(named), ty)?;
+        let whole = self.read(&syn::parse_str(of).map_err(|_| self.error(call, "a call"))?)?;
+        let value = self.expression(inner, Some(&wanted))?;
+        self.expect(call, &value, &wanted)?;
+        let kind = variant(named, name);
+        let c = format!("({}){{ .kind = {kind}, .{member} = {} }}", prefix(named), value.c);
+        Ok(Value { c, ty: whole, fixed: value.fixed })
     }
 
     /// The enum of which `name` is a variant.

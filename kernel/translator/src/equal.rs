@@ -130,7 +130,7 @@ fn decision(bytes: &[u8]) -> Decision {
     std::array::from_fn(|at| number(&bytes[at * 8..at * 8 + 8]))
 }
 
-/// What the compiled program decided otherwise than the core.
+/// A decision in which the compiled program and the core differ.
 pub struct Difference(pub String);
 
 fn difference(options: &Options, at: u64, operation: Operation, theirs: Decision, ours: Decision) -> Difference {

@@ -138,8 +138,8 @@ impl Body<'_, '_> {
     pub(super) fn operands(&mut self, list: &[(&Expr, Option<Ty>)]) -> Result<Vec<Value>> {
         self.operands_and_place(list, false)
     }
-    /// The same, where the first may be a place of which a reference is taken: a copy of it will not do, and Rust lets
-    /// nothing that is evaluated later change it.
+    /// Like [`operands`](Self::operands), but the first may be a place to which a reference is taken. It is not copied; Rust
+    /// lets nothing that is evaluated later change it.
     pub(super) fn operands_and_place(
         &mut self,
         list: &[(&Expr, Option<Ty>)],
@@ -279,44 +279,8 @@ impl Body<'_, '_> {
         }
         let Some((symbol, compares, assigns)) = symbol(&binary.op) else { return self.outside(binary, "an operator") };
         let shifts = matches!(symbol, "<<" | ">>");
-        // A number without a type has that of the other side.
-        let is_number = |side: &Expr| matches!(side, Expr::Lit(literal) if matches!(&literal.lit, Lit::Int(int) if int.suffix().is_empty()));
         let known = if compares { None } else { want };
-        let (left, right) = if shifts {
-            let count = Some(Ty::Int("u32"));
-            let mut list = self.operands(&[(&binary.left, known.cloned()), (&binary.right, count.clone())])?;
-            let (Some(right), Some(left)) = (list.pop(), list.pop()) else {
-                return self.outside(binary, "an operator");
-            };
-            if is_number(&binary.right) {
-                (left, right)
-            } else {
-                // As many as there are bits, or more, is undefined in C.
-                let most = match &left.ty {
-                    Ty::Int("u64") if Some(&right.ty) == count.as_ref() => 63,
-                    Ty::Int("u32") if Some(&right.ty) == count.as_ref() => 31,
-                    Ty::Int("u128") if Some(&right.ty) == count.as_ref() => 127,
-                    _ => return self.outside(binary, "a shift of a small integer, or not by a u32"),
-                };
-                (left, Value { c: format!("({} & {most}u)", right.c), ..right })
-            }
-        } else if is_number(&binary.left) {
-            let right = self.expression(&binary.right, known)?;
-            (self.expression(&binary.left, Some(&right.ty))?, right)
-        } else if assigns {
-            // The right side is evaluated first; Rust lets it change nothing of the place on the left.
-            let left_ty = self.type_of(&binary.left, known)?;
-            let right = self.expression(&binary.right, Some(&left_ty))?;
-            (self.expression(&binary.left, known)?, right)
-        } else {
-            let left_ty = self.type_of(&binary.left, known)?;
-            let mut list = self.operands(&[(&binary.left, known.cloned()), (&binary.right, Some(left_ty))])?;
-            let right = list.pop();
-            match (list.pop(), right) {
-                (Some(left), Some(right)) => (left, right),
-                _ => return self.outside(binary, "an operator"),
-            }
-        };
+        let (left, right) = self.sides(binary, known, shifts, assigns)?;
         if let (Ty::Named(name), Some(method)) = (&left.ty, operator(&binary.op)) {
             let Ty::Named(to) = &right.ty else {
                 return self.outside(binary, "an operator of different kinds of types");
@@ -363,7 +327,54 @@ impl Body<'_, '_> {
         Ok(Value { c, ty: left.ty, fixed })
     }
 
-    /// A newtype as its integer; others as they are.
+    /// Both sides of a binary operation. `known` is the type that the result must have, where that tells the type of the sides.
+    fn sides(
+        &mut self,
+        binary: &syn::ExprBinary,
+        known: Option<&Ty>,
+        shifts: bool,
+        assigns: bool,
+    ) -> Result<(Value, Value)> {
+        // A number without a type has that of the other side.
+        let is_number = |side: &Expr| matches!(side, Expr::Lit(literal) if matches!(&literal.lit, Lit::Int(int) if int.suffix().is_empty()));
+        if shifts {
+            let count = Some(Ty::Int("u32"));
+            let mut list = self.operands(&[(&binary.left, known.cloned()), (&binary.right, count.clone())])?;
+            let (Some(right), Some(left)) = (list.pop(), list.pop()) else {
+                return self.outside(binary, "an operator");
+            };
+            if is_number(&binary.right) {
+                Ok((left, right))
+            } else {
+                // As many as there are bits, or more, is undefined in C.
+                let most = match &left.ty {
+                    Ty::Int("u64") if Some(&right.ty) == count.as_ref() => 63,
+                    Ty::Int("u32") if Some(&right.ty) == count.as_ref() => 31,
+                    Ty::Int("u128") if Some(&right.ty) == count.as_ref() => 127,
+                    _ => return self.outside(binary, "a shift of a small integer, or not by a u32"),
+                };
+                Ok((left, Value { c: format!("({} & {most}u)", right.c), ..right }))
+            }
+        } else if is_number(&binary.left) {
+            let right = self.expression(&binary.right, known)?;
+            Ok((self.expression(&binary.left, Some(&right.ty))?, right))
+        } else if assigns {
+            // The right side is evaluated first; Rust lets it change nothing of the place on the left.
+            let left_ty = self.type_of(&binary.left, known)?;
+            let right = self.expression(&binary.right, Some(&left_ty))?;
+            Ok((self.expression(&binary.left, known)?, right))
+        } else {
+            let left_ty = self.type_of(&binary.left, known)?;
+            let mut list = self.operands(&[(&binary.left, known.cloned()), (&binary.right, Some(left_ty))])?;
+            let right = list.pop();
+            match (list.pop(), right) {
+                (Some(left), Some(right)) => Ok((left, right)),
+                _ => self.outside(binary, "an operator"),
+            }
+        }
+    }
+
+    /// The integer in a newtype, or the value itself.
     pub(super) fn plain(&mut self, value: &Value) -> Result<Value> {
         let Ty::Named(name) = &value.ty else { return Ok(value.clone()) };
         let translator = &mut *self.translator;

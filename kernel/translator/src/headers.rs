@@ -47,10 +47,26 @@ pub fn options(root: &Path) -> io::Result<String> {
         let value = value.ok_or_else(|| missing(name))?;
         let _ = writeln!(out, "/// `TWIN_{name}` of kernel/{file}.\npub const {name}: u64 = {value};");
     }
-    let disciplines = header("disciplines.h")?;
-    let body = |begin: &str| disciplines.split(begin).nth(1).and_then(|rest| rest.split("\n};").next());
+    disciplines(&header("disciplines.h")?, &mut out).ok_or_else(|| missing("kinds and options"))?;
+    for (file, name) in STRUCTS {
+        let text = header(file)?;
+        let words = words(&text, name).ok_or_else(|| missing(&format!("struct twin_{name}")))?;
+        let _ = write!(out, "\n/// Words of `struct twin_{name}` of kernel/{file}.\npub mod {name} {{\n");
+        let mut next = 0;
+        for (member, count) in words {
+            let _ = writeln!(out, "    pub const {}: usize = {next};", member.to_uppercase());
+            next += count;
+        }
+        let _ = writeln!(out, "    /// The words of the struct.\n    pub const WORDS: usize = {next};\n}}");
+    }
+    Ok(out)
+}
+
+/// Writes the kinds of disciplines and their options. `None` if the header does not declare them as expected.
+fn disciplines(text: &str, out: &mut String) -> Option<()> {
+    let body = |begin: &str| text.split(begin).nth(1).and_then(|rest| rest.split("\n};").next());
     out.push_str("\n// `enum twin_kind` of kernel/disciplines.h.\n");
-    let kinds = body("enum twin_kind {").ok_or_else(|| missing("kinds"))?;
+    let kinds = body("enum twin_kind {")?;
     let kinds: Vec<&str> = kinds.lines().filter_map(|line| line.strip_prefix("\tTWIN_")?.strip_suffix(',')).collect();
     let mut next = 0;
     for kind in &kinds {
@@ -61,7 +77,7 @@ pub fn options(root: &Path) -> io::Result<String> {
         let _ = writeln!(out, "pub const {name}: u64 = {next};");
         next += 1;
     }
-    let fields = body("struct twin_options {").ok_or_else(|| missing("options"))?;
+    let fields = body("struct twin_options {")?;
     let fields = fields.lines().filter_map(|line| line.strip_prefix("\tu64 ")?.strip_suffix(';'));
     let (mut declared, mut taken, mut names) = (String::new(), Vec::new(), Vec::new());
     for field in fields {
@@ -69,7 +85,7 @@ pub fn options(root: &Path) -> io::Result<String> {
             Some((name, count)) => (name, count.strip_suffix(']').and_then(|count| count.parse().ok())),
             None => (field, Some(1)),
         };
-        let count: usize = count.ok_or_else(|| missing(field))?;
+        let count: usize = count?;
         if field.contains('[') {
             let parts: Vec<String> = (0..count).map(|part| format!("{name}_{part}")).collect();
             let _ = writeln!(declared, "    pub {name}: [u64; {count}],");
@@ -113,18 +129,7 @@ impl Options {{
 }}
 "
     );
-    for (file, name) in STRUCTS {
-        let text = header(file)?;
-        let words = words(&text, name).ok_or_else(|| missing(&format!("struct twin_{name}")))?;
-        let _ = write!(out, "\n/// Words of `struct twin_{name}` of kernel/{file}.\npub mod {name} {{\n");
-        let mut next = 0;
-        for (member, count) in words {
-            let _ = writeln!(out, "    pub const {}: usize = {next};", member.to_uppercase());
-            next += count;
-        }
-        let _ = writeln!(out, "    /// The words of the struct.\n    pub const WORDS: usize = {next};\n}}");
-    }
-    Ok(out)
+    Some(())
 }
 
 /// The members of a struct that are words, each with how many of them it has.

@@ -128,7 +128,7 @@ const FILES: &[(&str, &str)] = &[
     ("crates/core/src/flow_queues.rs", "flow_queues"),
 ];
 
-/// What the chassis calls: module, type, method. What these call is translated with them.
+/// The functions that the chassis calls: module, type, method. The functions that these call are translated with them.
 const ROOTS: &[(&str, &str, &str)] = &[
     ("fifo", "Limit", "admits"),
     ("qdisc", "Backlog", "add"),

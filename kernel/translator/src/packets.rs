@@ -17,7 +17,7 @@ use tidegate_kernel::options::RULES;
 use super::equal::{Difference, Host};
 use super::reference::Decision;
 
-/// What records are, as `kernel/host.c` has them.
+/// The kinds of records, as `kernel/host.c` numbers them.
 const TAKE_RULES: u64 = 5;
 const CLASSIFY: u64 = 6;
 /// Packets under the same rules, and those that are sent before their decisions are read.
@@ -38,7 +38,7 @@ const EVERY_FLOW: [FlowBy; 9] = [
     FlowBy::Mark,
 ];
 
-/// What the packets were.
+/// How many packets of each kind were compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     packets: u64,
@@ -330,7 +330,7 @@ impl RuleSet {
         Some((Self { classifier, targets, default, hash, groups, promises }, numbers))
     }
 
-    /// What the core decides, and whether a rule matched.
+    /// The decision of the core, and whether a rule matched.
     fn decide(&self, fields: &Fields) -> (Decision, bool) {
         let rule = self.classifier.classify(fields);
         let place = rule.map(|rule| self.classifier.rules()[rule as usize].target as usize);
@@ -351,7 +351,7 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
     let mut host = Host::start(program)?;
     let mut random = Stream::named(seed, "packets");
     let mut counts = Counts::default();
-    let mut before: Vec<(Vec<u8>, usize, u32)> = Vec::new();
+    let mut before = Vec::new();
     while counts.packets < packets {
         let Some((rules, numbers)) = RuleSet::random(&mut random) else {
             counts.refused += 1;
@@ -367,30 +367,7 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
             let count = (end - counts.packets).min(BLOCK);
             let mut all = Vec::new();
             for _ in 0..count {
-                // Some are as one before, also under other rules, and some of these but for a bit or the mark.
-                let (captured, length, mark) = match draw.below(4) {
-                    0 if !before.is_empty() => {
-                        let place = draw.below(before.len() as u64) as usize;
-                        let (mut captured, length, mut mark) = before[place].clone();
-                        let bit = draw.below(16 * captured.len().max(1) as u64) as usize;
-                        if let Some(byte) = captured.get_mut(bit / 8) {
-                            *byte ^= 1 << (bit % 8);
-                        }
-                        if draw.one_in(4) {
-                            mark = draw.mark();
-                        }
-                        (captured, length, mark)
-                    }
-                    _ => {
-                        let (captured, length) = draw.frame();
-                        (captured, length, draw.mark())
-                    }
-                };
-                let place = draw.below(BEFORE) as usize;
-                match before.get_mut(place) {
-                    Some(one) => *one = (captured.clone(), length, mark),
-                    None => before.push((captured.clone(), length, mark)),
-                }
+                let (captured, length, mark) = packet(&mut draw, &mut before);
                 let mut fields = frame(LinkType::Ethernet, &captured, length).fields;
                 fields.mark = mark;
                 fields.uid = (!draw.one_in(3)).then(|| draw.below(4_500) as u32 / 250 * 250);
@@ -428,6 +405,38 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
         }
     }
     Ok((None, counts))
+}
+
+/// A captured packet, the length that it had on the wire, and its mark.
+type Captured = (Vec<u8>, usize, u32);
+
+/// Draws a packet, and keeps it in `before`. Some are equal to an earlier one, which other rules may have classified, and some
+/// of these differ from it in a bit or in the mark.
+fn packet(draw: &mut Draw<'_>, before: &mut Vec<Captured>) -> Captured {
+    let packet = match draw.below(4) {
+        0 if !before.is_empty() => {
+            let place = draw.below(before.len() as u64) as usize;
+            let (mut captured, length, mut mark) = before[place].clone();
+            let bit = draw.below(16 * captured.len().max(1) as u64) as usize;
+            if let Some(byte) = captured.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+            if draw.one_in(4) {
+                mark = draw.mark();
+            }
+            (captured, length, mark)
+        }
+        _ => {
+            let (captured, length) = draw.frame();
+            (captured, length, draw.mark())
+        }
+    };
+    let place = draw.below(BEFORE) as usize;
+    match before.get_mut(place) {
+        Some(one) => *one = packet.clone(),
+        None => before.push(packet.clone()),
+    }
+    packet
 }
 
 fn put(bytes: &mut Vec<u8>, numbers: &[u64]) {

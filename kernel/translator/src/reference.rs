@@ -33,9 +33,9 @@ use super::promises::{Promises, note_ended};
 /// plus 1, in place of the second. Of another promise there are its place, with its class in the upper half, minimum, flows and
 /// number.
 pub type Operation = [u64; 6];
-/// What it did: the number of the packet that left plus 1, or whether one was queued; packets dropped, times 2, and whether
-/// one was marked; the sum of the numbers of those dropped, each plus 1; the deadline; packets and bytes that wait. Arrivals
-/// are numbered from 0.
+/// The effects of a call, in this order: the number of the packet that left plus 1, or whether one was queued; twice the
+/// number of packets dropped, plus 1 if one was marked; the sum of the numbers of those dropped, each plus 1; the deadline;
+/// the packets and bytes that wait. Arrivals are numbered from 0.
 pub type Decision = [u64; DECISION];
 
 pub const DECISION: usize = 6;
@@ -185,7 +185,7 @@ enum Queue {
     Other(Box<dyn Qdisc<Numbered>>),
 }
 
-/// What a call dropped and marked.
+/// The packets that a call dropped and marked.
 #[derive(Default)]
 struct Outcome {
     drops: u64,

@@ -9,7 +9,7 @@ pub enum Ty {
     Int(&'static str),
     Bool,
     Unit,
-    /// Of an expression that does not end, such as `return`.
+    /// The type of an expression that does not end, such as `return`.
     Never,
     Named(Name),
     Option(Box<Ty>),
@@ -39,7 +39,7 @@ impl Ty {
     pub fn is_signed(&self) -> bool {
         matches!(self, Self::Int(name) if name.starts_with('i'))
     }
-    /// What a reference refers to, or the type itself.
+    /// The type that a reference refers to, or the type itself.
     pub fn target(&self) -> &Self {
         match self {
             Self::Ref { to, .. } => to,

@@ -16,7 +16,7 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Of `queues` free queues, a multiple of [`WAYS`].
+    /// Sets of `queues` queues, a multiple of [`WAYS`], all free.
     pub fn new(queues: u32) -> Self {
         let sets = (queues / WAYS) as usize;
         Self { tags: alloc::vec![[0; WAYS as usize]; sets], busy: alloc::vec![0; sets] }
@@ -38,8 +38,8 @@ impl Sets {
         let set = &mut self.busy[(queue / WAYS) as usize];
         *set = *set & !(1 << (queue % WAYS)) | u8::from(busy) << (queue % WAYS);
     }
-    /// Of the set of `queue` the first queue that `tag` has in use; and the free one to take, which is the one that it had
-    /// last if that is free.
+    /// Looks `tag` up in the set of `queue`: the first queue that it has in use, and the free queue to take, which is the one
+    /// that it had last if that is free.
     pub fn find(&self, queue: u32, tag: u64) -> (Option<u32>, Option<u32>) {
         let set = (queue / WAYS) as usize;
         let equal = (0..).zip(&self.tags[set]).fold(0, |equal, (way, &other)| equal | u8::from(other == tag) << way);

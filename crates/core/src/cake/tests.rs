@@ -253,7 +253,7 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
         while cake.dequeue(now, &mut out).is_some() {}
     }
     // Not the first, which is the first that is free.
-    let of = |queue: &u32| cake.flows[*queue as usize].cobalt.probability();
+    let of = |queue: &u32| cake.flows[*queue].cobalt.probability();
     let worst = (1..cake.params.queues).max_by_key(of).unwrap();
     let (flood, probability) = (cake.sets.tag(worst), of(&worst));
     assert!(probability > u32::MAX / 2, "{probability}");

@@ -15,7 +15,7 @@ pub enum Framing {
     Ptm,
 }
 
-/// What a packet takes on the line.
+/// The bytes that a packet takes on the line.
 ///
 /// *Units*: bytes. `overhead` is added to [`Packet::size`](crate::Packet::size), so it is what the line adds beyond
 /// what the size counts already; it may be negative where the size counts more than the line carries.
@@ -61,7 +61,7 @@ impl Wire {
         Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
     }
 
-    /// What `size` bytes in `segments` packets of about equal size take.
+    /// The bytes on the line for `size` bytes in `segments` packets of about equal size.
     #[inline]
     pub fn bytes(&self, size: Bytes, segments: u32) -> Bytes {
         if segments <= 1 {

@@ -71,6 +71,7 @@ use alloc::vec::Vec;
 use crate::heap::Heap;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
+use crate::slab::Slab;
 use tidegate_units::{Bytes, Credit, Instant, Span};
 
 pub mod estimator;
@@ -88,7 +89,7 @@ pub use params::{
 pub use state::{Stats, Status};
 pub use tree::{Removal, TreeError};
 
-use state::{Leaf, Node, Ring};
+use state::{Leaf, LeafId, Node, NodeId, Ring};
 
 /// The last leaf that sent, and the class whose rate it used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,18 +116,16 @@ pub struct Cbq<P, Q = Box<dyn Qdisc<P>>> {
     served: Option<Served>,
 
     /// Class number to node, densely.
-    index: Vec<u32>,
-    nodes: Vec<Node>,
-    free_nodes: Vec<u32>,
-    leaves: Vec<Leaf<P, Q>>,
-    free_leaves: Vec<u32>,
+    index: Vec<NodeId>,
+    nodes: Slab<NodeId, Node>,
+    leaves: Slab<LeafId, Leaf<P, Q>>,
     rings: [Ring; PRIORITIES],
     next_turn: u32,
 
     /// Classes over limit with possible borrowers, by under-time.
-    timers: Heap<Instant>,
+    timers: Heap<Instant, NodeId>,
     /// Leaves whose queue delays packets, by its deadline.
-    waiting: Heap<Instant>,
+    waiting: Heap<Instant, LeafId>,
 }
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
@@ -218,9 +217,9 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             // Capacity before a packet was queued is not compensated.
             self.rest_link(self.clock);
         }
-        let node = self.leaves[leaf as usize].node;
-        self.nodes[node as usize].stats.arrived.count(size);
-        let slot = &mut self.leaves[leaf as usize];
+        let node = self.leaves[leaf].node;
+        self.nodes[node].stats.arrived.count(size);
+        let slot = &mut self.leaves[leaf];
         let before = slot.queue.backlog();
         slot.queue.enqueue(self.clock, packet, out);
         let after = slot.queue.backlog();
@@ -241,7 +240,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
         }
         loop {
             let pick = self.pick()?;
-            let slot = &mut self.leaves[pick as usize];
+            let slot = &mut self.leaves[pick];
             let before = slot.queue.backlog();
             let packet = slot.queue.dequeue(self.clock, out);
             let after = slot.queue.backlog();

@@ -43,7 +43,7 @@ pub enum Heuristic {
     Altq,
 }
 
-/// What a regulated class waits for. A class is regulated when it is backlogged, its last packet took it over its
+/// When a regulated class may send again. A class is regulated when it is backlogged, its last packet took it over its
 /// limit, and it may not borrow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Regulation {
@@ -53,7 +53,7 @@ pub enum Regulation {
     Sleep,
 }
 
-/// What happens when classes are backlogged and none may send.
+/// Whether a packet is sent when classes are backlogged and none may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conserving {
     /// The link stays idle.
@@ -66,7 +66,7 @@ pub enum Conserving {
     WhenLinkIdle,
 }
 
-/// What happens when the clock of expected finish times runs ahead because the driver takes packets faster than the
+/// How the clock of expected finish times is corrected when it runs ahead because the driver takes packets faster than the
 /// link sends them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkClock {
@@ -118,11 +118,11 @@ pub struct Params {
     pub accounting: Accounting,
     /// The origin of an under-time. [`Accounting::Bytes`] does not need it.
     pub finish: Finish,
-    /// What a regulated class waits for.
+    /// When a regulated class may send again.
     pub regulation: Regulation,
-    /// What happens when no class may send.
+    /// Whether a packet is sent when no class may send.
     pub conserving: Conserving,
-    /// What happens when the link clock runs ahead.
+    /// How the link clock is corrected when it runs ahead.
     pub link_clock: LinkClock,
     /// How far ahead of the link packets are released.
     pub lead: Lead,
@@ -246,7 +246,7 @@ impl Class {
             idle: IdleBounds::DERIVED,
         }
     }
-    /// The same, borrowing from its parent.
+    /// A class as made by [`new`](Self::new) that borrows from its parent.
     #[must_use]
     pub const fn borrowing(self) -> Self {
         Self { borrow: Borrow::FromParent, ..self }

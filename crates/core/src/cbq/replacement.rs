@@ -2,10 +2,11 @@
 
 use super::Cbq;
 use super::params::Lead;
+use super::state::LeafId;
 use super::tree::TreeError;
-use crate::heap::NOWHERE;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::Qdisc;
+use crate::slab::Slot as _;
 use tidegate_units::{Credit, Instant, Span};
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
@@ -16,12 +17,12 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// [`TreeError::Unknown`] or [`TreeError::NotLeaf`].
     pub fn replace_queue(&mut self, now: Instant, id: ClassId, queue: Q) -> Result<Q, TreeError> {
         self.advance(now);
-        let leaf = self.nodes[self.node_of(id)? as usize].leaf;
-        if leaf == NOWHERE {
+        let leaf = self.nodes[self.node_of(id)?].leaf;
+        if leaf == LeafId::NONE {
             return Err(TreeError::NotLeaf(id));
         }
-        let old = core::mem::replace(&mut self.leaves[leaf as usize].queue, queue);
-        self.count_change(old.backlog(), self.leaves[leaf as usize].queue.backlog());
+        let old = core::mem::replace(&mut self.leaves[leaf].queue, queue);
+        self.count_change(old.backlog(), self.leaves[leaf].queue.backlog());
         self.refresh(leaf);
         Ok(old)
     }
@@ -38,18 +39,18 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.advance(now);
         (self.link_free, self.link_rest) = (old.link_free, Credit::ZERO);
         self.served = None;
-        for at in 0..self.nodes.len() {
+        for at in self.nodes.all() {
             let id = self.nodes[at].id;
-            if self.index.get(id.0 as usize) != Some(&(at as u32)) {
+            if self.index.get(id.0 as usize) != Some(&at) {
                 continue;
             }
             let before = if id == self.params.root { Some(old.params.root) } else { predecessor(id) };
             let Some(node) = before.and_then(|id| old.node_of(id).ok()) else { continue };
             let limits = self.nodes[at].estimator.limits;
-            self.nodes[at].estimator = old.nodes[node as usize].estimator;
+            self.nodes[at].estimator = old.nodes[node].estimator;
             self.nodes[at].estimator.set_limits(limits, self.clock);
-            self.nodes[at].stats = old.nodes[node as usize].stats;
-            self.place(at as u32, 0);
+            self.nodes[at].stats = old.nodes[node].stats;
+            self.place(at, 0);
         }
     }
 

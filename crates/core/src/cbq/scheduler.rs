@@ -20,16 +20,17 @@ use alloc::vec::Vec;
 
 use super::estimator::Sent;
 use super::params::{Borrow, General, Regulation};
-use super::state::{Key, Link, Node, PART};
+use super::state::{Key, LeafId, Link, Node, NodeId, PART};
 use super::{Cbq, Served};
 use crate::heap::NOWHERE;
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, Qdisc};
+use crate::slab::Slot as _;
 use tidegate_units::{Bytes, Instant};
 
 /// A handle in a class's heap of borrowers: the leaf, and the position of the class in the leaf's chain.
-fn handle(leaf: u32, hop: usize) -> u32 {
-    leaf << 5 | hop as u32
+fn handle(leaf: LeafId, hop: usize) -> u32 {
+    leaf.number() << 5 | hop as u32
 }
 
 /// Whether a class whose borrowers have changed is placed at once, or by the caller, who places all above the leaf.
@@ -52,18 +53,18 @@ fn bits(mut set: u8) -> impl Iterator<Item = usize> {
 /// A closure that stores positions of a heap of borrowers in the leaves.
 macro_rules! leaf_position {
     ($leaves:expr) => {
-        &mut |handle: u32, at: u32| $leaves[(handle >> 5) as usize].chain[(handle & 31) as usize].place = at
+        &mut |handle: u32, at: u32| $leaves[LeafId::numbered(handle >> 5)].chain[(handle & 31) as usize].place = at
     };
 }
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// The allotment of a leaf per round, in [`PART`]s of a byte, rounded up. Recomputed only after the classes of
     /// its priority have changed.
-    fn allotment(&mut self, leaf: u32) -> i64 {
-        let slot = &mut self.leaves[leaf as usize];
+    fn allotment(&mut self, leaf: LeafId) -> i64 {
+        let slot = &mut self.leaves[leaf];
         let ring = &self.rings[slot.priority];
         if slot.allotted_at != ring.version {
-            let rate = self.nodes[slot.node as usize].class.rate.as_bps();
+            let rate = self.nodes[slot.node].class.rate.as_bps();
             let round = u128::from(self.params.mtu.as_u64()) * u128::from(ring.leaves) * PART as u128;
             let share = (round * u128::from(rate)).div_ceil(u128::from(ring.rates.max(1)));
             // At most 2^24 bytes x 2^20 classes x 2^16.
@@ -74,11 +75,11 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Moves a leaf of a past round to the current round with a new turn.
-    fn catch_up(&mut self, leaf: u32) {
-        let slot = &self.leaves[leaf as usize];
+    fn catch_up(&mut self, leaf: LeafId) {
+        let slot = &self.leaves[leaf];
         if slot.key.round < self.rings[slot.priority].round || slot.left <= 0 {
             let left = self.allotment(leaf);
-            let slot = &mut self.leaves[leaf as usize];
+            let slot = &mut self.leaves[leaf];
             slot.key.round = slot.key.round.max(self.rings[slot.priority].round);
             slot.left = left;
         }
@@ -86,9 +87,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// The rest of the turns of `leaf` in the current round, in [`PART`]s of a byte; negative if it has sent more.
     /// With packet round robin a negative value is the number of rounds that it is ahead.
-    pub(super) fn turns(&mut self, leaf: u32) -> i128 {
+    pub(super) fn turns(&mut self, leaf: LeafId) -> i128 {
         let allotment = i128::from(self.allotment(leaf));
-        let slot = &self.leaves[leaf as usize];
+        let slot = &self.leaves[leaf];
         let Some(ahead) = slot.key.round.checked_sub(self.rings[slot.priority].round).filter(|_| slot.left > 0) else {
             return allotment;
         };
@@ -100,7 +101,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Sets the turn of a leaf from [`turns`](Self::turns), possibly those of another rate or priority: at most one
     /// allotment in this round, and a deficit is subtracted from the next ones.
-    pub(super) fn set_turns(&mut self, leaf: u32, turns: i128) {
+    pub(super) fn set_turns(&mut self, leaf: LeafId, turns: i128) {
         let allotment = i128::from(self.allotment(leaf));
         let owed = (-turns).max(0);
         let (rounds, left) = match self.params.general {
@@ -108,19 +109,19 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             General::WeightedRoundRobin if turns > 0 => (0, turns.min(allotment)),
             General::WeightedRoundRobin => (owed / allotment + 1, allotment - owed % allotment),
         };
-        let slot = &mut self.leaves[leaf as usize];
+        let slot = &mut self.leaves[leaf];
         slot.left = left as i64;
         let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
         slot.key.round = self.rings[slot.priority].round.saturating_add(rounds);
     }
 
     /// Reads the deadline of the queue of `leaf`, and updates the heaps.
-    pub(super) fn refresh(&mut self, leaf: u32) {
+    pub(super) fn refresh(&mut self, leaf: LeafId) {
         self.refresh_and(leaf, Placing::Now);
     }
 
-    fn refresh_and(&mut self, leaf: u32, placing: Placing) {
-        let slot = &self.leaves[leaf as usize];
+    fn refresh_and(&mut self, leaf: LeafId, placing: Placing) {
+        let slot = &self.leaves[leaf];
         let (ready, wait) = match slot.queue.deadline(self.clock) {
             Deadline::Now => (true, None),
             Deadline::At(t) if t <= self.clock => (true, None),
@@ -131,10 +132,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.set_ready(leaf, ready, placing);
     }
 
-    pub(super) fn wait_until(&mut self, leaf: u32, until: Option<Instant>) {
-        let at = self.leaves[leaf as usize].wait;
+    pub(super) fn wait_until(&mut self, leaf: LeafId, until: Option<Instant>) {
+        let at = self.leaves[leaf].wait;
         let leaves = &mut self.leaves;
-        let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].wait = at;
+        let set_position = &mut |leaf: LeafId, at: u32| leaves[leaf].wait = at;
         match (at, until) {
             (NOWHERE, None) => {}
             (NOWHERE, Some(until)) => self.waiting.insert(until, leaf, set_position),
@@ -144,26 +145,26 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// The queue returned [`Deadline::Now`] without releasing a packet: it is not ready until the next arrival.
-    pub(super) fn mark_unready(&mut self, leaf: u32) {
+    pub(super) fn mark_unready(&mut self, leaf: LeafId) {
         self.set_ready(leaf, false, Placing::Now);
     }
 
-    pub(super) fn set_ready(&mut self, leaf: u32, ready: bool, placing: Placing) {
-        if self.leaves[leaf as usize].ready == ready {
+    pub(super) fn set_ready(&mut self, leaf: LeafId, ready: bool, placing: Placing) {
+        if self.leaves[leaf].ready == ready {
             return;
         }
-        let node = self.leaves[leaf as usize].node;
+        let node = self.leaves[leaf].node;
         if ready {
             self.catch_up(leaf);
             if self.is_below(node) {
-                self.leaves[leaf as usize].asleep = false;
+                self.leaves[leaf].asleep = false;
             }
         }
-        let slot = &mut self.leaves[leaf as usize];
+        let slot = &mut self.leaves[leaf];
         slot.ready = ready;
         let priority = slot.priority;
-        self.nodes[node as usize].borrowers = u32::from(ready);
-        self.nodes[node as usize].lends = u8::from(ready) << priority;
+        self.nodes[node].borrowers = u32::from(ready);
+        self.nodes[node].lends = u8::from(ready) << priority;
         if placing == Placing::Now {
             self.place(node, priority);
         }
@@ -171,8 +172,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Adds a leaf to those that borrow, or removes it.
-    fn link(&mut self, leaf: u32, placing: Placing) {
-        let slot = &self.leaves[leaf as usize];
+    fn link(&mut self, leaf: LeafId, placing: Placing) {
+        let slot = &self.leaves[leaf];
         let borrows = slot.ready && slot.may_borrow() && !self.is_below(slot.node);
         let (linked, rescue, key, priority) = (slot.linked, slot.rescue, slot.key, slot.priority);
         if linked != (borrows && !slot.asleep) {
@@ -180,7 +181,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
         if (rescue != NOWHERE) != borrows {
             let leaves = &mut self.leaves;
-            let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
+            let set_position = &mut |leaf: LeafId, at: u32| leaves[leaf].rescue = at;
             if borrows {
                 self.rings[priority].rescue.insert(key, leaf, set_position);
             } else {
@@ -190,31 +191,31 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Called when the turn and the limit of a leaf have changed, by the caller who places all above it.
-    fn relink(&mut self, leaf: u32) {
+    fn relink(&mut self, leaf: LeafId) {
         self.link(leaf, Placing::Later);
-        let slot = &self.leaves[leaf as usize];
+        let slot = &self.leaves[leaf];
         let (priority, key, rescue) = (slot.priority, slot.key, slot.rescue);
         if slot.linked {
             for hop in 0..slot.chain.len() {
-                let Link { node, place } = self.leaves[leaf as usize].chain[hop];
-                self.nodes[node as usize].members[priority].update(place, key, leaf_position!(self.leaves));
+                let Link { node, place } = self.leaves[leaf].chain[hop];
+                self.nodes[node].members[priority].update(place, key, leaf_position!(self.leaves));
             }
         }
         if rescue != NOWHERE {
             let leaves = &mut self.leaves;
-            let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
+            let set_position = &mut |leaf: LeafId, at: u32| leaves[leaf].rescue = at;
             self.rings[priority].rescue.update(rescue, key, set_position);
         }
     }
 
     /// Adds a leaf to the borrowers of its ancestors, or removes it.
-    fn link_chain(&mut self, leaf: u32, join: bool, placing: Placing) {
-        self.leaves[leaf as usize].linked = join;
-        let slot = &self.leaves[leaf as usize];
+    fn link_chain(&mut self, leaf: LeafId, join: bool, placing: Placing) {
+        self.leaves[leaf].linked = join;
+        let slot = &self.leaves[leaf];
         let (priority, key) = (slot.priority, slot.key);
         for hop in 0..slot.chain.len() {
-            let Link { node, place } = self.leaves[leaf as usize].chain[hop];
-            let borrowers = &mut self.nodes[node as usize];
+            let Link { node, place } = self.leaves[leaf].chain[hop];
+            let borrowers = &mut self.nodes[node];
             if join {
                 borrowers.borrowers += 1;
                 borrowers.lends |= 1 << priority;
@@ -233,19 +234,19 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// The key of the first leaf that could send on the account of `node`.
-    fn first_of(&self, node: u32, priority: usize) -> Option<Key> {
-        let slot = &self.nodes[node as usize];
-        if slot.leaf == NOWHERE {
+    fn first_of(&self, node: NodeId, priority: usize) -> Option<Key> {
+        let slot = &self.nodes[node];
+        if slot.leaf == LeafId::NONE {
             slot.members[priority].peek().map(|(key, _)| key)
         } else {
-            let leaf = &self.leaves[slot.leaf as usize];
+            let leaf = &self.leaves[slot.leaf];
             (leaf.ready && leaf.priority == priority).then_some(leaf.key)
         }
     }
 
     /// Updates the heap that a class belongs to, by its limit and its borrowers of `priority`.
-    pub(super) fn place(&mut self, node: u32, priority: usize) {
-        let Node { borrowers, opened, timer, .. } = self.nodes[node as usize];
+    pub(super) fn place(&mut self, node: NodeId, priority: usize) {
+        let Node { borrowers, opened, timer, .. } = self.nodes[node];
         if borrowers == 0 && opened == 0 && timer == NOWHERE {
             return;
         }
@@ -254,16 +255,16 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
                 self.place_open(node, priority);
             } else {
                 let nodes = &mut self.nodes;
-                self.timers.remove(timer, &mut |node, at| nodes[node as usize].timer = at);
+                self.timers.remove(timer, &mut |node, at| nodes[node].timer = at);
                 self.place_all(node);
             }
             return;
         }
         self.unplace_open(node);
-        let slot = &self.nodes[node as usize];
+        let slot = &self.nodes[node];
         let (timer, due, wanted) = (slot.timer, slot.estimator.under_time, slot.borrowers > 0);
         let nodes = &mut self.nodes;
-        let set_position = &mut |node: u32, at: u32| nodes[node as usize].timer = at;
+        let set_position = &mut |node: NodeId, at: u32| nodes[node].timer = at;
         match (timer, wanted) {
             (NOWHERE, false) => {}
             (NOWHERE, true) => self.timers.insert(due, node, set_position),
@@ -273,32 +274,32 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Called when a class with possible borrowers has come below its limit.
-    pub(super) fn came_below(&mut self, node: u32) {
-        if let Some(leaf) = self.leaves.get_mut(self.nodes[node as usize].leaf as usize) {
+    pub(super) fn came_below(&mut self, node: NodeId) {
+        if let Some(leaf) = self.leaves.get_mut(self.nodes[node].leaf) {
             leaf.asleep = false;
         }
         // Any priority will do: coming from the timers, all are placed.
         self.place(node, 0);
     }
 
-    pub(super) fn place_all(&mut self, node: u32) {
-        let slot = &self.nodes[node as usize];
+    pub(super) fn place_all(&mut self, node: NodeId) {
+        let slot = &self.nodes[node];
         for priority in bits(slot.lends | slot.opened) {
             self.place_open(node, priority);
         }
     }
 
-    fn place_open(&mut self, node: u32, priority: usize) {
+    fn place_open(&mut self, node: NodeId, priority: usize) {
         let first = self.first_of(node, priority);
-        let slot = &self.nodes[node as usize];
+        let slot = &self.nodes[node];
         let (at, level) = (slot.open[priority], usize::from(slot.level));
         let ring = &mut self.rings[priority];
         let nodes = &mut self.nodes;
         match first {
-            Some(_) => nodes[node as usize].opened |= 1 << priority,
-            None => nodes[node as usize].opened &= !(1 << priority),
+            Some(_) => nodes[node].opened |= 1 << priority,
+            None => nodes[node].opened &= !(1 << priority),
         }
-        let set_position = &mut |node: u32, at: u32| nodes[node as usize].open[priority] = at;
+        let set_position = &mut |node: NodeId, at: u32| nodes[node].open[priority] = at;
         match (at, first) {
             (NOWHERE, None) => {}
             (NOWHERE, Some(key)) => {
@@ -316,13 +317,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Removes a class from the heaps of classes that may lend.
-    pub(super) fn unplace_open(&mut self, node: u32) {
-        for priority in bits(core::mem::take(&mut self.nodes[node as usize].opened)) {
-            let slot = &self.nodes[node as usize];
+    pub(super) fn unplace_open(&mut self, node: NodeId) {
+        for priority in bits(core::mem::take(&mut self.nodes[node].opened)) {
+            let slot = &self.nodes[node];
             let (at, level) = (slot.open[priority], usize::from(slot.level));
             let ring = &mut self.rings[priority];
             let nodes = &mut self.nodes;
-            ring.open[level].remove(at, &mut |node, at| nodes[node as usize].open[priority] = at);
+            ring.open[level].remove(at, &mut |node, at| nodes[node].open[priority] = at);
             if ring.open[level].is_empty() {
                 ring.levels &= !(1 << level);
             }
@@ -335,21 +336,21 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Accounts for a packet of `size` that `leaf` sent: its turn, all its ancestors, and the consequences.
-    pub(super) fn serve(&mut self, leaf: u32, size: Bytes) {
+    pub(super) fn serve(&mut self, leaf: LeafId, size: Bytes) {
         let lender = self.lender(leaf);
         self.take_turn(leaf, size);
 
         // Ends the suspension of a leaf that sent because no class could.
-        self.leaves[leaf as usize].asleep = false;
+        self.leaves[leaf].asleep = false;
         self.refresh_and(leaf, Placing::Later);
-        let slot = &self.leaves[leaf as usize];
+        let slot = &self.leaves[leaf];
         let (node, priority) = (slot.node, slot.priority);
 
         let mut sent = Sent { now: self.clock, finish: self.tick_link(size), size, by_right: false };
         let mut up = node;
-        while up != NOWHERE {
+        while up != NodeId::NONE {
             sent.by_right |= lender == Some(up);
-            let slot = &mut self.nodes[up as usize];
+            let slot = &mut self.nodes[up];
             slot.estimator.charge(sent);
             slot.stats.sent.count(size);
             if slot.estimator.under_time > sent.now {
@@ -363,27 +364,27 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             up = parent;
         }
 
-        if !self.leaves[leaf as usize].queue.backlog().is_empty() {
+        if !self.leaves[leaf].queue.backlog().is_empty() {
             self.regulate_if_stuck(leaf);
         }
         self.has_sent(leaf);
         match lender {
             Some(lender) if lender == node => {}
             Some(lender) => {
-                self.nodes[lender as usize].stats.lent.count(size);
-                self.nodes[node as usize].stats.borrowed.count(size);
+                self.nodes[lender].stats.lent.count(size);
+                self.nodes[node].stats.borrowed.count(size);
             }
-            None => self.nodes[node as usize].stats.rescued.count(size),
+            None => self.nodes[node].stats.rescued.count(size),
         }
-        let class = |node: u32| self.nodes[node as usize].id;
+        let class = |node: NodeId| self.nodes[node].id;
         self.served = Some(Served { class: class(node), lender: lender.map(class) });
     }
 
     /// Subtracts `size` from the turn of `leaf`, and starts the next turn when it is used up.
-    fn take_turn(&mut self, leaf: u32, size: Bytes) {
+    fn take_turn(&mut self, leaf: LeafId, size: Bytes) {
         self.catch_up(leaf);
         let allotment = self.allotment(leaf);
-        let slot = &mut self.leaves[leaf as usize];
+        let slot = &mut self.leaves[leaf];
         self.rings[slot.priority].round = slot.key.round;
         match self.params.general {
             General::PacketRoundRobin => slot.key.round += 1,
@@ -399,19 +400,19 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Regulates a leaf that is backlogged, over limit and may not borrow.
-    pub(super) fn regulate_if_stuck(&mut self, leaf: u32) {
+    pub(super) fn regulate_if_stuck(&mut self, leaf: LeafId) {
         if self.lender(leaf).is_some() {
             return;
         }
-        let slot = &self.leaves[leaf as usize];
+        let slot = &self.leaves[leaf];
         let (node, priority) = (slot.node, slot.priority);
-        let class = &mut self.nodes[node as usize];
+        let class = &mut self.nodes[node];
         if !class.estimator.regulate() {
             return;
         }
         class.stats.regulated += 1;
         self.place(node, priority);
-        let slot = &mut self.leaves[leaf as usize];
+        let slot = &mut self.leaves[leaf];
         if self.params.regulation == Regulation::Sleep && !slot.asleep {
             slot.asleep = true;
             self.link(leaf, Placing::Now);
@@ -419,12 +420,12 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// The ancestors that a leaf may borrow from.
-    pub(super) fn chain_of(&self, leaf: u32) -> Vec<Link> {
+    pub(super) fn chain_of(&self, leaf: LeafId) -> Vec<Link> {
         let mut chain = Vec::new();
-        let mut node = self.leaves[leaf as usize].node;
-        while self.nodes[node as usize].class.borrow == Borrow::FromParent {
-            node = self.nodes[node as usize].parent;
-            if node == NOWHERE {
+        let mut node = self.leaves[leaf].node;
+        while self.nodes[node].class.borrow == Borrow::FromParent {
+            node = self.nodes[node].parent;
+            if node == NodeId::NONE {
                 break;
             }
             chain.push(Link { node, place: NOWHERE });

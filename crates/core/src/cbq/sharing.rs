@@ -22,13 +22,14 @@
 
 use super::Cbq;
 use super::params::{Conserving, Heuristic, LEVELS, PRIORITIES, Sharing};
+use super::state::{LeafId, NodeId};
 use crate::packet::Packet;
 use crate::qdisc::Qdisc;
 use tidegate_units::Instant;
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// The leaf that sends next: of those that may, the highest priority first, then by turn.
-    pub(super) fn pick(&mut self) -> Option<u32> {
+    pub(super) fn pick(&mut self) -> Option<LeafId> {
         let open = self.rings.iter().fold(0_u32, |all, ring| all | ring.levels);
         if open == 0 {
             return self.rescue();
@@ -63,7 +64,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// The leaf that sends although the guidelines allow none.
-    fn rescue(&self) -> Option<u32> {
+    fn rescue(&self) -> Option<LeafId> {
         self.rescue_from(self.clock).filter(|&from| from <= self.clock)?;
         self.rings.iter().find_map(|ring| ring.rescue.peek()).map(|(key, _)| key.leaf)
     }
@@ -86,21 +87,20 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Called when a packet arrived for `leaf`: the rules of top-level link sharing.
-    pub(super) fn arrived(&mut self, leaf: u32) {
+    pub(super) fn arrived(&mut self, leaf: LeafId) {
         if let Sharing::TopLevel(_) = self.params.sharing
             && let Some(lender) = self.lender(leaf)
         {
-            self.top_level = self.top_level.min(self.nodes[lender as usize].level);
+            self.top_level = self.top_level.min(self.nodes[lender].level);
         }
     }
 
     /// Called when `leaf` has sent: the rule of top-level link sharing.
-    pub(super) fn has_sent(&mut self, leaf: u32) {
+    pub(super) fn has_sent(&mut self, leaf: LeafId) {
         if self.params.sharing == Sharing::TopLevel(Heuristic::Floyd1995) {
-            let slot = &self.leaves[leaf as usize];
-            let may_go_on = self
-                .lender(leaf)
-                .is_some_and(|lender| slot.ready && self.nodes[lender as usize].level <= self.top_level);
+            let slot = &self.leaves[leaf];
+            let may_go_on =
+                self.lender(leaf).is_some_and(|lender| slot.ready && self.nodes[lender].level <= self.top_level);
             if !may_go_on {
                 self.top_level = LEVELS as u8;
             }
@@ -108,15 +108,15 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// The lowest class that is not over limit among `leaf` and the ancestors it borrows from.
-    pub(super) fn lender(&self, leaf: u32) -> Option<u32> {
-        let slot = &self.leaves[leaf as usize];
+    pub(super) fn lender(&self, leaf: LeafId) -> Option<NodeId> {
+        let slot = &self.leaves[leaf];
         let own = self.is_below(slot.node).then_some(slot.node);
         own.or_else(|| slot.chain.iter().map(|link| link.node).find(|&node| self.is_below(node)))
     }
 
     /// Whether the class is not over limit now.
-    pub(super) fn is_below(&self, node: u32) -> bool {
-        self.nodes[node as usize].estimator.under_time <= self.clock
+    pub(super) fn is_below(&self, node: NodeId) -> bool {
+        self.nodes[node].estimator.under_time <= self.clock
     }
 
     /// When a leaf may first send, of those whose queues can release a packet now.
@@ -134,9 +134,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// When the limits allow `leaf` to send.
-    pub(super) fn permitted_at(&self, leaf: u32, now: Instant) -> Instant {
-        let slot = &self.leaves[leaf as usize];
-        let under_time = |node: u32| self.nodes[node as usize].estimator.under_time;
+    pub(super) fn permitted_at(&self, leaf: LeafId, now: Instant) -> Instant {
+        let slot = &self.leaves[leaf];
+        let under_time = |node: NodeId| self.nodes[node].estimator.under_time;
         let own = under_time(slot.node);
         let chain = if slot.asleep { &[][..] } else { &slot.chain };
         let limit = chain.iter().fold(own, |earliest, link| earliest.min(under_time(link.node)));

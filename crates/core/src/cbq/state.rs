@@ -9,6 +9,7 @@ use crate::accounts::Account;
 use crate::heap::Heap;
 use crate::packet::ClassId;
 use crate::qdisc::Backlog;
+use crate::slab::{Slot as _, slot};
 use tidegate_units::Instant;
 
 /// Turns are counted in this fraction of a byte, so that the shares of ten thousand classes round by less than 10^-7.
@@ -48,17 +49,27 @@ pub struct Status {
     pub asleep: bool,
 }
 
+slot! {
+    /// The number of a class of the tree.
+    pub(super) struct NodeId;
+}
+
+slot! {
+    /// The number of a leaf.
+    pub(super) struct LeafId;
+}
+
 /// A class of the tree, leaf or interior.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) id: ClassId,
-    pub(super) parent: u32,
-    pub(super) children: Vec<u32>,
+    pub(super) parent: NodeId,
+    pub(super) children: Vec<NodeId>,
     pub(super) class: Class,
     pub(super) estimator: Estimator,
     pub(super) level: u8,
-    /// Its leaf, or [`NOWHERE`] for a class with children.
-    pub(super) leaf: u32,
+    /// Its leaf, or `NONE` for a class with children.
+    pub(super) leaf: LeafId,
     /// The sum of the children's rates.
     pub(super) given: u64,
     /// For each priority, the leaves that may borrow from it, can send and are over limit, and some that came below it
@@ -82,14 +93,14 @@ pub(super) struct Node {
 pub(super) struct Key {
     pub(super) round: u64,
     pub(super) turn: u32,
-    pub(super) leaf: u32,
+    pub(super) leaf: LeafId,
 }
 
 impl Key {
     /// All of it as one number: a packet compares dozens of keys, and this is two instructions instead of three branches.
     #[inline]
     fn packed(self) -> u128 {
-        u128::from(self.round) << 64 | u128::from(self.turn) << 32 | u128::from(self.leaf)
+        u128::from(self.round) << 64 | u128::from(self.turn) << 32 | u128::from(self.leaf.number())
     }
 }
 
@@ -110,7 +121,7 @@ impl PartialOrd for Key {
 /// The state of a leaf in the round.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf<P, Q> {
-    pub(super) node: u32,
+    pub(super) node: NodeId,
     pub(super) priority: usize,
     pub(super) queue: Q,
     pub(super) key: Key,
@@ -137,7 +148,7 @@ pub(super) struct Leaf<P, Q> {
 /// An ancestor to borrow from, and the leaf's position in its heap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
-    pub(super) node: u32,
+    pub(super) node: NodeId,
     pub(super) place: u32,
 }
 
@@ -158,11 +169,11 @@ pub(super) struct Ring {
     /// The number of changes of these two, from 1.
     pub(super) version: u64,
     /// For each level, the classes that are not over limit and have a leaf that can send, by the key of the first.
-    pub(super) open: Vec<Heap<Key>>,
+    pub(super) open: Vec<Heap<Key, NodeId>>,
     /// The levels with a non-empty heap, as bits.
     pub(super) levels: u32,
     /// Leaves that may borrow, can send and are over limit, and some that came below it since their last packet.
-    pub(super) rescue: Heap<Key>,
+    pub(super) rescue: Heap<Key, LeafId>,
 }
 
 impl Ring {

@@ -10,17 +10,18 @@ use core::fmt;
 use super::Cbq;
 use super::estimator::{Estimator, Given, Limits};
 use super::params::{Class, LEVELS, PRIORITIES, Params};
-use super::state::{Key, Leaf, Node, Ring, Stats, Status};
+use super::state::{Key, Leaf, LeafId, Node, NodeId, Ring, Stats, Status};
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::slab::{Slab, Slot as _};
 use tidegate_units::{Credit, Instant, Rate};
 
 /// The largest class number.
 const LAST_ID: u32 = (1 << 20) - 1;
 
-/// What happens to the packets of a class that is removed.
+/// How the packets of a class that is removed are treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
     /// They are dropped with [`DropReason::Flushed`].
@@ -109,10 +110,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             top_level: LEVELS as u8,
             served: None,
             index: Vec::new(),
-            nodes: Vec::new(),
-            free_nodes: Vec::new(),
-            leaves: Vec::new(),
-            free_leaves: Vec::new(),
+            nodes: Slab::default(),
+            leaves: Slab::default(),
             rings: core::array::from_fn(|_| Ring::new()),
             next_turn: 0,
             timers: Heap::new(),
@@ -120,7 +119,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         };
         let root =
             Class { max_burst: params.root_burst, min_burst: 1, ..Class::new(params.root_rate.unwrap_or(params.link)) };
-        tree.add_node(params.root, NOWHERE, root)?;
+        tree.add_node(params.root, NodeId::NONE, root)?;
         Ok(tree)
     }
 
@@ -133,7 +132,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         // Its level is that of a class with children.
         let parent = self.parent_for(id, parent, &class, 2)?;
         let node = self.add_node(id, parent, class)?;
-        self.nodes[node as usize].level = 2;
+        self.nodes[node].level = 2;
         self.raise_levels(parent, 3);
         Ok(())
     }
@@ -155,8 +154,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let node = self.add_node(id, parent, class)?;
         let turn = self.next_turn;
         self.next_turn += 1;
-        let leaf = self.free_leaves.pop().unwrap_or(self.leaves.len() as u32);
-        let slot = Leaf {
+        let leaf = self.leaves.next();
+        self.leaves.insert(Leaf {
             node,
             priority: usize::from(class.priority),
             queue,
@@ -171,17 +170,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             rescue: NOWHERE,
             chain: Vec::new(),
             packet: core::marker::PhantomData,
-        };
-        match self.leaves.get_mut(leaf as usize) {
-            Some(old) => *old = slot,
-            None => self.leaves.push(slot),
-        }
-        self.nodes[node as usize].leaf = leaf;
-        self.nodes[node as usize].members = Vec::new();
+        });
+        self.nodes[node].leaf = leaf;
+        self.nodes[node].members = Vec::new();
         self.raise_levels(parent, 2);
         self.join(leaf);
         self.refresh(leaf);
-        self.count_change(Backlog::default(), self.leaves[leaf as usize].queue.backlog());
+        self.count_change(Backlog::default(), self.leaves[leaf].queue.backlog());
         Ok(())
     }
 
@@ -193,12 +188,12 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.advance(now);
         let node = self.node_of(id)?;
         class.validate()?;
-        let (parent, old) = (self.nodes[node as usize].parent, self.nodes[node as usize].class);
-        if parent == NOWHERE {
+        let (parent, old) = (self.nodes[node].parent, self.nodes[node].class);
+        if parent == NodeId::NONE {
             return Err(TreeError::Root);
         }
         self.check_rate(parent, class.rate, old.rate)?;
-        let given = Rate::from_bps(self.nodes[node as usize].given);
+        let given = Rate::from_bps(self.nodes[node].given);
         if class.rate < given {
             return Err(TreeError::Overcommitted {
                 parent: id,
@@ -206,20 +201,20 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
                 asked: given.saturating_sub(class.rate),
             });
         }
-        let touched: Vec<u32> = (0..self.leaves.len() as u32).filter(|&leaf| self.descends(leaf, node)).collect();
-        let own = self.nodes[node as usize].leaf;
-        let turns = if own == NOWHERE { 0 } else { self.turns(own) };
+        let touched: Vec<LeafId> = self.leaves.all().filter(|&leaf| self.descends(leaf, node)).collect();
+        let own = self.nodes[node].leaf;
+        let turns = if own == LeafId::NONE { 0 } else { self.turns(own) };
         for &leaf in &touched {
             self.leave(leaf);
         }
-        let above = &mut self.nodes[parent as usize];
+        let above = &mut self.nodes[parent];
         above.given = above.given - old.rate.as_bps() + class.rate.as_bps();
         let limits = self.limits(&class);
-        let slot = &mut self.nodes[node as usize];
+        let slot = &mut self.nodes[node];
         slot.class = class;
         slot.estimator.set_limits(limits, self.clock);
-        if own != NOWHERE {
-            self.leaves[own as usize].priority = usize::from(class.priority);
+        if own != LeafId::NONE {
+            self.leaves[own].priority = usize::from(class.priority);
         }
         for &leaf in &touched {
             self.join(leaf);
@@ -245,36 +240,37 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     ) -> Result<(), TreeError> {
         self.advance(now);
         let node = self.node_of(id)?;
-        let parent = self.nodes[node as usize].parent;
-        if parent == NOWHERE {
+        let parent = self.nodes[node].parent;
+        if parent == NodeId::NONE {
             return Err(TreeError::Root);
         }
-        if !self.nodes[node as usize].children.is_empty() {
+        if !self.nodes[node].children.is_empty() {
             return Err(TreeError::HasChildren(id));
         }
         let target = match packets {
             Removal::Flush => None,
             Removal::MoveTo(to) if to == id => return Err(TreeError::Unknown(to)),
             Removal::MoveTo(to) => {
-                let leaf = self.nodes[self.node_of(to)? as usize].leaf;
-                if leaf == NOWHERE {
+                let leaf = self.nodes[self.node_of(to)?].leaf;
+                if leaf == LeafId::NONE {
                     return Err(TreeError::NotLeaf(to));
                 }
                 Some(leaf)
             }
         };
-        let leaf = self.nodes[node as usize].leaf;
-        if leaf != NOWHERE {
+        let leaf = self.nodes[node].leaf;
+        if leaf != LeafId::NONE {
             self.leave(leaf);
             self.empty(leaf, target, out);
-            self.free_leaves.push(leaf);
+            self.leaves[leaf].node = NodeId::NONE;
+            self.leaves.release(leaf);
         }
-        let rate = self.nodes[node as usize].class.rate.as_bps();
-        let above = &mut self.nodes[parent as usize];
+        let rate = self.nodes[node].class.rate.as_bps();
+        let above = &mut self.nodes[parent];
         above.given -= rate;
         above.children.retain(|&child| child != node);
-        self.index[id.0 as usize] = NOWHERE;
-        self.free_nodes.push(node);
+        self.index[id.0 as usize] = NodeId::NONE;
+        self.nodes.release(node);
         self.lower_levels(parent);
         self.top_level = LEVELS as u8;
         Ok(())
@@ -287,30 +283,30 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// The parameters of a class.
     pub fn class(&self, id: ClassId) -> Option<&Class> {
-        self.node_of(id).ok().map(|node| &self.nodes[node as usize].class)
+        self.node_of(id).ok().map(|node| &self.nodes[node].class)
     }
 
     /// The rate that is not allocated to children of a class.
     pub fn free_rate(&self, id: ClassId) -> Option<Rate> {
-        let node = &self.nodes[self.node_of(id).ok()? as usize];
+        let node = &self.nodes[self.node_of(id).ok()?];
         Some(node.class.rate.saturating_sub(Rate::from_bps(node.given)))
     }
 
     /// The parent of a class; `None` for the root and for unknown classes.
     pub fn parent(&self, id: ClassId) -> Option<ClassId> {
-        let parent = self.nodes[self.node_of(id).ok()? as usize].parent;
-        (parent != NOWHERE).then(|| self.nodes[parent as usize].id)
+        let parent = self.nodes[self.node_of(id).ok()?].parent;
+        (parent != NodeId::NONE).then(|| self.nodes[parent].id)
     }
 
     /// The counters of a class.
     pub fn stats(&self, id: ClassId) -> Option<&Stats> {
-        self.node_of(id).ok().map(|node| &self.nodes[node as usize].stats)
+        self.node_of(id).ok().map(|node| &self.nodes[node].stats)
     }
 
     /// The state of a class at `now`.
     pub fn status(&self, id: ClassId, now: Instant) -> Option<Status> {
-        let node = &self.nodes[self.node_of(id).ok()? as usize];
-        let leaf = (node.leaf != NOWHERE).then(|| &self.leaves[node.leaf as usize]);
+        let node = &self.nodes[self.node_of(id).ok()?];
+        let leaf = (node.leaf != LeafId::NONE).then(|| &self.leaves[node.leaf]);
         Some(Status {
             under_time: node.estimator.under_time,
             estimate: node.estimator.estimate(now.max(self.clock)),
@@ -322,8 +318,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// The queue of a leaf.
     pub fn queue(&self, id: ClassId) -> Option<&Q> {
-        let leaf = self.nodes[self.node_of(id).ok()? as usize].leaf;
-        self.leaves.get(leaf as usize).map(|leaf| &leaf.queue)
+        let leaf = self.nodes[self.node_of(id).ok()?].leaf;
+        self.leaves.get(leaf).map(|leaf| &leaf.queue)
     }
 
     /// The number of leaves of a priority, and the sum of their rates.
@@ -333,25 +329,25 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Every class, in no particular order.
     pub fn classes(&self) -> impl Iterator<Item = ClassId> {
-        self.index.iter().filter(|&&node| node != NOWHERE).map(|&node| self.nodes[node as usize].id)
+        self.index.iter().filter(|&&node| node != NodeId::NONE).map(|&node| self.nodes[node].id)
     }
 
     /// The leaf for packets of `class`, or the default.
-    pub(super) fn leaf_of(&self, class: ClassId) -> Option<u32> {
+    pub(super) fn leaf_of(&self, class: ClassId) -> Option<LeafId> {
         let leaf = |id: ClassId| {
             let node = self.node_of(id).ok()?;
-            let leaf = self.nodes[node as usize].leaf;
-            (leaf != NOWHERE).then_some(leaf)
+            let leaf = self.nodes[node].leaf;
+            (leaf != LeafId::NONE).then_some(leaf)
         };
         leaf(class).or_else(|| self.params.default.and_then(leaf))
     }
 
-    pub(super) fn node_of(&self, id: ClassId) -> Result<u32, TreeError> {
-        self.index.get(id.0 as usize).copied().filter(|&node| node != NOWHERE).ok_or(TreeError::Unknown(id))
+    pub(super) fn node_of(&self, id: ClassId) -> Result<NodeId, TreeError> {
+        self.index.get(id.0 as usize).copied().filter(|&node| node != NodeId::NONE).ok_or(TreeError::Unknown(id))
     }
 
     /// Checks a class to be added, and returns its parent.
-    fn parent_for(&self, id: ClassId, parent: ClassId, class: &Class, level: usize) -> Result<u32, TreeError> {
+    fn parent_for(&self, id: ClassId, parent: ClassId, class: &Class, level: usize) -> Result<NodeId, TreeError> {
         class.validate()?;
         if id.0 > LAST_ID {
             return Err(TreeError::IdTooLarge(id));
@@ -360,14 +356,14 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             return Err(TreeError::Exists(id));
         }
         let node = self.node_of(parent)?;
-        if self.nodes[node as usize].leaf != NOWHERE {
+        if self.nodes[node].leaf != LeafId::NONE {
             return Err(TreeError::IsLeaf(parent));
         }
         let mut depth = 1;
         let mut up = node;
-        while up != NOWHERE {
+        while up != NodeId::NONE {
             depth += 1;
-            up = self.nodes[up as usize].parent;
+            up = self.nodes[up].parent;
         }
         // `depth` of the new class, from 1 at the root, and the levels below it.
         if depth + level - 1 > LEVELS {
@@ -377,10 +373,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         Ok(node)
     }
 
-    fn check_rate(&self, parent: u32, asked: Rate, had: Rate) -> Result<(), TreeError> {
-        let above = &self.nodes[parent as usize];
+    fn check_rate(&self, parent: NodeId, asked: Rate, had: Rate) -> Result<(), TreeError> {
+        let above = &self.nodes[parent];
         // What the link has is promised, also where the root has less.
-        let of = if above.parent == NOWHERE { self.params.link } else { above.class.rate };
+        let of = if above.parent == NodeId::NONE { self.params.link } else { above.class.rate };
         let free = of.saturating_sub(Rate::from_bps(above.given)) + had;
         if asked > free {
             return Err(TreeError::Overcommitted { parent: above.id, free, asked });
@@ -402,20 +398,20 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         })
     }
 
-    fn add_node(&mut self, id: ClassId, parent: u32, class: Class) -> Result<u32, TreeError> {
+    fn add_node(&mut self, id: ClassId, parent: NodeId, class: Class) -> Result<NodeId, TreeError> {
         if id.0 > LAST_ID {
             return Err(TreeError::IdTooLarge(id));
         }
-        let node = self.free_nodes.pop().unwrap_or(self.nodes.len() as u32);
-        let is_root = parent == NOWHERE;
-        let slot = Node {
+        let limits = self.limits(&class);
+        let is_root = parent == NodeId::NONE;
+        let node = self.nodes.insert(Node {
             id,
             parent,
             children: Vec::new(),
             class,
-            estimator: Estimator::new(self.limits(&class), self.clock),
+            estimator: Estimator::new(limits, self.clock),
             level: if is_root { 2 } else { 1 },
-            leaf: NOWHERE,
+            leaf: LeafId::NONE,
             given: 0,
             members: vec![Heap::new(); PRIORITIES],
             borrowers: 0,
@@ -424,17 +420,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             timer: NOWHERE,
             open: [NOWHERE; PRIORITIES],
             stats: Stats::default(),
-        };
-        match self.nodes.get_mut(node as usize) {
-            Some(old) => *old = slot,
-            None => self.nodes.push(slot),
-        }
+        });
         if self.index.len() <= id.0 as usize {
-            self.index.resize(id.0 as usize + 1, NOWHERE);
+            self.index.resize(id.0 as usize + 1, NodeId::NONE);
         }
         self.index[id.0 as usize] = node;
         if !is_root {
-            let above = &mut self.nodes[parent as usize];
+            let above = &mut self.nodes[parent];
             above.given += class.rate.as_bps();
             above.children.push(node);
         }
@@ -442,102 +434,99 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// Called when a child was added under `node`: raises the levels of its ancestors.
-    fn raise_levels(&mut self, mut node: u32, mut level: u8) {
-        while node != NOWHERE && self.nodes[node as usize].level < level {
+    fn raise_levels(&mut self, mut node: NodeId, mut level: u8) {
+        while node != NodeId::NONE && self.nodes[node].level < level {
             self.set_level(node, level);
-            node = self.nodes[node as usize].parent;
+            node = self.nodes[node].parent;
             level += 1;
         }
     }
 
     /// Called when a child of `node` was removed: lowers the levels of its ancestors.
-    fn lower_levels(&mut self, mut node: u32) {
-        while node != NOWHERE {
+    fn lower_levels(&mut self, mut node: NodeId) {
+        while node != NodeId::NONE {
             let level = self.level_of(node);
-            if level == self.nodes[node as usize].level {
+            if level == self.nodes[node].level {
                 break;
             }
             self.set_level(node, level);
-            node = self.nodes[node as usize].parent;
+            node = self.nodes[node].parent;
         }
     }
 
-    fn level_of(&self, node: u32) -> u8 {
-        let children = self.nodes[node as usize].children.iter();
-        children.map(|&child| self.nodes[child as usize].level).max().unwrap_or(1) + 1
+    fn level_of(&self, node: NodeId) -> u8 {
+        let children = self.nodes[node].children.iter();
+        children.map(|&child| self.nodes[child].level).max().unwrap_or(1) + 1
     }
 
-    fn set_level(&mut self, node: u32, level: u8) {
-        let was_open = self.nodes[node as usize].opened != 0;
+    fn set_level(&mut self, node: NodeId, level: u8) {
+        let was_open = self.nodes[node].opened != 0;
         self.unplace_open(node);
-        self.nodes[node as usize].level = level;
+        self.nodes[node].level = level;
         if was_open {
             self.place_all(node);
         }
     }
 
-    fn descends(&self, leaf: u32, from: u32) -> bool {
-        if self.free_leaves.contains(&leaf) {
-            return false;
-        }
-        let mut node = self.leaves[leaf as usize].node;
-        while node != NOWHERE && node != from {
-            node = self.nodes[node as usize].parent;
+    fn descends(&self, leaf: LeafId, from: NodeId) -> bool {
+        let mut node = self.leaves[leaf].node;
+        while node != NodeId::NONE && node != from {
+            node = self.nodes[node].parent;
         }
         node == from
     }
 
     /// Removes a leaf from every heap and sum.
-    fn leave(&mut self, leaf: u32) {
+    fn leave(&mut self, leaf: LeafId) {
         self.wait_until(leaf, None);
         self.mark_unready(leaf);
-        let slot = &mut self.leaves[leaf as usize];
+        let slot = &mut self.leaves[leaf];
         slot.asleep = false;
         let ring = &mut self.rings[slot.priority];
         ring.version += 1;
         ring.leaves -= 1;
-        ring.rates -= self.nodes[slot.node as usize].class.rate.as_bps();
+        ring.rates -= self.nodes[slot.node].class.rate.as_bps();
     }
 
     /// Inserts a leaf into heaps and sums; [`Self::refresh`] adds what its queue can release.
-    fn join(&mut self, leaf: u32) {
+    fn join(&mut self, leaf: LeafId) {
         let chain = self.chain_of(leaf);
-        let slot = &mut self.leaves[leaf as usize];
+        let slot = &mut self.leaves[leaf];
         slot.chain = chain;
         // Computed for a version of a ring, which may have been another ring.
         slot.allotted_at = 0;
         let ring = &mut self.rings[slot.priority];
         ring.version += 1;
         ring.leaves += 1;
-        ring.rates = ring.rates.saturating_add(self.nodes[slot.node as usize].class.rate.as_bps());
+        ring.rates = ring.rates.saturating_add(self.nodes[slot.node].class.rate.as_bps());
     }
 
     /// Removes every packet from the queue of a leaf that was removed.
-    fn empty(&mut self, leaf: u32, target: Option<u32>, out: &mut dyn Outlet<P>) {
-        let before = self.leaves[leaf as usize].queue.backlog();
+    fn empty(&mut self, leaf: LeafId, target: Option<LeafId>, out: &mut dyn Outlet<P>) {
+        let before = self.leaves[leaf].queue.backlog();
         let mut time = self.clock;
-        let mut moved_before = target.map(|to| self.leaves[to as usize].queue.backlog());
+        let mut moved_before = target.map(|to| self.leaves[to].queue.backlog());
         loop {
             // A queue that delays packets releases them at its deadlines.
-            match self.leaves[leaf as usize].queue.deadline(time) {
+            match self.leaves[leaf].queue.deadline(time) {
                 Deadline::Idle => break,
                 Deadline::Now => {}
                 Deadline::At(t) => time = t,
             }
-            let Some(packet) = self.leaves[leaf as usize].queue.dequeue(time, out) else { continue };
+            let Some(packet) = self.leaves[leaf].queue.dequeue(time, out) else { continue };
             match target {
                 None => out.dropped(packet, DropReason::Flushed),
                 Some(to) => {
-                    let node = self.leaves[to as usize].node;
-                    self.nodes[node as usize].stats.arrived.count(packet.size());
-                    self.leaves[to as usize].queue.enqueue(self.clock, packet, out);
+                    let node = self.leaves[to].node;
+                    self.nodes[node].stats.arrived.count(packet.size());
+                    self.leaves[to].queue.enqueue(self.clock, packet, out);
                 }
             }
         }
-        debug_assert!(self.leaves[leaf as usize].queue.backlog().is_empty(), "an idle queue kept packets");
+        debug_assert!(self.leaves[leaf].queue.backlog().is_empty(), "an idle queue kept packets");
         self.count_change(before, Backlog::default());
         if let (Some(to), Some(moved_before)) = (target, moved_before.take()) {
-            self.count_change(moved_before, self.leaves[to as usize].queue.backlog());
+            self.count_change(moved_before, self.leaves[to].queue.backlog());
             self.refresh(to);
         }
     }

@@ -11,14 +11,14 @@ use super::groups::NONE;
 use super::{BuildError, Columns, FieldParts, Parts, Rule};
 use crate::flow::{FlowBy, FlowHash};
 
-/// What a rule leads to.
+/// The result of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Target {
     /// The number of the class.
     pub class: u32,
     /// The number of the profile.
     pub profile: u32,
-    /// What keys of flows contain of the class, by exclusive or.
+    /// The number that identifies the class in the keys of its flows: it is added to them by exclusive or.
     pub salt: u64,
 }
 

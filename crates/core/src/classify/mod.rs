@@ -141,7 +141,7 @@ const FEW: usize = 8;
 /// The value of a column without a best rule; larger than every rule.
 const NO_RULE: u32 = intervals::VALUE_LIMIT - 1;
 
-/// What the tables of a field are made of.
+/// The size and kind of the tables of one field.
 struct FieldParts {
     selector: Selector,
     /// The first value of each elementary interval: version, key.
@@ -152,7 +152,7 @@ struct FieldParts {
     columns: Columns,
 }
 
-/// What a classifier is made of.
+/// The size of a classifier and of its tables.
 struct Parts {
     catch_all: u32,
     fields: Vec<FieldParts>,

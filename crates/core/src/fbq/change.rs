@@ -61,8 +61,8 @@ impl<P: Packet> Fbc<P> {
         profiles: Vec<Profile>,
     ) -> Result<(), ParamError> {
         check(&params, classes, &profiles)?;
-        if classes.len() != self.classes.len() {
-            return Err(ParamError::NumberOfClasses { now: self.classes.len(), asked: classes.len() });
+        if classes.len() != self.classes.in_use() {
+            return Err(ParamError::NumberOfClasses { now: self.classes.in_use(), asked: classes.len() });
         }
         if params.fair_by != self.params.fair_by {
             return Err(ParamError::FairBy);
@@ -72,10 +72,10 @@ impl<P: Packet> Fbc<P> {
         let total = self.params.rate.max(params.rate);
         self.change_rate(now, total);
         // Shrinking classes first, so that the sum never exceeds the total.
-        let shrinks = |class: &Self, q: usize| classes[q].rate <= class.classes[q].params.rate;
-        let (down, up): (Vec<usize>, Vec<usize>) = (0..classes.len()).partition(|&q| shrinks(self, q));
-        for q in down.into_iter().chain(up) {
-            self.change_class(now, q, classes[q]);
+        let shrinks = |(q, class): &(u32, &ClassParams)| class.rate <= self.classes[*q].params.rate;
+        let (down, up): (Vec<_>, Vec<_>) = (0..).zip(classes).partition(shrinks);
+        for (q, class) in down.into_iter().chain(up) {
+            self.change_class(now, q, *class);
         }
         self.change_rate(now, params.rate);
         self.root.set_depth(now, params.burst);
@@ -92,11 +92,11 @@ impl<P: Packet> Fbc<P> {
         let Some(shard) = &self.shard else { return };
         shard.change(now, (self.params.rate, self.params.burst), &self.classes);
         // A class may have got a rate.
-        (0..self.classes.len() as u32).for_each(|q| self.rechoose(q, now));
+        self.classes.all().for_each(|q| self.rechoose(q, now));
     }
 
-    fn change_class(&mut self, now: Instant, q: usize, params: ClassParams) {
-        let id = ClassId(q as u32);
+    fn change_class(&mut self, now: Instant, q: u32, params: ClassParams) {
+        let id = ClassId(q);
         if self.classes[q].params == params {
             return;
         }
@@ -135,8 +135,8 @@ impl<P: Packet> Fbc<P> {
     /// returns a class of `old`, have at most the level they had. For a shaper without queued packets.
     pub fn succeed<O: Packet>(&mut self, now: Instant, old: &Fbc<O>, predecessor: impl Fn(ClassId) -> Option<ClassId>) {
         self.limit_allowance(now, old.allowance(now));
-        for q in 0..self.classes.len() {
-            let before = predecessor(ClassId(q as u32)).and_then(|id| old.classes.get(id.0 as usize));
+        for q in self.classes.all() {
+            let before = predecessor(ClassId(q)).and_then(|id| old.classes.get(id.0));
             if let Some(before) = before {
                 self.classes[q].bucket.limit(now, before.bucket.level(now));
             }

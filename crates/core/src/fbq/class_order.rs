@@ -13,7 +13,7 @@ pub(super) struct ClassOrder {
     upcoming: Tournament,
     /// Classes found to be due, by (due, priority).
     entitled: Tournament,
-    /// The same, by (priority, due).
+    /// The classes by (priority, due).
     preferred: Tournament,
     /// Classes that may borrow, by the virtual finish time of what they would borrow.
     borrowers: Tournament,

@@ -111,7 +111,7 @@ impl<P: Packet> Fbc<P> {
     pub(super) fn join(&mut self, now: Instant, at: u32, q: u32) {
         let line = self.line;
         self.line += 1;
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         class.settle(now);
         let flow = &mut self.flows[at];
         flow.class = q;
@@ -154,7 +154,7 @@ impl<P: Packet> Fbc<P> {
     /// Removes the record `at` from its class, with its queue.
     fn part(&mut self, now: Instant, at: u32) {
         let q = self.flows[at].class;
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         class.settle(now);
         let chosen = class.candidate.is_some_and(|candidate| candidate.flow == at);
         class.unkey(&mut self.flows, at);
@@ -229,12 +229,12 @@ impl<P: Packet> Fbc<P> {
         if now >= self.forgets_at {
             self.forget_idle(now, out);
         }
-        if let Some(q) = touched.filter(|&q| !self.classes[q as usize].known_settled) {
+        if let Some(q) = touched.filter(|&q| !self.classes[q].known_settled) {
             self.visit(now, q, out);
         }
-        self.cursor = if self.cursor + 1 < self.classes.len() { self.cursor + 1 } else { 0 };
+        self.cursor = if self.cursor + 1 < self.classes.slots() { self.cursor + 1 } else { 0 };
         if !self.classes[self.cursor].known_settled {
-            self.visit(now, self.cursor as u32, out);
+            self.visit(now, self.cursor, out);
         }
     }
 
@@ -256,7 +256,7 @@ impl<P: Packet> Fbc<P> {
     /// Does what is to be done in a class of which it is not known that nothing is.
     #[inline(never)]
     fn visit(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         class.known_settled = class.is_settled();
         if class.known_settled {
             class.unsettled = false;
@@ -267,24 +267,24 @@ impl<P: Packet> Fbc<P> {
 
     fn settle(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
         for _ in 0..WEIGHED_A_CALL {
-            let class = &mut self.classes[q as usize];
+            let class = &mut self.classes[q];
             let Some(at) = class.next_stale() else { break };
             if class.weigh(&mut self.flows, at, now) {
                 self.choose(q, now);
             }
         }
-        let class = &self.classes[q as usize];
+        let class = &self.classes[q];
         // What other shards release is not announced.
         if (class.unsettled || self.shard.is_some()) && !class.waiting.is_empty() {
             self.grant(now, q);
         }
-        if !self.classes[q as usize].thresholds.is_empty() {
+        if !self.classes[q].thresholds.is_empty() {
             self.displace(now, q, out);
         }
-        if !self.classes[q as usize].away.is_empty() {
+        if !self.classes[q].away.is_empty() {
             self.recall(now, q, out);
         }
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         if class.waiting.is_empty() {
             class.unsettled = false;
         }
@@ -292,7 +292,7 @@ impl<P: Packet> Fbc<P> {
 
     /// Grants the first waiting minimum if it fits (4.4).
     fn grant(&mut self, now: Instant, q: u32) {
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         let Some((&line, &at)) = class.waiting.first_key_value() else { return };
         let minimum = self.flows[at].profile().minimum;
         let fits = minimum <= class.shares.unpromised();
@@ -307,7 +307,7 @@ impl<P: Packet> Fbc<P> {
 
     /// Whether the flow would get at least `least` in class `to`, its minimum included.
     fn has_room(&self, to: u32, at: u32, least: Rate) -> bool {
-        let (shares, flow) = (&self.classes[to as usize].shares, &self.flows[at]);
+        let (shares, flow) = (&self.classes[to].shares, &self.flows[at]);
         let minimum = flow.stake().minimum;
         minimum <= shares.unpromised() && shares.prospect(flow.stake().plain).max(minimum) >= least
     }
@@ -315,7 +315,7 @@ impl<P: Packet> Fbc<P> {
     /// Displaces flows whose share fell below their threshold to a class in which they would get it.
     fn displace(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
         for _ in 0..MOVES_A_CALL {
-            let class = &self.classes[q as usize];
+            let class = &self.classes[q];
             let mover = class.thresholds.iter().rev().take(MOVES_A_CALL).find_map(|&(ratio, at)| {
                 let wanted = self.flows[at].displace()?;
                 (class.shares.common_below(ratio)
@@ -327,20 +327,20 @@ impl<P: Packet> Fbc<P> {
             let Some((at, to)) = mover else { break };
             self.transfer(now, at, to, out);
             let key = self.flows[at].key;
-            self.classes[q as usize].away.push_back(key);
+            self.classes[q].away.push_back(key);
         }
     }
 
     /// Returns the flow that was displaced from here first if there is enough rate, with hysteresis.
     fn recall(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
-        let Some(&key) = self.classes[q as usize].away.front() else { return };
+        let Some(&key) = self.classes[q].away.front() else { return };
         let back = self.flows.find(key).filter(|&at| {
             let flow = &self.flows[at];
             flow.home == q && flow.is_displaced()
         });
         let Some(at) = back else {
             // It ended, or has another class now.
-            self.classes[q as usize].away.pop_front();
+            self.classes[q].away.pop_front();
             return;
         };
         let flow = &self.flows[at];
@@ -348,7 +348,7 @@ impl<P: Packet> Fbc<P> {
         let least = Rate::from_bps(below.as_bps().saturating_mul(RETURN_EIGHTHS) / 8);
         let moved = flow.special.as_deref().map_or(Instant::ZERO, |special| special.moved);
         if now.since(moved) >= AWAY_AT_LEAST && self.has_room(q, at, least) {
-            self.classes[q as usize].away.pop_front();
+            self.classes[q].away.pop_front();
             self.transfer(now, at, q, out);
         }
     }
@@ -363,7 +363,7 @@ impl<P: Packet> Fbc<P> {
         let q = self.flows[at].class;
         let line = self.line;
         self.line += 1;
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         let shard = self.shard.as_deref();
         let (mut promise, mut before) = (Promise::Granted, 0);
         class.change(&mut self.flows, at, now, |special, granted, shares| {
@@ -399,7 +399,7 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let q = self.flows[at].class;
-        self.classes[q as usize].change(&mut self.flows, at, now, |special, granted, _| {
+        self.classes[q].change(&mut self.flows, at, now, |special, granted, _| {
             special.preferred = steps;
             granted
         });
@@ -421,11 +421,11 @@ impl<P: Packet> Fbc<P> {
     pub(super) fn change_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
         let now = now.max(self.now);
         let others: Rate =
-            (0..).zip(&self.classes).filter(|(q, _)| *q != class.0).map(|(_, class)| class.params.rate).sum();
-        if class.0 as usize >= self.classes.len() || others + rate > self.params.rate {
+            (0..).zip(self.classes.values()).filter(|(q, _)| *q != class.0).map(|(_, class)| class.params.rate).sum();
+        if class.0 >= self.classes.slots() || others + rate > self.params.rate {
             return false;
         }
-        let q = &mut self.classes[class.0 as usize];
+        let q = &mut self.classes[class.0];
         q.settle(now);
         let shard = self.shard.as_deref();
         while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
@@ -462,7 +462,7 @@ impl<P: Packet> Fbc<P> {
     /// [`Fbc::set_rate`] without the pool.
     pub(super) fn change_rate(&mut self, now: Instant, rate: Rate) -> bool {
         let now = now.max(self.now);
-        if self.classes.iter().map(|class| class.params.rate).sum::<Rate>() > rate {
+        if self.classes.values().map(|class| class.params.rate).sum::<Rate>() > rate {
             return false;
         }
         self.params.rate = rate;
@@ -478,17 +478,17 @@ impl<P: Packet> Fbc<P> {
 
     /// The classes, in the order of their indices.
     pub fn classes(&self) -> impl Iterator<Item = ClassView> + '_ {
-        (0..).zip(&self.classes).map(|(q, class)| view(class, self.unpromised(ClassId(q))))
+        (0..).zip(self.classes.values()).map(|(q, class)| view(class, self.unpromised(ClassId(q))))
     }
 
     /// The state of one class.
     pub fn class(&self, class: ClassId) -> Option<ClassView> {
-        self.classes.get(class.0 as usize).map(|of| view(of, self.unpromised(class)))
+        self.classes.get(class.0).map(|of| view(of, self.unpromised(class)))
     }
 
     /// The levels of the buckets for packets of `class` at `now`.
     pub fn levels(&self, now: Instant, class: ClassId) -> Option<Levels> {
-        let bucket = &self.classes.get(class.0 as usize)?.bucket;
+        let bucket = &self.classes.get(class.0)?.bucket;
         Some(Levels {
             class: bucket.level(now),
             class_depth: bucket.depth(),
@@ -516,7 +516,7 @@ impl<P: Packet> Fbc<P> {
 
     /// [`Fbc::outlook`] of the flow in a slot that [`Fbc::find`] has returned.
     pub fn outlook_at(&self, at: Option<u32>, class: ClassId) -> Option<Rate> {
-        let q = self.classes.get(at.map_or(class.0, |at| self.flows[at].class) as usize)?;
+        let q = self.classes.get(at.map_or(class.0, |at| self.flows[at].class))?;
         let promised = match at {
             Some(at) => q.nominal(&self.flows[at]),
             None => q.shares.prospect(super::shares::WEIGHT_ONE),
@@ -536,7 +536,7 @@ impl<P: Packet> Fbc<P> {
             class: ClassId(flow.class),
             home: ClassId(flow.home),
             profile: flow.profile_index,
-            rate: self.classes[flow.class as usize].nominal(flow),
+            rate: self.classes[flow.class].nominal(flow),
             minimum: flow.profile().minimum,
             granted: flow.granted,
             preferred: flow.preferred(),

@@ -1,4 +1,4 @@
-//! What FBQ computes of integers alone: tags, when a bucket pays, parts of a buffer, keys of the order of classes. The kernel
+//! The parts of FBQ that compute with integers alone: tags, when a bucket pays, parts of a buffer, keys of the order of classes. The kernel
 //! twin is translated from here.
 
 use tidegate_units::wide::{mul_div, mul_high};

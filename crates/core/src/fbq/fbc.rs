@@ -19,6 +19,7 @@ use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::pool::{Pool, PoolAccess};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
+use crate::slab::Slab;
 
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +35,7 @@ pub struct FbcParams {
     /// The lateness of `dequeue` that is compensated: a packet that was due at most this long ago is charged at the
     /// time it was due. Zero in a simulation; some milliseconds where the process may be scheduled late.
     pub catch_up: Span,
-    /// What shares a class equally.
+    /// Whether flows or hosts share a class equally.
     pub fair_by: FairBy,
 }
 
@@ -63,7 +64,7 @@ pub enum ParamError {
     SumExceedsTotal {
         /// The sum of the classes.
         sum: Rate,
-        /// The sum of the rates of the classes.
+        /// The rate of the shaper, [`FbcParams::rate`].
         total: Rate,
     },
     /// A class has a burst of zero, so that nothing could leave.
@@ -129,7 +130,7 @@ impl fmt::Display for ParamError {
 
 impl core::error::Error for ParamError {}
 
-/// A queued packet, an element of the FIFO of its flow; that of the engine takes two cache lines.
+/// A queued packet in the FIFO of its flow. With the engine's packets it takes two cache lines.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Node<P> {
@@ -169,7 +170,7 @@ pub(super) struct Node<P> {
 pub struct Fbc<P> {
     pub(super) params: FbcParams,
     pub(super) now: Instant,
-    pub(super) classes: Vec<Class>,
+    pub(super) classes: Slab<u32, Class>,
     pub(super) profiles: Vec<Profile>,
     pub(super) flows: Flows,
     pub(super) root: TokenBucket,
@@ -179,12 +180,10 @@ pub struct Fbc<P> {
     openings: Openings,
     /// The virtual time of borrowing, and the position of each class in it.
     borrow_now: u128,
-    borrowed_until: Vec<u128>,
-    nodes: Vec<Node<P>>,
-    /// The first of the nodes without a packet, each of which has the number of the next.
-    free: u32,
+    borrowed_until: Slab<u32, u128>,
+    nodes: Slab<u32, Node<P>>,
     backlog: Backlog,
-    pub(super) cursor: usize,
+    pub(super) cursor: u32,
     /// No flow has been idle for the idle timeout before this.
     pub(super) forgets_at: Instant,
     pub(super) line: u64,
@@ -208,14 +207,13 @@ impl<P: Packet> Fbc<P> {
             class_order: ClassOrder::new(classes.iter().map(|class| class.priority)),
             openings: Openings { own: Instant::MAX, borrowed: Instant::MAX, first: 0, borrower: 0 },
             borrow_now: 0,
-            borrowed_until: alloc::vec![0; classes.len()],
+            borrowed_until: classes.iter().map(|_| 0).collect(),
             classes: classes.into_iter().map(|class| Class::new(class, params.fair_by, now)).collect(),
             profiles,
             flows: Flows::new(),
             root: TokenBucket::full(params.rate, params.burst, now),
             shard: None,
-            nodes: Vec::new(),
-            free: NONE,
+            nodes: Slab::default(),
             backlog: Backlog::default(),
             cursor: 0,
             forgets_at: now,
@@ -226,18 +224,18 @@ impl<P: Packet> Fbc<P> {
     /// Makes it shard `number` of several with the same parameters: its classes and borrowers send with credit of `pool`
     /// only. To be called while nothing is queued.
     pub fn share(&mut self, pool: Arc<dyn PoolAccess>, number: u32) {
-        self.shard = Some(Box::new(Shard::new(pool, number, self.classes.len())));
+        self.shard = Some(Box::new(Shard::new(pool, number, self.classes.in_use())));
     }
     /// A pool for `shards` shapers with these parameters.
     pub fn pool(&self, shards: usize, now: Instant) -> Pool {
-        let classes: Vec<_> = self.classes.iter().map(|class| (class.params.rate, class.params.burst)).collect();
+        let classes: Vec<_> = self.classes.values().map(|class| (class.params.rate, class.params.burst)).collect();
         Pool::new(shards, (self.params.rate, self.params.burst), &classes, now)
     }
     /// Whether it shares its rates with others.
     pub fn is_shard(&self) -> bool {
         self.shard.is_some()
     }
-    /// What shares a class equally.
+    /// Whether flows or hosts share a class equally.
     pub fn fair_by(&self) -> FairBy {
         self.params.fair_by
     }
@@ -250,9 +248,9 @@ impl<P: Packet> Fbc<P> {
     /// departure changes here is read as well.
     #[inline]
     pub fn head(&self, class: ClassId) -> Option<&P> {
-        let flow = &self.flows[self.classes.get(class.0 as usize)?.candidate?.flow];
+        let flow = &self.flows[self.classes.get(class.0)?.candidate?.flow];
         black_box(flow.counts.sent.packets);
-        let packet = self.nodes.get(flow.head as usize)?.packet.as_ref()?;
+        let packet = self.nodes.get(flow.head)?.packet.as_ref()?;
         black_box(packet.size());
         Some(packet)
     }
@@ -264,14 +262,14 @@ impl<P: Packet> Fbc<P> {
     /// Selects the candidate of class `q` as of `base` if it has none, and updates the position of the class.
     #[inline]
     pub(super) fn choose(&mut self, q: u32, base: Instant) {
-        if !self.classes[q as usize].has_chosen(base) {
+        if !self.classes[q].has_chosen(base) {
             self.choose_anew(q, base);
         }
     }
 
     #[inline(never)]
     fn choose_anew(&mut self, q: u32, base: Instant) {
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         let before = class.candidate;
         class.choose(&self.flows, base);
         if class.candidate != before {
@@ -293,7 +291,7 @@ impl<P: Packet> Fbc<P> {
     #[inline(never)]
     fn place_in_shard(&mut self, q: u32, base: Instant) {
         if let Some(shard) = &mut self.shard {
-            shard.provide(base, q, &mut self.classes[q as usize]);
+            shard.provide(base, q, &mut self.classes[q]);
         }
         self.order(q);
         self.provide_spare();
@@ -301,19 +299,19 @@ impl<P: Packet> Fbc<P> {
 
     #[inline(always)]
     fn order(&mut self, q: u32) {
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         let Some(candidate) = class.candidate else {
             self.class_order.clear(q);
             return;
         };
         let borrow = (class.params.borrow == Borrow::FromOthers)
-            .then(|| self.borrowed_until[q as usize] + class.borrow_length(candidate.size));
+            .then(|| self.borrowed_until[q] + class.borrow_length(candidate.size));
         self.class_order.set(q, candidate.due, class.params.priority, borrow);
     }
 
     /// Takes spare credit for the class that borrows first.
     fn provide_spare(&mut self) {
-        let borrower = self.class_order.borrower().map(|(_, q)| &self.classes[q as usize]);
+        let borrower = self.class_order.borrower().map(|(_, q)| &self.classes[q]);
         if let Some(shard) = &mut self.shard {
             shard.provide_spare(self.now, borrower);
             self.find_openings();
@@ -322,7 +320,7 @@ impl<P: Packet> Fbc<P> {
 
     /// Selects a new candidate of class `q`, after its flow moved or its rate changed.
     pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         class.choose(&self.flows, base);
         self.place(q, base);
     }
@@ -335,7 +333,7 @@ impl<P: Packet> Fbc<P> {
     /// When the total bucket has credit for the candidate of class `q`, not before `from`.
     #[inline]
     fn root_time(&self, q: u32, from: Instant) -> Option<Instant> {
-        let size = self.classes[q as usize].candidate?.size;
+        let size = self.classes[q].candidate?.size;
         self.root.time_for(from, size)
     }
 
@@ -359,7 +357,7 @@ impl<P: Packet> Fbc<P> {
     /// When class `q` may borrow.
     #[inline(never)]
     fn borrowing_time(&self, q: u32) -> Option<Instant> {
-        let candidate = self.classes[q as usize].candidate?;
+        let candidate = self.classes[q].candidate?;
         let from = candidate.since.max(self.flows[candidate.flow].head_arrived);
         let time = self.root_time(q, from)?;
         Some(self.shard.as_ref().map_or(time, |shard| time.max(shard.spare_from())))
@@ -379,7 +377,7 @@ impl<P: Packet> Fbc<P> {
                 if q == first {
                     return true;
                 }
-                let due = self.classes[q as usize].candidate.map(|candidate| candidate.due);
+                let due = self.classes[q].candidate.map(|candidate| candidate.due);
                 due.and_then(|due| self.root_time(q, due)).is_some_and(|affordable| affordable <= time)
             });
             return Some((best.unwrap_or(first), time.max(earliest), false));
@@ -387,7 +385,7 @@ impl<P: Packet> Fbc<P> {
         if borrowed > now || borrowed == Instant::MAX {
             return None;
         }
-        let size = self.classes[q as usize].candidate?.size;
+        let size = self.classes[q].candidate?.size;
         // Spare credit was asked for in vain: the deadline is the time to ask again.
         if self.shard.as_ref().is_some_and(|shard| !shard.may_borrow(size)) {
             return None;
@@ -417,7 +415,7 @@ impl<P: Packet> Fbc<P> {
         }
         if self.flows[at].profile_index != profile {
             let wanted = self.profile(profile);
-            let wanted = self.flows[at].own().map_or(wanted, |own| own.over(wanted, self.classes.len()));
+            let wanted = self.flows[at].own().map_or(wanted, |own| own.over(wanted, self.classes.slots()));
             self.flows[at].profile_index = profile;
             self.set_profile(now, at, wanted);
         }
@@ -437,7 +435,7 @@ impl<P: Packet> Fbc<P> {
     #[inline(never)]
     fn feed_back(&mut self, at: u32, out: &mut dyn Outlet<P>) {
         let flow = &mut self.flows[at];
-        let class = &self.classes[flow.class as usize];
+        let class = &self.classes[flow.class];
         let feedback = match class.params.feedback {
             Some(feedback) => feedback,
             None if flow.watched => {
@@ -470,7 +468,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
     fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         let now = now.max(self.now);
         self.now = now;
-        if packet.class().0 as usize >= self.classes.len() {
+        if packet.class().0 >= self.classes.slots() {
             return out.refused(packet, DropReason::NoClass);
         }
         let Some(at) = self.flow_of(now, &packet, out) else {
@@ -479,7 +477,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         let size = packet.size();
         let flow = &mut self.flows[at];
         let q = flow.class;
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         if let Some(reason) = class.refusal(flow, size) {
             flow.counts.dropped.count(size);
             out.dropped(packet, reason);
@@ -492,25 +490,17 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
                     out.event(Event::Marked { flow: flow.key });
                 }
             }
-            let node = Node { packet: Some(packet), arrived: now, next: NONE };
-            let mut index = self.free;
-            if let Some(free) = self.nodes.get_mut(index as usize) {
-                self.free = free.next;
-                *free = node;
-            } else {
-                index = self.nodes.len() as u32;
-                self.nodes.push(node);
-            }
+            let index = self.nodes.insert(Node { packet: Some(packet), arrived: now, next: NONE });
             if class.backlog.is_empty() {
                 // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
-                let until = &mut self.borrowed_until[q as usize];
+                let until = &mut self.borrowed_until[q];
                 *until = self.borrow_now.max(*until);
             }
             self.backlog.add(size);
             class.backlog.add(size);
             flow.backlog.add(size);
             let tail = core::mem::replace(&mut flow.tail, index);
-            if let Some(tail) = self.nodes.get_mut(tail as usize) {
+            if let Some(tail) = self.nodes.get_mut(tail) {
                 tail.next = index;
                 class.host_queued(flow, size);
             } else {
@@ -536,15 +526,15 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             self.provide_spare();
         }
         let (q, then, borrowed) = self.pick(now)?;
-        let class = &mut self.classes[q as usize];
+        let class = &mut self.classes[q];
         let candidate = class.candidate.take()?;
         let at = candidate.flow;
         let flow = &mut self.flows[at];
         let size = flow.head_size;
         self.root.charge(then, size);
         if borrowed {
-            let finish = self.borrowed_until[q as usize] + class.borrow_length(size);
-            self.borrowed_until[q as usize] = finish;
+            let finish = self.borrowed_until[q] + class.borrow_length(size);
+            self.borrowed_until[q] = finish;
             self.borrow_now = self.borrow_now.max(finish);
             flow.counts.borrowed.count(size);
             class.borrowed.count(size);
@@ -557,16 +547,16 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         class.charge_flow(flow, candidate.by, then);
         let dscp = class.params.dscp;
         flow.counts.sent.count(size);
-        let node = &mut self.nodes[flow.head as usize];
+        let node = &mut self.nodes[flow.head];
         let mut packet = node.packet.take()?;
-        let next = core::mem::replace(&mut node.next, self.free);
-        self.free = core::mem::replace(&mut flow.head, next);
+        let next = node.next;
+        self.nodes.release(core::mem::replace(&mut flow.head, next));
         self.backlog.remove(size);
         class.backlog.remove(size);
         class.host_sent(flow, size);
         flow.backlog.remove(size);
         let watched = Self::is_watched(flow, class);
-        if let Some(next) = self.nodes.get(next as usize) {
+        if let Some(next) = self.nodes.get(next) {
             flow.head_arrived = next.arrived;
             flow.head_size = next.packet.as_ref().map_or(Bytes::ZERO, Packet::size);
             class.key(&mut self.flows, at);

@@ -14,6 +14,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
 use crate::key_index::KeyIndex;
 use crate::qdisc::Backlog;
+use crate::slab::Slab;
 
 /// The end of a list: no flow, no packet, no host.
 pub(super) const NONE: u32 = u32::MAX;
@@ -79,7 +80,7 @@ pub(super) struct Flow {
     pub host_key: u64,
 }
 
-/// What most flows do not have: a minimum, a preference, a threshold of displacement, terms of their own.
+/// The state that only few flows need: a minimum, a preference, a threshold of displacement, terms of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Special {
     pub profile: Profile,
@@ -144,8 +145,7 @@ impl Flow {
 /// All flows. Idle flows (with an empty queue) are in a list, the longest idle first.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
-    records: Vec<Flow>,
-    free: Vec<u32>,
+    records: Slab<u32, Flow>,
     /// Those of flows that ended, so that a flow that begins allocates none.
     #[expect(clippy::vec_box, reason = "the boxes are used again")]
     spare: Vec<Box<Special>>,
@@ -157,8 +157,7 @@ pub(super) struct Flows {
 impl Flows {
     pub fn new() -> Self {
         Self {
-            records: Vec::new(),
-            free: Vec::new(),
+            records: Slab::default(),
             spare: Vec::new(),
             index: KeyIndex::with_capacity(64),
             oldest: NONE,
@@ -170,7 +169,7 @@ impl Flows {
     }
     #[inline(never)]
     pub fn find(&self, key: u64) -> Option<u32> {
-        self.index.find(key, |at| self.records[at as usize].key == key)
+        self.index.find(key, |at| self.records[at].key == key)
     }
     /// The record of `key`, which is looked up unless it is the one at `hint`.
     #[inline]
@@ -180,31 +179,22 @@ impl Flows {
     /// Whether `key` has the record `at`.
     #[inline]
     pub fn is_at(&self, key: u64, at: u32) -> bool {
-        self.records.get(at as usize).is_some_and(|flow| flow.key == key && flow.live)
+        self.records.get(at).is_some_and(|flow| flow.key == key && flow.live)
     }
     /// Reads the record `at`, if there is one, for what follows soon.
     #[inline]
     pub fn read_ahead(&self, at: u32) {
-        if let Some(flow) = self.records.get(at as usize) {
+        if let Some(flow) = self.records.get(at) {
             black_box((flow.weight, flow.key));
         }
     }
     /// The indices of all flows, in an order without meaning that is the same on every machine.
     pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.records.len() as u32).filter(|&at| self.records[at as usize].live)
+        self.records.all().filter(|&at| self.records[at].live)
     }
     pub fn insert(&mut self, flow: Flow) -> u32 {
         let key = flow.key;
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.records[at as usize] = flow;
-                at
-            }
-            None => {
-                self.records.push(flow);
-                (self.records.len() - 1) as u32
-            }
-        };
+        let at = self.records.insert(flow);
         self.index.insert(key, at);
         self.idle_push(at);
         at
@@ -216,12 +206,12 @@ impl Flows {
         let (key, special) = (flow.key, flow.special.take());
         self.spare.extend(special);
         self.index.remove(key, at);
-        self.free.push(at);
+        self.records.release(at);
     }
-    /// What the flow has beyond a weight, made at `now` if it had nothing; a minimum then has a burst of `burst`.
+    /// The flow's [`Special`] state. If it has none yet, it is made at `now`, with a burst of `burst` for its minimum.
     pub fn special(&mut self, at: u32, burst: Bytes, now: Instant) -> &mut Special {
         let Self { records, spare, .. } = self;
-        let flow = &mut records[at as usize];
+        let flow = &mut records[at];
         let weight = flow.weight;
         flow.special.get_or_insert_with(|| {
             let new = Special {
@@ -288,12 +278,12 @@ impl Flows {
     }
     /// A closure that stores positions of the heap of shares in the records.
     pub fn place_share(&mut self) -> impl FnMut(u32, u32) + '_ {
-        |id, at| self.records[id as usize].share_at = at
+        |id, at| self.records[id].share_at = at
     }
     /// A closure that stores positions of the heap of guarantees in the records.
     pub fn place_guarantee(&mut self) -> impl FnMut(u32, u32) + '_ {
         |id, at| {
-            if let Some(special) = &mut self.records[id as usize].special {
+            if let Some(special) = &mut self.records[id].special {
                 special.guarantee_at = at;
             }
         }
@@ -304,14 +294,14 @@ impl core::ops::Index<u32> for Flows {
     type Output = Flow;
     #[inline]
     fn index(&self, at: u32) -> &Flow {
-        &self.records[at as usize]
+        &self.records[at]
     }
 }
 
 impl core::ops::IndexMut<u32> for Flows {
     #[inline]
     fn index_mut(&mut self, at: u32) -> &mut Flow {
-        &mut self.records[at as usize]
+        &mut self.records[at]
     }
 }
 

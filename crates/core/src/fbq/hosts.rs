@@ -7,8 +7,6 @@
 //! *Cost*: O(log h) in the backlogged hosts of the class and O(log n) in the backlogged flows of the host; one look-up
 //! when a flow begins. A host is a record of about 100 bytes for as long as it has flows.
 
-use alloc::vec::Vec;
-
 use tidegate_units::{Bytes, Instant, Rate};
 
 use super::class::Class;
@@ -18,8 +16,9 @@ use super::shares::WEIGHT_ONE;
 use crate::heap::{Heap, NOWHERE};
 use crate::key_index::KeyIndex;
 use crate::packet::FlowKey;
+use crate::slab::Slab;
 
-/// What shares a class equally.
+/// Whether flows or hosts share a class equally.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FairBy {
     /// Flows, by their weights.
@@ -64,8 +63,7 @@ pub(super) struct Host {
 /// The hosts of a class.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
-    records: Vec<Host>,
-    free: Vec<u32>,
+    records: Slab<u32, Host>,
     index: KeyIndex,
     /// The number of hosts with a queue.
     pub queued: u64,
@@ -73,7 +71,7 @@ pub(super) struct Hosts {
 
 impl Hosts {
     pub fn new() -> Self {
-        Self { records: Vec::new(), free: Vec::new(), index: KeyIndex::with_capacity(0), queued: 0 }
+        Self { records: Slab::default(), index: KeyIndex::with_capacity(0), queued: 0 }
     }
     /// The number of hosts that have flows.
     fn len(&self) -> u64 {
@@ -81,11 +79,12 @@ impl Hosts {
     }
     /// The host `key`; if it is new, its share was empty at the virtual time `start`.
     fn find_or_insert(&mut self, key: u64, start: u128) -> u32 {
-        if let Some(at) = self.index.find(key, |at| self.records[at as usize].key == key) {
+        if let Some(at) = self.index.find(key, |at| self.records[at].key == key) {
             return at;
         }
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.records.push(Host {
+        // A record that is used again has the memory of its heap.
+        let at = self.records.reuse().unwrap_or_else(|| {
+            self.records.insert(Host {
                 key,
                 flows: 0,
                 weight: 0,
@@ -95,8 +94,7 @@ impl Hosts {
                 virtual_now: VIRTUAL_START,
                 share: Heap::new(),
                 share_at: NOWHERE,
-            });
-            (self.records.len() - 1) as u32
+            })
         });
         let host = &mut self[at];
         (host.key, host.start, host.virtual_now) = (key, start, VIRTUAL_START);
@@ -107,28 +105,28 @@ impl Hosts {
     fn remove(&mut self, at: u32) {
         let key = self[at].key;
         self.index.remove(key, at);
-        self.free.push(at);
+        self.records.release(at);
     }
     /// A closure that stores positions of the heap of hosts in the records.
     fn place(&mut self) -> impl FnMut(u32, u32) + '_ {
-        |id, at| self.records[id as usize].share_at = at
+        |id, at| self.records[id].share_at = at
     }
 }
 
 impl core::ops::Index<u32> for Hosts {
     type Output = Host;
     fn index(&self, at: u32) -> &Host {
-        &self.records[at as usize]
+        &self.records[at]
     }
 }
 
 impl core::ops::IndexMut<u32> for Hosts {
     fn index_mut(&mut self, at: u32) -> &mut Host {
-        &mut self.records[at as usize]
+        &mut self.records[at]
     }
 }
 
-/// What a class does for hosts; without hosts each of these does nothing.
+/// The accounting of hosts. Each of these does nothing in a class that hosts do not share.
 impl Class {
     /// The host of `flow`.
     #[inline]

@@ -45,10 +45,10 @@ pub struct Terms {
 
 impl Terms {
     /// Combines the profile of the rule with these terms.
-    pub(super) fn over(self, profile: Profile, classes: usize) -> Profile {
+    pub(super) fn over(self, profile: Profile, classes: u32) -> Profile {
         Profile {
             minimum: profile.minimum.max(self.minimum),
-            displace: self.displace.filter(|displace| (displace.to as usize) < classes).or(profile.displace),
+            displace: self.displace.filter(|displace| displace.to < classes).or(profile.displace),
             ..profile
         }
     }

@@ -1,9 +1,8 @@
 //! [`Shard`]: the place of a shaper among several that have their credit in common.
 
 use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
+use core::iter::repeat_n;
 
 use tidegate_units::{Bytes, Instant, Rate};
 
@@ -11,6 +10,7 @@ use super::class::Class;
 use super::params::Borrow;
 use crate::packet::ClassId;
 use crate::pool::{PoolAccess, Reply, Request, Stake};
+use crate::slab::Slab;
 
 /// Credit that was taken and not used yet.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +29,9 @@ const NOTHING: Held = Held { left: Bytes::ZERO, from: Instant::ZERO, claimed: fa
 pub(super) struct Shard {
     pool: Arc<dyn PoolAccess>,
     number: u32,
-    classes: Vec<Held>,
+    classes: Slab<u32, Held>,
     /// The part of its rate that this shard had last, of each class that may borrow and has a queue.
-    parts: Vec<Rate>,
+    parts: Slab<u32, Rate>,
     /// The sum of these, by which spare credit is shared.
     borrowing: Rate,
     spare: Held,
@@ -39,13 +39,14 @@ pub(super) struct Shard {
 
 impl Shard {
     pub fn new(pool: Arc<dyn PoolAccess>, number: u32, classes: usize) -> Self {
-        let (classes, parts) = (vec![NOTHING; classes], vec![Rate::ZERO; classes]);
+        let parts = repeat_n(Rate::ZERO, classes).collect();
+        let classes = repeat_n(NOTHING, classes).collect();
         Self { pool, number, classes, parts, borrowing: Rate::ZERO, spare: NOTHING }
     }
 
     /// To be called after the candidate of class `q` changed: takes credit for it, and delays it until that may be used.
     pub fn provide(&mut self, now: Instant, q: u32, class: &mut Class) {
-        let held = &mut self.classes[q as usize];
+        let held = &mut self.classes[q];
         let id = Some(ClassId(q));
         let Some(candidate) = &mut class.candidate else {
             if held.claimed {
@@ -77,11 +78,11 @@ impl Shard {
                 Reply::Never => held.from = Instant::MAX,
             }
         }
-        candidate.due = candidate.due.max(self.classes[q as usize].from);
+        candidate.due = candidate.due.max(self.classes[q].from);
     }
 
     fn weigh(&mut self, q: u32, part: Rate) {
-        let known = core::mem::replace(&mut self.parts[q as usize], part);
+        let known = core::mem::replace(&mut self.parts[q], part);
         self.borrowing = self.borrowing.saturating_sub(known) + part;
     }
 
@@ -129,7 +130,7 @@ impl Shard {
 
     /// Counts what was sent by class `q`, or with spare credit.
     pub fn sent(&mut self, q: u32, borrowed: bool, size: Bytes) {
-        let held = if borrowed { &mut self.spare } else { &mut self.classes[q as usize] };
+        let held = if borrowed { &mut self.spare } else { &mut self.classes[q] };
         held.left = held.left.saturating_sub(size);
     }
 
@@ -141,19 +142,19 @@ impl Shard {
     pub fn release(&self, q: u32, minimum: Rate) {
         self.pool.release(ClassId(q), minimum);
     }
-    /// What all shards have granted in class `q`, or hold for flows to come.
+    /// The sum of the minimums that all shards have granted in class `q`, or hold for future flows.
     pub fn promised(&self, q: u32) -> Rate {
         self.pool.promised(ClassId(q))
     }
 
     /// Passes rates and bursts on.
-    pub fn change(&self, now: Instant, total: (Rate, Bytes), classes: &[Class]) {
-        self.pool.change(now, total, &mut classes.iter().map(|class| (class.params.rate, class.params.burst)));
+    pub fn change(&self, now: Instant, total: (Rate, Bytes), classes: &Slab<u32, Class>) {
+        self.pool.change(now, total, &mut classes.values().map(|class| (class.params.rate, class.params.burst)));
     }
 
     /// Credit that is taken and not used, of class `q` or of spare rate.
     pub fn outstanding(&self, q: Option<u32>) -> Bytes {
-        q.map_or(Some(&self.spare), |q| self.classes.get(q as usize)).map_or(Bytes::ZERO, |held| held.left)
+        q.map_or(Some(&self.spare), |q| self.classes.get(q)).map_or(Bytes::ZERO, |held| held.left)
     }
 }
 

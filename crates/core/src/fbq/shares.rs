@@ -210,7 +210,7 @@ struct Raise {
 }
 
 impl Raise {
-    /// What a flow gets that requests `wanted` above its minimum.
+    /// The rate above its minimum that a flow gets when it requests `wanted`.
     fn of(self, wanted: u128) -> u128 {
         if self.wanted <= self.free { wanted } else { wanted.saturating_mul(self.free) / self.wanted }
     }

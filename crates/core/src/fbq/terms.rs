@@ -27,8 +27,8 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let profile = self.profile(self.flows[at].profile_index);
-        let wanted = terms.map_or(profile, |terms| terms.over(profile, self.classes.len()));
-        let class = &mut self.classes[self.flows[at].class as usize];
+        let wanted = terms.map_or(profile, |terms| terms.over(profile, self.classes.slots()));
+        let class = &mut self.classes[self.flows[at].class];
         let special = self.flows.special(at, class.params.flow_burst, now);
         special.own = terms;
         let old = core::mem::replace(&mut special.profile.displace, wanted.displace);
@@ -50,7 +50,7 @@ impl<P: Packet> Fbc<P> {
             return self.set_minimum(now, key, wanted.minimum);
         }
         let flow = &self.flows[at];
-        let free = self.classes[flow.class as usize].shares.unpromised();
+        let free = self.classes[flow.class].shares.unpromised();
         Ok(if flow.granted || wanted.minimum.is_zero() { Promise::Granted } else { Promise::Waiting { free } })
     }
 
@@ -67,8 +67,7 @@ impl<P: Packet> Fbc<P> {
     ) -> bool {
         let now = now.max(self.now);
         self.flows.find(key.flow).is_some()
-            || ((class.0 as usize) < self.classes.len()
-                && self.begin(now, key, class.0, profile, Some(terms), out).is_some())
+            || (class.0 < self.classes.slots() && self.begin(now, key, class.0, profile, Some(terms), out).is_some())
     }
 
     /// Ends the flow `key`, which has no queue here: a data path elsewhere, whose flows have records here, has ended it.
@@ -98,7 +97,7 @@ impl<P: Packet> Fbc<P> {
             self.forget(now, oldest, out);
         }
         let wanted = self.profile(profile);
-        let wanted = terms.map_or(wanted, |terms| terms.over(wanted, self.classes.len()));
+        let wanted = terms.map_or(wanted, |terms| terms.over(wanted, self.classes.slots()));
         let host_key = self.params.fair_by.host(key).unwrap_or(0);
         let at = self.flows.insert(Flow { host_key, ..record(key.flow, home, profile, now) });
         self.flows.set_profile(at, wanted, now);
@@ -124,7 +123,7 @@ impl<P: Packet> Fbc<P> {
     /// The free rate if it is less than `rate`; zero for a class that does not exist.
     pub fn hold(&mut self, class: ClassId, rate: Rate) -> Result<(), Rate> {
         let free = self.unpromised(class);
-        let of = self.classes.get_mut(class.0 as usize).ok_or(Rate::ZERO)?;
+        let of = self.classes.get_mut(class.0).ok_or(Rate::ZERO)?;
         match self.shard.as_deref() {
             _ if rate > free => Err(free),
             // Whichever shard its flow will be in.
@@ -138,7 +137,7 @@ impl<P: Packet> Fbc<P> {
     }
     /// The rate of a class that can still be granted.
     pub(super) fn unpromised(&self, class: ClassId) -> Rate {
-        let Some(of) = self.classes.get(class.0 as usize) else { return Rate::ZERO };
+        let Some(of) = self.classes.get(class.0) else { return Rate::ZERO };
         match self.shard.as_deref() {
             Some(shard) => of.params.rate.saturating_sub(shard.promised(class.0)),
             None => of.shares.unpromised(),
@@ -148,7 +147,7 @@ impl<P: Packet> Fbc<P> {
     /// Releases rate that was held.
     pub fn release(&mut self, class: ClassId, rate: Rate) {
         let number = class.0;
-        if let Some(class) = self.classes.get_mut(number as usize) {
+        if let Some(class) = self.classes.get_mut(number) {
             match self.shard.as_deref() {
                 Some(shard) => shard.release(number, rate),
                 None => {

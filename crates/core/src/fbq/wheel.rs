@@ -23,7 +23,7 @@ const LEVELS: usize = 3;
 /// The numbers of buckets, as powers of two.
 const FEWEST: u32 = 6;
 const MOST: u32 = 20;
-/// What the wheel spans, as powers of two of virtual time: at weight 1.0 from 4.5 kB, for packets of an Ethernet, to 576
+/// The spans that the wheel can have, as powers of two of virtual time: at weight 1.0 from 4.5 kB, for packets of an Ethernet, to 576
 /// kB, for superpackets and flows with saved tokens. What is longer than half of it goes into the heap.
 const SHORTEST: u32 = 53;
 const LONGEST: u32 = 60;
@@ -51,7 +51,7 @@ pub(super) struct Wheel {
     /// The width of a bucket and the span of all, as powers of two.
     width: u32,
     span: u32,
-    /// What it takes ahead at most; a length beyond it makes it longer.
+    /// The most that a tag may be ahead; a longer packet makes the wheel longer.
     longest: u128,
     /// The number of flows in buckets.
     len: usize,

@@ -125,8 +125,8 @@ impl Running {
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// The same for the eligible curve: of a concave curve itself; of a convex one its second slope from its beginning,
-    /// so that what it asks for later can be sent in time.
+    /// When the eligible curve reaches `y`. It is equal to the deadline curve if that is concave; otherwise it is a line with
+    /// its second slope, so that the steeper part of a convex curve can be served in time.
     pub fn eligible(&self, y: Credit) -> u64 {
         if self.concave {
             return self.reaches(y);
