@@ -1,4 +1,4 @@
-//! [`Decode`]: from a [`Node`] to a Rust value, all errors in one go; the macros that declare sections of a file.
+//! [`Decode`] turns a [`Node`] into a Rust value and reports all errors at once. The macros declare sections of a file.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ pub use crate::printable::{is_bidi_control, is_printable, printable};
 pub use choice::{Open, kind, tagged, word};
 pub use fields::{Fields, Literal, key};
 
-/// Reads a whole text as a `T`. `None` exactly when errors went to `diagnostics`.
+/// Reads a whole text as a `T`. Returns `None` exactly if there are errors in `diagnostics`.
 pub fn read<T: Decode>(source: &Source, diagnostics: &mut Diagnostics) -> Option<T> {
     let node = Node::parse(source, diagnostics)?;
     T::decode(&node, diagnostics)
 }
 
-/// What can be read from a configuration.
+/// A type that can be read from a configuration.
 pub trait Decode: Sized {
-    /// Reads `node`. What is wrong goes to `diagnostics`, and the result is then `None`.
+    /// Reads `node`. On errors, which go to `diagnostics`, the result is `None`.
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self>;
-    /// The value when the key is not there; `None` when it must be.
+    /// The value of an absent key; `None` if the key is required.
     fn absent() -> Option<Self> {
         None
     }
-    /// A value that would be right, as TOML, for the advice when it is missing.
+    /// A valid value as TOML, for the advice if the key is missing.
     fn example() -> String;
     /// Its JSON Schema.
     fn schema(schemas: &mut Schemas) -> Json;
@@ -37,22 +37,22 @@ pub trait Decode: Sized {
 
 /// A [`Decode`] that reads a table: [`record!`](crate::record) implements it.
 pub trait Record: Decode {
-    /// Its JSON Schema as an object on its own, not as a reference.
+    /// The JSON Schema of the table itself, instead of a reference to it.
     fn object(schemas: &mut Schemas) -> Json;
 }
 
-/// A value that is one text (or number) in a file: a quantity, a code point, an address.
+/// A value that is written as one text or number: a quantity, a code point, an address.
 pub trait Scalar: Sized {
-    /// What it is, without an article: `rate`.
+    /// The name of the quantity, without an article: `rate`.
     const WANTED: &'static str;
-    /// A text that would be right.
+    /// A valid text.
     const EXAMPLE: &'static str;
-    /// From text.
+    /// Parses a text.
     ///
     /// # Errors
     /// The error, and its remedy.
     fn from_text(text: &str) -> Result<Self, Wrong>;
-    /// From a whole number; by default as from its text.
+    /// Converts a whole number; by default parses its text.
     ///
     /// # Errors
     /// The error, and its remedy.
@@ -110,13 +110,13 @@ impl<T: Scalar> Decode for T {
     }
 }
 
-/// A value and its place in the file, for errors that are found later. Its `Debug` form is the value's, so that two
-/// sections with the same values look the same at whatever place.
+/// A value and its place in the file, for errors that are found later. Its `Debug` form omits the place, so that
+/// sections with equal values look the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spanned<T> {
-    /// What was read, or the default.
+    /// The value that was read, or the default.
     pub value: T,
-    /// Its place in the file; for a default, the table that does not hold the key.
+    /// The place in the file; for a default, that of the table without the key.
     pub place: Place,
 }
 
@@ -160,7 +160,7 @@ impl<T: Decode> Decode for Option<T> {
     }
 }
 
-/// For sections that contain themselves.
+/// Allows sections that contain themselves.
 impl<T: Decode> Decode for Arc<T> {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
         T::decode(node, diagnostics).map(Arc::new)
@@ -194,7 +194,7 @@ impl<T: Decode> Decode for Vec<T> {
     }
 }
 
-/// One value, or a list of them. Absent: none.
+/// One value, or a list of them. An absent key is an empty list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Many<T>(pub Vec<T>);
 
@@ -241,7 +241,7 @@ impl Decode for String {
         match &node.value {
             Value::Text(text) if text.chars().any(is_bidi_control) => {
                 diagnostics
-                    .error(node.place, "a text that is not shown in the order in which it is read")
+                    .error(node.place, "the characters of this text are not shown in the order in which they are read")
                     .label("has characters that change the direction of writing")
                     .help("remove them: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069");
                 None
@@ -328,7 +328,7 @@ macro_rules! whole_numbers {
 }
 whole_numbers!(u8, u16, u32, u64);
 
-/// Reports that `node` is not what was `wanted`.
+/// Reports that `node` has another type than `wanted`.
 pub fn mismatch(node: &Node, wanted: &str, help: &str, diagnostics: &mut Diagnostics) {
     diagnostics
         .error(node.place, format!("expected {wanted}, found {}", node.what()))

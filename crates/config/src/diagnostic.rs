@@ -68,7 +68,7 @@ impl Source {
             }
         }
     }
-    /// The name that errors begin with: the path of a file, or what stands for it.
+    /// The name at the beginning of errors: the path of a file, or a substitute.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -111,15 +111,15 @@ pub enum Severity {
 /// One finding: severity, place, message, and remedy.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// Whether the text can be used all the same.
+    /// Whether the text can be used nevertheless.
     pub severity: Severity,
     /// The text that is marked.
     pub place: Place,
-    /// What is wrong, in a line, without place and remedy.
+    /// The fault in one line, without place and remedy.
     pub message: String,
     /// The text at the mark.
     pub label: Option<String>,
-    /// Other text that it has to do with.
+    /// Other places that are involved.
     pub related: Vec<(Place, String)>,
     /// The remedy.
     pub help: Option<String>,
@@ -131,7 +131,7 @@ impl Diagnostic {
         self.label = Some(label.into());
         self
     }
-    /// Marks other text that it has to do with.
+    /// Marks another place that is involved.
     pub fn related(&mut self, place: Place, label: impl Into<String>) -> &mut Self {
         self.related.push((place, label.into()));
         self
@@ -141,7 +141,7 @@ impl Diagnostic {
         self.help = Some(help.into());
         self
     }
-    /// Returns it for a terminal: its texts quote what others wrote.
+    /// Returns the finding with control characters escaped, because it quotes untrusted text.
     fn printable(&self) -> Self {
         let text = |text: &String| printable(text).into_owned();
         Self {
@@ -158,7 +158,7 @@ impl Diagnostic {
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
-    /// Those in files that the source names.
+    /// The findings in files that the source names.
     others: Vec<(Source, Diagnostics)>,
 }
 
@@ -176,7 +176,8 @@ impl Diagnostics {
         self.push(Severity::Warning, place, message.into())
     }
 
-    /// Adds what was found in another file that the source names: it is shown with the name and the text of that file.
+    /// Adds the findings in another file that the source names. They are rendered with the name and the text of that
+    /// file.
     pub fn include(&mut self, source: &Source, found: Self) {
         if !found.is_empty() {
             self.others.push((source.clone(), found));
@@ -195,7 +196,7 @@ impl Diagnostics {
         self.list.retain(|found| seen.insert((found.place, found.message.clone())));
     }
 
-    /// The findings in the order in which they were made, without those in other files.
+    /// The findings in the order in which they were added, without those in other files.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
     }
@@ -264,7 +265,7 @@ fn report<'a>(diagnostic: &'a Diagnostic, source: &'a Source, name: &'a str) -> 
     group
 }
 
-/// The place within the text, on character boundaries, and on one line: a table is marked by its first line.
+/// The place within the text, on character boundaries and on one line. A table is marked by its first line.
 fn visible(place: Place, text: &str) -> Range<usize> {
     let start = text.floor_char_boundary(place.start);
     let end = text.ceil_char_boundary(place.end).max(start);

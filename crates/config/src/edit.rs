@@ -1,9 +1,9 @@
-//! Edits of a file's text, and the differences between two texts: for changes of a shaper that runs.
+//! Edits of a file's text, and the differences between two files, for changes of a running shaper.
 //!
-//! An edit makes another text, which is then read and checked like any file. Comments, the order of keys and all text
-//! outside of what is edited stay byte for byte. `toml_edit` finds the place of an edit, which then replaces the bytes
-//! there; its own printer is not used, because it turns `\r\n` into `\n`, drops a byte order mark, and moves dotted
-//! keys of one table together.
+//! An edit produces a new text, which is then read and checked like any file. Comments, the order of keys and all text
+//! outside the edit stay byte for byte. `toml_edit` finds the place of an edit, which then replaces the bytes there;
+//! its own printer is not used, because it turns `\r\n` into `\n`, drops a byte order mark, and moves dotted keys of
+//! one table together.
 //!
 //! ```
 //! use tidegate_config::{Diagnostics, Source, edit, shaper};
@@ -37,7 +37,7 @@ pub use tidegate_control::calls::{Difference, Edit};
 pub struct Document(toml_edit::Document<String>);
 
 impl Document {
-    /// The file of this text.
+    /// Parses a text.
     ///
     /// # Errors
     /// When it is not TOML.
@@ -48,10 +48,10 @@ impl Document {
     pub fn text(&self) -> &str {
         self.0.raw()
     }
-    /// The file after `edits`, one after the other.
+    /// Returns the file after `edits`, applied one after the other.
     ///
     /// # Errors
-    /// What is not there, and what is.
+    /// Lists the missing keys and the keys that exist.
     pub fn edited(&self, edits: &[Edit]) -> Result<Self, String> {
         let mut new = self.clone();
         for edit in edits {
@@ -69,12 +69,12 @@ impl Document {
     /// into tables. `value` is TOML; a text needs no quotes.
     ///
     /// # Errors
-    /// What is not there, and what is; nothing has changed then.
+    /// Lists the missing keys and the keys that exist. Nothing has changed then.
     pub fn set(&mut self, section: &str, name: Option<&str>, key: &str, value: &str) -> Result<(), String> {
         let key: Vec<&str> = key.split('.').collect();
         let value = Some(toml(value)).filter(|value| !is_empty(value));
         let mut new = self.clone();
-        // What replaces a table is written where a new key would be.
+        // The value that replaces a table is written where a new key would be.
         while (value.is_none() || new.is_table(section, name, &key)?)
             && new.change(|layout, root| match find(root, section, name) {
                 Err(_) if name.is_none() && !root.contains_key(section) => Ok(Vec::new()),
@@ -94,7 +94,7 @@ impl Document {
         Ok(())
     }
 
-    /// Adds a class as the last, or a rule as the first, with these keys and values.
+    /// Appends a class, or adds a rule before all others, with these keys and values.
     ///
     /// # Errors
     /// When the file cannot have such a section.
@@ -107,7 +107,7 @@ impl Document {
         }
         all.retain(|(_, value)| !is_empty(value));
         let lines: Vec<String> = all.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        // Of rules the first that matches applies: an added one has an effect only before the others.
+        // The first rule that matches applies, so an added rule has an effect only before the others.
         let end = if section == "rule" { End::First } else { End::Last };
         self.change(|layout, root| {
             let inside = is_inside(root, section);
@@ -138,7 +138,7 @@ impl Document {
     /// Removes a class, by its name, or a rule, by its number from 1.
     ///
     /// # Errors
-    /// What is not there, and what is.
+    /// Lists the missing keys and the keys that exist.
     pub fn remove(&mut self, section: &str, name: &str) -> Result<(), String> {
         self.change(|layout, root| {
             let list = list(root, section)?;
@@ -166,7 +166,7 @@ impl Document {
         Ok(matches!(node, Node::Table(_)) || node.is_dotted())
     }
 
-    /// Applies the splices that `work` makes, if the text is TOML then. Returns whether there were any.
+    /// Applies the splices that `work` makes, if the result is TOML. Returns whether there were any.
     fn change(&mut self, work: impl FnOnce(&Layout, &Table) -> Result<Vec<Splice>, String>) -> Result<bool, String> {
         let splices = work(&Layout::new(self.text(), self.0.as_table()), self.0.as_table())?;
         if splices.is_empty() {
@@ -177,7 +177,7 @@ impl Document {
     }
 }
 
-/// A value as TOML; what is not TOML is a text.
+/// Parses a value as TOML, or else takes it as a text.
 fn toml(text: &str) -> String {
     let text = text.trim();
     if text.parse::<Value>().is_ok() { text.to_owned() } else { Value::from(text).to_string() }
@@ -291,7 +291,7 @@ fn list<'a>(root: &'a Table, section: &str) -> Result<List<'a>, String> {
     }
 }
 
-/// The table that an edit is about.
+/// The table that an edit changes.
 fn find<'a>(root: &'a Table, section: &str, name: Option<&str>) -> Result<Node<'a>, String> {
     let Some(name) = name else {
         let item = root.get(section).ok_or_else(|| format!("there is no `{section}`"))?;
@@ -392,7 +392,7 @@ fn remove_sections(layout: &Layout, table: &Table) -> Vec<Splice> {
     layout.remove_sections(sections)
 }
 
-/// A section at the end of the file.
+/// Appends a section to the file.
 fn append(layout: &Layout, header: &str, lines: &[String]) -> Splice {
     let empty = layout.text[layout.start()..].trim().is_empty();
     let line_break = layout.line_break();
@@ -404,7 +404,7 @@ fn section(header: &str, lines: &[String], line_break: &str) -> String {
     std::iter::once(header).chain(lines.iter().map(String::as_str)).map(|line| format!("{line}{line_break}")).collect()
 }
 
-/// A table of a list that has some.
+/// Adds a table to a list that is not empty.
 fn add_table(layout: &Layout, list: &ArrayOfTables, end: End, header: &str, lines: &[String]) -> Splice {
     let line_break = layout.line_break();
     let text = section(header, lines, line_break);
@@ -418,7 +418,7 @@ fn add_table(layout: &Layout, list: &ArrayOfTables, end: End, header: &str, line
     layout.insert_lines(layout.line_end(last), &format!("{line_break}{text}"))
 }
 
-/// What a packet must be, from keys and values as a rule has them.
+/// Parses the conditions of a rule from keys and values.
 ///
 /// # Errors
 /// The error, and its remedy.

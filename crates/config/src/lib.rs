@@ -17,7 +17,7 @@
 //! record! {
 //!     /// A link of a topology.
 //!     pub struct Link as "link" {
-//!         /// What it carries.
+//!         /// The capacity of the link.
 //!         pub rate: Rate,
 //!         /// One way. Default 1 ms, a metropolitan link.
 //!         pub delay: Span = "1ms",

@@ -58,12 +58,12 @@ impl Node {
         errors.is_empty().then(|| Self { place: table.span().into(), value: Value::Table(entries(table.get_ref())) })
     }
 
-    /// The text of a table, as a file of its own. Comments and the way in which values are written are lost.
+    /// Writes a table as a file of its own. Comments and the spelling of values are lost.
     pub fn to_text(&self) -> String {
         self.to_table().to_string()
     }
 
-    /// The same table without places; empty for what is no table.
+    /// The table without places; empty if this is no table.
     pub(crate) fn to_table(&self) -> toml::Table {
         match self.plain() {
             Some(toml::Value::Table(table)) => table,
@@ -71,7 +71,7 @@ impl Node {
         }
     }
 
-    /// A value as a file has it; a text without its quotation marks.
+    /// The value as it is written in a file; a text without its quotation marks.
     pub fn value_text(&self) -> String {
         match self.plain() {
             Some(toml::Value::String(text)) => text,
@@ -94,7 +94,7 @@ impl Node {
         })
     }
 
-    /// Whether both have the same values, wherever they are written, and tables in whatever order.
+    /// Whether both have the same values, regardless of places and of the order in tables.
     pub(crate) fn is_equal(&self, other: &Self) -> bool {
         match (self.plain(), other.plain()) {
             (Some(one), Some(other)) => one == other,
@@ -102,7 +102,7 @@ impl Node {
         }
     }
 
-    /// What it is, with an article, for errors.
+    /// The type with an article, for errors.
     pub fn what(&self) -> &'static str {
         match self.value {
             Value::Text(_) => "a text",

@@ -1,13 +1,13 @@
 //! Shaper files for users who know only the rates of their line: `tidegate run --up 20mbit --down 100mbit`.
 //!
-//! A preset is the text of a file, so that it can be looked at, kept, and changed. It is one CAKE for each direction:
-//! hosts share the line evenly and each host's connections share what it has, so that neither a host with fifty
-//! downloads nor one download of many crowds out a call; queues are kept short by COBALT; what the line adds to each
-//! packet is counted. It needs no idea of what runs on the network.
+//! A preset is the text of a file, so that it can be read, kept and changed. It is one CAKE for each direction: hosts
+//! share the line evenly, and the connections of a host share its part, so that neither a host with fifty downloads nor
+//! one of many downloads crowds out a call. COBALT keeps queues short, and the per-packet overhead of the line is
+//! counted. It needs to know nothing about the traffic.
 //!
-//! The queue must be here and not in the modem or at the provider. So we send a little less than the line carries:
-//! 95 % of it upwards, where what we send is what the line gets, and 90 % downwards, where what arrives has passed the
-//! line already and the senders react to the queue only a round trip later.
+//! The queue must build up here and not in the modem or at the provider, so we use a little less than the line carries:
+//! 95 % of it upstream, where we decide what the line gets, and 90 % downstream, where packets have passed the line
+//! already and the senders react to the queue only a round trip later.
 
 use std::fmt::Write as _;
 
@@ -16,16 +16,16 @@ use tidegate_core::{Bytes, Rate, Span};
 
 use crate::shaper::Direction;
 
-/// Parts of the line that are used, in percent.
+/// The used part of the line, in percent.
 const UP_PERCENT: u64 = 95;
 const DOWN_PERCENT: u64 = 90;
-/// Acknowledgements are thinned out upwards when the line carries so many times more downwards: one acknowledgement of
-/// some 70 B for two packets of 1500 B takes a forty-third of what it acknowledges.
+/// Acknowledgements are thinned out upstream if the line carries this many times more downstream: one acknowledgement
+/// of about 70 B for two packets of 1500 B takes a forty-third of the rate that it acknowledges.
 const ASYMMETRIC: u64 = 15;
 
 /// The kinds of lines: the value of `--link`, a description, and the size of a packet on the line.
 pub const LINKS: [(&str, &str, Wire); 6] = [
-    // Right or a little too much nearly everywhere: 3 % of a large packet.
+    // Right or slightly too large nearly everywhere: 3 % of a large packet.
     ("unknown", "44 B a packet, safe on nearly every line", wire(44, 84, Framing::None)),
     ("ethernet", "fibre or a leased Ethernet: 38 B", wire(38, 84, Framing::None)),
     ("docsis", "a cable modem: 18 B", wire(18, 64, Framing::None)),
@@ -87,7 +87,7 @@ impl Line {
             Framing::Atm => "atm",
             Framing::Ptm => "ptm",
         };
-        // Never down to nothing.
+        // Never down to zero.
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
         let (word, what) = match direction {
             Direction::Egress => ("egress", "leaves"),

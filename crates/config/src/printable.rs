@@ -1,4 +1,4 @@
-//! Texts that others wrote, for a terminal.
+//! Makes untrusted text safe for a terminal.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,8 @@ pub fn is_bidi_control(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a terminal would not show a character, but do something: move, colour, rename, write in another direction.
+/// Whether a terminal would act on a character instead of displaying it: move the cursor, change colours or the title,
+/// or reverse the direction of writing.
 pub(crate) fn is_unprintable(character: char) -> bool {
     character.is_control() && !matches!(character, '\n' | '\t') || is_bidi_control(character)
 }
@@ -18,8 +19,8 @@ pub fn is_printable(text: &str) -> bool {
     !text.chars().any(is_unprintable)
 }
 
-/// `text` for a terminal, whoever wrote it: control characters except the ends of lines and tabs, and those that change the
-/// direction of writing, are escaped as in JSON.
+/// Escapes, as in JSON, the control characters of `text` (except line ends and tabs) and the characters that change the
+/// direction of writing.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if is_printable(text) {
         return text.into();

@@ -1,4 +1,4 @@
-//! "Did you mean": the nearest of a list of names.
+//! "Did you mean": finds the nearest of a list of names.
 
 /// Levenshtein distance in characters, where two neighbours in the wrong order count as one slip.
 pub fn distance(a: &str, b: &str) -> usize {
@@ -21,10 +21,10 @@ pub fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The name nearest to `given`, if one is near enough that a slip of the fingers explains it: at most a third of
-/// its letters wrong, or the same but for case, `_` and `-`.
+/// The name nearest to `given`, if it is near enough for a typing error: at most a third of the letters differ, or only
+/// case, `_` and `-` do.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A name of hundreds of letters is no typing error, and the distance is quadratic.
+    // Names of hundreds of letters are skipped: they are no typing errors, and computing the distance is quadratic.
     if given.len() > 64 {
         return None;
     }
@@ -41,7 +41,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// The remedy for an unknown name: the nearest of `names`, or all of them.
+/// The remedy for an unknown name: suggests the nearest of `names`, or lists all of them.
 pub fn help(given: &str, names: &[&str]) -> String {
     match nearest(given, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),

@@ -219,7 +219,7 @@ impl Scalar for Protocol {
     }
 }
 
-/// A set of addresses that begin alike. Bits after the prefix are zero.
+/// An address prefix. The bits after it are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Prefix {
     /// The first address of the prefix.
@@ -229,7 +229,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Whether `address` is in it.
+    /// Whether the prefix contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && masked(address, self.length) == self.address
     }
@@ -334,7 +334,7 @@ impl Scalar for Ports {
 pub struct Mark {
     /// The value under the mask.
     pub value: u32,
-    /// The bits that count.
+    /// The bits that are compared.
     pub mask: u32,
 }
 
@@ -399,7 +399,7 @@ impl Scalar for Mode {
 pub enum User {
     /// A user id as a number.
     Id(u32),
-    /// By name, which the live path looks up when it starts.
+    /// A name, which the live data path looks up when it starts.
     Name(String),
 }
 

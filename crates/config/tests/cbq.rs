@@ -90,7 +90,7 @@ fn what_cannot_be_is_refused_with_its_place() {
         ("default = \"b data\"", "default = \"a\"", "default", "no class with a queue is called `a`"),
         ("priority = 0", "priority = 8", "priority", "priorities are 0"),
         ("rate = \"3mbit\"", "", "b data", "neither `rate` nor `share`"),
-        ("{ name = \"a\", share", "{ name = \"a\", parent = \"a video\", share", "parent", "in a circle"),
+        ("{ name = \"a\", share", "{ name = \"a\", parent = \"a video\", share", "parent", "form a circle"),
     ] {
         let text = without_red.replacen(old, new, 1);
         assert_ne!(text, without_red, "{old}");
@@ -122,7 +122,7 @@ fn all_errors_of_a_tree_are_reported_at_once() {
         "priorities are 0",
         "class `a` has 7mbit left, and this class requires 8mbit",
         "the link has 3mbit left, and this class requires 4mbit",
-        "in a circle",
+        "form a circle",
     ] {
         assert!(error.contains(problem), "{problem}:\n{error}");
     }
@@ -131,7 +131,7 @@ fn all_errors_of_a_tree_are_reported_at_once() {
     let ring =
         "[discipline]\nkind = \"cbq\"\nlink = \"1mbit\"\nclass = [{ name = \"x\", parent = \"x\", share = \"1%\" }]\n";
     let error = load(ring).map(|_| ()).expect_err("a ring");
-    assert!(error.contains("in a circle"), "{error}");
+    assert!(error.contains("form a circle"), "{error}");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn reservations_have_a_class_of_their_own() {
              reservations = {{ class = \"{class}\"{more} }}\n"
         )
     };
-    // What is reserved has no queue of its own, and is no class that a rule can name.
+    // The class for reservations has no queue of its own, and rules cannot name it.
     assert_eq!(load(&text("reserved", "")).ok().map(|built| built.0), Some(vec!["rest".to_owned()]));
     let wrong = load(&text("reserve", "")).err().unwrap();
     assert!(wrong.contains("no class is called `reserve`") && wrong.contains("reserved"), "{wrong}");
@@ -197,13 +197,13 @@ fn a_guideline_that_does_not_keep_the_rates_is_warned_of() {
         assert!(data < 100, "{sharing}: {urgent} {data}");
         assert!(warnings.contains("`data` can get less than its rate while `urgent` borrows"), "{warnings}");
         assert!(warnings.contains("test.toml:8:") || warnings.contains("test.toml:9:"), "{warnings}");
-        // Of one priority they take turns in proportion to their rates.
+        // Classes of one priority take turns in proportion to their rates.
         let ([urgent, data], warnings) = ten_seconds(sharing, 0);
         assert!(data > 8_900 && warnings.is_empty(), "{sharing}: {urgent} {data}\n{warnings}");
     }
 }
 
-/// What `check` has to report of a tree with a class for reservations, whose keys are `reservations`.
+/// The findings of `check` for a tree with a class for reservations that has the keys `reservations`.
 fn warnings_of_reservations(sharing: &str, reservations: &str, data: u8) -> String {
     let text = format!(
         "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n{sharing}\n\
@@ -263,7 +263,7 @@ fn the_estimator_is_set_as_papers_set_it() {
     };
     refused("gain = 4", "gain = 13", "a gain of 1 to 12");
     refused("root = \"99%\"", "root = \"0%\"", "rate of the root");
-    refused("accounting = \"idle-time\"", "", "`gain` is of the average idle time");
+    refused("accounting = \"idle-time\"", "", "`gain` applies to the average idle time");
     // More than the link has is still refused.
     refused("rate = \"3mbit\"", "rate = \"3100kbit\"", "has 3mbit left");
 }

@@ -90,7 +90,12 @@ fn metrics_are_off_until_they_are_asked_for() {
 #[test]
 fn errors_of_metrics_have_places_and_ways_out() {
     wrong("[metrics]\nanywhere = true\n", (1, 1), "metrics lacks `listen`", "listen = ");
-    wrong("[metrics]\nlisten = \"localhost\"\n", (2, 10), "`localhost` is no address with a port", "127.0.0.1:9435");
+    wrong(
+        "[metrics]\nlisten = \"localhost\"\n",
+        (2, 10),
+        "`localhost` is not an address with a port",
+        "127.0.0.1:9435",
+    );
     wrong("[metrics]\nlisten = 9435\n", (2, 10), "", "");
     wrong("[metrics]\nlisten = \"0.0.0.0:9435\"\n", (2, 10), "can be reached from other machines", "anywhere = true");
     wrong("[metrics]\nlisten = \"[::]:9435\"\n", (2, 10), "can be reached from other machines", "127.0.0.1:9435");

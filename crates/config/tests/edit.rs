@@ -299,7 +299,7 @@ impl Written {
     }
 }
 
-/// The same edits of a table, without text.
+/// Applies the same edits to a table instead of a text.
 mod model {
     use super::{Table, Value};
 

@@ -1,4 +1,4 @@
-//! What the README shows is what there is.
+//! The examples and messages of the README are those of this crate.
 
 use tidegate_config::{Diagnostics, Source, shaper};
 

@@ -2,7 +2,7 @@
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-/// What was sent since `anchor`, to be paid at `rate`. Only the returned instants are rounded.
+/// The account of the bytes sent since `anchor`, which are paid for at `rate`. Only the returned instants are rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Account {
     rate: Rate,
@@ -31,12 +31,12 @@ impl Account {
             self.sent -= self.rate.credit_in(whole);
         }
     }
-    /// What is sent and not yet paid at `now`; negative when the sender is behind.
+    /// The debt at `now`: bytes sent and not yet paid for. Negative when the sender is behind.
     pub(crate) fn debt(&self, now: Instant) -> Credit {
         let earned = self.rate.credit_in(now.since(self.anchor)) - self.rate.credit_in(self.anchor.since(now));
         self.sent - earned
     }
-    /// The first instant at which everything sent is paid.
+    /// The first instant at which everything sent is paid for.
     pub(crate) fn due(&self) -> Instant {
         if self.sent >= Credit::ZERO {
             // The time exists unless it is beyond `Instant::MAX`: then the result is never.

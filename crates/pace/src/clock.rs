@@ -57,7 +57,7 @@ impl Clock for MonotonicClock {
 /// The accuracy of sleeps of a [`VirtualClock`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sleeping {
-    /// To the nanosecond.
+    /// Sleeps end at the requested nanosecond.
     Exact,
     /// Wakes at a tick: the `extra`-th tick after the first one that is not before the requested time (counted in
     /// whole ticks: a sleep of `x` takes `ceil(x / granularity) + extra` ticks from the tick before it).

@@ -1,4 +1,4 @@
-//! Requests to a sender that runs, one a line: `rate RATE`, `pause`, `resume` and `status`.
+//! Requests to a running sender, one per line: `rate RATE`, `pause`, `resume` and `status`.
 
 use tidegate_units::Rate;
 
@@ -22,7 +22,7 @@ impl Request {
     /// Reads a line, with or without its end.
     ///
     /// # Errors
-    /// What is wrong with it, and what is possible.
+    /// States the fault of the line and the valid requests.
     pub fn parse(line: &str) -> Result<Self, String> {
         let line = line.trim();
         let (command, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -30,7 +30,7 @@ impl Request {
             ("rate", text) => match text.parse::<Rate>() {
                 Ok(rate) if rate.is_zero() => Err("a rate of zero sends nothing; use `pause`".into()),
                 Ok(rate) => Ok(Self::Rate(rate)),
-                // It quotes what was sent, which goes to a terminal.
+                // The error quotes the line and may go to a terminal.
                 Err(error) => Err(error.to_string().replace(char::is_control, "?")),
             },
             ("pause", "") => Ok(Self::Pause),

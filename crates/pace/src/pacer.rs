@@ -35,7 +35,7 @@ use crate::account::Account;
 use crate::algorithm::{Algorithm, BurstCap, ParamError, Wait, positive};
 use crate::oversleep::{Oversleep, SpinBudget};
 
-/// What happens when the sender is behind its schedule, because it had no data or could not send.
+/// The policy for a sender that is behind its schedule, because it had no data or could not send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapPolicy {
     /// When later than `after`, the schedule restarts and nothing is made up for. For live data.
@@ -82,8 +82,8 @@ pub enum Cap {
 pub struct Params {
     /// The rate; above zero.
     pub rate: Rate,
-    /// What happens when the sender is late. Default: catch up within 1 s, because most people measure the average,
-    /// and schedulers delay a process by less than a second.
+    /// The policy for a late sender. Default: catch up within 1 s, because most people measure the average, and
+    /// schedulers delay a process by less than a second.
     pub gap: GapPolicy,
     /// The limit on catching up. Default: four times the rate, with a burst of 1 ms: a sleep that is 1 ms late is
     /// made up for without sleeping less than a sleep can, and a sender that runs only a quarter of the time on a
@@ -110,7 +110,7 @@ impl Params {
     /// Checks the ranges.
     ///
     /// # Errors
-    /// The field: a rate of zero, a cap below the rate.
+    /// Names the field: the rate is zero, or the cap is below the rate.
     pub fn validate(self) -> Result<Self, ParamError> {
         positive("rate", self.rate)?;
         match self.cap {
@@ -171,7 +171,7 @@ pub struct Status {
     pub bytes: Bytes,
     /// Packets dropped as too late.
     pub dropped: u64,
-    /// Schedules restarted, or shortened to what may be made up for.
+    /// How often the schedule was restarted, or shortened to the part that may be made up for.
     pub restarts: u64,
     /// How far it is behind its schedule.
     pub late: Span,
@@ -287,7 +287,7 @@ impl Pacer {
         }
     }
 
-    /// What could have been sent and was not; negative while there is a debt.
+    /// The credit that was not used; negative while there is a debt.
     fn behind(&self, now: Instant) -> Credit {
         Credit::ZERO - self.account.debt(now)
     }

@@ -1,11 +1,11 @@
-//! Programs of others that do the same work, for figures of the same run: DPDK's `rte_sched` and `rte_meter`, ns-2, and
-//! the kernel's HTB. A peer that is not installed is named with the package that has it.
+//! Other programs that do the same work, measured in the same run: DPDK's `rte_sched` and `rte_meter`, ns-2, and the
+//! kernel's HTB. For a peer that is not installed, the error names its package.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A peer, with what it is to do.
+/// A peer and its task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Peer {
     /// DPDK's scheduler with this many pipes, a power of two: `packet`, in ns.
@@ -18,13 +18,13 @@ pub enum Peer {
     Ns2Flows(u32, u32),
     /// The kernel's HTB over a veth pair: `udp` in packets a second, `tcp` in bit/s.
     Htb,
-    /// Tidegate in the same place, the program at `target/release/tidegate`: also `cpu` in ns of processor time a packet, `start` and
-    /// `status` in ms.
+    /// Tidegate in the same set-up, the program at `target/release/tidegate`: also `cpu` in ns of processor time per
+    /// packet, `start` and `status` in ms.
     Live,
-    /// HTB with one class of 20, 100 and 500 Mbit/s and packets of 1,400 bytes: `gap-20` and so on, the 99th percentile of the
-    /// distance of a gap from the mean gap, in microseconds.
+    /// HTB with one class of 20, 100 and 500 Mbit/s and packets of 1,400 bytes: `gap-20` and so on, the 99th percentile
+    /// of the deviation of gaps from the mean gap, in microseconds.
     HtbPaced,
-    /// Tidegate in the same place: also `cpu-20` and so on, in percent of a processor.
+    /// Tidegate in the same set-up: also `cpu-20` and so on, in percent of a processor.
     LivePaced,
 }
 
@@ -36,7 +36,7 @@ pub fn root() -> PathBuf {
 /// Runs the peer once and returns its figures by name.
 ///
 /// # Errors
-/// Why it could not run, with the package to install.
+/// States why it could not run, and the package to install.
 pub fn measure(peer: Peer) -> Result<BTreeMap<String, f64>, String> {
     match peer {
         Peer::RteSched(pipes) => {

@@ -1,4 +1,4 @@
-//! What the table of crates in ARCHITECTURE.md claims and the compiler does not check.
+//! Checks the claims of the table of crates in ARCHITECTURE.md that the compiler does not check.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,17 +7,17 @@ use std::process::Command;
 
 /// Claims about one crate.
 struct Boundary {
-    /// Its folder under `crates/` or `lab/`.
+    /// The folder under `crates/` or `lab/`.
     name: &'static str,
-    /// The packages that it may depend on directly, where that is part of the claim.
+    /// The allowed direct dependencies, if that is part of the claim.
     only: Option<&'static [&'static str]>,
-    /// Packages that must not be linked with it, directly or not.
+    /// Packages that must not be linked with it, directly or indirectly.
     without: &'static [&'static str],
-    /// The files and folders of its sources that `never` is about.
+    /// The files and folders of its sources that `never` applies to.
     sources: &'static [&'static str],
-    /// What these must not name.
+    /// Names that these must not contain.
     never: &'static [&'static str],
-    /// What they may name all the same, as a whole.
+    /// Longer names that they may contain nevertheless.
     but: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ const WORLD: &[&str] = &[
     "from_os_rng",
     "thread_rng",
 ];
-/// The same without input and output of what the caller opened, addresses and lengths of time.
+/// Like [`WORLD`], but I/O on files that the caller opened, addresses and durations are allowed.
 const HOST: &[&str] = &[
     "Instant::now",
     "SystemTime",
@@ -55,7 +55,7 @@ const HOST: &[&str] = &[
     "thread_rng",
 ];
 
-/// What the Python package is made of: nothing that reaches the traffic of a machine.
+/// The dependencies of the Python package, none of which reaches the traffic of a machine.
 const PYTHON: &[&str] = &[
     "tidegate-core",
     "tidegate-config",
@@ -77,8 +77,8 @@ const fn boundary(name: &'static str) -> Boundary {
 
 /// The crate with the unsafe code.
 const UNSAFE: &str = "sys";
-/// One entry for each crate of the table. Every crate but [`UNSAFE`] must forbid `unsafe`. Claims that tests check have no
-/// entry here: the table names the test.
+/// One entry for each crate of the table. Every crate but [`UNSAFE`] must forbid `unsafe`. Claims that tests check have
+/// no entry here; the table names the test.
 const BOUNDARIES: &[Boundary] = &[
     Boundary { only: Some(&[]), never: WORLD, ..boundary("units") },
     Boundary {
@@ -126,7 +126,7 @@ fn folder(root: &Path, name: &str) -> PathBuf {
     found.unwrap_or(&folders[0]).clone()
 }
 
-/// A line for each claim that does not hold.
+/// Returns a line for each claim that does not hold.
 pub fn check(root: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     let table = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
@@ -166,8 +166,8 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Looks for unsafe code in all sources of the tree, tests and benchmarks included: the attribute by which a crate forbids it
-/// does not concern these. Folders with a dot and the tools are outside of the product.
+/// Looks for unsafe code in all sources of the tree. Tests and benchmarks are included, because the attribute of a
+/// crate does not apply to them; hidden folders and the tools are not part of the product.
 fn find_unsafe(root: &Path, folder: &Path, found: &mut Vec<String>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -190,21 +190,21 @@ fn find_unsafe(root: &Path, folder: &Path, found: &mut Vec<String>) -> io::Resul
     Ok(())
 }
 
-/// Whether a line has unsafe code, and not the word alone.
+/// Whether a line has unsafe code, and not merely the word.
 fn is_unsafe(line: &str) -> bool {
     const AFTER: [&str; 6] = ["{", "fn ", "impl", "trait ", "extern ", "("];
     let code = line.split("//").next().unwrap_or_default();
     code.split("unsafe").skip(1).any(|rest| AFTER.iter().any(|after| rest.trim_start().starts_with(after)))
 }
 
-/// The module of the faults that tests inject, and the condition without which releases would hold it. What names it
-/// elsewhere does not compile without the condition.
+/// Checks that releases do not contain the faults that tests inject: their module is conditional, and code that names
+/// it elsewhere does not compile without the condition.
 fn injected(root: &Path, found: &mut Vec<String>) -> io::Result<()> {
     let path = root.join("crates/live/src/shaping/mod.rs");
     if !std::fs::read_to_string(&path)?.contains("#[cfg(debug_assertions)]\nmod injection;\n") {
         found.push(format!("{}: releases must not hold the module of injected faults", path.display()));
     }
-    // The condition is that of builds for tests as long as no profile for others sets it.
+    // Only test builds have the condition, as long as no other profile sets it.
     let path = root.join("Cargo.toml");
     if std::fs::read_to_string(&path)?.contains("debug-assertions") {
         found.push(format!("{}: a profile sets debug-assertions, by which faults can be injected", path.display()));
@@ -256,7 +256,7 @@ impl Boundary {
         Ok(())
     }
 
-    /// Looks for what the sources must not name, comments and unit tests left out.
+    /// Looks for names that the sources must not contain, outside comments and unit tests.
     fn read(&self, path: &Path, found: &mut Vec<String>) -> io::Result<()> {
         if path.is_dir() {
             for entry in std::fs::read_dir(path)? {
@@ -280,11 +280,11 @@ impl Boundary {
     }
 }
 
-/// The packages that are linked with a crate, or those that it names itself.
+/// The packages that are linked with a crate, or only its direct dependencies.
 fn dependencies(name: &str, direct: bool) -> io::Result<BTreeSet<String>> {
     let manifest = std::fs::read_to_string(folder(Path::new("."), name).join("Cargo.toml"))?;
     if manifest.contains("\n[workspace]\n") {
-        // A workspace of its own, whose packages need not be here: what it names itself.
+        // For a workspace of its own, whose packages need not be available: the dependencies in its manifest.
         let named = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
         let named = named.take_while(|line| !line.starts_with('['));
         return Ok(named.filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect());

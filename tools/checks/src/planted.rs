@@ -1,5 +1,5 @@
-//! Faults planted into the systems of the papers: each must make an item of `tidegate reproduce` worse that was not
-//! contradicted before. `tools/planted/faults` has the faults.
+//! Plants the faults of `tools/planted/faults` into the systems of the papers. Each must make an item of `tidegate
+//! reproduce` worse that was not contradicted before.
 //!
 //! All faults are compiled into one program, a copy of the tree in which each expression `E` that a fault replaces by `F` is
 //! `(if planted(n) { F } else { E })`; the environment chooses one. (Mutant schemata: Untch, Offutt and Harrold 1993.) A fault
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const FAULTS: &str = "tools/planted/faults";
 const PAGE: &str = "lab/papers/PLANTED.md";
 const BUILT: &str = "target/planted";
-/// A fault that makes a simulation endless is found by this.
+/// A run that takes longer counts as endless.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Which fault is planted, in the copy of the tree.
 const CHOICE: &str = r#"
@@ -30,7 +30,7 @@ pub fn planted(fault: u32) -> bool {
 }
 "#;
 
-/// A fault: an expression of a file, what takes its place, and the items that should notice.
+/// A fault: an expression of a file, its replacement, and the items that should notice.
 #[derive(Debug, Default)]
 struct Fault {
     name: String,
@@ -38,11 +38,11 @@ struct Fault {
     file: PathBuf,
     /// Experiment, prefix of ids, number of seeds.
     runs: Vec<[String; 3]>,
-    /// A text before the expression; none where the expression is in the file once.
+    /// A text before the expression; empty if the expression occurs once in the file.
     after: String,
     replace: String,
     with: String,
-    /// The run of the short form, if it is in that.
+    /// The run of the short form, if the fault is part of that.
     short: Option<[String; 3]>,
 }
 
@@ -100,7 +100,7 @@ fn parse(text: &str) -> Result<Vec<Fault>, String> {
     Ok(faults)
 }
 
-/// Where the expression of `fault` is in the text of its file.
+/// The range of the expression of `fault` in the text of its file.
 fn place(fault: &Fault, text: &str) -> Result<Range<usize>, String> {
     let unique = if fault.after.is_empty() { &fault.replace } else { &fault.after };
     let file = fault.file.display();
@@ -114,8 +114,8 @@ fn place(fault: &Fault, text: &str) -> Result<Range<usize>, String> {
     Ok(at..at + fault.replace.len())
 }
 
-/// The text of a file with its faults, each with its number. Faults of the same expression exclude each other; others must
-/// not overlap. `within` is the crate that has the choice.
+/// Inserts the faults of a file into its text, each with its number. Faults of the same expression exclude each other;
+/// others must not overlap. `within` is the crate with the function `planted`.
 fn planted(faults: &[(usize, &Fault)], text: &str, within: &str) -> Result<String, String> {
     let mut places: BTreeMap<(usize, usize), Vec<(usize, &Fault)>> = BTreeMap::new();
     for &(n, fault) in faults {
@@ -148,14 +148,14 @@ fn by_file(faults: &[Fault]) -> BTreeMap<&Path, Vec<(usize, &Fault)>> {
     files
 }
 
-/// The crate that the choice is imported from in `file`: all that have faults depend on one of these.
+/// The crate from which `file` imports the function `planted`: all crates with faults depend on one of these.
 fn chooser(file: &Path) -> io::Result<&'static str> {
     let package = file.ancestors().map(|folder| folder.join("Cargo.toml")).find(|toml| toml.is_file());
     let manifest = fs::read_to_string(package.ok_or_else(|| io::Error::other("a fault outside of a crate"))?)?;
     Ok(if manifest.contains("tidegate-units") { "tidegate_units" } else { "tidegate_core" })
 }
 
-/// Copies the repository's files with all faults in them; what is equal keeps its time, so that it is not built again.
+/// Copies the repository's files with all faults. Unchanged files keep their times, so that they are not built again.
 fn copy(faults: &[Fault]) -> io::Result<PathBuf> {
     let mut texts: BTreeMap<&str, String> = BTreeMap::new();
     let files = by_file(faults);
@@ -183,15 +183,15 @@ fn copy(faults: &[Fault]) -> io::Result<PathBuf> {
 /// The program that measures items, with all faults in it.
 struct Items {
     program: PathBuf,
-    /// Where results are kept, so that an interrupted command goes on; of this very program.
+    /// The folder with the results of this program, so that an interrupted command can continue.
     results: PathBuf,
 }
 
 impl Items {
     fn build(faults: &[Fault]) -> io::Result<Self> {
         let copy = copy(faults)?;
-        // Not in the target directory of the workspace: cargo would take the one's crates for the other's, whose paths within
-        // their workspaces are the same.
+        // Not in the target directory of the workspace: their crates have the same relative paths, and cargo would
+        // confuse them.
         let built = Command::new(env!("CARGO"))
             .args(["build", "-q", "--locked", "-p", "tidegate-papers", "--example", "items"])
             .arg("--target-dir")
@@ -211,7 +211,7 @@ impl Items {
         fs::create_dir_all(&results)?;
         Ok(Self { program, results })
     }
-    /// The verdicts of a run by item, with a fault or without; an error when it fails or does not end.
+    /// The verdicts of a run by item, with a fault or without; an error if the run fails or does not end.
     fn run(&self, run: &[String; 3], fault: Option<(usize, &Fault)>) -> io::Result<Result<Verdicts, String>> {
         let name = fault.map_or("nothing", |(_, fault)| &fault.name);
         let kept = self.results.join(format!("{name} {}", run.join(" ")));
@@ -259,14 +259,14 @@ fn held(verdict: &str) -> bool {
     matches!(verdict, "reproduced" | "deviates")
 }
 
-/// What became worse: items that were reproduced or explained, and are contradicted or gone.
+/// The items that became worse: they were reproduced or explained, and are contradicted or gone.
 fn worse(before: &Verdicts, after: &Verdicts) -> Vec<String> {
     let lost = before.iter().filter(|(id, verdict)| held(verdict) && !after.get(*id).is_some_and(|after| held(after)));
     lost.map(|(id, _)| id.clone()).collect()
 }
 
-/// Plants every fault, or those of the short form, or those whose name begins with `only`, and prints the table; that of all
-/// faults is written to the page. Returns what was found wrong with the faults or the items.
+/// Plants every fault, or those of the short form, or those whose name begins with `only`, and prints the table. The
+/// table of all faults is written to the page. Returns a line for each problem with the faults or the items.
 pub fn check(short: bool, only: &str) -> io::Result<Vec<String>> {
     let faults = match fs::read_to_string(FAULTS).map(|text| parse(&text))? {
         Ok(parsed) => parsed,

@@ -1,11 +1,11 @@
-//! What a WebAssembly module imports from its host.
+//! Lists the imports of a WebAssembly module.
 
 use std::io;
 use std::path::Path;
 
 use wasmparser::{Parser, Payload};
 
-/// A line for each import of the module.
+/// Returns a line for each import of the module.
 pub fn check(module: &Path) -> io::Result<Vec<String>> {
     let bytes = std::fs::read(module)?;
     let mut found = Vec::new();
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn an_import_is_found() {
-        // The magic number and version 1; a type, () -> (); an import section: `time` from `env`, of that type.
+        // The magic number and version 1; the type () -> (); an import section with `time` from `env` of that type.
         let plain = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0".to_vec();
         let import = b"\x02\x0c\x01\x03env\x04time\0\0";
         let file = std::env::temp_dir().join(format!("tidegate-checks-{}.wasm", std::process::id()));

@@ -1,4 +1,4 @@
-//! Any bytes as a capture file: no panic, an end, times that do not run back, warnings that name a packet.
+//! Reads any bytes as a capture file: it does not panic, it ends, times do not run back, and warnings name a packet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

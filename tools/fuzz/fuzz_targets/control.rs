@@ -1,4 +1,5 @@
-//! No line panics the parser of requests, nor the parameters of any call; what is read is written back the same.
+//! No line panics the parser of requests or of any call's parameters, and a request that was read is written back
+//! unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +7,7 @@ use tidegate_control::calls::CALLS;
 use tidegate_control::protocol::{Message, Request};
 
 fuzz_target!(|line: &[u8]| {
-    // What a client reads from a daemon that is not one.
+    // A client reads this from a process that is no daemon.
     let _ = serde_json::from_slice::<Message>(line);
     let request = match Request::parse(line) {
         Ok(request) => request,
@@ -16,10 +17,10 @@ fuzz_target!(|line: &[u8]| {
         }
     };
     let written = serde_json::to_vec(&request).expect("a request can be written");
-    // All but the parameters, in which the last digit of a fraction may differ; no call has one.
+    // Everything but the parameters, where the last digit of a fraction may differ; no call has fractions.
     let again = Request::parse(&written).expect("and read again");
     assert_eq!((again.id, &again.call), (request.id, &request.call));
-    // As the parameters of every call, and as the reply to it, which a client reads.
+    // Reads the line as the parameters of every call, and as its reply.
     let with = serde_json::to_value(&request).expect("a request is JSON")["with"].take();
     for call in CALLS {
         for read in [call.read_request, call.read_reply] {

@@ -1,4 +1,5 @@
-//! Any bytes, under every link type: no panic, lengths that fit, and rewriting that changes what it says.
+//! Dissects any bytes under every link type: nothing panics, lengths are consistent, and rewriting changes only the
+//! field that it should.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

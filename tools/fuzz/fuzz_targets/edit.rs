@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use tidegate_config::edit::{Document, matching};
 
-/// The file and the parts of the edits, apart by a character that none of them has.
+/// The file and the parts of the edits, separated by a character that none of them contains.
 const APART: char = '\u{1}';
 
 fuzz_target!(|text: &str| {

@@ -13,14 +13,14 @@ const PORT: u16 = 7_777;
 
 fn prepare() {
     if let Err(error) = netns::isolate() {
-        // Packets go where they say: not without a network of their own.
+        // Packets are really sent, so they need a network of their own.
         eprintln!("SKIP: exec: {error}");
         std::process::exit(0);
     }
     Rtnl::open().and_then(|mut rtnl| rtnl.up(1)).expect("a loopback");
     let listener = TcpListener::bind(("127.0.0.1", PORT)).expect("a free port");
     std::thread::spawn(move || {
-        // Whoever connects gets back what it sends first.
+        // Echoes the first data of each connection.
         for mut stream in listener.incoming().flatten() {
             let _ = stream.set_read_timeout(Some(Duration::from_millis(1)));
             let mut bytes = [0; 2_048];

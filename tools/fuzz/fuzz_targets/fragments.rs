@@ -1,4 +1,4 @@
-//! Any sequence of fragments and times: every packet leaves once, within the bounds.
+//! For any sequence of fragments and times every packet leaves once, within the bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

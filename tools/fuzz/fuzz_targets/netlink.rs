@@ -1,11 +1,11 @@
-//! No bytes of the kernel panic the readers of netlink messages and of queued packets, whose payload others wrote.
+//! No bytes panic the readers of netlink messages and of queued packets, whose payload is untrusted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tidegate_live::netlink::{Attributes, Messages};
 use tidegate_live::nfqueue::Packet;
 
-/// Reads attributes as each kind of value, and as a list of further attributes.
+/// Reads attributes as every kind of value and as nested attributes.
 fn read(attributes: Attributes<'_>, depth: usize) {
     for attribute in attributes {
         let _ = (attribute.u8(), attribute.u16(), attribute.u32(), attribute.be16(), attribute.be32(), attribute.be64());

@@ -1,4 +1,5 @@
-//! Any bytes as a recording: no panic, an end, times and numbers in bounds; and what can be read can be done again.
+//! Reads any bytes as a recording: it does not panic, it ends, times and numbers are within bounds, and a recording
+//! that can be read can be replayed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +7,7 @@ use tidegate_replay::exact;
 use tidegate_replay::recording::{FORMAT, MAGIC, Reader, Record};
 use tidegate_replay::source::{Choice, Source};
 
-/// Checksums are no obstacle here: the input is the bodies of chunks, each behind two bytes of length.
+/// The input consists of the bodies of chunks, each after two bytes of length, so that the checksums match.
 fn with_checksums(input: &[u8]) -> Vec<u8> {
     let head = format!(
         "{{\"format\":{FORMAT},\"tidegate\":\"\",\"recording\":\"\",\"part\":0,\"of\":\"\",\"instant_ns\":0,\

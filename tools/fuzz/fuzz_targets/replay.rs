@@ -1,4 +1,5 @@
-//! Any bytes as a capture, through configurations of every shape: no panic, an end, and every packet accounted for.
+//! Replays any bytes as a capture through configurations of every kind: it does not panic, it ends, and every packet is
+//! accounted for.
 #![no_main]
 
 use std::sync::OnceLock;

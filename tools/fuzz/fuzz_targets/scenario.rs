@@ -1,4 +1,4 @@
-//! No text of a scenario panics the reader; what it refuses has errors, and every finding can be rendered.
+//! No text of a scenario panics the reader; a text that is refused has errors, and every finding can be rendered.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

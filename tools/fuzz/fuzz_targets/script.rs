@@ -1,11 +1,11 @@
-//! No script panics the reader or the run; what is wrong has a place and can be rendered; a run is the same twice.
+//! No script panics the reader or the run; errors have places and can be rendered; two runs are equal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tidegate_config::Source;
 use tidegate_script::{Limits, Script, no_files};
 
-/// Small, so that one input cannot send a million packets.
+/// The limits are small, so that one input cannot send a million packets.
 const LIMITS: Limits = Limits { packets: 500, calls: 5_000 };
 
 fuzz_target!(|text: &str| {

@@ -1,4 +1,5 @@
-//! No text of a shaper file panics the reader; what it takes has no errors, and every finding can be rendered.
+//! No text of a shaper file panics the reader; a text that is accepted has no errors, and every finding can be
+//! rendered.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

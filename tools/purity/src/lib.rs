@@ -1,4 +1,4 @@
-//! A host without an operating system, around the core. `std` would bring a second panic handler, which the compiler
+//! Links the core into a host without an operating system. `std` would bring a second panic handler, which the compiler
 //! refuses; a symbol that the core expects from its host would be an import of the module, which `.ci/run` looks for.
 #![no_std]
 
@@ -20,7 +20,7 @@ impl Packet for Nothing {
     }
 }
 
-/// Something of the core that must be linked.
+/// Uses the core, so that it is linked.
 #[unsafe(no_mangle)]
 pub extern "C" fn idle() -> bool {
     let queue: Fifo<Nothing> = Fifo::new(Limit::packets(1));

@@ -1,4 +1,4 @@
-//! The sections of classes and of what they share, as they are written.
+//! The sections of classes, and of the settings that classes share.
 
 use tidegate_core::{Bytes, Rate, Span};
 
@@ -6,7 +6,7 @@ use crate::decode::Spanned;
 use crate::values::Percent;
 
 crate::choices! {
-    /// Whose packets are one flow.
+    /// Which packets form one flow.
     pub enum FlowBy as "kind of flow" {
         /// Protocol, addresses and ports.
         FiveTuple = "5-tuple",
@@ -18,9 +18,9 @@ crate::choices! {
         Destination = "destination",
         /// Protocol, sending address and port: the sending socket, whatever it sends to.
         Socket = "socket",
-        /// The owner of the sending socket; what has none is one flow.
+        /// The owner of the sending socket; packets without one form one flow.
         User = "uid",
-        /// The control group of the sending socket; what has none is one flow.
+        /// The control group of the sending socket; packets without one form one flow.
         ControlGroup = "cgroup",
         /// The code point as it arrives.
         Dscp = "dscp",
@@ -30,82 +30,85 @@ crate::choices! {
 }
 
 crate::choices! {
-    /// What shares a class equally.
+    /// Who shares a class equally.
     pub enum FairBy as "kind of fairness" {
         /// Flows.
         Flow = "flow",
-        /// Hosts on this side of the interface, and in each its flows: what leaves goes by the sending address, what
-        /// arrives by the receiving one.
+        /// Hosts on this side of the interface, and among the flows of each: the source address counts for egress, the
+        /// destination address for ingress.
         Host = "host",
-        /// Sending hosts, and in each its flows.
+        /// Sending hosts, and among the flows of each.
         Source = "source",
-        /// Receiving hosts, and in each its flows.
+        /// Receiving hosts, and among the flows of each.
         Destination = "destination",
     }
 }
 
 crate::record! {
-    /// What the classes share: the total, and what a flow is.
+    /// The settings of all classes together: the total rate, and the definition of a flow.
     pub struct ShaperSection as "shaper" {
-        /// The total that is never exceeded. Default: the sum of the rates of the classes.
+        /// The total rate, which is never exceeded. Default: the sum of the rates of the classes.
         pub rate: Option<Spanned<Rate>>,
-        /// What may leave at once over all classes. Default: 1 ms at the total rate, at least two of the largest
-        /// packets: short enough for a neighbour's jitter, long enough for a timer's lateness.
+        /// The burst of all classes together. Default: 1 ms at the total rate, at least two packets of the largest
+        /// size: short enough not to add jitter for others, long enough to absorb late timers.
         pub burst: Option<Spanned<Bytes>>,
-        /// Whose packets are one flow, within a class. Default 5-tuple, a connection.
+        /// Which packets form one flow within a class. Default 5-tuple, a connection.
         pub flow_by: Spanned<FlowBy> = "5-tuple",
-        /// What shares a class equally, in rate and in buffer. Default flow: a host has as many shares as connections.
-        /// With host it has one, whatever it opens, and its connections share that; weights and preferences then act
-        /// among the flows of a host. Addresses are those behind address translation by this machine.
+        /// Who shares the rate and the buffer of a class equally. Default flow: a host has as many shares as
+        /// connections. With host it has one share, however many connections it opens, and these divide it; weights and
+        /// preferences then apply among the flows of a host. If this machine translates addresses, the addresses behind
+        /// the translation count.
         pub fair_by: Spanned<FairBy> = "flow",
-        /// A flow without packets for so long is over, and its share goes back. Default 10 s: longer than the
-        /// pauses of interactive use, shorter than the time in which ports are used again.
+        /// A flow that sends nothing for this long has ended, and its share is released. Default 10 s: longer than the
+        /// pauses of interactive use, shorter than the time after which ports are reused.
         pub idle_timeout: Spanned<Span> = "10s",
-        /// How many flows are remembered at once, over all classes; beyond that the one that has been idle for
-        /// longest is forgotten first. Default 65536: more than a host has, and 26 MB when all are there.
+        /// The largest number of flows in the table, over all classes. When it is full, the flow that has been idle for
+        /// longest is evicted. Default 65536: more than a host has, and 26 MB if all are in use.
         pub flows: Spanned<u32> = 65536,
     }
 }
 
 crate::choices! {
-    /// What the bucket of a whole class bounds.
+    /// Whether the token bucket bounds a whole class.
     pub enum Bursts as "kind of bursts" {
-        /// The class as a whole never sends more than `burst` at once: what a Premium Service polices.
+        /// The class as a whole never sends more than `burst` at once, as a Premium Service polices it.
         Strict = "strict",
-        /// Each flow is bounded by `flow-burst`, the class only by 64 of them: an Assured Service takes small bursts.
+        /// Each flow is bounded by `flow-burst`, and the class by 64 times that: an Assured Service accepts small
+        /// bursts.
         Loose = "loose",
     }
 }
 
 crate::choices! {
-    /// What becomes of a share that its flow does not use.
+    /// Who gets the share that a flow leaves unused.
     pub enum Sharing as "kind of sharing" {
         /// The other flows of the class use it, in proportion to their shares.
         WorkConserving = "work-conserving",
-        /// It stays unused: a flow never gets more than its share, as in the paper.
+        /// Nobody: a flow never gets more than its share, as in the paper.
         Strict = "strict",
     }
 }
 
 crate::record! {
-    /// When the owner of a flow is notified that its queue fills.
+    /// When to notify the owner of a flow that its queue is filling up.
     pub struct FeedbackSection as "feedback" {
-        /// Fill of the queue of the flow above which it is notified. Default 75%.
+        /// The fill level of the flow's queue above which the owner is notified. Default 75%.
         pub above: Spanned<Percent> = "75%",
-        /// Fill below which it is notified that there is space again. Default 25%: far from `above`, so that a queue
-        /// that hovers does not chatter.
+        /// The fill level below which the owner is notified that there is space again. Default 25%: far from `above`,
+        /// so that small changes cause no notifications.
         pub below: Spanned<Percent> = "25%",
-        /// Whether packets of ECN-capable flows are marked while above. Default false: an event only.
+        /// Whether packets of ECN-capable flows are marked while the queue is above the threshold. Default false: only
+        /// an event is sent.
         pub ecn: bool = false,
     }
 }
 
 crate::record! {
-    /// Where a flow goes when its share has fallen too low; it returns when the share suffices again.
+    /// The class to which a flow moves when its share falls too low. The flow returns when the share suffices again.
     pub struct DisplaceSection as "displace" {
-        /// The share, as a rate, below which it goes. Above `minimum`.
+        /// The share, as a rate, below which the flow moves. Must be above `minimum`.
         pub below: Spanned<Rate>,
-        /// The class it goes to.
+        /// The class to which the flow moves.
         pub to: Spanned<String>,
     }
 }

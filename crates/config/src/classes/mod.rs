@@ -15,20 +15,20 @@ pub use file::{Bursts, FairBy, FlowBy, Sharing};
 pub(crate) use parameters::profiles;
 pub(crate) use resolve::{lookup, resolve};
 
-/// An FBC: classes under one total.
+/// An FBC: classes under one total rate.
 #[derive(Clone, Debug)]
 pub struct Shaper {
-    /// The total that is never exceeded.
+    /// The total rate, which is never exceeded.
     pub rate: Rate,
-    /// What may leave at once over all classes.
+    /// The burst of all classes together.
     pub burst: Bytes,
-    /// Whose packets are one flow.
+    /// Which packets form one flow.
     pub flow_by: FlowBy,
-    /// What shares a class equally. [`FairBy::Host`] is resolved to one of the two addresses.
+    /// Who shares a class equally. [`FairBy::Host`] has been resolved to one of the two addresses.
     pub fair_by: FairBy,
-    /// A flow without packets for so long is over.
+    /// A flow that sends nothing for this long has ended.
     pub idle_timeout: Span,
-    /// How many flows are distinguished at once.
+    /// The largest number of flows in the table.
     pub flows: u32,
     /// The classes in the order of the file; [`ClassId`] `i` is the `i`-th.
     pub classes: Vec<Class>,
@@ -46,8 +46,8 @@ pub enum DividedBy {
 }
 
 impl Shaper {
-    /// The addresses that all packets of a flow, and where hosts share a class all packets of a host, have in common; `None`
-    /// where a flow may have any.
+    /// The addresses that all packets of a flow have in common, or all packets of a host if hosts share a class; `None`
+    /// if a flow may have any addresses.
     pub fn divided_by(&self) -> Option<DividedBy> {
         match (self.fair_by, self.flow_by) {
             (_, FlowBy::User | FlowBy::ControlGroup | FlowBy::Dscp | FlowBy::Mark) => None,
@@ -65,51 +65,51 @@ impl Shaper {
 /// A class: an FBQ, or a discipline behind a bucket.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// By which rules, calls and counters name it; unique in the file.
+    /// The name that rules, calls and counters use; unique in the file.
     pub name: String,
-    /// The rate that the class is allocated.
+    /// The guaranteed rate of the class.
     pub rate: Rate,
-    /// TB(q), what the class may send at once.
+    /// TB(q): the burst of the class.
     pub burst: Bytes,
-    /// TB(f), what one flow may send at once.
+    /// TB(f): the burst of one flow.
     pub flow_burst: Bytes,
-    /// Smaller is asked first.
+    /// Classes with a smaller number are served first.
     pub priority: u8,
-    /// The code point written on its packets; `None`: they keep theirs.
+    /// The code point that its packets are marked with; with `None` they keep theirs.
     pub dscp: Option<Dscp>,
-    /// Whether the bucket of the class is in force.
+    /// Whether the token bucket bounds the whole class.
     pub bursts: Bursts,
-    /// What becomes of a share that its flow does not use.
+    /// Who gets the share that a flow leaves unused.
     pub share: Sharing,
-    /// Whether it uses what other classes leave.
+    /// Whether the class uses capacity that other classes leave unused.
     pub borrow: Borrow,
-    /// Bytes that may wait in it.
+    /// The queue limit of the class in bytes.
     pub limit: Bytes,
-    /// Bytes of one flow that may wait in it.
+    /// The queue limit of one flow in bytes.
     pub flow_limit: Bytes,
-    /// `incr`: what a preference adds to the share of a flow.
+    /// `incr`: how much one step of preference adds to the share of a flow.
     pub increment: Percent,
-    /// When the owner of a flow is notified that its queue fills.
+    /// When to notify the owner of a flow that its queue is filling up.
     pub feedback: Option<Feedback>,
-    /// A discipline in the place of the queues per flow.
+    /// A discipline instead of one queue per flow.
     pub queue: Option<Discipline>,
 }
 
-/// Whether a class uses what other classes leave of the total.
+/// Whether a class uses capacity that other classes leave unused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Borrow {
     /// The class borrows.
     Allowed,
-    /// The class keeps to its own rate.
+    /// The class does not exceed its own rate.
     Never,
 }
 
-/// When the owner of a flow is notified that its queue fills.
+/// When to notify the owner of a flow that its queue is filling up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feedback {
-    /// Fill of the queue of the flow above which it is notified.
+    /// The fill level of the flow's queue above which the owner is notified.
     pub above: Percent,
-    /// Fill below which it is notified that there is space again.
+    /// The fill level below which the owner is notified that there is space again.
     pub below: Percent,
     /// Whether packets are marked as well.
     pub ecn: EcnFeedback,
@@ -124,31 +124,31 @@ pub enum EcnFeedback {
     Off,
 }
 
-/// Which packets go to a class, and what their flows are promised.
+/// Assigns packets to a class, and makes promises to their flows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Its name, where the file has one.
+    /// The name, if the file has one.
     pub name: Option<String>,
-    /// Where packets that match go.
+    /// The class of packets that match.
     pub class: ClassId,
     /// The conditions on a packet.
     pub matches: Match,
-    /// How much each flow gets beside flows of weight 1; at least 1.
+    /// The share of each flow relative to flows of weight 1; at least 1.
     pub weight: u32,
-    /// dmin(f): what each flow is promised.
+    /// dmin(f): the minimum rate of each flow.
     pub minimum: Rate,
-    /// For how many flows the minimum fits.
+    /// The number of flows for which the minimum is guaranteed.
     pub flows: u32,
-    /// Where a flow goes when its share has fallen too low.
+    /// The class to which a flow moves when its share falls too low.
     pub displace: Option<Displace>,
 }
 
-/// What a packet must be: an empty list matches all, else one of the list.
+/// The conditions on a packet. An empty list matches everything, otherwise one element must match.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Match {
     /// Code points.
     pub dscps: Vec<Dscp>,
-    /// Protocol numbers above IP; any of them matches, and all protocols if there are none.
+    /// Protocols above IP.
     pub protocols: Vec<Protocol>,
     /// Sending addresses.
     pub sources: Vec<Prefix>,
@@ -167,14 +167,14 @@ pub struct Match {
 }
 
 impl Rule {
-    /// Its name, else what it matches.
+    /// The name, or else the conditions as text.
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.matches.to_string())
     }
 }
 
 impl Match {
-    /// Whether it matches every packet.
+    /// Whether every packet matches.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
@@ -207,11 +207,11 @@ fn texts<T: ToString>(list: &[T]) -> Vec<String> {
     list.iter().map(T::to_string).collect()
 }
 
-/// Where a flow goes when its share has fallen too low.
+/// The class to which a flow moves when its share falls too low.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Displace {
-    /// thres(f): the share, as a rate, below which it goes.
+    /// thres(f): the share, as a rate, below which the flow moves.
     pub below: Rate,
-    /// The class it goes to.
+    /// The class to which the flow moves.
     pub to: ClassId,
 }

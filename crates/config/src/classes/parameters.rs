@@ -12,7 +12,7 @@ use crate::discipline::Site;
 const LOOSE_FLOWS: u64 = 64;
 
 impl Shaper {
-    /// The parameters of the whole. `catch_up` is the lateness that a live data path makes up for.
+    /// The parameters of the FBC. `catch_up` is the lateness that a live data path compensates.
     pub fn params(&self, catch_up: Span) -> FbcParams {
         FbcParams {
             rate: self.rate,
@@ -28,10 +28,11 @@ impl Shaper {
         }
     }
 
-    /// Builds it, empty, with the profiles of `rules`. `name` names the discipline of a class, for random streams.
+    /// Builds the discipline, empty, with the profiles of `rules`. `name` names the discipline of a class, for random
+    /// streams.
     ///
     /// # Errors
-    /// Which parameters contradict each other; a shaper that passed its checks has none.
+    /// Names parameters that contradict each other. A shaper that has passed its checks has none.
     pub fn build<P: Packet + 'static>(
         &self,
         rules: &[Rule],
@@ -86,7 +87,7 @@ impl Class {
     }
 }
 
-/// What the rules promise to flows: profile 0 is that of packets without a rule, rule `i` is profile `i + 1`.
+/// The profiles of the rules: profile 0 is for packets that match no rule, rule `i` is profile `i + 1`.
 pub(crate) fn profiles(rules: &[Rule]) -> Vec<Profile> {
     let of_rule = |rule: &Rule| Profile {
         weight: u64::from(rule.weight) * WEIGHT_ONE,

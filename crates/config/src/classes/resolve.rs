@@ -1,4 +1,4 @@
-//! From the sections of classes to a [`Shaper`] whose rates add up, or to errors with the reason why they do not.
+//! Resolves the sections of classes to a [`Shaper`], or reports why its rates do not add up.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use crate::diagnostic::{Diagnostics, Place};
 use crate::discipline::ClassSection;
 use crate::suggest;
 
-/// The most classes of a shaper.
+/// The largest number of classes of a shaper.
 const MOST_CLASSES: usize = 4096;
 
-/// 1 ms at `rate`, at least two of the largest packets.
+/// Returns 1 ms at `rate`, at least two packets of the largest size.
 fn default_burst(rate: Rate, largest: Bytes) -> Bytes {
     rate.bytes_in_floor(Span::from_millis(1)).max(largest.saturating_mul(2))
 }
 
-/// Classes and what they share, without the rules that lead to them.
+/// Resolves the classes and their common settings, without rules.
 pub(crate) fn resolve(
     section: Option<&Spanned<ShaperSection>>,
     sections: &[Spanned<ClassSection>],
@@ -51,7 +51,7 @@ pub(crate) fn resolve(
         }
         if section.flows.value == 0 || section.flows.value > 1 << 24 {
             diagnostics
-                .error(section.flows.place, "this number of flows cannot be kept")
+                .error(section.flows.place, "a table of this many flows is not possible")
                 .label("not between 1 and 16777216")
                 .help("write for example flows = 65536");
         }
@@ -77,7 +77,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
     }
     if rate.value.is_zero() {
         diagnostics
-            .error(rate.place, format!("class `{}` is promised nothing", name.value))
+            .error(rate.place, format!("class `{}` has no guaranteed rate", name.value))
             .label("a rate of zero")
             .help(
                 "write a rate; a class that only uses what others leave needs a small one to start, such as \"8kbit\"",
@@ -146,7 +146,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
     }
 }
 
-/// Reports the keys about flows in a class whose packets wait in a discipline of its own, at `queue`.
+/// Reports keys about single flows in a class whose packets wait in another discipline, given at `queue`.
 fn refuse_flow_keys(section: &ClassSection, queue: Place, diagnostics: &mut Diagnostics) {
     let flow_keys = [
         ("flow-burst", section.flow_burst.map(|burst| burst.place)),
@@ -224,7 +224,7 @@ fn duplicate_names(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnost
     }
 }
 
-/// The total: as written, at least the sum of the classes; else that sum.
+/// The total rate: as written, or else the sum of the classes. Reports a total below that sum.
 fn total(
     section: Option<&Spanned<ShaperSection>>,
     classes: &[Spanned<ClassSection>],
@@ -250,7 +250,7 @@ fn total(
     rate.value
 }
 
-/// The number of the class that a file names.
+/// Looks up the number of a class by its name.
 pub(crate) fn lookup(
     name: &Spanned<String>,
     by_name: &HashMap<&str, u32>,

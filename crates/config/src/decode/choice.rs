@@ -1,4 +1,4 @@
-//! One of several: [`choices!`](crate::choices), [`choice!`](crate::choice) and what they are made of.
+//! Values that are one of several: [`choices!`](crate::choices) and [`choice!`](crate::choice).
 
 use serde_json::{Value as Json, json};
 
@@ -8,9 +8,9 @@ use crate::node::{Node, Value};
 use crate::schema::Schemas;
 use crate::suggest;
 
-/// Declares a choice between words: an enum without payload, how it is read, and its schema.
+/// Declares a choice between words: an enum without payload, its decoder and its schema.
 ///
-/// With `impl "title" for Type` it declares how the values of an existing enum, such as one of the core, are written:
+/// With `impl "title" for Type` it declares the words for an existing enum, such as one of the core:
 ///
 /// ```
 /// tidegate_config::choices! {
@@ -85,7 +85,7 @@ macro_rules! choices {
     };
 }
 
-/// The value of the word that `node` is. For [`choices!`](crate::choices).
+/// Looks up the word in `node`. For [`choices!`](crate::choices).
 pub fn word<T: Copy>(
     node: &Node,
     title: &str,
@@ -112,15 +112,15 @@ pub fn word<T: Copy>(
     found
 }
 
-/// The kinds of a [`choice!`](crate::choice) that are not known when it is compiled.
+/// Kinds of a [`choice!`](crate::choice) that are added at run time.
 pub trait Open: Sized {
-    /// The words that there are now.
+    /// The words of the kinds that exist now.
     fn kinds() -> Vec<&'static str>;
-    /// The word of this one.
+    /// The word of this kind.
     fn kind(&self) -> &'static str;
-    /// Reads the table of one of [`Open::kinds`], without its word.
+    /// Reads the table of one of [`Open::kinds`]. The table does not contain the word.
     fn decode(kind: &str, node: &Node, diagnostics: &mut Diagnostics) -> Option<Self>;
-    /// The schemas of their tables, the word included.
+    /// The schemas of the tables, with the key that selects each.
     fn schemas(schemas: &mut Schemas) -> Vec<Json>;
 }
 
@@ -172,7 +172,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// The kinds that are declared here.
+            /// The kinds of the declaration.
             pub const KINDS: &'static [&'static str] = &[$($word),*];
             /// All kinds that exist now.
             pub fn kinds() -> Vec<&'static str> {
@@ -181,7 +181,7 @@ macro_rules! choice {
                 $( kinds.extend(<$openty as $crate::decode::Open>::kinds()); )?
                 kinds
             }
-            /// Its kind, as the file names it.
+            /// The kind, as the file names it.
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $word,)*
@@ -225,7 +225,7 @@ macro_rules! choice {
     };
 }
 
-/// The kind of a table and the table without it. For [`choice!`](crate::choice).
+/// Returns the kind of a table, and the table without that key. For [`choice!`](crate::choice).
 pub fn kind(
     node: &Node,
     title: &str,
@@ -255,7 +255,7 @@ pub fn kind(
     Some((kind, Node { place: node.place, value: Value::Table(rest) }))
 }
 
-/// The schema of a record with the key that chooses it. For [`choice!`](crate::choice).
+/// Adds the key that selects a record to its schema. For [`choice!`](crate::choice).
 pub fn tagged(mut object: Json, tag: &str, word: &str) -> Json {
     object["properties"][tag] = json!({ "const": word });
     if let Some(required) = object["required"].as_array_mut() {

@@ -1,4 +1,4 @@
-//! Tables with known keys: [`record!`](crate::record) and what it is made of.
+//! Tables with known keys: [`record!`](crate::record).
 
 use serde_json::Value as Json;
 
@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostics, Place};
 use crate::node::{Entry, Node, Value};
 use crate::suggest;
 
-/// A default as it is written in a declaration.
+/// A default of a declaration.
 #[derive(Clone, Copy, Debug)]
 pub enum Literal {
     /// A string.
@@ -30,7 +30,7 @@ impl Literal {
         };
         Node { place, value }
     }
-    /// Its form in a schema.
+    /// The default as it appears in a schema.
     pub fn json(self) -> Json {
         match self {
             Self::Text(text) => text.into(),
@@ -62,7 +62,7 @@ impl From<bool> for Literal {
     }
 }
 
-/// The keys of a table, taken one by one; what is left over at the end is unknown.
+/// The keys of a table, which are taken one by one. Keys that are left at the end are unknown.
 #[derive(Debug)]
 pub struct Fields<'a> {
     title: &'static str,
@@ -74,7 +74,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The keys of `node`, which is called `title` in errors; an error when it is not a table.
+    /// The keys of `node`, which errors call `title`. Reports an error if it is not a table.
     pub fn of(node: &'a Node, title: &'static str, diagnostics: &'a mut Diagnostics) -> Option<Self> {
         match &node.value {
             Value::Table(entries) => {
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes `key`: its value, else the default, else [`Decode::absent`], else an error.
+    /// Takes the value of `key`, or else the default, or else [`Decode::absent`], or else reports an error.
     pub fn take<T: Decode>(&mut self, key: &str, default: Option<Literal>) -> Option<T> {
         self.known.push(key.to_owned());
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
         absent
     }
 
-    /// Reports every key that was not taken, and every one that is missing; `None` when there is one.
+    /// Reports every key that was not taken and every one that is missing; `None` if there is any.
     pub fn finish(self) -> Option<()> {
         let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
         let is_unknown = |entry: &&Entry| !known.contains(&entry.key.as_str());

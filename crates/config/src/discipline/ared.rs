@@ -11,15 +11,15 @@ use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
 crate::record! {
-    /// Random early detection that sets itself from the rate of the link.
+    /// Random early detection that derives its parameters from the rate of the link.
     pub struct AredQueue as "ared" {
         /// The rate of the link behind it.
         pub link: Spanned<Rate>,
         /// The average delay to aim for. Default 5 ms, the paper's.
         pub delay: Span = "5ms",
-        /// What a drop does to a packet that understands ECN. Default mark.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
     }
 }

@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostics, Place};
 
 crate::choices! {
     impl "framing" for Framing {
-        /// Bytes as they are: Ethernet, DOCSIS, fibre.
+        /// Unframed bytes: Ethernet, DOCSIS, fibre.
         None = "none",
         /// ATM cells (ADSL).
         Atm = "atm",
@@ -55,41 +55,40 @@ crate::choices! {
 }
 
 crate::record! {
-    /// A shaper for a line, tins by code point, fairness of hosts and of flows, COBALT.
+    /// A shaper for an access line: tins by code point, fairness among hosts and flows, and COBALT as AQM.
     pub struct CakeQueue as "cake" {
-        /// What the line carries. Default: something else shapes.
+        /// The rate to shape to. Default: unlimited, because something else shapes.
         pub rate: Option<Spanned<Rate>>,
-        /// What the line itself carries, where `rate` is a part of it: for tables, pages and metrics. Nothing is shaped
-        /// by it.
+        /// The rate of the line itself, of which `rate` is a part. It is displayed and exported, but does not affect
+        /// shaping.
         pub line_rate: Option<Rate>,
-        /// Bytes that the line adds to each packet. Default none; 44 is right or safe on most DSL lines.
+        /// The overhead of the line per packet, in bytes. Default 0; 44 is right or safe on most DSL lines.
         pub overhead: Spanned<u32> = 0,
-        /// The least that a packet takes on the line, overhead included. Default nothing.
+        /// The smallest size of a packet on the line, overhead included. Default 0.
         pub least: Bytes = "0B",
-        /// How the line cuts packets up. Default none.
+        /// The framing of the line. Default none.
         pub framing: Framing = "none",
         /// Classes of service. Default diffserv3.
         pub tins: Tins = "diffserv3",
-        /// What shares a tin evenly, before flows share that. Default source: for a line upwards.
+        /// The hosts that share a tin evenly; the flows of each share its part. Default source, for an upstream line.
         pub hosts: Isolation = "source",
         /// Whether later acknowledgements replace earlier ones. Default off.
         pub ack_filter: AckFilter = "off",
-        /// What a drop does to a packet that understands ECN. Default mark.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
-        /// Bytes that may wait, in all queues together. Default: as much as the rate carries in four intervals of CoDel
+        /// The limit of all queues together, in bytes. Default: as much as the rate carries in four intervals of CoDel
         /// (0.4 s on a fast line), at least 4 MiB, as in the kernel's CAKE; 16 MB without a rate.
         pub limit: Option<Bytes>,
-        /// How much lateness of the machine is compensated, and so how much may leave at once after a pause. Default
-        /// 1 ms.
+        /// How much timer lateness is compensated, which is also the burst after a pause. Default 1 ms.
         pub lateness: Span = "1ms",
     }
 }
 
 impl CakeQueue {
-    /// What the line adds to each packet.
+    /// The per-packet overhead of the line.
     pub(super) fn wire(&self) -> Wire {
         Wire {
-            // What does not fit is far above what validation takes.
+            // A value that does not fit is far above what validation accepts.
             overhead: i16::try_from(self.overhead.value).unwrap_or(i16::MAX),
             least: self.least,
             framing: self.framing,

@@ -26,7 +26,7 @@ pub use options::{Clock, Measure, Reservations, Sharing};
 type Fault = (Place, String, Option<String>);
 
 impl CbqQueue {
-    /// The classes that have classes under them, or may get some.
+    /// The classes that have children, or may get some by reservations.
     fn inner(&self) -> HashSet<&str> {
         let parents = self.class.iter().filter_map(|class| Some(class.parent.as_ref()?.value.as_str()));
         parents.chain(self.reservations.as_ref().map(|section| section.class.value.as_str())).collect()
@@ -79,7 +79,7 @@ impl CbqQueue {
         }
     }
 
-    /// The number of the root: after all that the file names.
+    /// The number of the root, which follows those of the classes in the file.
     fn root(&self) -> ClassId {
         ClassId(self.class.len() as u32)
     }
@@ -117,10 +117,10 @@ impl CbqQueue {
         })
     }
 
-    /// Each class as the tree has it: its number and parameters.
+    /// The number and the parameters of each class.
     ///
     /// # Errors
-    /// What is wrong with a class; a section that has passed its check has none.
+    /// The fault of a class. A section that has passed its check has none.
     pub fn parameters(&self) -> Result<Vec<(ClassId, Class)>, String> {
         let numbers = self.numbers();
         let one = |class: &Spanned<CbqClass>| {
@@ -129,8 +129,7 @@ impl CbqQueue {
         self.class.iter().map(one).collect()
     }
 
-    /// Whether the tree of `other` is the same but for parameters of classes that can change while packets pass, and
-    /// for reservations.
+    /// Whether the tree of `other` differs only in parameters that can change while packets pass, and in reservations.
     pub fn is_same_tree(&self, other: &Self) -> bool {
         let plain = |cbq: &Self| {
             let mut cbq = cbq.clone();
@@ -146,7 +145,7 @@ impl CbqQueue {
         plain(self) == plain(other) && self.numbers() == other.numbers()
     }
 
-    /// The tree with the queues that `queue` makes, or all that is wrong with it.
+    /// Builds the tree with the queues that `queue` makes, or returns all its faults.
     fn tree<P: Packet, Q: Qdisc<P>>(
         &self,
         now: Instant,
@@ -156,7 +155,7 @@ impl CbqQueue {
         let mut tree = Cbq::new(self.params()).map_err(|error| vec![self.fault(None, &error)])?;
         let (numbers, inner) = (self.numbers(), self.inner());
         let mut faults = Vec::new();
-        // Those that have been tried; without a number those that failed, whose children are left out.
+        // Classes that have been added; those that failed have no number, and their children are left out.
         let mut known: HashMap<&str, Option<ClassId>> = HashMap::new();
         let mut left: Vec<&Spanned<CbqClass>> = self.class.iter().collect();
         // Parents first, in whatever order the file has them.
@@ -189,7 +188,7 @@ impl CbqQueue {
             if later.len() == before {
                 let class = later[0];
                 let parent = class.parent.as_ref().map_or(class.name.place, |parent| parent.place);
-                faults.push((parent, "the classes are above one another in a circle".into(), None));
+                faults.push((parent, "the parents of these classes form a circle".into(), None));
                 break;
             }
             left = later;
@@ -197,7 +196,7 @@ impl CbqQueue {
         if faults.is_empty() { Ok(tree) } else { Err(faults) }
     }
 
-    /// Where an error of the tree belongs.
+    /// The place of an error of the tree.
     fn fault(&self, class: Option<&CbqClass>, error: &TreeError) -> Fault {
         let rate = |class: &CbqClass| {
             let share = class.share.as_ref().map(|share| share.place);
@@ -233,7 +232,7 @@ impl CbqQueue {
         (place, error.to_string(), None)
     }
 
-    /// Refuses settings of the average idle time where use is measured in bytes.
+    /// Rejects settings of the average idle time if rates are measured in bytes.
     fn check_estimator(&self, diagnostics: &mut Diagnostics) {
         if self.accounting == Measure::IdleTime {
             return;
@@ -245,13 +244,13 @@ impl CbqQueue {
         let gain = self.gain.as_ref().map(|gain| ("gain", gain.place));
         if let Some((key, place)) = gain.or_else(|| self.class.iter().find_map(|class| of_class(&class.value))) {
             diagnostics
-                .error(place, format!("`{key}` is of the average idle time, and use is measured in bytes"))
+                .error(place, format!("`{key}` applies to the average idle time, but rates are measured in bytes"))
                 .label("has no effect")
                 .help("write accounting = \"idle-time\", or leave it out");
         }
     }
 
-    /// `class` and the classes above it, lowest first. Ends where a parent is unknown or comes again.
+    /// `class` and its ancestors, lowest first. Ends at an unknown parent or at a cycle.
     fn ancestors<'a>(&'a self, class: &'a CbqClass) -> Vec<&'a CbqClass> {
         let mut above = vec![class];
         while let Some(parent) = above.last().and_then(|class| class.parent.as_ref())
@@ -263,7 +262,8 @@ impl CbqQueue {
         above
     }
 
-    /// Builds the tree itself, which can be changed while packets pass. The section has passed its check.
+    /// Builds the tree with its own type, so that it can be changed while packets pass. The section must have passed
+    /// its check.
     pub fn build_tree<P: Packet + 'static>(&self, site: &Site) -> Cbq<P> {
         let tree = self.tree(site.now, |class| Self::build_queue_of(class, site));
         match tree {
@@ -272,7 +272,7 @@ impl CbqQueue {
         }
     }
 
-    /// Builds the queue of the leaf number `leaf` once more, empty.
+    /// Builds an empty queue for leaf number `leaf`.
     pub fn build_queue<P: Packet + 'static>(&self, leaf: ClassId, site: &Site) -> Option<Box<dyn Qdisc<P>>> {
         let name = *self.classes().get(leaf.0 as usize)?;
         let class = self.class.iter().find(|class| class.name.value == name)?;
@@ -318,8 +318,8 @@ impl Section for CbqQueue {
             match &class.queue {
                 Some(queue) if inner.contains(name) => {
                     diagnostics
-                        .error(queue.place, format!("class `{name}` has classes under it, and so no queue"))
-                        .help("give the queue to the classes under it");
+                        .error(queue.place, format!("class `{name}` has child classes, so it cannot have a queue"))
+                        .help("give the queue to its child classes");
                     reported = true;
                 }
                 Some(queue) => queue.value.0.check(queue.place, diagnostics),

@@ -12,17 +12,18 @@ use crate::diagnostic::{Diagnostics, Place};
 crate::record! {
     /// Controlled delay (RFC 8289).
     pub struct CoDelQueue as "codel" {
-        /// The standing delay that is accepted. Default 5 ms, the RFC's; on a line below 4 Mbit/s at least one and a
+        /// The standing delay that is tolerated. Default 5 ms, the RFC's; on a line below 4 Mbit/s at least one and a
         /// half packets' time.
         pub target: Spanned<Span> = "5ms",
         /// How long it must persist before the first drop. Default 100 ms, the RFC's: a long round trip.
         pub interval: Spanned<Span> = "100ms",
-        /// How long a packet waits at most while its sender ignores drops: longer ones are dropped once the queue has been
-        /// above the target for two intervals. Default none, as in the RFC: such a sender fills the queue up to its limit.
+        /// The longest delay if a sender ignores drops: packets that waited longer are dropped once the queue has been
+        /// above the target for two intervals. Default none, as in the RFC; such a sender fills the queue up to its
+        /// limit.
         pub longest: Option<Spanned<Span>>,
-        /// What a drop does to a packet that understands ECN. Default mark.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
     }
 }

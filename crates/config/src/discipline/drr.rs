@@ -11,9 +11,9 @@ use crate::diagnostic::{Diagnostics, Place};
 crate::record! {
     /// Deficit round robin over exact flows.
     pub struct DrrQueue as "drr" {
-        /// Bytes a turn. Default an Ethernet frame.
+        /// The quantum: bytes per turn. Default an Ethernet frame.
         pub quantum: Spanned<Bytes> = "1514B",
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
     }
 }

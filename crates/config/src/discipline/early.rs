@@ -1,4 +1,4 @@
-//! What the sections of `red`, `rio` and `wred` have in common.
+//! The keys that `red`, `rio` and `wred` share.
 
 use serde_json::{Value as Json, json};
 use tidegate_core::aqm::AqmFifo;
@@ -54,7 +54,7 @@ impl Scalar for Length {
 
 crate::choices! {
     impl "behaviour above the threshold" for AboveMax {
-        /// The probability rises on to 1 at twice the threshold.
+        /// The drop probability rises further, to 1 at twice the threshold.
         Gentle = "gentle",
         /// Every packet is dropped.
         Cliff = "cliff",
@@ -74,37 +74,37 @@ crate::choices! {
     impl "signal" for Signal {
         /// The packet is marked.
         Mark = "mark",
-        /// The packet is dropped all the same.
+        /// The packet is dropped nevertheless.
         Drop = "drop",
     }
 }
 
 crate::record! {
-    /// How an average is made, and how drops are spread.
+    /// How the average queue is computed, and how drops are spread.
     pub struct Early as "early drop settings" {
-        /// The weight of a new sample in the average. Default 0.002, the paper's: some 500 packets back.
+        /// The weight of a new sample in the average. Default 0.002, the paper's: it averages over about 500 packets.
         pub weight: Spanned<Probability> = 0.002,
-        /// What happens above an upper threshold. Default gentle: it needs less tuning.
+        /// How packets are dropped above the upper threshold. Default gentle, which needs less tuning.
         pub above_max: AboveMax = "gentle",
         /// How drops are spread. Default uniform.
         pub spacing: Spacing = "uniform",
-        /// The mean packet; when it is given, larger packets are dropped more often, smaller ones less. Default:
-        /// every packet alike.
+        /// The mean packet size. If it is given, larger packets are dropped more often and smaller ones less. Default:
+        /// all packets alike.
         pub mean_packet: Option<Spanned<Bytes>>,
-        /// What an early drop does to a packet that understands ECN. Default mark.
+        /// Whether an early drop marks or drops a packet that understands ECN. Default mark.
         pub signal: Signal = "mark",
-        /// The time a typical packet takes on the link, by which idle time is counted. Default 1.2 ms: 1500 B at
-        /// 10 Mbit/s.
+        /// The transmission time of a typical packet, in which idle time is counted. Default 1.2 ms: 1500 B at 10
+        /// Mbit/s.
         pub idle_packet: Span = "1.2ms",
     }
 }
 
 crate::record! {
-    /// Where dropping begins, where it is at its most, and how much that is.
+    /// The thresholds between which the drop probability rises, and its maximum.
     pub struct Precedence as "drop precedence" {
-        /// Nothing is dropped while the average is below: `"30kB"` or `"20 packets"`.
+        /// Below this average nothing is dropped: `"30kB"` or `"20 packets"`.
         pub min_th: Spanned<Length>,
-        /// Above this average the behaviour is `above-max`; in the same unit.
+        /// Above this average `above-max` applies; in the same unit.
         pub max_th: Spanned<Length>,
         /// The probability at the upper threshold. Default 0.1, the paper's.
         pub max_p: Spanned<Probability> = 0.1,
@@ -112,7 +112,7 @@ crate::record! {
 }
 
 impl Early {
-    /// These settings, or the defaults.
+    /// Returns these settings, or the defaults.
     pub(super) fn params(early: Option<&Self>) -> EarlyDrop {
         let Some(early) = early else { return EarlyDrop { signal: Signal::Mark, ..EarlyDrop::RECOMMENDED } };
         EarlyDrop {
@@ -124,7 +124,7 @@ impl Early {
             idle_packet: early.idle_packet,
         }
     }
-    /// The places of the fields that a check of the core may name.
+    /// The places of the fields that an error of the core may name.
     pub(super) fn places(early: Option<&Self>) -> Vec<(&'static str, Place)> {
         let Some(early) = early else { return Vec::new() };
         let mut places = vec![("weight", early.weight.place)];
@@ -133,7 +133,7 @@ impl Early {
     }
 }
 
-/// Both thresholds in one unit. Mixed units are an error of [`same_unit`]; here the upper one decides.
+/// Both thresholds in one unit, that of the upper one. [`same_unit`] reports mixed units.
 pub(super) fn thresholds(min: Length, max: Length) -> Thresholds {
     match (min, max) {
         (Length::Packets(min), Length::Packets(max)) => Thresholds::Packets { min, max },
@@ -165,7 +165,7 @@ impl Precedence {
     }
 }
 
-/// Checks three precedences and, when nothing is wrong with them, what `validate` finds.
+/// Checks the curves of three precedences, and if they are valid calls `validate`.
 pub(super) fn check_precedences(
     precedences: [&Spanned<Precedence>; 3],
     early: Option<&Early>,

@@ -1,4 +1,4 @@
-//! What the sections of `mered`, `meredt` and `ingress-filter` have in common.
+//! The keys that `mered`, `meredt` and `ingress-filter` share.
 
 use tidegate_core::elephants::{self, FlowBy, Measure, PairRule};
 use tidegate_core::{Bytes, ParamError, Rate, Span, flow_table};
@@ -30,15 +30,15 @@ crate::choices! {
 crate::record! {
     /// How flows are recorded, and which of them count together.
     pub struct Memory as "flow memory" {
-        /// What is one flow. Default flow.
+        /// Which packets form one flow. Default flow.
         pub flow_by: FlowBy = "flow",
-        /// The most flows that are remembered. Default 65536.
+        /// The size of the flow table. Default 65536.
         pub records: Spanned<u32> = 65536,
-        /// A flow is forgotten after this silence. Default 60 s.
+        /// A flow that sends nothing for this long is forgotten. Default 60 s.
         pub idle: Spanned<Span> = "60s",
         /// Whether short flows of one pair of hosts count together. Default on.
         pub pair_rule: Switch = "on",
-        /// The burst that one pair of hosts may send as mice. Default: ten times the threshold, or 1 MB.
+        /// How much one pair of hosts may send at once as mice. Default: ten times the threshold, or 1 MB.
         pub pair_threshold: Option<Spanned<Bytes>>,
         /// The rate at which one pair of hosts may always send as mice. Default: a quarter of the link, at least
         /// 256 kbit/s.
@@ -46,7 +46,7 @@ crate::record! {
     }
 }
 
-/// Applies [`Memory`] to `elephants`.
+/// Applies the section to `elephants`.
 pub(super) fn remember(memory: Option<&Memory>, elephants: &mut elephants::Params) {
     let Some(memory) = memory else { return };
     elephants.flow_by = memory.flow_by;
@@ -60,7 +60,7 @@ pub(super) fn remember(memory: Option<&Memory>, elephants: &mut elephants::Param
     };
 }
 
-/// The places of the fields that a check of the core may name.
+/// The places of the fields that an error of the core may name.
 pub(super) fn memory_places(memory: Option<&Memory>) -> Vec<(&'static str, Place)> {
     let Some(memory) = memory else { return Vec::new() };
     let mut places = vec![("capacity", memory.records.place), ("idle", memory.idle.place)];
@@ -68,7 +68,7 @@ pub(super) fn memory_places(memory: Option<&Memory>) -> Vec<(&'static str, Place
     places
 }
 
-/// Reports `error` by the keys of the file, which differ from the names of the core in part.
+/// Reports `error` with the keys of the file, some of which differ from the names in the core.
 pub(super) fn refuse(error: ParamError, places: &[(&str, Place)], table: Place, diagnostics: &mut Diagnostics) {
     let found = places.iter().find(|(field, _)| *field == error.field).map_or(table, |(_, place)| *place);
     let field = match error.field {
@@ -79,8 +79,8 @@ pub(super) fn refuse(error: ParamError, places: &[(&str, Place)], table: Place, 
     report(&ParamError { field, ..error }, &[(field, found)], table, diagnostics);
 }
 
-/// The threshold of a mouse as the core has it, and the burst of a pair of hosts: ten times as much, in bytes. Packets count
-/// as 1500 B there.
+/// The threshold of a mouse in the core's form, and ten times as much in bytes as the burst of a pair of hosts. For
+/// that a packet counts as 1500 B.
 pub(super) fn threshold(length: Length) -> (Measure, Bytes, Bytes) {
     match length {
         Length::Bytes(bytes) => (Measure::Bytes, bytes, bytes.saturating_mul(10)),
@@ -90,7 +90,7 @@ pub(super) fn threshold(length: Length) -> (Measure, Bytes, Bytes) {
     }
 }
 
-/// Checks that some flow can be a mouse.
+/// Checks that a flow can be a mouse at all.
 pub(super) fn check_threshold(length: Option<&Spanned<Length>>, diagnostics: &mut Diagnostics) -> bool {
     let Some(zero) = length.filter(|length| threshold(length.value).1 == Bytes::ZERO) else { return true };
     let error = ParamError::new("threshold", "must be above 0, for example 15kB: what a short exchange takes");
@@ -98,10 +98,10 @@ pub(super) fn check_threshold(length: Option<&Spanned<Length>>, diagnostics: &mu
     false
 }
 
-/// Packets that may wait: fewer than records, whatever the bytes.
+/// The queue limit in packets, which is below the number of records.
 pub(super) const PACKETS: u64 = 1_000;
 
-/// Checks that the rate is not zero, by which parameters are derived.
+/// Checks that the rate is not zero, because parameters are derived from it.
 pub(super) fn check_link(link: &Spanned<Rate>, diagnostics: &mut Diagnostics) -> bool {
     if link.value.is_zero() {
         let error = ParamError::new("link", "must be above 0, for example \"20mbit\"");

@@ -16,51 +16,52 @@ crate::record! {
     pub struct FairClass as "fair class" {
         /// Its name.
         pub name: Spanned<String>,
-        /// Its part of the link is this in proportion to those of the others that have packets. Default 1.
+        /// The share of the link, relative to the weights of the other classes that have packets. Default 1.
         pub weight: Spanned<u32> = 1,
     }
 }
 
 crate::record! {
-    /// Weighted fair queueing: packets leave in the order in which a fluid that serves all at once would finish them.
+    /// Weighted fair queueing: packets leave in the order in which a fluid server, which serves all flows at once,
+    /// would finish them.
     pub struct WfqQueue as "wfq" {
-        /// The rate of the link. No more is sent.
+        /// The rate of the link, which is never exceeded.
         pub link: Spanned<Rate>,
-        /// How far ahead of the link packets are given. Default the time of two Ethernet frames, at least half a
-        /// millisecond: a process that is scheduled later than that loses capacity.
+        /// How far ahead of the link packets may be released. Default the time of two Ethernet frames, at least half a
+        /// millisecond. A process that wakes up later than that loses capacity.
         pub lead: Option<Span>,
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
-        /// The class of packets that match no rule. Default: they are dropped, where there are classes.
+        /// The class of packets that match no rule. Default: if there are classes, such packets are dropped.
         pub default: Option<Spanned<String>>,
-        /// The classes. Default none: every flow on its own, with the same weight.
+        /// The classes. Default none: every flow is a class of its own, all with the same weight.
         pub class: Vec<Spanned<FairClass>>,
     }
 }
 
 crate::record! {
-    /// Worst-case fair weighted fair queueing: the same, of those packets that the fluid would have begun.
+    /// Worst-case fair weighted fair queueing: as WFQ, but only among packets that the fluid server would have begun.
     pub struct Wf2qQueue as "wf2q" {
-        /// The rate of the link. No more is sent.
+        /// The rate of the link, which is never exceeded.
         pub link: Spanned<Rate>,
-        /// How far ahead of the link packets are given. Default the time of two Ethernet frames, at least half a
-        /// millisecond: a process that is scheduled later than that loses capacity.
+        /// How far ahead of the link packets may be released. Default the time of two Ethernet frames, at least half a
+        /// millisecond. A process that wakes up later than that loses capacity.
         pub lead: Option<Span>,
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
-        /// The class of packets that match no rule. Default: they are dropped, where there are classes.
+        /// The class of packets that match no rule. Default: if there are classes, such packets are dropped.
         pub default: Option<Spanned<String>>,
-        /// The classes. Default none: every flow on its own, with the same weight.
+        /// The classes. Default none: every flow is a class of its own, all with the same weight.
         pub class: Vec<Spanned<FairClass>>,
     }
 }
 
-/// The lead of a discipline that models its link, where the file has none.
+/// The default lead of a discipline that models its link.
 pub(super) fn default_lead(link: Rate) -> Span {
     link.time_for_ceil(Bytes::new(2 * 1_514)).unwrap_or(Span::ZERO).max(Span::from_micros(500))
 }
 
-/// What the two sections have in common.
+/// The keys that both sections have.
 struct Fair<'a> {
     link: &'a Spanned<Rate>,
     lead: Option<Span>,

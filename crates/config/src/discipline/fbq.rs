@@ -1,7 +1,7 @@
 //! `kind = "fbq"`: [`tidegate_core::fbq`], the end-system shaper, as a discipline among others.
 //!
-//! The keys are those of `[shaper]` and `[[class]]` of a shaper file. What rules set for flows there, profiles set
-//! here: packets carry the number of theirs.
+//! The keys are those of `[shaper]` and `[[class]]` of a shaper file. Profiles take the place of rules: a packet
+//! carries the number of its profile.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
 impl FbqQueue {
-    /// The parameters, with what is wrong with them.
+    /// Resolves the parameters, and reports their faults.
     fn resolve(&self, diagnostics: &mut Diagnostics) -> (Shaper, Vec<Rule>) {
         let largest = self.mtu.value;
         for class in &self.class {
@@ -43,7 +43,7 @@ impl FbqQueue {
             let minimum = profile.minimum.map_or(Rate::ZERO, |minimum| minimum.value);
             if profile.weight.value == 0 {
                 diagnostics
-                    .error(profile.weight.place, "a weight of zero is no share")
+                    .error(profile.weight.place, "a weight of zero gives no share")
                     .label("must be above zero")
                     .help("write at least 1");
             }

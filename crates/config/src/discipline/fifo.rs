@@ -8,11 +8,11 @@ use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
 crate::record! {
-    /// First in, first out, dropping what arrives at a full queue.
+    /// First in, first out. Packets that arrive at a full queue are dropped.
     pub struct Fifo as "fifo" {
-        /// Bytes that may wait. Default 1 MB: 80 ms at 100 Mbit/s, what plain interfaces keep.
+        /// The queue limit in bytes. Default 1 MB: 80 ms at 100 Mbit/s, what plain interfaces keep.
         pub limit: Spanned<Bytes> = "1MB",
-        /// Packets that may wait. Default: no limit but that on bytes.
+        /// The queue limit in packets. Default: only the limit in bytes.
         pub packets: Option<Spanned<u64>>,
     }
 }

@@ -13,20 +13,21 @@ use crate::diagnostic::{Diagnostics, Place};
 crate::record! {
     /// Fair queueing with a CoDel for each queue (RFC 8290).
     pub struct FqCodelQueue as "fq-codel" {
-        /// The standing delay that is accepted. Default 5 ms, the RFC's.
+        /// The standing delay that is tolerated. Default 5 ms, the RFC's.
         pub target: Spanned<Span> = "5ms",
         /// How long it must persist before the first drop. Default 100 ms, the RFC's.
         pub interval: Spanned<Span> = "100ms",
-        /// How long a packet waits at most while its sender ignores drops: longer ones are dropped once the queue has been
-        /// above the target for two intervals. Default none, as in the RFC: such a sender fills the queue up to its limit.
+        /// The longest delay if a sender ignores drops: packets that waited longer are dropped once the queue has been
+        /// above the target for two intervals. Default none, as in the RFC; such a sender fills the queue up to its
+        /// limit.
         pub longest: Option<Spanned<Span>>,
         /// Queues that flows are hashed onto. Default 1024, the RFC's.
         pub queues: Spanned<u32> = 1024,
-        /// Bytes a turn. Default an Ethernet frame, the RFC's.
+        /// The quantum: bytes per turn. Default an Ethernet frame, the RFC's.
         pub quantum: Spanned<Bytes> = "1514B",
-        /// What a drop does to a packet that understands ECN. Default mark.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
-        /// Bytes that may wait. Default 4 MB.
+        /// The queue limit in bytes. Default 4 MB.
         pub limit: Bytes = "4MB",
     }
 }

@@ -15,15 +15,16 @@ crate::record! {
     pub struct FqPieQueue as "fq-pie" {
         /// The delay of each queue to aim for. Default 15 ms, the RFC's.
         pub target: Spanned<Span> = "15ms",
-        /// A burst of this length after rest is let through. Default 150 ms, the RFC's.
+        /// A burst of this length after an idle time is let through. Default 150 ms, the RFC's.
         pub burst: Span = "150ms",
         /// Queues that flows are hashed onto. Default 1024.
         pub queues: Spanned<u32> = 1024,
-        /// Bytes a turn. Default an Ethernet frame.
+        /// The quantum: bytes per turn. Default an Ethernet frame.
         pub quantum: Spanned<Bytes> = "1514B",
-        /// What a drop does to a packet that understands ECN. Default mark, below a probability of 10 %.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark, while the drop probability is
+        /// below 10 %.
         pub signal: Signal = "mark",
-        /// Bytes that may wait. Default 4 MB.
+        /// The queue limit in bytes. Default 4 MB.
         pub limit: Bytes = "4MB",
     }
 }

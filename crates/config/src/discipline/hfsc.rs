@@ -44,7 +44,7 @@ impl HfscClass {
 
 impl HfscQueue {
     fn tree<P: Packet + 'static>(&self, site: &Site) -> Result<Hfsc<P>, ParamError> {
-        // What has classes under it has a share and no guarantee: that is checked before.
+        // The check has ensured that inner classes have a share and no guarantee.
         let nodes = tree::nodes(&self.class, HfscClass::class, site);
         let lead = self.lead.unwrap_or_else(|| default_lead(self.link.value));
         let default = tree::default_class(&self.class, self.default.as_ref());
@@ -66,8 +66,11 @@ impl Section for HfscQueue {
             let Class { guarantee, share } = class.class();
             if let (true, Some(curve)) = (is_inner, &class.guarantee) {
                 diagnostics
-                    .error(curve.place, format!("class `{}` has classes under it, and so no guarantee", name.value))
-                    .help("give the guarantee to the classes under it, and a `share` to this");
+                    .error(
+                        curve.place,
+                        format!("class `{}` has child classes, so it cannot have a guarantee", name.value),
+                    )
+                    .help("give the guarantee to its child classes, and a `share` to this class");
                 good = false;
             } else if share.is_none() && (is_inner || guarantee.is_none()) {
                 diagnostics

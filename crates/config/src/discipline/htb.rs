@@ -59,7 +59,7 @@ impl HtbQueue {
         Htb::new(nodes, tree::default_class(&self.class, self.default.as_ref()))
     }
 
-    /// Warns of classes under which more is promised than they have.
+    /// Warns of classes whose children are promised more than the class has.
     fn check_rates(&self, diagnostics: &mut Diagnostics) {
         let mut below = HashMap::<&str, Rate>::new();
         for class in &self.class {
@@ -80,7 +80,10 @@ impl HtbQueue {
                         ),
                     )
                     .label("their rates are not assured")
-                    .help("a class within its rate sends whatever those above have: give it more, or them less");
+                    .help(
+                        "a class within its rate sends even if its ancestors exceed theirs: raise this rate, or lower \
+                         those of the child classes",
+                    );
             }
         }
     }
@@ -110,7 +113,7 @@ impl Section for HtbQueue {
     fn default_class(&self) -> Option<&str> {
         self.default.as_ref().map(|name| name.value.as_str())
     }
-    /// The ceil of the class above all others, where there is one.
+    /// The ceil of the root class, if there is one.
     fn line(&self) -> Option<Rate> {
         let mut top = self.class.iter().filter(|class| class.value.parent.is_none());
         match (top.next(), top.next()) {

@@ -14,15 +14,15 @@ use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
 crate::record! {
-    /// Mice and Elephants without a queue, on what arrives: elephants are dropped before the line is full.
+    /// Mice and Elephants for ingress, without a queue: elephants are dropped before the line is full.
     pub struct IngressQueue as "ingress-filter" {
-        /// The rate of the incoming line. Elephants get what mice leave of 95 % of it.
+        /// The rate of the incoming line. Elephants get what mice leave of 95 % of this rate.
         pub link: Spanned<Rate>,
-        /// The most that a mouse may have sent, in bytes or packets. Default 100 kB.
+        /// A flow is a mouse until it has sent this much, in bytes or packets. Default 100 kB.
         pub threshold: Spanned<Length> = "100kB",
-        /// What elephants get at least of the bytes that pass. Default 0.1.
+        /// The minimum share of elephants in the bytes that pass. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
-        /// What a drop does to a packet that understands ECN. Default mark.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
         /// How flows are recorded, and which of them count together.
         pub memory: Option<Memory>,
@@ -61,7 +61,7 @@ impl Section for IngressQueue {
     }
     fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
         let filter = Ingress::new(self.params(), site.seed, &site.name).expect("checked");
-        // It passes on at once; the limit is for a data path that falls behind.
+        // Packets pass at once; the limit only matters if a data path falls behind.
         Box::new(AqmFifo::new(Limit::packets(common::PACKETS), filter))
     }
 }

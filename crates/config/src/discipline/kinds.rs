@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::schema::Schemas;
 use crate::values::Percent;
 
-/// Declares [`Discipline`] by the table of kinds, and what it does by their [`Section`]s.
+/// Declares [`Discipline`] by the table of kinds. Its methods forward to the [`Section`] of each.
 macro_rules! kinds {
     ( $( $(#[doc = $doc:literal])* $variant:ident($section:ty) = $word:literal, )* ) => {
         crate::choice! {
@@ -34,21 +34,21 @@ macro_rules! kinds {
         }
 
         impl Discipline {
-            /// Checks what no key alone shows. `place` is that of the section.
+            /// Checks the keys against each other. `place` is the section's.
             pub fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
                 match self {
                     $( Self::$variant(section) => section.check(place, diagnostics), )*
                     Self::Outside(section) => section.check(place, diagnostics),
                 }
             }
-            /// The name of its class for packets that no rule gives one, where it names one.
+            /// The class of packets that match no rule, if the section names one.
             pub fn default_class(&self) -> Option<&str> {
                 match self {
                     $( Self::$variant(section) => section.default_class(), )*
                     Self::Outside(section) => section.default_class(),
                 }
             }
-            /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
+            /// The names of the classes, in the order of their numbers. Empty if the discipline has no classes.
             pub fn classes(&self) -> Vec<&str> {
                 match self {
                     $( Self::$variant(section) => section.classes(), )*
@@ -62,14 +62,14 @@ macro_rules! kinds {
                     Self::Outside(section) => section.profiles(),
                 }
             }
-            /// The rate of the line behind it, where its section has it.
+            /// The rate of the link behind the discipline, if the section states it.
             pub fn line(&self) -> Option<Rate> {
                 match self {
                     $( Self::$variant(section) => section.line(), )*
                     Self::Outside(section) => section.line(),
                 }
             }
-            /// Builds it. The section has passed [`Discipline::check`].
+            /// Builds the discipline. The section must have passed [`Discipline::check`].
             pub fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
                 match self {
                     $( Self::$variant(section) => section.build(site), )*
@@ -81,9 +81,9 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// RED that sets itself from the link.
+    /// RED that derives its parameters from the rate of the link.
     Ared(ared::AredQueue) = "ared",
-    /// A shaper for a line, with tins, fair to hosts and flows.
+    /// A shaper for an access line, with tins and fairness among hosts and flows.
     Cake(cake::CakeQueue) = "cake",
     /// Classes that share a link.
     Cbq(CbqQueue) = "cbq",
@@ -91,7 +91,7 @@ kinds! {
     CoDel(codel::CoDelQueue) = "codel",
     /// Deficit round robin over flows.
     Drr(drr::DrrQueue) = "drr",
-    /// Classes, and in each the flows by their shares.
+    /// Classes with guaranteed rates, and fair shares for the flows of each class.
     Fbq(FbqQueue) = "fbq",
     /// First in, first out.
     Fifo(fifo::Fifo) = "fifo",
@@ -99,13 +99,13 @@ kinds! {
     FqCodel(fq_codel::FqCodelQueue) = "fq-codel",
     /// Fair queueing with PIE.
     FqPie(fq_pie::FqPieQueue) = "fq-pie",
-    /// Guarantees of rate and delay apart, and shares in a tree.
+    /// Separate guarantees of rate and delay, and shares in a tree of classes.
     Hfsc(HfscQueue) = "hfsc",
-    /// Token buckets in a tree that borrow from those above.
+    /// A tree of token buckets that borrow from their parents.
     Htb(HtbQueue) = "htb",
-    /// Mice and Elephants without a queue, on what arrives.
+    /// Mice and Elephants for ingress, without a queue.
     IngressFilter(ingress_filter::IngressQueue) = "ingress-filter",
-    /// A meter, and what is done about its colours, around another discipline.
+    /// A meter around another discipline, with an action for each colour.
     Marker(MarkerQueue) = "marker",
     /// Mice and Elephants with one threshold.
     Mered(mered::MeredQueue) = "mered",
@@ -151,7 +151,7 @@ impl Discipline {
         Self::Fifo(fifo::Fifo::plain())
     }
 
-    /// What the line behind it adds to each packet, and the rate of the line itself, where its section has them.
+    /// The per-packet overhead and the rate of the link behind the discipline, if the section states them.
     pub fn wire(&self) -> (Wire, Option<Rate>) {
         match self {
             Self::Cake(cake) => (cake.wire(), cake.line_rate),
@@ -160,7 +160,8 @@ impl Discipline {
         }
     }
 
-    /// Whether it may read which hosts a packet is from and to, itself or in a class. The others need no hash of them.
+    /// Whether the discipline, or one inside it, may read the hosts of a packet. For the others no hash of the hosts is
+    /// computed.
     pub fn reads_hosts(&self) -> bool {
         match self {
             Self::Ared(_)
@@ -182,7 +183,7 @@ impl Discipline {
         }
     }
 
-    /// Whether both have the same values, at whatever place and however the values are written.
+    /// Whether both have the same values, wherever and however they are written.
     pub fn is_same(&self, other: &Self) -> bool {
         format!("{self:?}") == format!("{other:?}")
     }
@@ -191,152 +192,155 @@ impl Discipline {
 crate::record! {
     /// A class: a rate, and the flows that share it.
     pub struct ClassSection as "class" {
-        /// By which rules and `tidegate status` name it; unique in the file.
+        /// The name that rules and `tidegate status` use; unique in the file.
         pub name: Spanned<String>,
-        /// The rate that the class is allocated.
+        /// The guaranteed rate of the class.
         pub rate: Spanned<Rate>,
-        /// What the class may send at once. Default: 1 ms at its rate, at least two of the largest packets.
+        /// The burst of the class. Default: 1 ms at its rate, at least two packets of the largest size.
         pub burst: Option<Spanned<Bytes>>,
-        /// What a flow that was silent may send at once. Default: the same as `burst`.
+        /// The burst of one flow after a pause. Default: the same as `burst`.
         pub flow_burst: Option<Spanned<Bytes>>,
-        /// Classes with a smaller number are asked first. Default 1, so that 0 is free for a premium class.
+        /// Classes with a smaller number are served first. Default 1, which leaves 0 for a premium class.
         pub priority: Spanned<u8> = 1,
-        /// The code point written on its packets. Default: they keep theirs.
+        /// The code point that its packets are marked with. Default: they keep theirs.
         pub dscp: Option<Dscp>,
-        /// What the bucket of the class bounds. Default strict: a network that polices drops what exceeds it.
+        /// Whether the token bucket bounds the whole class or each flow. Default strict: a network that polices the
+        /// class drops the excess.
         pub bursts: Bursts = "strict",
-        /// What becomes of a share that its flow does not use. Default work-conserving: no capacity is left idle.
+        /// Who gets the share that a flow leaves unused. Default work-conserving: no capacity stays idle.
         pub share: Spanned<Sharing> = "work-conserving",
-        /// Whether it may use what other classes leave of the total. Default true, no capacity is left idle; false with
-        /// strict sharing, where no flow gets more than its share. Set it to false where a network polices the class.
+        /// Whether the class may use capacity that other classes leave unused. Default true, so that no capacity stays
+        /// idle; false with strict sharing, where no flow gets more than its share. Set it to false if a network
+        /// polices the class.
         pub borrow: Option<Spanned<bool>>,
-        /// Bytes that may wait in it. Default: 200 ms at its rate, at least 64 of the largest packets.
+        /// The queue limit of the class in bytes. Default: 200 ms at its rate, at least 64 packets of the largest size.
         pub limit: Option<Spanned<Bytes>>,
-        /// Bytes of one flow that may wait in it. Default: half of `limit`, so that one flow cannot fill it.
+        /// The queue limit of one flow in bytes. Default: half of `limit`, so that one flow cannot fill the class.
         pub flow_limit: Option<Spanned<Bytes>>,
-        /// What a preference adds to the share of a flow. Default 10%: felt at once, and ten steps go from nothing
-        /// to everything.
+        /// How much one step of preference adds to the share of a flow, as a part of the class. Default 10%: one step
+        /// is noticeable, and ten steps claim the whole class.
         pub increment: Percent = "10%",
-        /// When the owner of a flow is notified that its queue fills. Default: never.
+        /// When to notify the owner of a flow that its queue is filling up. Default: never.
         pub feedback: Option<FeedbackSection>,
-        /// Any discipline instead of one queue per flow, behind the bucket of the class. What belongs to flows
-        /// (`flow-burst`, `flow-limit`, `feedback`, minimum rates) then does not apply. Default: none.
+        /// A discipline behind the token bucket of the class, instead of one queue per flow. Keys about single flows
+        /// (`flow-burst`, `flow-limit`, `feedback`, minimum rates) then do not apply. Default: none.
         pub queue: Option<Spanned<Discipline>>,
-        /// Whether packets that no rule matches go here. Exactly one class has it. Default false.
+        /// Whether this class takes the packets that match no rule. Exactly one class must. Default false.
         pub default: Option<Spanned<bool>>,
     }
 }
 
 crate::record! {
-    /// Classes in the order of their priorities, and in each the flows by their shares: FBC over FBQ.
+    /// FBC over FBQ: classes with guaranteed rates, served by priority, and fair shares for the flows of each class.
     pub struct FbqQueue as "fbq" {
-        /// The total that is never exceeded. Default: the sum of the rates of the classes.
+        /// The total rate, which is never exceeded. Default: the sum of the rates of the classes.
         pub rate: Option<Spanned<Rate>>,
-        /// What may leave at once over all classes. Default: 1 ms at the total rate, at least two of the largest
-        /// packets.
+        /// The burst of all classes together. Default: 1 ms at the total rate, at least two packets of the largest
+        /// size.
         pub burst: Option<Spanned<Bytes>>,
-        /// The largest packet, which bursts must hold. Default 1500 B, Ethernet.
+        /// The size of the largest packet; bursts must be at least as large. Default 1500 B, Ethernet.
         pub mtu: Spanned<Bytes> = "1500B",
-        /// A flow without packets for so long is over, and its share goes back. Default 10 s.
+        /// A flow that sends nothing for this long has ended, and its share is released. Default 10 s.
         pub idle_timeout: Spanned<Span> = "10s",
-        /// How many flows are remembered at once, over all classes. Default 65536.
+        /// The largest number of flows in the table, over all classes. Default 65536.
         pub flows: Spanned<u32> = 65536,
-        /// The classes. Packets carry the number of theirs, from 0.
+        /// The classes. A packet carries the number of its class, from 0.
         pub class: Vec<Spanned<ClassSection>>,
-        /// What flows are promised. Packets carry the number of theirs, from 1; 0 is that of flows without a profile.
-        /// In a shaper file the packets of rule `i` carry number `i`.
+        /// The promises to flows. A packet carries the number of its profile, from 1, or 0 without a profile. In a
+        /// shaper file the packets that match rule `i` carry number `i`.
         pub profile: Vec<Spanned<ProfileSection>>,
     }
 }
 
 crate::record! {
-    /// The promise for the flows of a profile.
+    /// The promises to the flows of a profile.
     pub struct ProfileSection as "profile" {
-        /// Shown as the rule of its flows.
+        /// The name that is displayed as the rule of its flows.
         pub name: Spanned<String>,
-        /// How much of the class each flow gets beside flows of weight 1. Default 1.
+        /// The share of each flow relative to flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,
-        /// What each flow is promised at least. Default: nothing.
+        /// The minimum rate of each flow. Default: none.
         pub minimum: Option<Spanned<Rate>>,
-        /// Where a flow goes when its share has fallen too low. Default: it stays.
+        /// The class to which a flow moves when its share falls too low. Default: it stays.
         pub displace: Option<DisplaceSection>,
     }
 }
 
 crate::record! {
-    /// A class of CBQ. One that no other names as its parent has a queue, and packets.
+    /// A class of CBQ. Only classes that are no other's parent have a queue.
     pub struct CbqClass as "cbq class" {
-        /// By which rules and other classes name it; unique in the tree.
+        /// The name that rules and other classes use; unique in the tree.
         pub name: Spanned<String>,
-        /// The class above it. Default: the link.
+        /// The parent class. Default: the link.
         pub parent: Option<Spanned<String>>,
-        /// What it is sure of. This or `share`.
+        /// The guaranteed rate. Give this or `share`.
         pub rate: Option<Spanned<Rate>>,
-        /// What it is sure of, as a part of the link. This or `rate`.
+        /// The guaranteed rate as a part of the link. Give this or `rate`.
         pub share: Option<Spanned<Percent>>,
-        /// 0 is the highest, 7 the lowest. Default 1: with values above and below.
+        /// 0 is the highest priority, 7 the lowest. Default 1, which leaves a value above it.
         pub priority: Spanned<u8> = 1,
-        /// Whether it may borrow. Default never: what is promised to others is not touched.
+        /// Whether the class may borrow. Default never, so that it cannot take what is promised to others.
         pub borrow: Borrow = "never",
-        /// The size of its packets, for accounting by idle time. Default `mtu`.
+        /// The packet size of the class, for accounting by idle time. Default `mtu`.
         pub packet_size: Option<Spanned<Bytes>>,
-        /// Packets back to back after a silence. Default 16, ALTQ's.
+        /// How many packets may be sent back to back after an idle time. Default 16, as in ALTQ.
         pub max_burst: Spanned<u32> = 16,
-        /// Packets back to back after a suspension. Default 2, ALTQ's.
+        /// How many packets may be sent back to back after a suspension. Default 2, as in ALTQ.
         pub min_burst: Spanned<u32> = 2,
-        /// The largest average idle time, which bounds the burst after a silence, with accounting by idle time. Default what
-        /// `max-burst` packets use up.
+        /// With accounting by idle time: the upper bound of the average idle time, which limits the burst after an idle
+        /// time. Default: as much as `max-burst` packets use up.
         pub maxidle: Option<Spanned<Span>>,
-        /// How far the average may fall below zero, which bounds what is owed after borrowing, with accounting by idle
-        /// time. Default by `derivation`: a packet time of the class by the weight, or any.
+        /// With accounting by idle time: how far the average may fall below zero, which limits the debt after
+        /// borrowing. Default by `derivation`: the packet time of the class times the weight of a packet, or no limit.
         pub minidle: Option<Spanned<Span>>,
-        /// How long the class is suspended beyond its debt when it must wait, with accounting by idle time. Default by
-        /// `derivation`: so long that `min-burst` packets follow, or not at all.
+        /// With accounting by idle time: how much longer than its debt a class is suspended. Default by `derivation`:
+        /// long enough for `min-burst` packets to follow, or nothing.
         pub extradelay: Option<Spanned<Span>>,
-        /// Its queue. Default a FIFO of 1 MB.
+        /// The queue of the class. Default a FIFO of 1 MB.
         pub queue: Option<Spanned<Inside>>,
     }
 }
 
 crate::record! {
-    /// Class-based queueing: a tree of classes that share a link, each sure of its part.
+    /// Class-based queueing: a tree of classes that share a link, each with a guaranteed rate.
     pub struct CbqQueue as "cbq" {
-        /// The rate of the link. No more is sent.
+        /// The rate of the link, which is never exceeded.
         pub link: Spanned<Rate>,
         /// The largest packet. Default an Ethernet frame.
         pub mtu: Spanned<Bytes> = "1514B",
-        /// Which classes may borrow. Default formal: the definition, and no dearer here.
+        /// Which classes may borrow. Default formal: the original definition, which costs no more here.
         pub sharing: LinkSharing = "formal",
         /// How top-level sharing sets its level. Default altq.
         pub heuristic: Heuristic = "altq",
         /// How the classes of a priority take turns. Default weighted.
         pub turns: General = "weighted",
-        /// How use is measured. Default bytes.
+        /// How the rate of a class is measured. Default bytes.
         pub accounting: Measure = "bytes",
-        /// With accounting by idle time, the weight of a packet in the average is 2 to the power of minus this. Default 5, or
-        /// 4 with `derivation = "ns-2"`, as there.
+        /// With accounting by idle time: a packet has the weight 2 to the power of minus this in the average. Default
+        /// 5, or 4 with `derivation = "ns-2"`, as in ns-2.
         pub gain: Option<Spanned<u8>>,
-        /// With accounting by idle time, where its bounds and its start come from. Default altq.
+        /// With accounting by idle time: which implementation its bounds and its initial value follow. Default altq.
         pub derivation: Derivation = "altq",
-        /// What the class above all others has of the link. Default all of it. Papers have 98 or 99 %, so that it can be over
-        /// its limit; the classes under it may have 100 % together.
+        /// The rate of the root class as a part of the link. Default 100 %. Papers use 98 or 99 %, so that the root can
+        /// be over its limit; its children may have 100 % together.
         pub root: Option<Spanned<Percent>>,
-        /// What happens when no class may send. Default when-idle: the link is used and no buffer fills.
+        /// Which class sends when none may. Default when-idle: the link is used, and no buffer fills.
         pub conserving: Conserving = "when-idle",
-        /// What a suspended class waits for. Default recheck.
+        /// When a suspended class may send again. Default recheck.
         pub suspension: Regulation = "recheck",
-        /// From when a class over its limit waits, with accounting by idle time. Default actual: the correction of
-        /// 1999.
+        /// With accounting by idle time: the time from which a class over its limit waits. Default actual: the
+        /// correction of 1999.
         pub finish: Finish = "actual",
-        /// What is done about a clock of the link that runs ahead. Default clamp: no class is penalised for it.
+        /// How to correct a link clock that runs ahead. Default clamp: no class is penalised for it.
         pub link_clock: Clock = "clamp",
         /// How far that clock may lead. Default the time of 16 packets, at least 10 ms.
         pub clock_lead: Option<Span>,
-        /// How far ahead of the link packets are given. Default the time of two packets, at least half a millisecond.
+        /// How far ahead of the link packets may be released to the driver. Default the time of two packets, at least
+        /// half a millisecond.
         pub lead: Option<Span>,
-        /// The class of packets that match no rule. Default: they are dropped.
+        /// The class of packets that match no rule. Default: such packets are dropped.
         pub default: Option<Spanned<String>>,
-        /// Where flows get classes of their own on request. Default: nowhere.
+        /// The class under which flows can reserve classes of their own. Default: no reservations.
         pub reservations: Option<Spanned<Reservations>>,
         /// The classes.
         pub class: Vec<Spanned<CbqClass>>,
@@ -344,35 +348,35 @@ crate::record! {
 }
 
 crate::record! {
-    /// A class of HTB. One that no other names as its parent has a queue, and packets.
+    /// A class of HTB. Only classes that are no other's parent have a queue.
     pub struct HtbClass as "htb class" {
         /// Its name.
         pub name: Spanned<String>,
-        /// The class above it, from which it borrows. Default none.
+        /// The parent, from which the class borrows. Default none.
         pub parent: Option<Spanned<String>>,
-        /// What it is sure of.
+        /// The guaranteed rate.
         pub rate: Spanned<Rate>,
-        /// What it may send with what it borrows. Default its rate: it does not borrow.
+        /// The highest rate, borrowed capacity included. Default `rate`: the class does not borrow.
         pub ceil: Option<Spanned<Rate>>,
-        /// What it may send at once within its rate. Default a millisecond of it and 1600 B, as of `tc` where timers have
-        /// a kilohertz: a process that is scheduled later than that loses capacity.
+        /// The burst at `rate`. Default 1 ms at this rate plus 1600 B, as `tc` computes it for timers of 1 kHz. A
+        /// process that wakes up later than that loses capacity.
         pub burst: Option<Spanned<Bytes>>,
-        /// What it may send at once within its ceil. Default a millisecond of that and 1600 B.
+        /// The burst at `ceil`. Default 1 ms at that rate plus 1600 B.
         pub cburst: Option<Spanned<Bytes>>,
-        /// 0 borrows first, 7 last. Default 0.
+        /// Classes with priority 0 borrow first, with 7 last. Default 0.
         pub priority: Spanned<u8> = 0,
-        /// Its part of what is borrowed is this in proportion to those of others of its priority. Default what its rate
-        /// sends in 100 ms, between 1000 B and 200 kB: in proportion to the rates, as of `tc`.
+        /// The share of borrowed capacity, relative to the quanta of other classes of this priority. Default 100 ms at
+        /// `rate`, between 1000 B and 200 kB: in proportion to the rates, as in `tc`.
         pub quantum: Option<Spanned<Bytes>>,
-        /// Its queue. Default a FIFO of 1 MB.
+        /// The queue of the class. Default a FIFO of 1 MB.
         pub queue: Option<Spanned<Inside>>,
     }
 }
 
 crate::record! {
-    /// Hierarchical token buckets: classes with a rate each, that borrow from those above up to a ceil.
+    /// Hierarchical token buckets: each class has a guaranteed rate and borrows from its parent up to a ceil.
     pub struct HtbQueue as "htb" {
-        /// The class of packets that match no rule. Default: they are dropped.
+        /// The class of packets that match no rule. Default: such packets are dropped.
         pub default: Option<Spanned<String>>,
         /// The classes.
         pub class: Vec<Spanned<HtbClass>>,
@@ -382,9 +386,9 @@ crate::record! {
 crate::record! {
     /// A service curve.
     pub struct ServiceCurve as "service curve" {
-        /// The rate in the long run.
+        /// The long-term rate.
         pub rate: Spanned<Rate>,
-        /// What is sent `within` a time, whatever the rate. Default nothing.
+        /// The bytes that are sent `within` a time, whatever the rate. Default none.
         pub burst: Bytes = "0B",
         /// The time for `burst`. Default none.
         pub within: Spanned<Span> = "0s",
@@ -392,31 +396,32 @@ crate::record! {
 }
 
 crate::record! {
-    /// A class of H-FSC. One that no other names as its parent has a queue, and packets.
+    /// A class of H-FSC. Only classes that are no other's parent have a queue.
     pub struct HfscClass as "hfsc class" {
         /// Its name.
         pub name: Spanned<String>,
-        /// The class above it, with whose others it shares. Default the link.
+        /// The parent, whose capacity the class shares with its siblings. Default the link.
         pub parent: Option<Spanned<String>>,
-        /// What a class with a queue is sure of, and when.
+        /// The guaranteed service curve of a class with a queue.
         pub guarantee: Option<Spanned<ServiceCurve>>,
-        /// Its part of what is left is this in proportion to the others'. Default as its guarantee; 0bit for a class with a
-        /// queue that gets its guarantee alone.
+        /// The share of the remaining capacity, relative to the shares of its siblings. Default: the guarantee. With
+        /// 0bit, a class with a queue gets its guarantee and no more.
         pub share: Option<Spanned<Rate>>,
-        /// Its queue. Default a FIFO of 1 MB.
+        /// The queue of the class. Default a FIFO of 1 MB.
         pub queue: Option<Spanned<Inside>>,
     }
 }
 
 crate::record! {
-    /// The hierarchical fair service curve scheduler: guarantees of rate and delay apart, and shares in a tree.
+    /// The hierarchical fair service curve scheduler: separate guarantees of rate and delay, and shares in a tree of
+    /// classes.
     pub struct HfscQueue as "hfsc" {
-        /// The rate of the link. No more is sent.
+        /// The rate of the link, which is never exceeded.
         pub link: Spanned<Rate>,
-        /// How far ahead of the link packets are given. Default the time of two Ethernet frames, at least half a
-        /// millisecond: a process that is scheduled later than that loses capacity.
+        /// How far ahead of the link packets may be released. Default the time of two Ethernet frames, at least half a
+        /// millisecond. A process that wakes up later than that loses capacity.
         pub lead: Option<Span>,
-        /// The class of packets that match no rule. Default: they are dropped.
+        /// The class of packets that match no rule. Default: such packets are dropped.
         pub default: Option<Spanned<String>>,
         /// The classes.
         pub class: Vec<Spanned<HfscClass>>,
@@ -426,9 +431,9 @@ crate::record! {
 crate::record! {
     /// Meters packets, colours them, and marks, passes or drops them by colour.
     pub struct MarkerQueue as "marker" {
-        /// The meter, and what is done about its colours.
+        /// The meter, and the action for each colour.
         pub conditioner: Spanned<Metered>,
-        /// Its position. Default entry: a queue inside then sees the colours.
+        /// The position of the meter. Default entry, so that a queue inside sees the colours.
         pub at: Point = "entry",
         /// The discipline inside. Default a FIFO of 1 MB.
         pub inside: Option<Spanned<Inside>>,

@@ -9,9 +9,9 @@ use crate::diagnostic::{Diagnostics, Place};
 
 crate::choices! {
     impl "point" for Point {
-        /// Before what is inside: packets are metered on arrival.
+        /// Before the discipline inside: packets are metered on arrival.
         Entry = "entry",
-        /// Behind it: packets are metered as they leave.
+        /// Behind the discipline inside: packets are metered as they leave.
         Exit = "exit",
     }
 }

@@ -17,18 +17,19 @@ crate::record! {
     pub struct MeredQueue as "mered" {
         /// The rate of the link behind it.
         pub link: Spanned<Rate>,
-        /// The most that a mouse may have sent, in bytes or packets. Default: 2 s of the link, between 15 and 100 kB.
+        /// A flow is a mouse until it has sent this much, in bytes or packets. Default: 2 s of the link, between 15 and
+        /// 100 kB.
         pub threshold: Option<Spanned<Length>>,
-        /// What elephants get at least of the bytes served while they wait. Default 0.1.
+        /// The minimum share of elephants in the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
-        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets: with a
-        /// floor of 0.1 mice may then have 240 kB before an elephant's turn, which is 34 s at 56 kbit/s.
+        /// How much service beyond the floor counts towards it later. Default 24 kB, sixteen packets: with a floor of
+        /// 0.1 mice may then send 240 kB before it is an elephant's turn, which takes 34 s at 56 kbit/s.
         pub floor_credit: Bytes = "24kB",
         /// The delay that ARED aims for; only elephants wait in that queue. Default 80 ms.
         pub delay: Span = "80ms",
-        /// What a drop does to a packet that understands ECN. Default mark.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
-        /// Bytes that may wait; half of them for elephants. Default 1500 kB.
+        /// The queue limit in bytes; half of it for elephants. Default 1500 kB.
         pub limit: Bytes = "1500kB",
         /// How flows are recorded, and which of them count together.
         pub memory: Option<Memory>,

@@ -16,7 +16,8 @@ crate::record! {
     pub struct Point as "value point" {
         /// Bytes that the flow sent.
         pub length: Bytes,
-        /// Its value from there on, linear to the next point; 0 is a mouse.
+        /// The value of the flow at this length; it is interpolated linearly up to the next point. A flow of value 0 is
+        /// a mouse.
         pub value: u16,
     }
 }
@@ -28,20 +29,20 @@ crate::record! {
         pub link: Spanned<Rate>,
         /// The value of a flow by its length, in points. Default: 0 up to 100 kB, 10 at 1 MB, 100 at 10 MB.
         pub value: Vec<Spanned<Point>>,
-        /// What elephants get at least of the bytes served while they wait. Default 0.1.
+        /// The minimum share of elephants in the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
-        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets: with a
-        /// floor of 0.1 mice may then have 240 kB before an elephant's turn, which is 34 s at 56 kbit/s.
+        /// How much service beyond the floor counts towards it later. Default 24 kB, sixteen packets: with a floor of
+        /// 0.1 mice may then send 240 kB before it is an elephant's turn, which takes 34 s at 56 kbit/s.
         pub floor_credit: Bytes = "24kB",
-        /// 0: all elephants are dropped alike; 1: in proportion to their value. Default 1.
+        /// With 0 all elephants are dropped alike, with 1 in proportion to their value. Default 1.
         pub fairness: Probability = 1.0,
         /// The delay that ARED aims for; only elephants wait in that queue. Default 80 ms.
         pub delay: Span = "80ms",
-        /// What a drop does to a packet that understands ECN. Default mark.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
-        /// Bytes that may wait. Default 1500 kB.
+        /// The queue limit in bytes. Default 1500 kB.
         pub limit: Bytes = "1500kB",
-        /// Bytes of them that elephants may hold. Default: half.
+        /// How many of these bytes elephants may occupy. Default: half.
         pub elephant_limit: Option<Bytes>,
         /// How flows are recorded, and which of them count together.
         pub memory: Option<Memory>,

@@ -16,9 +16,9 @@ use crate::diagnostic::{Diagnostics, Place};
 
 crate::choices! {
     impl "mode" for Mode {
-        /// Every packet counts as uncoloured.
+        /// The colour of an arriving packet is ignored.
         Blind = "blind",
-        /// A meter upstream has coloured it, and it never gets a better colour.
+        /// Packets arrive coloured by another meter, and never get a better colour.
         Aware = "aware",
     }
 }
@@ -28,11 +28,11 @@ crate::record! {
     pub struct SrTcmMeter as "srtcm meter" {
         /// Committed information rate.
         pub cir: Rate,
-        /// Committed burst size; at least the largest packet, or that is never green.
+        /// Committed burst size; at least the largest packet, which would otherwise never be green.
         pub cbs: Spanned<Bytes>,
-        /// Excess burst size. Default 0: what is not green is red.
+        /// Excess burst size. Default 0: packets that are not green are red.
         pub ebs: Bytes = "0B",
-        /// Whether the colour a packet brings counts. Default blind.
+        /// Whether the colour of an arriving packet counts. Default blind.
         pub mode: Mode = "blind",
     }
 }
@@ -42,13 +42,13 @@ crate::record! {
     pub struct TrTcmMeter as "trtcm meter" {
         /// Committed information rate.
         pub cir: Rate,
-        /// Committed burst size; at least the largest packet, or that is never green.
+        /// Committed burst size; at least the largest packet, which would otherwise never be green.
         pub cbs: Bytes,
         /// Peak information rate, at least `cir`.
         pub pir: Spanned<Rate>,
-        /// Peak burst size; at least the largest packet, or that is always red.
+        /// Peak burst size; at least the largest packet, which would otherwise always be red.
         pub pbs: Spanned<Bytes>,
-        /// Whether the colour a packet brings counts. Default blind.
+        /// Whether the colour of an arriving packet counts. Default blind.
         pub mode: Mode = "blind",
     }
 }
@@ -58,13 +58,13 @@ crate::record! {
     pub struct Rfc4115Meter as "rfc4115 meter" {
         /// Committed information rate.
         pub cir: Spanned<Rate>,
-        /// Committed burst size; at least the largest packet, or that is never green.
+        /// Committed burst size; at least the largest packet, which would otherwise never be green.
         pub cbs: Spanned<Bytes>,
         /// Excess information rate, beyond `cir`.
         pub eir: Rate,
         /// Excess burst size.
         pub ebs: Bytes,
-        /// Whether the colour a packet brings counts. Default blind.
+        /// Whether the colour of an arriving packet counts. Default blind.
         pub mode: Mode = "blind",
     }
 }
@@ -78,7 +78,7 @@ crate::record! {
         pub ptr: Spanned<Rate>,
         /// The window of the estimate; about a round trip. Default 100 ms, that of a long path.
         pub window: Spanned<Span> = "100ms",
-        /// Whether the colour a packet brings counts. Default blind.
+        /// Whether the colour of an arriving packet counts. Default blind.
         pub mode: Mode = "blind",
     }
 }
@@ -164,11 +164,11 @@ crate::record! {
         pub meter: Spanned<Meter>,
         /// Marks the colours with the drop precedences of this assured forwarding class, 1 to 4. Default: no marks.
         pub class: Option<Spanned<u8>>,
-        /// What is done with green packets instead: pass, drop, or a code point.
+        /// The action for green packets instead: pass, drop, or a code point.
         pub green: Option<Does>,
-        /// What is done with yellow packets instead.
+        /// The action for yellow packets instead.
         pub yellow: Option<Does>,
-        /// What is done with red packets instead.
+        /// The action for red packets instead.
         pub red: Option<Does>,
     }
 }

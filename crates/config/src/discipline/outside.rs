@@ -44,25 +44,25 @@ use crate::diagnostic::{Diagnostics, Place};
 use crate::node::Node;
 use crate::schema::Schemas;
 
-/// A kind of discipline that is added from outside: its section of a file, which builds it.
+/// A kind of discipline that another crate adds: its section of a file.
 pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
-    /// The word that chooses it: lower case letters, digits and `-`.
+    /// The value of `kind` that selects it: lower-case letters, digits and `-`.
     const KIND: &'static str;
 
-    /// Checks what no key alone shows. `place` is that of the section.
+    /// Checks the keys against each other. `place` is the section's.
     fn check(&self, _place: Place, _diagnostics: &mut Diagnostics) {}
 
-    /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
+    /// The names of the classes, in the order of their numbers. Empty if the discipline has no classes.
     fn classes(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// The rate of the line behind it, where the section has it.
+    /// The rate of the link behind the discipline, if the section states it.
     fn line(&self) -> Option<Rate> {
         None
     }
 
-    /// Builds it, empty. The section has passed [`Kind::check`]. A discipline inside it, taken as
+    /// Builds the discipline, empty. The section must have passed [`Kind::check`]. A discipline inside it, taken as
     /// [`Inside`](super::Inside), is built by its own `build` with the same type of packet.
     fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>>;
 }
@@ -70,9 +70,9 @@ pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
 /// Why a kind cannot be registered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RegisterError {
-    /// There is one of this name.
+    /// The name is taken.
     Taken(&'static str),
-    /// The name is not made of lower case letters, digits and `-`, beginning with a letter.
+    /// The name does not consist of lower-case letters, digits and `-`, or does not begin with a letter.
     BadName(&'static str),
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for RegisterError {
 
 impl std::error::Error for RegisterError {}
 
-/// A registered kind. A table of functions, so that a file can be read by the word alone.
+/// A registered kind, as functions that need no type parameter.
 struct Entry {
     kind: &'static str,
     decode: fn(&Node, &mut Diagnostics) -> Option<Outside>,
@@ -100,7 +100,7 @@ struct Entry {
 /// It is process-wide because a declaration (`record!`) names types and not values, so that no value can carry it.
 static ENTRIES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
 
-/// Whether `name` can be the word of a kind.
+/// Whether `name` can name a kind.
 pub fn is_kind_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
@@ -127,7 +127,7 @@ pub(super) fn add<K: Kind>(declared: &[&str]) -> Result<(), RegisterError> {
     Ok(())
 }
 
-/// [`Kind`] without its type.
+/// The object-safe form of [`Kind`].
 trait AnyKind: fmt::Debug + Send + Sync {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics);
     fn classes(&self) -> Vec<&str>;
@@ -150,7 +150,7 @@ impl<K: Kind> AnyKind for K {
     }
 }
 
-/// The section of a kind from outside.
+/// The section of a kind that another crate added.
 #[derive(Clone, Debug)]
 pub struct Outside {
     kind: &'static str,

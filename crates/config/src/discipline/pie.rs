@@ -14,11 +14,12 @@ crate::record! {
     pub struct PieQueue as "pie" {
         /// The delay to aim for. Default 15 ms, the RFC's.
         pub target: Spanned<Span> = "15ms",
-        /// A burst of this length after rest is let through. Default 150 ms, the RFC's.
+        /// A burst of this length after an idle time is let through. Default 150 ms, the RFC's.
         pub burst: Span = "150ms",
-        /// What a drop does to a packet that understands ECN. Default mark, below a probability of 10 %.
+        /// Whether a packet that understands ECN is marked or dropped. Default mark, while the drop probability is
+        /// below 10 %.
         pub signal: Signal = "mark",
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
     }
 }

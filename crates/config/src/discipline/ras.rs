@@ -12,40 +12,41 @@ use crate::diagnostic::{Diagnostics, Place};
 
 crate::choices! {
     impl "release" for Coupling {
-        /// By the shaping rate alone.
+        /// When the shaping rate allows it.
         Uncoupled = "rate",
-        /// Sooner when the meter would make the packet green.
+        /// Earlier if the meter would colour the packet green.
         Green = "green",
     }
 }
 
 crate::record! {
-    /// A rate adaptive shaper (RFC 2963): delays bursts so that more of them keeps to what was agreed, and never
-    /// holds back what the buffer would lose.
+    /// A rate adaptive shaper (RFC 2963): delays bursts so that more of their packets conform to the agreed profile,
+    /// and speeds up before the buffer would overflow.
     pub struct RasQueue as "ras" {
-        /// Committed information rate: the least rate, as the meter behind has it.
+        /// Committed information rate: the lowest rate, equal to that of the meter downstream.
         pub cir: Spanned<Rate>,
-        /// Peak information rate, as the meter behind has it: makes it the two rate shaper. With `pir-th`.
+        /// Peak information rate, equal to that of the meter downstream; selects the two rate shaper. Requires
+        /// `pir-th`.
         pub pir: Option<Spanned<Rate>>,
         /// Maximum information rate. Default: the line rate.
         pub mir: Option<Spanned<Rate>>,
         /// The rate of the interface.
         pub line_rate: Spanned<Rate>,
-        /// Up to this occupancy of the buffer the rate is `cir`, if the arrivals are no faster.
+        /// Up to this occupancy of the buffer the rate is `cir`, unless packets arrive faster.
         pub cir_th: Spanned<Bytes>,
-        /// At this occupancy it is `pir`.
+        /// At this occupancy the rate is `pir`.
         pub pir_th: Option<Spanned<Bytes>>,
-        /// From this occupancy on it is `mir`.
+        /// From this occupancy on the rate is `mir`.
         pub mir_th: Spanned<Bytes>,
-        /// The buffer. Default: a quarter more than `mir-th`.
+        /// The size of the buffer. Default: a quarter more than `mir-th`.
         pub buffer: Option<Spanned<Bytes>>,
-        /// The time constant of the average of the arrivals' rate. Default 100 ms: some round trips.
+        /// The time constant of the average arrival rate. Default 100 ms: a few round trips.
         pub averaging: Spanned<Span> = "100ms",
-        /// Whether to look at the meter behind. Default rate.
+        /// Whether to consider the meter downstream. Default rate.
         pub release: Coupling = "rate",
-        /// Up to how much lateness of a timer is made up for. Default 1 ms, a coarse timer's.
+        /// How much timer lateness is compensated. Default 1 ms, that of a coarse timer.
         pub slack: Span = "1ms",
-        /// The meter behind the shaper, and what is done about its colours. Default: none.
+        /// The meter behind the shaper, and the action for each colour. Default: none.
         pub conditioner: Option<Spanned<Metered>>,
     }
 }
@@ -108,7 +109,7 @@ impl Section for RasQueue {
             (None, Coupling::Green) => {
                 diagnostics
                     .error(place, "release = \"green\" needs a conditioner")
-                    .label("no meter to look at")
+                    .label("there is no meter to consider")
                     .help("add conditioner = { meter = { kind = \"trtcm\", ... } }");
             }
             (None, Coupling::Uncoupled) => {}

@@ -11,15 +11,15 @@ use crate::diagnostic::{Diagnostics, Place};
 crate::record! {
     /// Random early detection: drops or marks before the queue is full.
     pub struct RedQueue as "red" {
-        /// Nothing is dropped while the average is below: `"30kB"` or `"20 packets"`.
+        /// Below this average nothing is dropped: `"30kB"` or `"20 packets"`.
         pub min_th: Spanned<Length>,
-        /// Above this average the behaviour is `above-max`; in the same unit. Three times the lower is common.
+        /// Above this average `above-max` applies; in the same unit. Three times the lower is common.
         pub max_th: Spanned<Length>,
         /// The probability at the upper threshold. Default 0.1, the paper's.
         pub max_p: Spanned<Probability> = 0.1,
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
-        /// How the average is made, and how drops are spread.
+        /// How the average queue is computed, and how drops are spread.
         pub early: Option<Early>,
     }
 }

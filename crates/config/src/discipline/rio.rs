@@ -10,9 +10,9 @@ use crate::diagnostic::{Diagnostics, Place};
 
 crate::choices! {
     impl "coupling" for Coupling {
-        /// Those of its colour and of better ones.
+        /// Packets of its colour and of better ones.
         Coupled = "coupled",
-        /// Those of its colour only.
+        /// Packets of its colour only.
         Uncoupled = "uncoupled",
     }
 }
@@ -20,17 +20,17 @@ crate::choices! {
 crate::record! {
     /// RED with an average for each drop precedence; the colours come from a meter upstream.
     pub struct RioQueue as "rio" {
-        /// Packets that keep to what was agreed.
+        /// The curve of green packets, which conform to the committed rate.
         pub green: Spanned<Precedence>,
-        /// Packets beyond it, within the excess or peak.
+        /// The curve of yellow packets, which conform to the excess or peak rate.
         pub yellow: Spanned<Precedence>,
-        /// Packets beyond everything.
+        /// The curve of red packets, which conform to no rate.
         pub red: Spanned<Precedence>,
         /// Which packets an average counts. Default coupled: green is never dropped for red.
         pub coupling: Coupling = "coupled",
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
-        /// How the averages are made, and how drops are spread.
+        /// How the average queues are computed, and how drops are spread.
         pub early: Option<Early>,
     }
 }

@@ -1,4 +1,4 @@
-//! What each kind has in common: its [`Section`], and what it is built from.
+//! [`Section`], which every kind implements, and [`Site`].
 
 use tidegate_core::{Bytes, FlowKey, Instant, Packet, ParamError, Qdisc, Rate};
 
@@ -7,13 +7,13 @@ use crate::diagnostic::{Diagnostics, Place};
 
 /// The section of a kind of discipline in a file.
 pub trait Section {
-    /// Checks what no key alone shows. `place` is that of the section.
+    /// Checks the keys against each other. `place` is the section's.
     fn check(&self, place: Place, diagnostics: &mut Diagnostics);
-    /// The names of the classes: a packet of class number `i` goes to the `i`-th. Empty: there are none.
+    /// The names of the classes, in the order of their numbers. Empty if the discipline has no classes.
     fn classes(&self) -> Vec<&str> {
         Vec::new()
     }
-    /// The name of the class for packets that no rule gives one.
+    /// The class of packets that match no rule.
     fn default_class(&self) -> Option<&str> {
         None
     }
@@ -21,18 +21,19 @@ pub trait Section {
     fn profiles(&self) -> Vec<&str> {
         Vec::new()
     }
-    /// The rate of the line behind the discipline, where the section has it.
+    /// The rate of the link behind the discipline, if the section states it.
     fn line(&self) -> Option<Rate> {
         None
     }
-    /// Builds the discipline, empty. The section has passed [`check`](Self::check), which validates the same parameters.
+    /// Builds the discipline, empty. The section must have passed [`check`](Self::check), which validates the same
+    /// parameters.
     fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>>;
 }
 
-/// What a discipline is built from beyond its own section.
+/// Parameters of a discipline that do not come from its section.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Random streams are derived from it and from `name`.
+    /// The seed from which, with `name`, random streams are derived.
     pub seed: u64,
     /// The name of the component, unique in its tree, for random streams.
     pub name: String,
@@ -40,7 +41,7 @@ pub struct Site {
     pub now: Instant,
 }
 
-/// A packet for checking trees, where none passes.
+/// A packet type for trees that are only built to be checked.
 pub(super) struct NoPacket;
 
 impl Packet for NoPacket {
@@ -52,7 +53,7 @@ impl Packet for NoPacket {
     }
 }
 
-/// Reports `error` at the key that it names, or at the whole table.
+/// Reports `error` at the key that it names, or else at the table.
 pub(super) fn report(error: &ParamError, places: &[(&str, Place)], table: Place, diagnostics: &mut Diagnostics) {
     let found = places.iter().find(|(field, _)| *field == error.field);
     let place = found.map_or(table, |(_, place)| *place);

@@ -13,11 +13,11 @@ crate::record! {
     pub struct SfqQueue as "sfq" {
         /// Queues that flows are hashed onto. Default 1024.
         pub queues: Spanned<u32> = 1024,
-        /// Bytes a turn. Default an Ethernet frame.
+        /// The quantum: bytes per turn. Default an Ethernet frame.
         pub quantum: Spanned<Bytes> = "1514B",
         /// How often the hash changes. Default 10 s.
         pub perturb: Spanned<Span> = "10s",
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
     }
 }

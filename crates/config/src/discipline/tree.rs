@@ -1,4 +1,4 @@
-//! Classes that name their parents: what `htb` and `hfsc` check alike.
+//! Classes that name their parents: the checks that `htb` and `hfsc` share.
 
 use std::collections::HashSet;
 
@@ -33,14 +33,14 @@ pub(super) fn leaves<B: Branch>(classes: &[Spanned<B>]) -> Vec<&str> {
     classes.iter().map(name).filter(|name| !inner.contains(name)).collect()
 }
 
-/// The number of the class that packets of no class go to.
+/// The number of the class of packets that match no rule.
 pub(super) fn default_class<B: Branch>(classes: &[Spanned<B>], default: Option<&Spanned<String>>) -> Option<ClassId> {
     let at = leaves(classes).iter().position(|leaf| Some(*leaf) == default.map(|name| name.value.as_str()))?;
     Some(ClassId(at as u32))
 }
 
-/// The classes, those with classes under them first, each after its parent, with the position of that; then the leaves in
-/// the order of the file. Fewer where they are above one another in a circle.
+/// The inner classes, each after its parent and with the parent's position; then the leaves in the order of the file.
+/// Classes that are each other's ancestors are left out.
 fn ordered<B: Branch>(classes: &[Spanned<B>]) -> Vec<(&Spanned<B>, Option<u32>)> {
     let inner = inner(classes);
     let mut done: Vec<(&Spanned<B>, Option<u32>)> = Vec::new();
@@ -103,8 +103,8 @@ pub(super) fn check<B: Branch>(
         match class.value.queue() {
             Some(queue) if inner.contains(own.value.as_str()) => {
                 diagnostics
-                    .error(queue.place, format!("class `{}` has classes under it, and so no queue", own.value))
-                    .help("give the queue to the classes under it");
+                    .error(queue.place, format!("class `{}` has child classes, so it cannot have a queue", own.value))
+                    .help("give the queue to its child classes");
                 good = false;
             }
             Some(queue) => queue.value.0.check(queue.place, diagnostics),
@@ -116,7 +116,7 @@ pub(super) fn check<B: Branch>(
         let placed: HashSet<&str> = ordered.iter().map(|(class, _)| name(class)).collect();
         let in_circle = |class: &&Spanned<B>| !placed.contains(name(class));
         if let Some(class) = classes.iter().find(in_circle) {
-            diagnostics.error(class.value.name().place, "the classes are above one another in a circle");
+            diagnostics.error(class.value.name().place, "the parents of these classes form a circle");
         }
         good = false;
     }
@@ -130,7 +130,7 @@ pub(super) fn check<B: Branch>(
     good
 }
 
-/// The nodes of a tree that has been checked, with the parameters that `class` makes of each class of the file.
+/// The nodes of a tree that has been checked; `class` makes the parameters of each.
 pub(super) fn nodes<B: Branch, C, P: Packet + 'static>(
     classes: &[Spanned<B>],
     class: impl Fn(&B) -> C,
@@ -147,7 +147,7 @@ pub(super) fn nodes<B: Branch, C, P: Packet + 'static>(
     ordered(classes).into_iter().map(node).collect()
 }
 
-/// Builds the queue of a leaf, a FIFO of 1 MB where the file has none.
+/// Builds the queue of a leaf: a FIFO of 1 MB if the file names none.
 fn build_queue<B: Branch, P: Packet + 'static>(class: &B, site: &Site) -> Box<dyn Qdisc<P>> {
     let within = Site { name: format!("{}.{}", site.name, class.name().value), ..site.clone() };
     match class.queue() {

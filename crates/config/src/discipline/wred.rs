@@ -11,15 +11,15 @@ use crate::diagnostic::{Diagnostics, Place};
 crate::record! {
     /// RED with one average and a curve for each colour; the colours come from a meter upstream.
     pub struct WredQueue as "wred" {
-        /// Packets that keep to what was agreed.
+        /// The curve of green packets, which conform to the committed rate.
         pub green: Spanned<Precedence>,
-        /// Packets beyond it, within the excess or peak.
+        /// The curve of yellow packets, which conform to the excess or peak rate.
         pub yellow: Spanned<Precedence>,
-        /// Packets beyond everything.
+        /// The curve of red packets, which conform to no rate.
         pub red: Spanned<Precedence>,
-        /// Bytes that may wait. Default 1 MB.
+        /// The queue limit in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",
-        /// How the average is made, and how drops are spread.
+        /// How the average queue is computed, and how drops are spread.
         pub early: Option<Early>,
     }
 }

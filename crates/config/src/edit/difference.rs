@@ -1,4 +1,4 @@
-//! [`differences`]: what distinguishes two files, by class, rule and key.
+//! [`differences`] of two files, by class, rule and key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ fn classes(root: &mut Table) -> Vec<(String, Table)> {
     .collect()
 }
 
-/// The differences of `new` from `old`: classes and rules that are added or removed, and values.
+/// Lists the differences between `old` and `new`: added and removed classes and rules, and changed values.
 pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     let (mut old, mut new) = (old.tables.to_table(), new.tables.to_table());
     let mut all = Vec::new();

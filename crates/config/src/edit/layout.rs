@@ -1,4 +1,4 @@
-//! Where the parts of a TOML text are: lines, comments, sections, and the entries of inline lists.
+//! The layout of a TOML text: lines, comments, sections, and the entries of inline lists.
 
 use std::ops::Range;
 

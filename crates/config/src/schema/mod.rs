@@ -15,10 +15,10 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    /// A reference to the definition `name` of type `T`, which `build` makes when it is not there yet.
+    /// Returns a reference to the definition `name` of type `T`, which `build` makes if it does not exist yet.
     ///
     /// # Panics
-    /// When two types claim one name: a mistake in a declaration, which the first run of any schema test finds.
+    /// If two types have one name. That is a mistake in a declaration, which any test of the schema finds.
     pub fn define<T>(&mut self, name: &'static str, build: impl FnOnce(&mut Self) -> Value) -> Value {
         let type_name = std::any::type_name::<T>();
         match self.definitions.get(name) {

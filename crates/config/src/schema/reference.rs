@@ -1,4 +1,4 @@
-//! A schema as text: every key with its meaning, whether it is required, its default, and the reason.
+//! Renders a schema as text: every key with its meaning, whether it is required, its default, and the reason.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -8,7 +8,8 @@ use serde_json::Value;
 /// The columns of a line.
 const WIDTH: usize = 100;
 
-/// `document` as plain text: the file itself first, then each section in the order in which it is first named.
+/// Renders `document` as plain text: the file itself first, then each section in the order in which it is first
+/// mentioned.
 pub fn reference(document: &Value) -> String {
     let mut out = String::new();
     let mut queue: VecDeque<String> = VecDeque::new();
@@ -30,7 +31,7 @@ fn section(out: &mut String, title: &str, schema: &Value, queue: &mut VecDeque<S
     if schema["properties"].is_object() {
         keys(out, schema, 0, queue);
     }
-    // A table of one of several kinds: each by the word that chooses it.
+    // A table of one of several kinds: each is listed by the word that selects it.
     for kind in schema["oneOf"].as_array().into_iter().flatten().filter(|kind| kind["properties"].is_object()) {
         let chooser =
             kind["properties"].as_object().into_iter().flatten().find(|(_, value)| value["const"].is_string());
@@ -65,7 +66,7 @@ fn keys(out: &mut String, object: &Value, indent: usize, queue: &mut VecDeque<St
     }
 }
 
-/// What a value is, in a few words. Sections it refers to join the queue.
+/// Describes the type of a value in a few words. Sections that it refers to are appended to the queue.
 fn kind(schema: &Value, queue: &mut VecDeque<String>) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
         queue.push_back(name.to_owned());

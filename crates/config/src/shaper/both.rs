@@ -1,7 +1,7 @@
-//! A file for both directions: `[up]` and `[down]` hold what a file for one direction has at the top.
+//! A file for both directions: `[up]` and `[down]` hold the tables that a file for one direction has at the top level.
 //!
-//! A running shaper has a text for each direction, which is edited and recorded. [`split`] makes these of the text for
-//! both, and [`join`] the text for both of these; comments stay where both are plain TOML, a header on each line.
+//! A running shaper has a text for each direction, which is edited and recorded. [`split`] and [`join`] convert between
+//! these and the text for both. Comments are kept if all tables have headers on lines of their own.
 
 use super::config::Config;
 use super::file::{DataPath, Direction, File, InterfaceSection, ShapedDirection, Unattended};
@@ -10,13 +10,13 @@ use crate::decode::{Decode, Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place, Source};
 use crate::node::{Entry, Node, Value};
 
-/// What both directions have in common: the tables that stay at the top.
+/// The tables that both directions share and that stay at the top level.
 const SHARED: [&str; 5] = ["version", "interface", "statistics", "control", "metrics"];
 /// The directions in the order of a file, with their tables.
 const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Egress, "up"), (Direction::Ingress, "down")];
 
-/// Reads a shaper file for one direction or both, and checks it: a configuration for each direction that is shaped, what
-/// leaves first. `None` exactly when errors went to `diagnostics`.
+/// Reads and checks a shaper file for one direction or both. Returns a configuration for each direction that is shaped,
+/// egress first, or `None` exactly if there are errors in `diagnostics`.
 pub(super) fn load_all(source: &Source, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
     let tables = Node::parse(source, diagnostics)?;
     let file = File::decode(&tables, diagnostics)?;
@@ -69,12 +69,12 @@ fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnos
         let tables = of_direction(tables, direction.value).unwrap_or_else(|| tables.clone());
         configs.extend(resolve::resolve_file(&one, text.into(), tables, &names(sections[1 - at]), diagnostics));
     }
-    // Each direction has found what is wrong with the tables of both.
+    // Both directions have reported the faults of the shared tables.
     diagnostics.remove_duplicates();
     (diagnostics.errors() == before).then_some(configs)
 }
 
-/// What belongs into the table of a direction.
+/// Whether a key belongs into the table of a direction.
 fn outside(file: &File, diagnostics: &mut Diagnostics) {
     let found = [
         ("[shaper]", file.shaper.as_ref().map(|section| section.place)),
@@ -102,10 +102,10 @@ fn outside(file: &File, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A part of a text: a header with the comments before it, and what follows.
+/// A part of a text: a header with the comments before it, and the lines after it.
 struct Block<'a> {
     before: String,
-    /// The path of the table, with its brackets; none for what precedes all tables.
+    /// The path of the table, with its brackets; none for the part before all tables.
     header: Option<&'a str>,
     body: String,
 }
@@ -116,7 +116,7 @@ impl Block<'_> {
         let path = self.header.map_or("", |header| header.trim_start_matches('['));
         path.split(['.', ']']).next().unwrap_or_default().trim()
     }
-    /// The block with `header` in the place of its own.
+    /// The block with another header.
     fn text(&self, header: &str) -> String {
         format!("{}{header}\n{}", self.before, self.body)
     }
@@ -146,7 +146,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The file for one direction of a file for both. `None` when the text is no table, or has no such direction.
+/// Extracts the file for one direction from a file for both. `None` if the text is no table or has no such direction.
 pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
     let (_, own) = DIRECTIONS.into_iter().find(|(other, _)| *other == direction)?;
     let wanted = of_direction(&parse(text)?, direction)?;
@@ -180,7 +180,7 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
     }
 }
 
-/// The file for both directions of a file for each; `None` when the tables that they have in common differ.
+/// Joins the files for each direction into one for both. `None` if the tables that both share differ.
 pub(super) fn join(up: &str, down: &str) -> Option<String> {
     let nodes = [parse(up)?, parse(down)?];
     let (mut shared, mut own) = (String::new(), String::new());

@@ -1,5 +1,5 @@
-//! From the alternatives of a rule to the conjunctions that a [`Classifier`] takes, and what is wrong with rules that
-//! only shows beside each other: one that never matches, too many for the classifier.
+//! Expands the alternatives of a rule into the conjunctions that a [`Classifier`] takes, and compares rules: one may
+//! never match, or there may be too many for the classifier.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -10,12 +10,12 @@ use crate::classes::{Match, Rule};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::values::{Ports, Prefix, User};
 
-/// The most conjunctions that one rule may expand to.
+/// The largest number of conjunctions that one rule may expand to.
 const MOST_CONJUNCTIONS: usize = 1 << 16;
-/// With more conjunctions than this, rules are not compared with each other: at worst that takes their square.
+/// With more conjunctions than this, rules are not compared with each other, because that can take quadratic time.
 const MOST_COMPARED: usize = 1 << 16;
 
-/// What names in rules mean on a machine.
+/// Resolves the names of users and control groups on a machine.
 pub trait Owners {
     /// The number of a user, if there is one.
     fn user(&mut self, name: &str) -> Option<u32>;
@@ -23,7 +23,7 @@ pub trait Owners {
     fn cgroup(&mut self, path: &str) -> Option<u64>;
 }
 
-/// A name that means nothing on this machine.
+/// A name that does not exist on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UnknownOwner {
     /// The name of a user.
@@ -33,11 +33,11 @@ pub enum UnknownOwner {
 }
 
 impl Match {
-    /// The same as conjunctions of single values, which is what a [`Classifier`] takes. Combinations of an IPv4 with
-    /// an IPv6 address, which no packet has, are left out.
+    /// Expands the conditions into conjunctions of single values, as a [`Classifier`] takes them. Combinations of an
+    /// IPv4 with an IPv6 address, which no packet has, are left out.
     ///
     /// # Errors
-    /// When `owners` has no such name.
+    /// If `owners` does not know a name.
     pub fn conjunctions(&self, owners: &mut dyn Owners) -> Result<Vec<classify::Match>, UnknownOwner> {
         let ranges = |ports: &[Ports]| ports.iter().map(|ports| ports.first..=ports.last).collect();
         let prefix = |prefix: &Prefix| classify::Prefix::covering(prefix.address, prefix.length);
@@ -68,7 +68,7 @@ impl Match {
         Ok(all)
     }
 
-    /// How many conjunctions there would be at most.
+    /// An upper bound on the number of conjunctions.
     fn combinations(&self) -> usize {
         [
             self.protocols.len(),
@@ -83,7 +83,7 @@ impl Match {
     }
 }
 
-/// Each of `all` once with each of `alternatives`; nothing changes when there is none.
+/// Combines each of `all` with each of `alternatives`, if there are any.
 fn spread<T>(all: &mut Vec<classify::Match>, alternatives: &[T], apply: impl Fn(&mut classify::Match, &T)) {
     if alternatives.is_empty() {
         return;
@@ -113,7 +113,7 @@ impl Owners for Numbered {
         let next = u32::try_from(self.users.len()).ok()?;
         Some(match self.users.entry(name.to_owned()) {
             Entry::Occupied(entry) => *entry.get(),
-            // A name and a number may be the same user; that only hides a warning.
+            // A name and a number may denote the same user. That only suppresses a warning.
             Entry::Vacant(entry) => *entry.insert(u32::MAX - 1 - next),
         })
     }
@@ -123,7 +123,7 @@ impl Owners for Numbered {
     }
 }
 
-/// Checks `rules` beside each other; `places` are theirs.
+/// Compares `rules` with each other; `places` are their places in the file.
 pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnostics) {
     let mut conjunctions = Vec::new();
     let mut owners = Numbered::default();
@@ -135,7 +135,7 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
                 .help(format!("split it, or write prefixes and ranges: a rule may stand for {MOST_CONJUNCTIONS}"));
             return;
         }
-        // Numbers never run out before memory does.
+        // Memory runs out long before numbers do.
         let Ok(of_rule) = rule.matches.conjunctions(&mut owners) else { return };
         conjunctions.extend(of_rule.into_iter().map(|matching| classify::Rule { matching, target }));
     }
@@ -148,7 +148,7 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
         Ok(_) => {
             diagnostics
                 .warning(last, format!("the rules make {number} combinations: too many to compare with each other"))
-                .label("a rule that never matches would go unseen")
+                .label("a rule that never matches would not be noticed")
                 .help(format!("up to {MOST_COMPARED} are compared"));
         }
         Err(BuildError::Masks { rule }) => {
@@ -164,7 +164,7 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
     }
 }
 
-/// Warns of rules all of whose conjunctions are taken by earlier rules.
+/// Warns of rules that earlier rules cover completely.
 fn shadowed(classifier: &Classifier, targets: &[u32], place: &dyn Fn(u32) -> Place, diagnostics: &mut Diagnostics) {
     let mut causes: BTreeMap<u32, Vec<Cause>> = BTreeMap::new();
     for shadowed in classifier.shadowed() {

@@ -1,4 +1,4 @@
-//! What a shaper file is resolved to.
+//! The validated form of a shaper file.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::node::Node;
 /// The largest packet of Ethernet.
 pub(super) const DEFAULT_MTU: Bytes = Bytes::new(1500);
 
-/// A whole shaper file, valid and resolved.
+/// A shaper file, validated and with all defaults filled in.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The text that it was read from, for recordings.
+    /// The text of the file, for recordings.
     pub text: Arc<str>,
-    /// The same as tables.
+    /// The tables of the file.
     pub(crate) tables: Arc<Node>,
     /// Where the traffic leaves or arrives.
     pub interface: Interface,
     /// The discipline or the shaper of this direction.
     pub root: Root,
-    /// Which packets go to which class; the first that matches wins. Rule `i` is profile `i + 1` of a packet,
+    /// Rules that assign packets to classes; the first that matches applies. Rule `i` is profile `i + 1` of a packet,
     /// profile 0 is that of packets that no rule matched.
     pub rules: Vec<Rule>,
     /// The class of packets that no rule matches.
@@ -35,7 +35,7 @@ pub struct Config {
     pub statistics: Statistics,
     /// Whether the resolver of the system is asked for the names of hosts.
     pub reverse_lookup: bool,
-    /// Who may do what over the control socket.
+    /// Permissions on the control socket.
     pub control: Control,
     /// Where metrics and the web page are served, if anywhere.
     pub metrics: Option<Metrics>,
@@ -46,9 +46,9 @@ pub struct Config {
 pub struct Statistics {
     /// Classes only, or flows as well.
     pub detail: Detail,
-    /// The most flows that are remembered.
+    /// The largest number of flows in the table.
     pub flows: u32,
-    /// A flow without packets for so long is forgotten.
+    /// A flow that sends nothing for this long is forgotten.
     pub idle: Span,
 }
 
@@ -67,7 +67,7 @@ impl Config {
             Root::Discipline(discipline) => discipline.classes(),
         }
     }
-    /// What the rules promise to flows: profile 0 is that of packets without a rule, rule `i` is profile `i + 1`.
+    /// The profiles of the rules: profile 0 is for packets that match no rule, rule `i` is profile `i + 1`.
     pub fn profiles(&self) -> Vec<Profile> {
         classes::profiles(&self.rules)
     }
@@ -85,15 +85,15 @@ pub struct Interface {
     /// Their names in the order of the file; none when the command line has them. All rates are those of all of them
     /// together.
     pub names: Vec<String>,
-    /// What leaves by it or what arrives by it.
+    /// The direction that is shaped.
     pub direction: Direction,
     /// The size of the largest packet.
     pub mtu: Bytes,
-    /// What the link adds to each packet, counted in all rates.
+    /// The per-packet overhead of the link, which counts in all rates.
     pub overhead: Bytes,
     /// Where packets are queued.
     pub data_path: DataPath,
-    /// What becomes of a data path in the kernel when tidegate ends without ending it.
+    /// The fate of a data path in the kernel if tidegate terminates without removing it.
     pub unattended: Unattended,
     /// How many threads share the work. With more than one [`Shaper::divided_by`] is the key.
     pub threads: u32,

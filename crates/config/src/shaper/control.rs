@@ -10,23 +10,23 @@ use crate::suggest;
 use crate::values::{Mode, User};
 
 crate::record! {
-    /// Who may do what over the control socket. Root, and the user that runs Tidegate, may all; who else may connect
-    /// may look. Here is what other users may control of their own flows.
+    /// Permissions on the control socket. Root and the user that runs Tidegate may do everything; any other user who
+    /// may connect can read. The keys below set what other users may do for their own flows.
     pub struct ControlSection as "control" {
         /// The mode of the socket in the file system: who may connect. Default 666: every user, to read.
         pub mode: Mode = "666",
-        /// What one user may be promised in all, as minimum rates. Default: nothing.
+        /// The largest sum of minimum rates promised to one user. Default: nothing.
         pub minimum: Option<Spanned<Rate>>,
         /// Steps of preference that a user may have for a flow. Default 0: none.
         pub preference: u32 = 0,
         /// Classes to which a user may have own flows displaced. Default: none, since a class may be worth more than
         /// the one they are in.
         pub displace_to: Many<Spanned<String>>,
-        /// Promises that one user may hold. Default 16.
+        /// The number of promises that one user may hold. Default 16.
         pub promises: u32 = 16,
-        /// Reservations that one user may hold. Default 4, so that one user cannot take all that CBQ has.
+        /// The number of reservations that one user may hold. Default 4, so that one user cannot take all of CBQ's.
         pub reservations: u32 = 4,
-        /// What one user may reserve in all. Default: half of what is free or reserved by that user.
+        /// The largest sum of rates that one user may reserve. Default: half of what is free or reserved by that user.
         pub reserved: Option<Spanned<Rate>>,
         /// The longest time for which a promise or a reservation outlives the connection it was requested over. Default 1 h.
         pub lease: Span = "1h",
@@ -42,37 +42,37 @@ crate::record! {
     pub struct ControlUserSection as "user of control" {
         /// The user, by name or number.
         pub uid: Spanned<User>,
-        /// The most that all promises to this user may add up to. Default: that of all users.
+        /// The largest sum of minimum rates promised to this user. Default: that of all users.
         pub minimum: Option<Spanned<Rate>>,
         /// Steps of preference. Default: those of all users.
         pub preference: Option<u32>,
         /// The number of promises. Default: that of all users.
         pub promises: Option<u32>,
-        /// Reservations. Default: as every user.
+        /// The number of reservations. Default: that of all users.
         pub reservations: Option<u32>,
-        /// The most that all reservations of this user may add up to. Default: that of all users.
+        /// The largest sum of rates that this user may reserve. Default: that of all users.
         pub reserved: Option<Spanned<Rate>>,
     }
 }
 
 crate::record! {
-    /// A program to run on events; it finds the facts in its environment.
+    /// A program to run on events. The facts are in its environment.
     pub struct HookSection as "hook" {
         /// The program, by its full path. It is run as the user that runs Tidegate, without a shell.
         pub program: Spanned<String>,
         /// The kinds of events, as `tidegate events` names them. Default: trouble, and promises that wait or end.
         pub events: Many<Spanned<String>>,
-        /// The most runs in a second; what is beyond is counted and left out. Default 10.
+        /// The largest number of runs per second; further events are counted only. Default 10.
         pub rate: Spanned<u32> = 10,
     }
 }
 
-/// Who may do what over the control socket.
+/// Permissions on the control socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Control {
     /// The mode of the socket.
     pub mode: u32,
-    /// What users may do who are not named.
+    /// The permissions of users who are not named.
     pub bounds: Bounds,
     /// Classes, by number, to which users may have flows displaced.
     pub displace_to: Vec<u32>,
@@ -109,7 +109,7 @@ pub struct Bounds {
     pub promises: u32,
     /// The largest number of reservations.
     pub reservations: u32,
-    /// The largest sum of reserved rates; without one half of what is free or reserved by the user.
+    /// The largest sum of reserved rates; with `None`, half of what is free or reserved by the user.
     pub reserved: Option<Rate>,
 }
 
@@ -138,7 +138,7 @@ pub struct Hook {
     pub program: PathBuf,
     /// Kinds of events by their names; none for the default.
     pub events: Vec<String>,
-    /// Runs in a second.
+    /// The largest number of runs per second.
     pub rate: u32,
 }
 
@@ -205,7 +205,7 @@ fn hook(hook: &HookSection, diagnostics: &mut Diagnostics) -> Hook {
     if !hook.program.starts_with('/') {
         diagnostics
             .error(hook.program.place, format!("`{}` is not a full path", hook.program.value))
-            .label("it would be looked for somewhere else each time")
+            .label("a relative path depends on the working directory")
             .help("write for example program = \"/usr/local/bin/on-tidegate\"");
     }
     if !(1..=1_000).contains(&hook.rate.value) {

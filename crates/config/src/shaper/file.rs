@@ -17,25 +17,25 @@ crate::record! {
         pub version: Spanned<u32>,
         /// Where the traffic leaves or arrives.
         pub interface: Option<Spanned<InterfaceSection>>,
-        /// What the classes share. Default: all its defaults.
+        /// The settings of all classes together. Default: the defaults of the section.
         pub shaper: Option<Spanned<ShaperSection>>,
-        /// The classes, asked in the order of their priorities, then of the file.
+        /// The classes, served in the order of their priorities, then of the file.
         pub class: Vec<Spanned<ClassSection>>,
         /// Instead of `shaper` and `class`: any discipline on the whole interface.
         pub discipline: Option<Spanned<Discipline>>,
         /// The class of `discipline` for packets that no rule matches. Default: the `default` of the discipline, else its
         /// first. Classes of a `shaper` state `default = true` themselves.
         pub default_class: Option<Spanned<String>>,
-        /// Which packets go where. The first that matches wins.
+        /// Rules that assign packets to classes. The first that matches applies.
         pub rule: Vec<Spanned<RuleSection>>,
-        /// What leaves, where a file shapes both directions: `[up.shaper]`, `[[up.class]]`, `[up.discipline]` and so on.
-        /// Default: the file is for one direction, and these are at the top level.
+        /// The egress direction of a file that shapes both: `[up.shaper]`, `[[up.class]]`, `[up.discipline]` and so on.
+        /// Default: the file is for one direction, and these tables are at the top level.
         pub up: Option<Spanned<ShapedDirection>>,
-        /// What arrives, likewise.
+        /// The ingress direction, likewise.
         pub down: Option<Spanned<ShapedDirection>>,
-        /// The extent of the statistics. Default: all its defaults.
+        /// The extent of the statistics. Default: the defaults of the section.
         pub statistics: Option<StatisticsSection>,
-        /// Who may do what over the control socket. Default: every user may read, root may do everything.
+        /// Permissions on the control socket. Default: every user may read, root may do everything.
         pub control: Option<ControlSection>,
         /// Where metrics and a web page are served. Default: nowhere.
         pub metrics: Option<MetricsSection>,
@@ -45,55 +45,57 @@ crate::record! {
 crate::record! {
     /// One direction of a file that shapes both.
     pub struct ShapedDirection as "table of a direction" {
-        /// What the classes share. Default: all its defaults.
+        /// The settings of all classes together. Default: the defaults of the section.
         pub shaper: Option<Spanned<ShaperSection>>,
-        /// The classes, asked in the order of their priorities, then of the file.
+        /// The classes, served in the order of their priorities, then of the file.
         pub class: Vec<Spanned<ClassSection>>,
         /// Instead of `shaper` and `class`: any discipline on the whole direction.
         pub discipline: Option<Spanned<Discipline>>,
         /// The class of `discipline` for packets that no rule matches. Default: the `default` of the discipline, else its
         /// first.
         pub default_class: Option<Spanned<String>>,
-        /// Which packets go where. The first that matches wins.
+        /// Rules that assign packets to classes. The first that matches applies.
         pub rule: Vec<Spanned<RuleSection>>,
     }
 }
 
 crate::choices! {
-    /// What is counted, beside packets and bytes.
+    /// The measurements besides packets and bytes.
     pub enum Detail as "detail" {
-        /// Of each flow: rate, delays, jitter, drops by reason, marks, promises; and all that is counted of classes.
+        /// For each flow: rate, delays, jitter, drops by reason, marks and promises; and everything that is measured
+        /// for classes.
         Flows = "flows",
-        /// Of each class: rate, delays and promises.
+        /// For each class: rate, delays and promises.
         Classes = "classes",
-        /// Nothing: the accounts of the classes only.
+        /// Nothing: classes count packets and bytes only.
         Off = "off",
     }
 }
 
 crate::record! {
-    /// What is counted, for display in `tidegate top`, the metrics and the web page.
+    /// The statistics that `tidegate top`, the metrics and the web page display.
     pub struct StatisticsSection as "statistics" {
-        /// What is counted. Default flows: some tens of nanoseconds a packet, and some hundreds with thousands of flows
-        /// in turn.
+        /// The level of detail. Default flows: it costs some tens of nanoseconds per packet, and some hundreds with
+        /// thousands of alternating flows.
         pub detail: Detail = "flows",
-        /// The most flows that are remembered; then the least busy are evicted and counted. Default
-        /// 16384, which is 5 to 10 MB when all are there.
+        /// The largest number of flows in the table; beyond that the least busy are evicted and counted. Default 16384,
+        /// which takes 5 to 10 MB if all are in use.
         pub flows: Spanned<u32> = 16384,
-        /// A flow without packets for so long is forgotten. Default 60 s: long enough to be looked at when it is over.
+        /// A flow that sends nothing for this long is forgotten. Default 60 s: long enough to look at a flow that has
+        /// ended.
         pub idle: Spanned<Span> = "60s",
-        /// Whether the resolver of the system is asked for the names of hosts that no lease and no file has. Default false:
-        /// whoever answers for the resolver would learn which hosts are there.
+        /// Whether the system's resolver is asked for the names of hosts that no lease and no file contains. Default
+        /// false, because the operator of the resolver would learn which hosts are there.
         pub reverse_lookup: bool = false,
     }
 }
 
 crate::choices! {
-    /// Which of the two ways through an interface is shaped.
+    /// The direction of an interface that is shaped.
     pub enum Direction as "direction" {
-        /// What leaves by it: the host's own traffic and what it forwards.
+        /// Traffic that leaves through the interface: the host's own and forwarded traffic.
         Egress = "egress",
-        /// What arrives by it: for the host and for those behind it.
+        /// Traffic that arrives through the interface, for the host and for hosts behind it.
         Ingress = "ingress",
     }
 }
@@ -101,19 +103,19 @@ crate::choices! {
 crate::choices! {
     /// Where packets are queued.
     pub enum DataPath as "data path" {
-        /// In tidegate: everything that a file can ask for.
+        /// In tidegate, which supports everything that a file can ask for.
         UserSpace = "user-space",
-        /// In the kernel (Linux 6.16 and later), for less processor time: `fifo`, `codel`, `red`, `ared`, `pie`, `drr`, `sfq`
-        /// or `fq-codel` on the whole interface, or one class at a rate with a `fifo` as its `queue`. Another file is
-        /// refused with what it asks for.
+        /// In the kernel (Linux 6.16 and later), for less processor time: `fifo`, `codel`, `red`, `ared`, `pie`, `drr`,
+        /// `sfq` or `fq-codel` on the whole interface, or one class at a rate with a `fifo` as its `queue`. A file that
+        /// needs more is refused, with the reason.
         Kernel = "kernel",
-        /// In the kernel where it has that and can do what the file asks for, otherwise in tidegate; the reason is printed.
+        /// In the kernel if it supports that and everything in the file, otherwise in tidegate; the reason is printed.
         Auto = "auto",
     }
 }
 
 crate::choices! {
-    /// What becomes of a data path in the kernel when tidegate ends without ending it.
+    /// The fate of a data path in the kernel if tidegate terminates without removing it.
     pub enum Unattended as "behaviour without tidegate" {
         /// The kernel goes on shaping as it was last configured; the next run takes over.
         Keep = "keep",
@@ -123,24 +125,24 @@ crate::choices! {
 }
 
 crate::record! {
-    /// The interface, or interfaces, whose traffic, the host's own and the forwarded, is shaped.
+    /// The interfaces whose traffic, the host's own and forwarded, is shaped.
     pub struct InterfaceSection as "interface" {
         /// Its name; or a list of names, whose traffic shares the rates and the classes: two VLANs under the rate of one
         /// uplink. Default: none, and the command line must name it; so one file serves many hosts.
         pub name: Many<Spanned<String>>,
-        /// What leaves by it or what arrives by it. Default egress: what leaves can be held back exactly, while what
-        /// arrives has used the line already, so that its rates must stay below the line's.
+        /// The direction. Default egress, which can be held back exactly. Ingress traffic has already used the line, so
+        /// its rates must be below the rate of the line.
         pub direction: Spanned<Direction> = "egress",
-        /// The largest packet, which bursts must hold. Default 1500 B, Ethernet.
+        /// The size of the largest packet; bursts must be at least as large. Default 1500 B, Ethernet.
         pub mtu: Spanned<Bytes> = "1500B",
-        /// What the link adds to each packet, counted in all rates (Ethernet with preamble and gap: 38 B).
-        /// Default none: rates are those of IP packets, as in `tc`'s `fq` and in agreements on IP level.
+        /// The per-packet overhead of the link, which counts in all rates (38 B for Ethernet with preamble and gap).
+        /// Default 0: rates are those of IP packets, as in `tc`'s `fq` and in agreements at the IP level.
         pub overhead: Spanned<Bytes> = "0B",
         /// Where packets are queued. Default user-space, which does everything; `tidegate doctor` shows whether this
         /// machine's kernel can.
         pub data_path: DataPath = "user-space",
-        /// What becomes of a data path in the kernel when tidegate ends without ending it, as a fault. Default keep: a link
-        /// that must not be overloaded is not.
+        /// The fate of a data path in the kernel if tidegate terminates by a fault. Default keep: a link that must not
+        /// be overloaded stays protected.
         pub unattended: Unattended = "keep",
         /// How many threads share the work, at most 16: flows are divided by a hash of their addresses, with `fair-by` of those
         /// of the hosts, and the rates are those of all together. Default 1, which keeps every limit of a queue exact and
@@ -150,16 +152,16 @@ crate::record! {
 }
 
 crate::record! {
-    /// Which packets go to a class, and what their flows are promised. All keys that are there must match; of a
-    /// list, one of it.
+    /// Assigns packets to a class, and makes promises to their flows. A packet matches if it matches all keys that are
+    /// given; in a list, one element.
     pub struct RuleSection as "rule" {
-        /// Its name. Default: what it matches.
+        /// The name of the rule. Default: its conditions.
         pub name: Option<Spanned<String>>,
-        /// The class (of a `discipline`: its class) they go to.
+        /// The class of packets that match: one of the shaper, or of the `discipline`.
         pub class: Spanned<String>,
         /// Code points.
         pub dscp: Many<Dscp>,
-        /// Protocols above IP, by name or number; any of them matches.
+        /// Protocols above IP, by name or number.
         pub protocol: Many<Spanned<Protocol>>,
         /// Sending addresses.
         pub source: Many<Spanned<Prefix>>,
@@ -176,14 +178,14 @@ crate::record! {
         /// Control groups of the sending socket, with all below them; forwarded packets have none, and nothing that
         /// arrives has.
         pub cgroup: Many<Spanned<String>>,
-        /// How much of the class each flow gets beside flows of weight 1. Default 1.
+        /// The share of each flow relative to flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,
-        /// What each flow is promised at least. Default: nothing.
+        /// The minimum rate of each flow. Default: none.
         pub minimum: Option<Spanned<Rate>>,
-        /// For how many flows `minimum` must fit into the class. Default 1: later flows may find it full, are
-        /// taken with rate 0, and get theirs as soon as another flow ends.
+        /// The number of flows for which `minimum` must fit into the class. Default 1: later flows may find the class
+        /// full; they start with rate 0 and get their minimum as soon as another flow ends.
         pub flows: Option<Spanned<u32>>,
-        /// Where a flow goes when its share has fallen too low. Default: it stays.
+        /// The class to which a flow moves when its share falls too low. Default: it stays.
         pub displace: Option<DisplaceSection>,
     }
 }

@@ -1,4 +1,4 @@
-//! The arithmetic of the guarantees of a valid configuration, for those who sign an agreement.
+//! The arithmetic of the guarantees of a valid configuration.
 
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
@@ -6,14 +6,14 @@ use super::config::{Config, Root};
 use crate::classes::{Borrow, Bursts, Shaper};
 use crate::values::Percent;
 
-/// What a shaper promises, added up.
+/// The sum of the promises of a shaper.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Guarantees {
-    /// The total that is never exceeded.
+    /// The total rate, which is never exceeded.
     pub total: Rate,
     /// The sum of the rates of the classes.
     pub promised: Rate,
-    /// What the total leaves beyond the promises; classes that borrow use it.
+    /// The part of the total that is not promised; classes that borrow can use it.
     pub left: Rate,
     /// Class by class, in the order of the file.
     pub classes: Vec<ClassGuarantees>,
@@ -24,37 +24,37 @@ pub struct Guarantees {
 pub struct ClassGuarantees {
     /// The id of the class.
     pub class: ClassId,
-    /// Its part of the total, rounded down to a millionth.
+    /// The part of the total, rounded down to a millionth.
     pub part: Percent,
-    /// What it can get when all others are idle.
+    /// The rate of the class while all others are idle.
     pub at_most: Rate,
-    /// The most that leaves at once, where something bounds it.
+    /// The largest burst, if it is bounded.
     pub burst: Option<Bytes>,
-    /// How long a packet waits at most behind a full queue while the class gets what it is promised.
+    /// The longest delay of a packet behind a full queue while the class gets its guaranteed rate.
     pub longest_wait: Option<Span>,
     /// The sum of the minimum rates of its rules, each times its number of flows.
     pub minimums: Rate,
-    /// What the minimum rates leave to be shared by weight.
+    /// The rate that is left for sharing by weight.
     pub shared: Rate,
     /// Rule by rule, those with a minimum rate.
     pub rules: Vec<RuleGuarantees>,
 }
 
-/// What a rule with a minimum rate promises.
+/// The promises of a rule with a minimum rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RuleGuarantees {
-    /// Its place in [`Config::rules`].
+    /// Its index in [`Config::rules`].
     pub rule: usize,
     /// The minimum of each flow.
     pub minimum: Rate,
-    /// To how many flows it is promised for certain.
+    /// The number of flows to which the minimum is guaranteed.
     pub flows: u32,
-    /// With how many flows of this rule the class is full, when every other rule has the flows it is promised: a
-    /// further one is accepted with rate 0 until another flow ends.
+    /// The number of flows of this rule that fill the class while every other rule has as many flows as it is promised.
+    /// A further flow is accepted with rate 0 until another flow ends.
     pub full_at: u64,
 }
 
-/// Adds up the guarantees; `None` when the root is a discipline, whose own parameters have its guarantees.
+/// Adds up the guarantees. `None` if the root is a discipline, whose guarantees are in its parameters.
 pub fn guarantees(config: &Config) -> Option<Guarantees> {
     let Root::Shaper(shaper) = &config.root else { return None };
     let promised: Rate = shaper.classes.iter().map(|class| class.rate).sum();
@@ -72,7 +72,7 @@ fn class(config: &Config, shaper: &Shaper, i: usize) -> ClassGuarantees {
             rule: index,
             minimum: rule.minimum,
             flows: rule.flows,
-            // What the other rules do not claim is there for this one.
+            // The rate that other rules do not claim is available to this one.
             full_at: (shared + times(rule.minimum, rule.flows)).as_bps() / rule.minimum.as_bps(),
         })
         .collect();

@@ -9,10 +9,11 @@ crate::record! {
     /// Metrics for Prometheus and a web page, over HTTP, read-only. Without this section, and without `--metrics` on
     /// the command line, they are not served.
     pub struct MetricsSection as "metrics" {
-        /// Address and port, for example "127.0.0.1:9435". Every client that connects can read which hosts communicate.
+        /// The address and port, for example "127.0.0.1:9435". Every client that can connect can read which hosts
+        /// communicate.
         pub listen: Spanned<String>,
-        /// Whether `listen` may be an address that other machines reach. Default: no, since they could read all of
-        /// that.
+        /// Whether `listen` may be an address that other machines can reach. Default: no, because they could read all
+        /// of that.
         pub anywhere: bool = false,
     }
 }
@@ -30,7 +31,7 @@ pub(super) fn metrics(section: Option<&MetricsSection>, diagnostics: &mut Diagno
     let MetricsSection { listen, anywhere } = section?;
     let Ok(address) = listen.value.parse::<SocketAddr>() else {
         diagnostics
-            .error(listen.place, format!("`{}` is no address with a port", listen.value))
+            .error(listen.place, format!("`{}` is not an address with a port", listen.value))
             .label("not an IP address, a colon and a port")
             .help("write for example listen = \"127.0.0.1:9435\", or \"[::1]:9435\"");
         return None;

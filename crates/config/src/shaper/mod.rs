@@ -1,4 +1,4 @@
-//! The shaper file: what `tidegate run` enforces, `tidegate check` explains and the simulator can run too.
+//! The shaper file, which `tidegate run` enforces, `tidegate check` explains and the simulator can run.
 //!
 //! [`load`] reads it, proves that its guarantees add up, and returns plain Rust types without places: a [`Config`]
 //! in which every default is filled in and every name is a number.
@@ -27,30 +27,30 @@ pub use control::{Bounds, Control, EVENTS, Hook};
 pub use file::{DataPath, Detail, Direction, Unattended};
 pub use metrics::Metrics;
 
-/// Reads a shaper file for one direction and checks it. `None` exactly when errors went to `diagnostics`; warnings may go
-/// there in any case.
+/// Reads and checks a shaper file for one direction. Returns `None` exactly if there are errors in `diagnostics`, which
+/// may also get warnings.
 pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
     let node = Node::parse(source, diagnostics)?;
     resolve::resolve(source.text().into(), node, diagnostics)
 }
 
-/// Reads a shaper file for one direction or both, and checks it: a configuration for each direction that is shaped, what
-/// leaves first. `None` exactly when errors went to `diagnostics`.
+/// Reads and checks a shaper file for one direction or both. Returns a configuration for each direction that is shaped,
+/// egress first, or `None` exactly if there are errors in `diagnostics`.
 pub fn load_all(source: &Source, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
     both::load_all(source, diagnostics)
 }
 
-/// The file for one direction of a file for both. `None` when the text is no table, or has no such direction.
+/// Extracts the file for one direction from a file for both. `None` if the text is no table or has no such direction.
 pub fn split(text: &str, direction: Direction) -> Option<String> {
     both::split(text, direction)
 }
 
-/// The file for both directions of a file for each; `None` when the tables that they have in common differ.
+/// Joins the files for each direction into one for both. `None` if the tables that both share differ.
 pub fn join(up: &str, down: &str) -> Option<String> {
     both::join(up, down)
 }
 
-/// A whole shaper file, or the same tables within another file: the value of a key of that file.
+/// A reference to a shaper file, or its tables, as the value of a key of another file.
 #[derive(Clone, Debug)]
 pub enum Embedded {
     /// The name of a file.

@@ -1,4 +1,4 @@
-//! From the sections as written to a [`Config`] whose guarantees add up, or to errors with the reason why they do not.
+//! Resolves the sections of a file to a [`Config`], or reports why its guarantees do not add up.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(super) fn resolve_file(
                     .label("a file has one or the other")
                     .related(at, "the discipline is here")
                     .help("remove one; a discipline can stand inside a class as `queue`");
-                // Further errors depend on which of the two was meant.
+                // Further errors would depend on which of the two was meant.
                 return None;
             }
             discipline.value.check(at, diagnostics);
@@ -110,14 +110,14 @@ fn statistics(section: Option<&StatisticsSection>, diagnostics: &mut Diagnostics
     let statistics = Statistics { detail: section.detail, flows: section.flows.value, idle: section.idle.value };
     if !(8..=1 << 20).contains(&statistics.flows) {
         diagnostics
-            .error(section.flows.place, format!("{} flows cannot be remembered", statistics.flows))
+            .error(section.flows.place, format!("a table of {} flows is not possible", statistics.flows))
             .label("not between 8 and 1048576")
             .help("write for example flows = 16384, or detail = \"classes\" to remember none");
     }
     if statistics.idle < Span::from_secs(1) {
         diagnostics
             .error(section.idle.place, format!("flows would be forgotten after {} already", statistics.idle))
-            .label("less than a second, in which nobody can look at them")
+            .label("less than a second is too short to look at them")
             .help("write for example idle = \"60s\"");
     }
     statistics
@@ -171,7 +171,7 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
     }
 }
 
-/// What cannot be divided over threads.
+/// Reports a configuration that cannot be divided over threads.
 fn threads(section: Option<&InterfaceSection>, root: &Root, diagnostics: &mut Diagnostics) {
     let Some(threads) = section.map(|section| section.threads) else { return };
     if !(1..=MOST_THREADS).contains(&threads.value) {
@@ -197,7 +197,7 @@ fn threads(section: Option<&InterfaceSection>, root: &Root, diagnostics: &mut Di
     }
 }
 
-/// On its way in a packet has no socket yet, so that nothing can go by its owner.
+/// An arriving packet has no socket yet, so nothing can depend on its owner.
 fn without_owners(file: &File, diagnostics: &mut Diagnostics) {
     let Some(direction) = file.interface.as_ref().map(|section| &section.value.direction) else { return };
     if direction.value == Direction::Egress {
@@ -249,7 +249,7 @@ fn shaper(file: &File, interface: &Interface, diagnostics: &mut Diagnostics) -> 
     (shaper, default_class)
 }
 
-/// What hosts that share classes do not go with, and files in which a flow is a host.
+/// Reports settings that conflict with sharing by hosts, and files in which each flow is a host.
 fn hosts(file: &File, section: &ShaperSection, direction: Direction, diagnostics: &mut Diagnostics) {
     let inner = match direction {
         Direction::Egress => FlowBy::Source,

@@ -1,4 +1,4 @@
-//! What the rules of a file match, and where they lead.
+//! Resolves the rules of a file.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ fn rule(
     let minimum = section.minimum.map_or(Rate::ZERO, |minimum| minimum.value);
     if let Some(minimum) = section.minimum.filter(|minimum| minimum.value.is_zero()) {
         diagnostics
-            .error(minimum.place, "a minimum of nothing")
+            .error(minimum.place, "a minimum of zero")
             .label("zero")
             .help("leave `minimum` out, or write a rate");
     }
@@ -84,7 +84,7 @@ fn rule(
             if let Some(place) = place {
                 diagnostics
                     .error(place, format!("`{key}` does not apply to {owner}"))
-                    .label("only classes with a queue per flow know it")
+                    .label("only classes with one queue per flow have it")
                     .help(format!("remove `{key}`, or use a class without a queue of its own"));
             }
         }
@@ -154,7 +154,7 @@ fn matches(section: &RuleSection) -> Match {
     }
 }
 
-/// Rules that no packet can match.
+/// Reports rules that no packet can match.
 fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
     let ports = section.source_port.first().or(section.destination_port.first());
     if let Some(ports) = ports {
@@ -189,7 +189,7 @@ fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// The promises to flows must fit into their class.
+/// Checks that the promises to flows fit into their class.
 fn minimums(file: &File, shaper: &Shaper, by_name: &HashMap<&str, u32>, diagnostics: &mut Diagnostics) {
     let mut by_class: Vec<Vec<&Spanned<RuleSection>>> = vec![Vec::new(); shaper.classes.len()];
     for rule in file.rule.iter().filter(|rule| rule.minimum.is_some()) {
@@ -208,7 +208,7 @@ fn minimums(file: &File, shaper: &Shaper, by_name: &HashMap<&str, u32>, diagnost
             continue;
         }
         let bps = |n: u128| Rate::from_bps(u64::try_from(n).unwrap_or(u64::MAX));
-        // Point at the promise that makes it too much.
+        // Point at the promise that exceeds the rate.
         let mut so_far = 0;
         for rule in rules {
             so_far += promised(rule);

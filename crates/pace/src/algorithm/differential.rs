@@ -49,17 +49,17 @@ impl Stopwatch {
     }
 }
 
-/// What one of the algorithms does when a packet is ready.
+/// The step of one of the algorithms when a packet is ready.
 pub trait Cycle: Clone + core::fmt::Debug {
-    /// When the packet may be sent: now, or at the end of a sleep that was begun.
+    /// The packet may be sent now, or at the end of a sleep that was begun.
     fn next(measured: &mut Measured, now: Instant, size: Bytes) -> Instant;
 }
 
-/// What DT0, DT1 and DT2 measure.
+/// The measurements that DT0, DT1 and DT2 share.
 #[derive(Clone, Debug)]
 pub struct Measured {
     watch: Stopwatch,
-    /// What the last cycle took beyond its sleep: the time of sending in DT0, lost time in DT1 and DT2.
+    /// The time that the last cycle took beyond its sleep: the time of sending in DT0, lost time in DT1 and DT2.
     excess: Credit,
     /// The credit that the present sleep was requested for, and the reading of the watch at its beginning.
     asleep: Option<(Credit, Credit)>,
@@ -70,7 +70,7 @@ impl Measured {
         self.asleep = Some((need, self.watch.elapsed(now)));
         self.watch.after(now, need)
     }
-    /// What is left of the present sleep.
+    /// The rest of the present sleep.
     fn owed(&self, now: Instant) -> Option<Credit> {
         self.asleep.map(|(asked, began)| asked - (self.watch.elapsed(now) - began))
     }

@@ -29,7 +29,7 @@ pub use kind::Kind;
 pub struct ParamError {
     /// The name of the field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Why the value is invalid.
     pub problem: &'static str,
 }
 

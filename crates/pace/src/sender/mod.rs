@@ -122,7 +122,7 @@ impl Destination {
         }
         Err(last)
     }
-    /// Its name, for people.
+    /// The name, for display.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -138,7 +138,7 @@ impl Destination {
     pub fn help(&self) -> &KernelHelp {
         &self.help
     }
-    /// Detects kernel features for sending at `rate` and enables them. Returns a description for people.
+    /// Detects kernel features for sending at `rate` and enables them. Returns a description for display.
     pub fn seek_help(&mut self, rate: Rate) -> Vec<String> {
         match &self.kind {
             Kind::Stream { .. } => vec!["a pipe or file: no kernel features apply".into()],

@@ -8,42 +8,45 @@ use crate::decode::Spanned;
 crate::choices! {
     /// Which classes may borrow.
     pub enum Sharing as "sharing" {
-        /// No class, while one at a lower level could still send or lend. Keeps the rate of every class.
+        /// A class may borrow from an ancestor only while no class below the level of that ancestor is unsatisfied. Keeps
+        /// the rate of every class.
         Formal = "formal",
-        /// A class with an ancestor below its limit. A class that may borrow can take the rates of all classes of lower
-        /// priority.
+        /// A class may borrow from any ancestor that is below its limit. It can then take the rates of all classes of
+        /// lower priority.
         AncestorOnly = "ancestor-only",
-        /// Up to a level that `heuristic` sets: with `altq` it keeps the rate of every class, with `floyd` not.
+        /// A class may borrow up to a level that `heuristic` sets. With `altq` this keeps the rate of every class, with
+        /// `floyd` it does not.
         TopLevel = "top-level",
     }
 }
 
 crate::choices! {
     impl "heuristic" for Heuristic {
-        /// When no class can send, the level rises one by one: the implementation that was measured in 1999.
+        /// The level rises by one whenever no class can send, as in the implementation measured in 1999.
         Altq = "altq",
-        /// When a class has sent and cannot go on, the level is the highest: the paper of 1995. Until the next packet
-        /// arrives for a class below its limit, a class that may borrow can take the rates of all classes of lower
-        /// priority.
+        /// The level rises to the top when a class has sent and may not continue, as in the paper of 1995. Until a
+        /// packet arrives for a class below its limit, a class that may borrow can take the rates of all classes of
+        /// lower priority.
         Floyd1995 = "floyd",
     }
 }
 
 crate::choices! {
     impl "finish" for Finish {
-        /// From when its packet left.
+        /// From the time at which its packet left.
         Actual = "actual",
-        /// From when its packet is expected to have left the link.
+        /// From the time at which its packet should have left the link.
         Expected = "expected",
     }
 }
 
 crate::choices! {
-    /// What is done when the driver takes packets faster than the link sends them.
+    /// How to correct the link clock when the driver takes packets faster than the link sends them.
     pub enum Clock as "link clock" {
         /// The clock of expected finish times never leads by more than `clock-lead`.
         Clamp = "clamp",
-        /// Beyond `clock-lead` it is set back to the time of day, and every class seems over its limit.
+        /// Beyond `clock-lead` the clock is set back to the current time, so that every class seems to be over its
+        /// limit.
         Reset = "reset",
     }
 }
@@ -69,7 +72,7 @@ crate::choices! {
 
 crate::choices! {
     impl "derivation" for Derivation {
-        /// As in the implementation that was measured in 1999: a class starts with its whole burst.
+        /// As in the implementation measured in 1999: a class starts with its whole burst.
         Altq = "altq",
         /// As in ns-2: no `minidle`, no `extradelay` unless given, and a class starts without a burst.
         Ns2 = "ns-2",
@@ -98,36 +101,37 @@ crate::choices! {
 
 crate::choices! {
     impl "borrow" for Borrow {
-        /// It keeps to its rate.
+        /// It does not exceed its rate.
         Never = "never",
-        /// It may, and through its parent what that may borrow.
+        /// It borrows from its parent, and through it from those that the parent may borrow from.
         FromParent = "from-parent",
     }
 }
 
 crate::record! {
-    /// Where flows get classes of their own on request (`tidegate reserve`), and how much one may ask for.
+    /// Reservations: classes that flows get on request (`tidegate reserve`), and the limits of one request.
     pub struct Reservations as "reservations" {
-        /// The class under which they get theirs. Its rate is what they share; it has no queue and no other classes.
+        /// The parent of the reserved classes, which share its rate. It has no queue and no other children.
         pub class: Spanned<String>,
-        /// Their priority. Default 0: only there delays are bounded.
+        /// The priority of reserved classes. Default 0, because delays are bounded only there.
         pub priority: Spanned<u8> = 0,
-        /// Whether they may borrow. Default from-parent, as the paper's.
+        /// Whether reserved classes may borrow. Default from-parent, as in the paper.
         pub borrow: Borrow = "from-parent",
-        /// The most at a time; all delay bounds grow with it. Default 16.
+        /// The largest number of reservations; all delay bounds grow with it. Default 16.
         pub flows: Spanned<u32> = 16,
-        /// What their queues may hold together. Default 4 MB: one second of 32 Mbit/s.
+        /// The queue limit of all reservations together. Default 4 MB: one second at 32 Mbit/s.
         pub buffer: Spanned<Bytes> = "4MB",
-        /// How long one lasts without being refreshed. Default 90 s, three times RSVP's refresh period.
+        /// The lifetime of a reservation that is not refreshed. Default 90 s, three times RSVP's refresh period.
         pub lifetime: Spanned<Span> = "90s",
-        /// What is queued behind the discipline beyond its `lead`, for delay bounds. Default nothing: set it where a
-        /// modem or a driver queues more.
+        /// The queue behind the discipline beyond its `lead`, which delay bounds must include. Default none; set it if
+        /// a modem or a driver queues more.
         pub device: Spanned<Bytes> = "0B",
-        /// The largest rate that one may get: token rate r, or what a delay needs. Default what is free.
+        /// The largest rate of one reservation: its token rate r, or the rate that its delay bound requires. Default:
+        /// whatever is free.
         pub max_rate: Option<Spanned<Rate>>,
         /// The largest bucket b. Default 64 kB.
         pub max_bucket: Spanned<Bytes> = "64kB",
-        /// The largest peak rate p. Default any: the bucket bounds what it can do.
+        /// The largest peak rate p. Default unlimited, because the bucket bounds its effect.
         pub max_peak: Option<Spanned<Rate>>,
         /// The smallest minimum policed unit m. Default 1 B: accounting in bytes does not need it.
         pub min_unit: Spanned<Bytes> = "1B",

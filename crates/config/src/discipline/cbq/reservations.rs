@@ -12,7 +12,7 @@ impl Reservations {
     /// Checks a request against what the file allows one flow; the tree checks the rest.
     ///
     /// # Errors
-    /// The field, what was asked for, and the bound.
+    /// Names the field, the requested value and the bound.
     pub fn admits(&self, request: &Request) -> Result<(), String> {
         let tspec = &request.tspec;
         let above = |what: &str, asked: String, most: String| {
@@ -45,7 +45,7 @@ impl Reservations {
 }
 
 impl CbqQueue {
-    /// Where reservations go, if they do.
+    /// The class under which reservations are made, if they are allowed.
     pub fn policy(&self) -> Option<Policy> {
         let section = self.reservations.as_ref()?;
         let new = Policy::new(*self.numbers().get(section.class.value.as_str())?);

@@ -1,4 +1,4 @@
-//! Which rates each kind of link sharing does not keep.
+//! Warnings about rates that a kind of link sharing does not guarantee.
 
 use tidegate_core::cbq::{Borrow, Heuristic};
 
@@ -12,7 +12,7 @@ struct Sharer<'a> {
     name: String,
     place: Place,
     priority: u8,
-    /// Itself and the classes above it, lowest first, and whether each may borrow.
+    /// The class and its ancestors, lowest first, and whether each may borrow.
     above: Vec<(&'a str, Borrow)>,
     reserved: bool,
 }
@@ -28,7 +28,7 @@ impl CbqQueue {
         };
         let leaves = self.sharers();
         for borrower in &leaves {
-            // The classes from which it can borrow hold all those that it can starve.
+            // It can starve only classes below the ancestor that it borrows from.
             let reach = borrower.above.iter().take_while(|(_, borrow)| *borrow == Borrow::FromParent).count();
             if reach == 0 {
                 continue;
