@@ -4,9 +4,12 @@
 use tidegate_benches::Harness;
 use tidegate_benches::peers::{Peer, measure};
 
+/// The shaper, its peer, and the figures of both with their units.
+type Comparison = (Peer, Peer, &'static [(&'static str, &'static str)]);
+
 fn main() {
     let mut harness = Harness::from_args();
-    let figures: [(Peer, Peer, &[(&str, &str)]); 2] = [
+    let figures: [Comparison; 2] = [
         (
             Peer::Live,
             Peer::Htb,

@@ -142,7 +142,8 @@ pub fn key(field: &str) -> String {
 ///
 /// `struct Name as "title"`: the title is in errors ("unknown key `x` in title") and names the definition in
 /// the schema, so it must be unique. A field `a_b: T` is the key `a-b`. It is optional when its type is `Option`,
-/// `Vec` or [`Many`](crate::Many), or when it has a default, `= literal`, which is read as if the file had it. See the [crate](crate) for an example.
+/// `Vec` or [`Many`](crate::Many), or when it has a default, `= literal`, which is read as if the file had it. See
+/// the [crate](crate) for an example.
 #[macro_export]
 macro_rules! record {
     (

@@ -80,7 +80,10 @@ impl HtbQueue {
                         ),
                     )
                     .label("their rates are not assured")
-                    .help("a class within its rate sends even if its ancestors have exceeded theirs: raise this rate, or lower those of the child classes");
+                    .help(
+                        "a class within its rate sends even if its ancestors exceed theirs: raise this rate, or lower \
+                         those of the child classes",
+                    );
             }
         }
     }

@@ -146,7 +146,7 @@ fn guarantees_that_do_not_add_up() {
     broken("\"3mbit\"", "\"2mbit\"", (26, 22), "\"2mbit\"", "not above the minimum 2mbit", "raise `below`");
     broken("below = \"25%\"", "below = \"75%\"", (13, 37), "\"75%\"", "not under `above`", "lower `below`");
     broken("\"3kB\"", "\"1kB\"", (12, 9), "\"1kB\"", "smaller than the largest packet", "1500B");
-    broken("rate = \"40mbit\"", "rate = \"0mbit\"", (17, 8), "\"0mbit\"", "promised nothing", "8kbit");
+    broken("rate = \"40mbit\"", "rate = \"0mbit\"", (17, 8), "\"0mbit\"", "no guaranteed rate", "8kbit");
     broken("minimum = \"2mbit\"\n", "", (24, 9), "5", "`flows` without `minimum`", "add minimum");
     broken(
         "default = true",

@@ -90,7 +90,7 @@ fn what_cannot_be_is_refused_with_its_place() {
         ("default = \"b data\"", "default = \"a\"", "default", "no class with a queue is called `a`"),
         ("priority = 0", "priority = 8", "priority", "priorities are 0"),
         ("rate = \"3mbit\"", "", "b data", "neither `rate` nor `share`"),
-        ("{ name = \"a\", share", "{ name = \"a\", parent = \"a video\", share", "parent", "in a circle"),
+        ("{ name = \"a\", share", "{ name = \"a\", parent = \"a video\", share", "parent", "form a circle"),
     ] {
         let text = without_red.replacen(old, new, 1);
         assert_ne!(text, without_red, "{old}");
@@ -122,7 +122,7 @@ fn all_errors_of_a_tree_are_reported_at_once() {
         "priorities are 0",
         "class `a` has 7mbit left, and this class requires 8mbit",
         "the link has 3mbit left, and this class requires 4mbit",
-        "in a circle",
+        "form a circle",
     ] {
         assert!(error.contains(problem), "{problem}:\n{error}");
     }
@@ -131,7 +131,7 @@ fn all_errors_of_a_tree_are_reported_at_once() {
     let ring =
         "[discipline]\nkind = \"cbq\"\nlink = \"1mbit\"\nclass = [{ name = \"x\", parent = \"x\", share = \"1%\" }]\n";
     let error = load(ring).map(|_| ()).expect_err("a ring");
-    assert!(error.contains("in a circle"), "{error}");
+    assert!(error.contains("form a circle"), "{error}");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn the_estimator_is_set_as_papers_set_it() {
     };
     refused("gain = 4", "gain = 13", "a gain of 1 to 12");
     refused("root = \"99%\"", "root = \"0%\"", "rate of the root");
-    refused("accounting = \"idle-time\"", "", "`gain` is of the average idle time");
+    refused("accounting = \"idle-time\"", "", "`gain` applies to the average idle time");
     // More than the link has is still refused.
     refused("rate = \"3mbit\"", "rate = \"3100kbit\"", "has 3mbit left");
 }
