@@ -18,7 +18,7 @@ pub use totals::Totals;
 
 /// A scheduler that has the packets of an engine.
 pub trait Offload {
-    /// Reads the counters of those of `classes` that it has, and of all packets.
+    /// Reads the counters of `classes`, given by name, and of all packets. Classes without counters are left out.
     fn totals(&mut self, classes: &[String]) -> (Vec<(ClassId, Totals)>, Totals);
     /// Reads all flows.
     fn flows(&mut self) -> OffloadedFlows;

@@ -48,7 +48,7 @@ fn kernel_types() -> Result<Btf, LoadError> {
 /// types of the kernel, and for its maps. To verify it takes some more.
 ///
 /// # Errors
-/// [`LoadError::Unavailable`] with what is left and what is needed.
+/// [`LoadError::Unavailable`] with the bytes that are left and the bytes that are needed.
 pub fn check_memory(object: &[u8], without: &[&str]) -> Result<(), LoadError> {
     let Some(left) = limit::memory_left() else { return Ok(()) };
     let types = std::fs::metadata(KERNEL_TYPES).map_or(0, |of| of.len());

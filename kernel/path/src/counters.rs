@@ -43,7 +43,7 @@ impl Counters {
     /// Reads the counters of an account. `known` has its buckets of waits at the last reading.
     fn account(&self, account: usize, known: &mut [u64; BUCKETS]) -> Totals {
         let counter = |at: usize| self.counter(account, at);
-        // The words of bytes are behind those of packets.
+        // Each word of packets is followed by a word of bytes.
         let pair = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
         let mut waits = Vec::new();
         for (bucket, known) in known.iter_mut().enumerate() {
@@ -75,7 +75,7 @@ impl Counters {
 impl Offload for Counters {
     fn totals(&mut self, classes: &[String]) -> (Vec<(ClassId, Totals)>, Totals) {
         let accounts = lock(&self.discipline.accounts).clone();
-        // All accounts count for the sum, also those of classes that have gone.
+        // The sum includes the accounts of classes that were removed.
         let mut all = Totals::default();
         let mut found = Vec::new();
         let mut waits = std::mem::take(&mut self.waits);

@@ -30,7 +30,7 @@ const EMPTYING: Duration = Duration::from_secs(2);
 /// Whether the program can do what a configuration asks for.
 ///
 /// # Errors
-/// [`StartError::NotInKernel`] with what it cannot.
+/// [`StartError::NotInKernel`] with everything that it cannot.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Plan::new(config, None, 0)?;
     let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, names: Names::default() };
@@ -115,7 +115,7 @@ impl KernelPath {
         }
     }
 
-    /// Puts another configuration in force. What waits stays: no packet is lost, and those of a flow stay in order.
+    /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
     fn configure(&self, Prepared { plan, image, unattended }: Prepared) {
         let Discipline { classes, link, .. } = &*self.discipline;
         let accounts = self.discipline.accounts_of(&plan.names);

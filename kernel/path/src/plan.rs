@@ -98,7 +98,7 @@ fn has_one_queue(shaper: &Shaper) -> bool {
     matches!(&shaper.classes[..], [class] if class.queue.is_some())
 }
 
-/// The queue of a configuration; `None`, and what is lacking, where the program has no such queue.
+/// The options for the queue of a configuration. `None` if the program has no such queue, which is reported to `lack`.
 fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
     let shaper = match &config.root {
         Root::Discipline(discipline) => return queue(discipline, "[discipline]", seed, lack),

@@ -12,7 +12,7 @@ impl Flows {
         self.offloaded = flows.map(|flow| (flow.key, Counted::of(flow))).collect();
     }
 
-    /// Counts what is new in `flows`, which are all flows that there are. Packets that were queued in a flow that is no longer
+    /// Counts the packets since the last reading. `flows` are all flows. Packets that were queued in a flow that is no longer
     /// there were dropped with the interface; or, unless `continues`, a change of the configuration has moved them to
     /// other flows.
     pub(crate) fn add_offloaded(&mut self, now: Instant, flows: &[OffloadedFlow], continues: bool) {

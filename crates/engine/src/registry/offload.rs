@@ -216,7 +216,7 @@ mod tests {
         };
         engine.set_flows(at(0), &[], &[], true, &mut noted);
         assert_eq!(promise(&mut engine, 1, 2), Ok(()));
-        // It has not come into force there: what is held counts all the same.
+        // The promise is not in force there yet. The rate that it holds counts nevertheless.
         engine.set_flows(at(1), &[flow(6, None)], &[], true, &mut noted);
         assert_eq!(promise(&mut engine, 2, 1), Err(PromiseError::NoRoom(Rate::from_mbit(2))));
         let matching = Match { destination_ports: vec![7_000..=7_000], ..Match::default() };
@@ -234,7 +234,7 @@ mod tests {
         engine.mirror(at(2), &mut offload, &mut noted);
         let view = engine.promises(at(2)).view(1).expect("made");
         assert_eq!((view.flows, view.waiting, view.held), (1, 0, 1));
-        // An equal part of what is left, and at least the minimum.
+        // An equal part of the rate that is left, and at least the minimum.
         assert_eq!(view.rate, Rate::from_mbit(4));
         let began = Event::FlowStarted { flow: 7, class: ClassId(0) };
         assert_eq!(
@@ -252,7 +252,7 @@ mod tests {
         let kinds: Vec<_> = noted.0.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds, [NotificationKind::Waiting, NotificationKind::Dropped(5), NotificationKind::DelayAbove]);
         assert_eq!(engine.promises(at(200)).view(1).map(|view| view.waiting), Some(1));
-        // The kernel has not ended it yet, and what it had is free.
+        // The offload has not ended the promise yet, but its rate is free.
         engine.promises(at(201)).end(1);
         engine.promises(at(201)).set_table(PromiseTable::default());
         engine.set_flows(at(201), &[flow(6, None), flow(7, Some(1))], &[(1, 1)], true, &mut noted);
@@ -347,7 +347,7 @@ mod tests {
         engine.set_flows(at(100), &[with(7, 6, 4)], &[], true, &mut noted);
         engine.set_flows(at(200), &[with(8, 0, 4)], &[], false, &mut noted);
         assert_eq!((counts(&mut engine, 7), counts(&mut engine, 8)), ((6, 6, 0, 0), (4, 0, 4, 0)));
-        // Other statistics begin with what is sent after them.
+        // New statistics count only packets that are sent later.
         let next =
             PreparedConfig::new(&of(&format!("{text}[statistics]\nflows = 100\n")), &setup, at(300)).expect("valid");
         engine.swap(next, at(300), &mut noted).expect("valid");

@@ -28,7 +28,7 @@ pub trait Backend: Debug + Send + Sync {
         None
     }
 
-    /// Reads back what leads packets here.
+    /// Reads the installation back.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -59,7 +59,7 @@ pub trait Backend: Debug + Send + Sync {
     /// Why it cannot be had without a new start.
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError>;
 
-    /// Does what has to precede the exchange of the engines' configurations.
+    /// Does the part of a change that has to precede the exchange of the engines' configurations.
     ///
     /// # Errors
     /// When the packet filter refuses it.
@@ -67,7 +67,7 @@ pub trait Backend: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Does what has to follow it.
+    /// Does the part of a change that has to follow the exchange.
     fn finish_change(&mut self) {}
 
     /// Ends a change that has failed: `config`, the earlier configuration, is in force again afterwards.
@@ -82,7 +82,7 @@ pub trait Backend: Debug + Send + Sync {
     /// When it cannot be shaped; everything is as before then.
     fn follow(&mut self, at: usize, name: &str, index: u32, running: &Running) -> Result<(), StartError>;
 
-    /// Ends shaping: queued packets pass in order, and what was installed is removed.
+    /// Ends shaping: queued packets pass in order, and the backend removes everything that it has installed.
     ///
     /// # Errors
     /// When something could not be removed, or the data path had failed before.
@@ -96,7 +96,7 @@ pub trait Backend: Debug + Send + Sync {
     /// Whether there is room for these conditions of promises and watches.
     ///
     /// # Errors
-    /// The numbers that there are and may be.
+    /// The numbers in use and the limits.
     fn check_promises(&self, _table: &PromiseTable) -> Result<(), String> {
         Ok(())
     }

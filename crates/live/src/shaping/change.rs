@@ -101,7 +101,7 @@ impl Shaping {
         for outcome in outcomes {
             // Reservations, which alone can be in the way, are made where there is one thread.
             let (swapped, spare) = outcome.map_err(StartError::Change)?;
-            // What was replaced is freed here and not on the data path, where a panic of a discipline would stop shaping.
+            // The replaced tree is freed here and not on the data path, where a panic of a discipline would stop shaping.
             let _ = guarded(|| drop(spare));
             all = SwapReport { how: swapped.how, rehomed: all.rehomed + swapped.rehomed };
         }
@@ -109,8 +109,8 @@ impl Shaping {
     }
 }
 
-/// Where the threads of a data path wait for each other before they exchange their configurations: none sends by the rates of
-/// the earlier one once another has those of the next.
+/// Lets the threads of a data path wait for each other before they exchange their configurations, so that no thread sends at the
+/// earlier rates when another one already sends at the new ones.
 struct Barrier {
     state: Mutex<Waiting>,
     all_are_here: Condvar,

@@ -18,11 +18,11 @@ use crate::timing::ThreadUsage;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle {
     pub(super) queue: u16,
-    /// The place of its interface among those of the data path.
+    /// The index of its interface in the data path.
     pub(super) interface: u8,
     pub(super) id: u32,
     pub(super) mark: u32,
-    /// Its bytes from the network header on.
+    /// Its length from the network header on.
     pub(super) length: u32,
 }
 
@@ -43,7 +43,7 @@ pub(super) type ProbeWatch = Sender<(u32, Classification)>;
 pub(super) enum Command {
     /// Call this with the engine.
     Do(Work),
-    /// Replace the control groups that tags stand for.
+    /// Replace the control groups that the tags of packets stand for.
     Groups(Vec<u64>),
     /// Report probes with this cookie and how they were classified. Probes are dropped even when the reports are no
     /// longer received: they are not traffic.
@@ -56,7 +56,7 @@ pub(super) enum Command {
     Pass(Sender<()>),
     /// Release every packet and end the thread.
     Stop,
-    /// End the thread without releasing a packet, write the list of what is held, and report its length.
+    /// End the thread without releasing a packet, write the list of held packets, and report its length.
     Leave(Arc<File>, Sender<u64>),
 }
 

@@ -19,7 +19,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// The least bytes of a measurement.
 const ENOUGH: u64 = 32_000;
 
-/// The bytes that the interface carried for a while, and those of them that came through the queue.
+/// The bytes that the interface carried during a measurement, and how many of them came through the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coverage {
     /// The bytes that the interface counted.

@@ -14,13 +14,13 @@ const LINK_HEADER: u64 = 14;
 /// The classes and protocols for which shaping of an interface is proven.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Proof {
-    /// Classes of which a packet has come through, with the protocols.
+    /// Classes with the protocols of which a packet came through.
     pub proven: Vec<(String, Vec<Version>)>,
-    /// Classes that no probe could be made for, and why.
+    /// Classes for which no probe could be made, and why.
     pub unprobed: Vec<(String, String)>,
-    /// Protocols that the interface does not carry, and how that is known.
+    /// Protocols that the interface does not carry, and the evidence.
     pub not_carried: Vec<(Version, String)>,
-    /// Protocols that it carries and of which no packet has come through yet, and why: see [`Shaping::prove_again`](super::Shaping::prove_again).
+    /// Protocols that the interface carries but that have no packet yet that came through, and why: see [`Shaping::prove_again`](super::Shaping::prove_again).
     pub awaited: Vec<(Version, String)>,
 }
 
@@ -47,7 +47,7 @@ impl Proof {
 #[derive(Debug)]
 pub struct ShapedInterface {
     name: String,
-    /// Its place among those of the data path.
+    /// Its index in the data path.
     at: usize,
     /// For each thread.
     counters: Vec<Arc<InterfaceCounters>>,

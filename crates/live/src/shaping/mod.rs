@@ -4,7 +4,7 @@
 //! all of them, as if they were one interface.
 //!
 //! A [`Backend`] queues the packets: [`Queue`] in this process, or a scheduler in the kernel. [`Shaping::start`] starts the threads
-//! with the engines, has the backend lead packets to them, and then verifies the result: it reads back what was installed and, where
+//! with the engines, has the backend lead packets to them, and then verifies the result: it reads the installation back and, where
 //! packets come to this process, sends a probe of each class in each protocol through the interface, which must arrive in that class.
 //! Only then does it return.
 //!
@@ -181,7 +181,7 @@ impl Shaping {
     /// Whether the data path has room for these conditions of promises and watches.
     ///
     /// # Errors
-    /// The numbers that there are and may be.
+    /// The numbers in use and the limits.
     pub fn check_promises(&self, table: &PromiseTable) -> Result<(), String> {
         self.backend.check_promises(table)
     }

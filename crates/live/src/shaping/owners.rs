@@ -68,7 +68,7 @@ pub fn user_number(name: &str) -> Option<u32> {
     passwd().get(name).copied()
 }
 
-/// The local users by name. Those of a directory service must be given by uid.
+/// The local users by name. Users of a directory service must be given by uid.
 fn passwd() -> HashMap<String, u32> {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let entry = |line: &str| {

@@ -33,7 +33,7 @@ pub(super) fn is_carried(interface: &str, version: Version) -> Result<(), String
     }
 }
 
-/// Takes packets that have left as the proof. A protocol of which none has left yet is awaited.
+/// Takes packets that have left as the proof. A protocol without such a packet is awaited.
 ///
 /// # Errors
 /// [`StartError::Unproven`] when `inspection` has found a difference.
@@ -63,7 +63,7 @@ pub(super) fn prove_by_traffic(running: &mut Running, inspection: &Inspection) -
 
 impl Shaping {
     /// Tries to prove what could not be proven yet. Call it often: it does nothing once everything is proven.
-    /// Returns the protocols of which a packet has come through since the last call, with the interface.
+    /// Returns the interfaces and protocols for which a packet has come through since the last call.
     ///
     /// # Errors
     /// [`StartError::Unproven`] when a probe went out and did not come through; it is tried again all the same.

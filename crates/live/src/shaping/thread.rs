@@ -87,7 +87,7 @@ impl PathThread {
         }
     }
 
-    /// Has the thread list in `file` what it holds, and end. The receiver gets the length of the list.
+    /// Makes the thread write a list of the packets that it holds to `file`, and end. The receiver gets the length of the list.
     pub fn list_held(&self, file: &Arc<fs::File>) -> Option<Receiver<u64>> {
         if self.state.is_abandoned() || self.state.page.turn() != Turn::Shaper {
             return None;
@@ -95,11 +95,11 @@ impl PathThread {
         self.ask(|count| Command::Leave(Arc::clone(file), count)).ok()
     }
 
-    /// Whether there is a thread that nobody has waited for.
+    /// Whether the thread was neither joined nor detached.
     pub fn is_running(&self) -> bool {
         self.worker.is_some()
     }
-    /// Waits for the end of the thread, which was asked to.
+    /// Waits for the end of a thread that was told to end.
     pub fn join(&mut self) -> Result<WorkerCounts, StartError> {
         match self.worker.take().map(JoinHandle::join) {
             Some(Ok(counts)) => counts.map_err(StartError::Netlink),

@@ -5,7 +5,7 @@ use std::io;
 /// Why a program cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The kernel does not have what it needs.
+    /// The kernel does not meet the requirements.
     #[error("{0}")]
     Unavailable(String),
     /// The process lacks a privilege.

@@ -2,7 +2,7 @@
 //!
 //! Where a page that a process touches, of its memory or of its program, exceeds the limit of its control group, the kernel kills
 //! it. If it may not be killed, the kernel tries again without end (`filemap_fault`, `mem_cgroup_out_of_memory`), and the process
-//! neither goes on nor ends. So what is needed is compared with what is left before.
+//! neither goes on nor ends. So the memory that is needed is compared with the memory that is left, before.
 
 use std::fs;
 use std::path::Path;

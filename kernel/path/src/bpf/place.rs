@@ -20,10 +20,10 @@ pub struct Place {
 pub struct Variables<'a>(Object<'a>);
 
 impl<'a> Variables<'a> {
-    /// Those of an object.
+    /// The variables of an object.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is no object.
     pub fn of(object: &'a [u8]) -> Result<Self, LoadError> {
         Object::parse(object).map(Self).map_err(|error| LoadError::Object(error.into()))
     }

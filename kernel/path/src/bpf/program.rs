@@ -1,4 +1,4 @@
-//! [`Program`]: loads an object, and registers what it implements with the kernel.
+//! [`Program`]: loads an object, and registers its operations with the kernel.
 
 use std::collections::HashMap;
 use std::ffi::CStr;

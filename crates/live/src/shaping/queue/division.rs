@@ -1,4 +1,4 @@
-//! How a data path is divided over threads: by which addresses, and what each thread has of its own.
+//! The division of a data path over threads: the addresses by which flows are divided, and the engine and queues of each thread.
 
 use tidegate_config::shaper::{Config, DividedBy, Root};
 use tidegate_engine::shards::Shard;
@@ -86,7 +86,7 @@ pub(super) fn bind(settings: &QueueSettings, threads: usize) -> Result<Vec<Bound
         for thread in 0..threads as u16 {
             match bind_pair(queue + thread * QUEUES_OF_ONE, settings)? {
                 Some(of_thread) => bound.push(of_thread),
-                // Closing the sockets releases what was bound.
+                // Closing the sockets unbinds the queues.
                 None => continue 'next,
             }
         }

@@ -1,4 +1,4 @@
-//! The guardian of a data path, and what one data path leaves to the next.
+//! The guardians of a data path, and [`Inherited`], by which one data path leaves its queues to the next.
 
 use std::fs::{self, File};
 use std::io;
@@ -40,7 +40,7 @@ struct LeftThread {
     from: From,
 }
 
-/// When the next data path comes.
+/// The time at which the next data path comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Successor {
     /// At once: packets wait for it, for 40 ms at most.
@@ -86,12 +86,12 @@ impl Inherited {
         Ok(Some(Self { threads: left.into_iter().map(thread).collect(), division }))
     }
 
-    /// How flows are divided over its threads.
+    /// The division of flows over its threads.
     pub(super) fn division(&self) -> Division {
         self.division
     }
 
-    /// The file with the list of what a thread held.
+    /// The file with the list of packets that a thread held.
     pub(super) fn list(&self, thread: usize) -> Arc<File> {
         Arc::clone(&self.threads[thread].shared.state)
     }
@@ -113,13 +113,13 @@ impl Inherited {
         self.threads.iter().map(adopt).collect()
     }
 
-    /// The rules, as `spec` has them.
+    /// The rules, checked against `spec`.
     pub(super) fn rules(&self, spec: &Spec) -> Result<Rules, StartError> {
         let owner = self.threads[0].shared.rules.try_clone().map_err(system("share the socket of the rules"))?;
         Ok(Rules::adopt(owner, spec)?)
     }
 
-    /// Ends it in order: what is held passes, later packets pass the queues by, then the rules are removed.
+    /// Ends it in order: held packets pass, later packets bypass the queues, then the rules are removed.
     pub(super) fn end(self, spec: &Spec) -> Result<(), StartError> {
         for LeftThread { shared, queues, .. } in &self.threads {
             let socket = shared.queue.try_clone().map_err(system("share the queue socket"))?;
@@ -132,7 +132,7 @@ impl Inherited {
             match from {
                 From::Other(peer, socket) => {
                     Left::relieve(peer);
-                    // Those of the next data path may be fewer. What remains otherwise is a name without a listener.
+                    // The next data path may have fewer guardians. Otherwise a name without a listener would remain.
                     let _ = fs::remove_file(socket);
                 }
                 From::Own(guardian) => guardian.end(),
@@ -143,7 +143,7 @@ impl Inherited {
 }
 
 impl Queue {
-    /// Starts the guardians, or others in the place of those that served what was left.
+    /// Starts the guardians. They replace those of `left`.
     pub(super) fn guard(&mut self, running: &Running, settings: Option<&guardian::Settings>, left: Option<Inherited>) {
         let Some(settings) = settings else { return };
         let mut left = left.map_or_else(Vec::new, |left| left.threads).into_iter();
@@ -280,7 +280,7 @@ impl Queue {
 }
 
 impl Shaping {
-    /// The guardians that there are, in the order of the threads.
+    /// The running guardians, in the order of the threads.
     pub fn guardians(&self) -> impl Iterator<Item = &Guardian> {
         self.backend.queue().into_iter().flat_map(Queue::guardians)
     }
@@ -326,7 +326,7 @@ impl Shaping {
 const HALF: u64 = 8 << 20;
 
 /// The file begins with the number of the valid half, and each half with the length of its contents: a process that is
-/// killed while it writes leaves what it wrote before.
+/// killed while it writes leaves the earlier half valid.
 fn write_state(file: &File, bytes: &[u8]) -> io::Result<()> {
     if bytes.len() as u64 > HALF - 8 {
         return Err(io::Error::other("it is longer than 8 MiB"));

@@ -30,7 +30,7 @@ const UDP: u8 = libc::IPPROTO_UDP as u8;
 const PATIENCE: Duration = Duration::from_millis(500);
 const ATTEMPTS: u32 = 3;
 /// A probe is lost if the data path has made this many turns since its time expired: the first of them began before,
-/// the second receives what is queued, the third confirms that it has.
+/// the second receives the queued packets, the third confirms that they were received.
 const TURNS: u64 = 3;
 /// How long a data path may take for these turns on a machine that is too busy.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -38,10 +38,10 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// The first and the longest interval between attempts to complete a proof. A filter may log each probe that it drops.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// The delay after a change of an address or a route, of which several often occur at once.
+/// The delay after a change of an address or a route: several changes often occur together.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// When a proof that is not complete is tried again.
+/// The times at which an incomplete proof is tried again.
 #[derive(Debug)]
 pub(super) struct Retry {
     /// Reports changes of addresses, routes and links; without it attempts are made at intervals only.

@@ -58,7 +58,7 @@ pub(super) struct PathParts {
     pub state: Arc<WorkerState>,
     /// The counters of the interfaces.
     pub counters: Arc<InterfaceCounters>,
-    /// The file with the list of what an earlier data path held.
+    /// The file with the list of packets that an earlier data path held.
     pub left: Option<Arc<File>>,
 }
 
@@ -110,7 +110,7 @@ struct QueuePath {
 }
 
 impl QueuePath {
-    /// Prepares the calling thread and what the loop needs.
+    /// Prepares the calling thread and the state of the loop.
     fn prepare(parts: PathParts) -> (Self, Readiness) {
         let mut clock = MonotonicClock::new(Arc::clone(&parts.state));
         let started = clock.now();
@@ -179,7 +179,7 @@ impl QueuePath {
             }
         }
         self.parts.socket.close([self.parts.whole, self.parts.cut], self.parts.state.page.received())?;
-        // What arrived meanwhile has been accepted; it is counted.
+        // Packets that arrived meanwhile have been accepted; they are counted.
         while self.parts.socket.receive(&mut self.ring)? > 0 {
             self.offer_all(now, driver);
             driver.release_all(&mut self.sink);
@@ -206,8 +206,8 @@ impl QueuePath {
         }
     }
 
-    /// The guardian has the turn: what the engine holds has left. Asks for the turn, waits for it, and takes what an
-    /// earlier data path has left.
+    /// The guardian has the turn, so the packets that the engine holds have left. Asks for the turn, waits for it, and takes over
+    /// the packets of an earlier data path.
     fn take_back(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<(), Error> {
         driver.release_all(&mut self.sink);
         self.sink.verdicts.discard();
@@ -239,7 +239,7 @@ impl QueuePath {
         Ok(())
     }
 
-    /// Takes the packets that an earlier data path has left. Where their list cannot be read they pass.
+    /// Takes over the packets of an earlier data path. If their list cannot be read they pass.
     fn adopt(&mut self, now: Instant, count: u64, driver: &mut Driver<Handle>) -> Result<(), Error> {
         let state = &self.parts.state;
         let file = self.parts.left.as_ref().ok_or_else(|| io::Error::other("it was not left to this data path"));
@@ -262,8 +262,8 @@ impl QueuePath {
         Ok(())
     }
 
-    /// Lists what is held for the next data path, and returns how many packets there are: none when more arrives than can
-    /// be received, or without memory for the list. Nothing is released.
+    /// Writes the list of held packets for the next data path, and returns its length: zero when packets arrive faster than they can
+    /// be received, or when there is no memory for the list. No packet is released.
     fn leave(&mut self, now: Instant, driver: &mut Driver<Handle>, file: &File) -> Result<u64, Error> {
         for _ in 0..LAST_BATCHES {
             if self.receive(now, driver)? > 0 {
@@ -328,7 +328,7 @@ impl DataPath for QueuePath {
         let before = driver.counters().segmented;
         if received > 0 {
             self.offer_all(now, driver);
-            // Before the verdicts: of a flow, what is held in the first queue then precedes what is in the second.
+            // Before the verdicts, so that packets of a flow in the first queue precede those in the second.
             if let Some(last) = self.ring.packets().filter(|packet| packet.queue == self.parts.whole).last() {
                 self.parts.state.page.set_received(last.id);
             }
@@ -420,7 +420,7 @@ fn wait_failed(source: io::Error) -> Error {
     Error::System { operation: "wait for packets".into(), source }
 }
 
-/// Reads all that was written to the waker; how often does not matter.
+/// Empties the waker: it does not matter how often it was written to.
 fn drain(waker: &UnixStream) {
     let mut bytes = [0; 64];
     while (&*waker).read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
