@@ -40,5 +40,5 @@ pub use config_store::modified;
 pub use daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
 pub use directions::ShapedDirection;
 pub use server::{Listening, SocketError};
-pub use telemetry::{Sampler, metrics, web};
+pub use telemetry::{Sampler, class_status, metrics, web};
 pub use waiting::wait_for_interface;

@@ -73,13 +73,6 @@ impl HostLimit {
     }
 }
 
-impl HostObservation {
-    /// The rate of both directions together.
-    pub fn rate(&self) -> Rate {
-        Rate::from_bps(self.up.rate.as_bps().saturating_add(self.down.rate.as_bps()))
-    }
-}
-
 /// Whether packets of the direction arrive: `down`, and `wan0.down` of several files.
 pub fn arrives(direction: &str) -> bool {
     direction.ends_with("down")
@@ -118,7 +111,7 @@ pub fn hosts(directions: &[DirectionObservation], wanted: impl Fn(&FlowObservati
         }
     }
     let mut hosts: Vec<HostObservation> = found.into_values().map(|(host, _)| host).collect();
-    hosts.sort_by_key(|host| (Reverse(host.rate()), host.address));
+    hosts.sort_by_key(|host| (Reverse(host.both().rate), host.address));
     hosts
 }
 

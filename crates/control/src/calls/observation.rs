@@ -443,13 +443,6 @@ impl Observation {
     }
 }
 
-impl FlowObservation {
-    /// Returns the packets dropped for all reasons.
-    pub fn dropped_packets(&self) -> u64 {
-        self.dropped.iter().map(|count| count.packets).sum()
-    }
-}
-
 /// Drops of a flow for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FlowDrops {

@@ -9,6 +9,7 @@
 //! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew.
 
 use serde_json::{Value, json};
+use tidegate_control::calls::ClassObservation;
 use tidegate_metrics::Delays;
 
 /// The maximum number of classes with a history, of all directions.
@@ -77,6 +78,22 @@ impl Point {
         missed: f32::NAN,
         waits: [0; WAITS],
     };
+    /// The second from `past` to `now`, in which packets waited as in `waits`.
+    pub fn between(past: &ClassObservation, now: &ClassObservation, waits: [u8; WAITS]) -> Self {
+        let more = |new: u64, old: u64| new.saturating_sub(old) as f32;
+        Self {
+            rate: now.rate.as_bps() as f32,
+            borrowed: now.borrowed.as_bps() as f32,
+            queue: now.queue.bytes.as_u64() as f32,
+            median: now.wait.p50.as_secs_f64() as f32,
+            long: now.wait.p99.as_secs_f64() as f32,
+            drops: more(now.dropped_packets(), past.dropped_packets()),
+            marks: more(now.marked_packets, past.marked_packets),
+            kept: more(now.promise_kept_seconds, past.promise_kept_seconds),
+            missed: more(now.promise_missed_seconds, past.promise_missed_seconds),
+            waits,
+        }
+    }
     fn is_gap(&self) -> bool {
         self.rate.is_nan()
     }

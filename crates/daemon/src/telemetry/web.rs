@@ -30,7 +30,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_config::shaper::Metrics;
-use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowObservation, FlowSort, Observation};
+use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowSort, Observation};
 use tidegate_display::assets;
 use tidegate_engine::guard::lock;
 use tokio::net::{TcpListener, TcpStream};
@@ -309,9 +309,7 @@ pub fn answer_text(text: &[u8]) -> Option<u16> {
 /// The last observation, with as many flows as the page shows, the fastest first.
 fn now(observation: &Observation) -> Observation {
     let fastest = |direction: &DirectionObservation| {
-        let mut flows: Vec<&FlowObservation> = direction.flows.iter().collect();
-        FlowSort::Rate.sort(&mut flows);
-        direction.with_flows(flows.into_iter().take(FLOWS).cloned().collect())
+        direction.with_flows(direction.top_flows(FlowSort::Rate, FLOWS, |_| true).into_iter().cloned().collect())
     };
     observation.with_directions(observation.directions.iter().map(fastest).collect())
 }

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use tidegate_config::Source;
 use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES, Unattended};
-use tidegate_control::EventKind;
+use tidegate_control::view::ClassQuantity;
+use tidegate_control::{EventKind, calls};
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
-use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
-use tidegate_display::Table;
+use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile, class_status};
 use tidegate_engine::ClassStatus;
 use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
@@ -33,7 +33,7 @@ use tidegate_units::Span;
 use crate::Failure;
 use crate::commands::line::LineArgs;
 use crate::commands::{check, interfaces};
-use crate::output::{wait, width};
+use crate::output::{self, width};
 
 /// Shape egress or ingress of an interface, or both, by a shaper file
 ///
@@ -430,7 +430,7 @@ fn announce_one(shaping: &Shaping, by: &str) {
         message!("  rules: {installed}; read back and verified");
     }
     for interface in interfaces {
-        // Of the only one everybody knows which it is.
+        // With a single interface there is no need to name it.
         let of = if interfaces.len() > 1 { format!("{}: ", interface.name()) } else { String::new() };
         let proof = interface.proof();
         for (class, versions) in &proof.proven {
@@ -496,7 +496,7 @@ fn announce_refusals(shaping: &Shaping) {
 
 fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failure> {
     let status = || ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way.as_str(), class)));
-    let mut out = crate::output::stdout();
+    let mut out = output::stdout();
     if args.json {
         let classes: Vec<_> = status().map(|(way, class)| class_json(way, class)).collect();
         writeln!(out, "{:#}", serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "classes": classes }))?;
@@ -506,28 +506,28 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
     Ok(())
 }
 
+const TOTALS: [(&str, ClassQuantity); 9] = [
+    ("class", ClassQuantity::Name),
+    (">promised", ClassQuantity::Promised),
+    (">packets", ClassQuantity::SentPackets),
+    (">bytes", ClassQuantity::SentBytes),
+    (">dropped", ClassQuantity::Dropped),
+    (">marked", ClassQuantity::Marked),
+    (">re-marked", ClassQuantity::Remarked),
+    (">wait p50", ClassQuantity::WaitP50),
+    (">wait p99", ClassQuantity::WaitP99),
+];
+
 /// The final counts of the classes of each direction.
 fn totals(ended: &[(String, Vec<ClassStatus>)], width: Option<usize>) -> String {
-    let status = ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way.as_str(), class)));
-    let heads =
-        ["class", ">promised", ">packets", ">bytes", ">dropped", ">marked", ">re-marked", ">wait p50", ">wait p99"];
-    let mut table =
-        Table::new("", heads).optional(["re-marked", "bytes", "marked", "wait p50", "promised"]).shorten("class", 12);
-    for (way, class) in status {
-        let counts = &class.counts;
-        let row = [
-            if ended.len() > 1 { format!("{way}: {}", class.name) } else { class.name.clone() },
-            class.rate.map_or("-".into(), |rate| rate.to_string()),
-            counts.through.packets.to_string(),
-            counts.through.bytes.as_u64().to_string(),
-            counts.accounts.dropped_total().packets.to_string(),
-            counts.marked.to_string(),
-            counts.remarked.to_string(),
-            wait(counts.waited_at(0.5)),
-            wait(counts.waited_at(0.99)),
-        ];
-        table.row(row.map(Into::into));
-    }
+    let classes = ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way, class_status(class))));
+    let named = classes.map(|(way, class)| match ended.len() {
+        0 | 1 => class,
+        _ => calls::ClassStatus { name: format!("{way}: {}", class.name), ..class },
+    });
+    let table = output::table(&TOTALS, &named.collect::<Vec<_>>(), output::exact)
+        .optional(["re-marked", "bytes", "marked", "wait p50", "promised"])
+        .shorten("class", 12);
     table.text(width)
 }
 

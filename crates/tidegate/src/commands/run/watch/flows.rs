@@ -83,7 +83,7 @@ impl FlowWatch {
         let mut now = HashMap::with_capacity(seen.len());
         for flow in seen {
             let Ok(key) = u64::from_str_radix(&flow.flow.key, 16) else { continue };
-            let counts = (flow.sent_bytes.as_u64(), flow.dropped.iter().map(|drops| drops.packets).sum::<u64>());
+            let counts = (flow.sent_bytes.as_u64(), flow.dropped_packets());
             let (bytes, dropped) = self.before.get(&key).copied().unwrap_or_default();
             // After a restart, or if it was removed in between, the counts begin at zero.
             let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
