@@ -1,4 +1,4 @@
-//! What runs beside the data path: five parts with their own state, and the control socket.
+//! The daemon around the data path: five parts with their own state, and the control socket.
 //!
 //! | part | state |
 //! | --- | --- |
@@ -37,7 +37,7 @@ mod waiting;
 
 pub use caller::{Caller, Peer};
 pub use config_store::modified;
-pub use daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
+pub use daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile};
 pub use directions::ShapedDirection;
 pub use server::{Listening, SocketError};
 pub use telemetry::{Sampler, class_status, metrics, web};

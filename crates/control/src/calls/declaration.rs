@@ -67,7 +67,7 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What permissions depend on.
+/// The facts that permissions depend on.
 pub trait Authority {
     /// The user at the other end of the connection.
     fn uid(&self) -> u32;
@@ -133,7 +133,7 @@ calls! {
     }
     /// Returns which rule a packet would match, its class and its flow, and the state of their queues and buckets now.
     ///
-    /// What the request leaves out is not known of the packet; addresses come in pairs. `rule` counts from 1 as in the file and
+    /// A field that the request leaves out is unknown; addresses come in pairs. `rule` counts from 1 as in the file and
     /// is absent when none matches; the rules of reservations follow those of the file. `buckets` is present where the root is
     /// a shaper; a bucket below zero is in debt. `outlook_bps` is the rate at which the flow sends, or would send, while the
     /// others continue as they are. Nothing queued may leave before `due_ns` from now; it is absent when nothing is queued.

@@ -98,16 +98,16 @@ impl Promises {
         if self.flow_began { READ_AGAIN } else { READ }
     }
 
-    fn detached(&self, at: usize) -> impl Iterator<Item = &Promise> {
-        self.promises.iter().filter(move |promise| promise.direction == at && promise.detached)
+    fn detached(&self, index: usize) -> impl Iterator<Item = &Promise> {
+        self.promises.iter().filter(move |promise| promise.direction == index && promise.detached)
     }
     /// The numbers and ends of [`lasting`](Self::lasting), which costs less.
-    pub fn ends(&self, at: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
-        self.detached(at).map(|promise| (promise.number, promise.until))
+    pub fn ends(&self, index: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
+        self.detached(index).map(|promise| (promise.number, promise.until))
     }
     /// The promises of a direction that do not end with a connection.
-    pub fn lasting(&self, at: usize) -> impl Iterator<Item = Grant> {
-        self.detached(at).map(|promise| Grant {
+    pub fn lasting(&self, index: usize) -> impl Iterator<Item = Grant> {
+        self.detached(index).map(|promise| Grant {
             number: promise.number,
             uid: promise.uid,
             pid: promise.pid,
@@ -186,11 +186,11 @@ impl Promises {
     /// Makes all promises of a direction again, in an engine that has none: after a restart, or when the classes have
     /// changed. A promise that cannot be made again ends, and its holder is notified of the reason; one whose minimum no longer
     /// fits waits.
-    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
-        let direction = &directions[at];
+    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) {
+        let direction = &directions[index];
         let mut ended = Vec::new();
         let _ = direction.ask_each(|| |engine: &mut LiveEngine, now| engine.promises(now).clear());
-        for promise in self.promises.iter().filter(|promise| promise.direction == at) {
+        for promise in self.promises.iter().filter(|promise| promise.direction == index) {
             let displace = promise.displace.as_ref();
             let displace = displace.and_then(|(below, to)| Some((*below, direction.class_named(to).ok()?)));
             let displace = displace.map(|(below, to)| Displace { below, to: to.0 });
@@ -207,7 +207,7 @@ impl Promises {
             }
         }
         self.end(directions, notifier, ended);
-        let _ = self.install(directions, notifier, at);
+        let _ = self.install(directions, notifier, index);
     }
 
     /// Installs the conditions in directions whose promises or watches have ended; a data path that does not reply gets
@@ -215,19 +215,19 @@ impl Promises {
     fn install_in(&self, directions: &[ShapedDirection], notifier: &Notifier, changed: &mut Vec<usize>) {
         changed.sort_unstable();
         changed.dedup();
-        for at in changed.drain(..) {
-            let _ = self.install(directions, notifier, at);
+        for index in changed.drain(..) {
+            let _ = self.install(directions, notifier, index);
         }
     }
 
     /// Installs the conditions of all promises and watches of a direction in its engine, and has its flows reviewed.
-    fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) -> Result<(), Refusal> {
-        let direction = &directions[at];
+    fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) -> Result<(), Refusal> {
+        let direction = &directions[index];
         let shaping = direction.running()?;
         for shard in direction.shards() {
-            let promises = self.promises.iter().filter(|promise| promise.direction == at);
+            let promises = self.promises.iter().filter(|promise| promise.direction == index);
             let promises = promises.map(|promise| (promise.number, promise.selection.matches.as_slice()));
-            let watches = self.watches.iter().filter(|watch| watch.direction == at);
+            let watches = self.watches.iter().filter(|watch| watch.direction == index);
             let watches = watches.map(|watch| (watch.delay, watch.selection.matches.as_slice()));
             let table = PromiseTable::new(promises, watches).map_err(|error| {
                 let text = format!("these conditions cannot be looked up with those of the others: {error}");

@@ -230,22 +230,22 @@ impl History {
         self.pass(second);
         for (direction, class, point) in classes {
             let found = self.series.iter().position(|series| series.direction == direction && series.class == class);
-            let at = match found {
-                Some(at) => at,
+            let place = match found {
+                Some(place) => place,
                 None if self.series.len() < MOST => {
                     self.series.push(Series::new(direction, class));
                     self.series.len() - 1
                 }
                 // The class that has been absent for longest is replaced.
                 None => match self.series.iter().enumerate().min_by_key(|(_, series)| series.last) {
-                    Some((at, series)) if series.last + 60 < second => {
-                        self.series[at] = Series::new(direction, class);
-                        at
+                    Some((place, series)) if series.last + 60 < second => {
+                        self.series[place] = Series::new(direction, class);
+                        place
                     }
                     _ => continue,
                 },
             };
-            let series = &mut self.series[at];
+            let series = &mut self.series[place];
             series.last = second;
             for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
                 sum.add(point);
@@ -300,7 +300,7 @@ impl History {
         let first =
             first.max(self.began / step).max(since.checked_div(step).map_or(0, |s| if since == 0 { 0 } else { s }));
         let series = self.series.iter().map(|series| {
-            let points = (first..=last).map(|at| &series.rings[ring][at as usize % length]);
+            let points = (first..=last).map(|place| &series.rings[ring][place as usize % length]);
             let mut columns: [Vec<Value>; 9] = Default::default();
             let mut waits = Vec::new();
             for point in points {

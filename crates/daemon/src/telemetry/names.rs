@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 /// Files are read again after this time.
 const FILES: Duration = Duration::from_secs(30);
-/// What is read of a file with names.
+/// The most bytes that are read of a file with names.
 const MOST_OF_FILE: u64 = 1 << 20;
 /// The longest that a look-up is waited for.
 const LIMIT: Duration = Duration::from_secs(5);

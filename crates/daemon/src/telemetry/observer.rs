@@ -109,7 +109,7 @@ pub struct Observer {
     /// The bytes of each interface that were sent a second ago, when, and the rate in the second before, by direction and
     /// name.
     sent: HashMap<(String, String), (Instant, Bytes, Rate)>,
-    /// What was on the line of each direction a second ago, when, and the rates in the second before.
+    /// The use of the line of each direction a second ago, when that was, and the rates in the second before.
     lines: HashMap<String, (Instant, LineUse, LineObservation)>,
     hosts: Hosts,
     next: Option<Instant>,
@@ -416,7 +416,7 @@ impl Observer {
                     let next = engine.flow_rows(now, place, FLOWS, &mut page);
                     (page, next, now)
                 })?;
-                // Of a flow that ended and began again between two steps the last is kept.
+                // A flow that ended and began again between two steps is there twice: the last one is kept.
                 flows.extend(page.iter().map(|row| (row.key, reading::flow(row, now, names, &direction.config))));
                 self.flows = page;
             }

@@ -315,7 +315,7 @@ fn now(observation: &Observation) -> Observation {
 }
 
 /// Whether a request names several hosts, or may have two lengths: another program on the way may choose the other one.
-/// Of `Content-Length` beside `Transfer-Encoding` hyper drops the former, and no request here needs the latter.
+/// Where both are present hyper ignores `Content-Length`, and no request here needs `Transfer-Encoding`.
 fn is_ambiguous(headers: &HeaderMap) -> bool {
     headers.get_all(header::HOST).iter().count() > 1
         || headers.contains_key(header::TRANSFER_ENCODING)
@@ -508,7 +508,7 @@ mod tests {
         drop(holders);
     }
 
-    /// What the page loads is what is served, and nothing comes from elsewhere.
+    /// Everything that the page loads is served here, and nothing comes from elsewhere.
     #[test]
     fn the_page_is_whole_and_names_no_other_place() {
         let served = ["app.js", "app.css", "theme.css", "uplot.js", "uplot.css", "icon.svg", "licence"];

@@ -49,7 +49,7 @@ pub struct ConfirmArgs {
     /// Revert it instead, at once
     #[arg(long)]
     rollback: bool,
-    /// Print what is in force as JSON: `{"kept": true}`, or false after a roll-back
+    /// Print the outcome as JSON: `{"kept": true}`, or false after a roll-back
     #[arg(long)]
     json: bool,
 }

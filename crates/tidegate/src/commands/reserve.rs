@@ -54,10 +54,10 @@ pub struct Args {
     /// Its packets: KEY=VALUE as in a rule of a shaper file, such as destination=10.0.0.2 or protocol=udp
     #[arg(long, value_name = "KEY=VALUE")]
     flow: Vec<String>,
-    /// The port they go to
+    /// The destination port of its packets
     #[arg(long)]
     port: Option<u16>,
-    /// Keep it for this time, also when this command has ended
+    /// Keep the reservation for this time, also after this command has ended
     #[arg(long = "for", value_name = "TIME")]
     lasts: Option<Span>,
     /// Print what was granted as JSON

@@ -19,7 +19,7 @@ use tidegate_control::view::ClassQuantity;
 use tidegate_control::{EventKind, calls};
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
-use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile, class_status};
+use tidegate_daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile, class_status};
 use tidegate_engine::ClassStatus;
 use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
@@ -43,15 +43,15 @@ use crate::output::{self, width};
 /// queues stay short. `tidegate check --up RATE --down RATE` prints the file that is generated from them.
 ///
 /// Reports that shaping is in force only after reading its rules back and seeing a packet of each class and protocol
-/// come through. Traffic passes unshaped if the program dies. Ends in order on Ctrl-C or SIGTERM, and prints the
+/// come through. Traffic passes unshaped if the program dies. Ctrl-C or SIGTERM ends it in order, and it prints the
 /// totals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The shaper file; - for standard input. Several: one for each uplink, in one process
+    /// The shaper file, or - for standard input; several files are for several uplinks
     file: Vec<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
-    /// The interface, instead of the one in the file; several, with commas between them, share the rates
+    /// The interface, instead of the one in the file; several interfaces, separated by commas, share the rates
     #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
     interface: Vec<String>,
     /// Wait for the interface where it is not there yet, as a service does
@@ -77,7 +77,7 @@ pub struct Args {
     /// Permit an address for --metrics that other machines can reach: they can then see the addresses of all flows
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
-    /// Ask the resolver for the names of hosts that no lease and no file has, as reverse-lookup of [statistics]
+    /// Ask the resolver for the names of hosts that are in no lease and no file, like reverse-lookup in [statistics]
     #[arg(long)]
     reverse_lookup: bool,
     /// Run this program on events, with the details in its environment
@@ -86,8 +86,8 @@ pub struct Args {
     /// The kinds of events for --hook, as in `tidegate events`; default: trouble, and promises that wait or end
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "hook")]
     hook_event: Vec<EventKind>,
-    /// Take over from a tidegate that shapes the interface, which ends; and on SIGTERM leave queues, promises and
-    /// reservations to a successor, for 10 s. Nothing is lost or reordered
+    /// Take over from the tidegate that shapes the interface, which then ends; on SIGTERM, leave queues, promises and
+    /// reservations to a successor for 10 s. No packet is lost or reordered
     #[arg(long)]
     hand_over: bool,
     /// Queue packets in the kernel (Linux 6.16 and later), as data-path = "kernel" in the file does
@@ -222,9 +222,9 @@ fn settings(args: &Args, Signals { leave, reload, .. }: Signals, options: Option
         reload,
         leave,
         control: match &args.control {
-            None => Control::Default,
-            Some(path) if path.as_os_str() == "off" => Control::Off,
-            Some(path) => Control::Path(path.clone()),
+            None => ControlSocket::Default,
+            Some(path) if path.as_os_str() == "off" => ControlSocket::Off,
+            Some(path) => ControlSocket::Path(path.clone()),
         },
         web: args.metrics.map(|address| WebSettings {
             address,

@@ -60,7 +60,7 @@ pub struct Args {
     /// The directory of the file; the unit of systemd reads that in /etc/tidegate
     #[arg(long, value_name = "DIRECTORY", default_value = "/etc/tidegate")]
     directory: PathBuf,
-    /// What starts the service; by default systemd where it runs
+    /// The service manager; by default systemd where it runs
     #[arg(long, value_name = "MANAGER")]
     service: Option<Manager>,
 }
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let rates = rates(args, &interface, &kind, &dialogue)?;
     let preset = line::source(rates, &kind, args.overhead, &[])?;
     let text = format!("{}{}", instance.heading(), preset.text());
-    // What is written must be what `run` accepts.
+    // `run` must accept the file that is written.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;
     message!("{}:", instance.file.display());
     let mut out = crate::output::stdout();

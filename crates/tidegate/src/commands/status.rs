@@ -20,13 +20,13 @@ use crate::output::{self, width};
 pub struct Args {
     #[command(flatten)]
     connect: Connect,
-    /// Print it as JSON, as it comes over the control socket, with hosts; a list where several are running
+    /// Print the replies of the control socket as JSON, with hosts; as a list where several tidegates are running
     #[arg(long)]
     json: bool,
     /// Print the shaper file that is in force instead, with every change since the start
     #[arg(long, conflicts_with = "json")]
     file: bool,
-    /// Of this direction: up or down; of several files by an interface or as wan0.up
+    /// The direction whose file is printed: up or down; with several files an interface, or wan0.up
     #[arg(long, value_name = "NAME", requires = "file")]
     direction: Option<String>,
 }
@@ -221,7 +221,7 @@ const CLASSES: [(&str, ClassQuantity); 11] = [
 /// The maximum number of hosts in the output.
 const HOSTS: usize = 10;
 
-/// What a process may do, in a line.
+/// The privileges of a process, in a line.
 pub fn privileges_text(privileges: &PrivilegeStatus) -> String {
     let capabilities = match privileges.capabilities.as_slice() {
         [] => "no capability".to_owned(),

@@ -27,7 +27,7 @@ const LEAST: f64 = 0.1;
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sample {
     /// Seconds since the start at its end.
-    at: f64,
+    end: f64,
     /// Seconds it covers.
     width: f64,
     bytes: u64,
@@ -36,7 +36,7 @@ struct Sample {
     /// Packets queued at the end; the largest value of the merged samples.
     backlog: u64,
     /// Packets that left, and the sum of their waits in seconds.
-    left: u64,
+    sent: u64,
     waited: f64,
     /// The 99th percentile of waits; the largest value of the merged samples.
     p99: f64,
@@ -45,13 +45,13 @@ struct Sample {
 impl Sample {
     fn and(self, next: Self) -> Self {
         Self {
-            at: next.at,
+            end: next.end,
             width: self.width + next.width,
             bytes: self.bytes + next.bytes,
             dropped: self.dropped + next.dropped,
             marked: self.marked + next.marked,
             backlog: self.backlog.max(next.backlog),
-            left: self.left + next.left,
+            sent: self.sent + next.sent,
             waited: self.waited + next.waited,
             p99: self.p99.max(next.p99),
         }
@@ -73,20 +73,20 @@ struct Class {
 }
 
 impl Class {
-    fn look(&mut self, at: f64, status: &ClassStatus) {
+    fn look(&mut self, end: f64, status: &ClassStatus) {
         let counts = &status.counts;
         let (bytes, dropped) = (counts.through.bytes.as_u64(), counts.accounts.dropped_total().packets);
         let waited = counts.waited.since(&self.delays);
         // After a restart the counts begin at zero.
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         let sample = Sample {
-            at,
-            width: at - self.samples.last().map_or(0.0, |last| last.at),
+            end,
+            width: end - self.samples.last().map_or(0.0, |last| last.end),
             bytes: since(bytes, self.bytes),
             dropped: since(dropped, self.dropped),
             marked: since(counts.marked, self.marked),
             backlog: counts.backlog.packets,
-            left: waited.count(),
+            sent: waited.count(),
             waited: waited.sum().as_secs_f64(),
             p99: waited.quantile(0.99).as_secs_f64(),
         };
@@ -144,17 +144,17 @@ impl Watch {
         self.look_at(elapsed.as_secs_f64(), direction, several, classes);
         let Some(seen) = seen.filter(|seen| !seen.flows.is_empty()) else { return };
         let name = if several { direction } else { "" };
-        let at = match self.flows.iter().position(|(known, _)| known == name) {
-            Some(at) => at,
+        let end = match self.flows.iter().position(|(known, _)| known == name) {
+            Some(end) => end,
             None => {
                 self.flows.push((name.to_owned(), FlowWatch::new()));
                 self.flows.len() - 1
             }
         };
-        self.flows[at].1.look(elapsed, &seen.flows);
+        self.flows[end].1.look(elapsed, &seen.flows);
     }
 
-    fn look_at(&mut self, at: f64, direction: &str, several: bool, classes: &[ClassStatus]) {
+    fn look_at(&mut self, end: f64, direction: &str, several: bool, classes: &[ClassStatus]) {
         for status in classes {
             let name = if several { format!("{direction} {}", status.name) } else { status.name.clone() };
             let class = match self.classes.iter().position(|class| class.name == name) {
@@ -167,13 +167,13 @@ impl Watch {
                     &mut self.classes[last]
                 }
             };
-            class.look(at, status);
+            class.look(end, status);
         }
     }
 
     fn plot(&self, title: &str, y: Axis, style: Style, value: impl Fn(&Sample) -> Option<f64>) -> Plot {
         let curves = self.classes.iter().map(|class| {
-            let points = class.samples.iter().filter_map(|sample| value(sample).map(|value| (sample.at, value)));
+            let points = class.samples.iter().filter_map(|sample| value(sample).map(|value| (sample.end, value)));
             Curve::new(class.name.clone(), points)
         });
         Plot { title: title.to_owned(), x: Axis::new("time", "s"), y, style, curves: curves.collect() }
@@ -214,7 +214,7 @@ impl Watch {
         let per_second = |count: fn(&Sample) -> u64| {
             move |sample: &Sample| (sample.width > 0.0).then(|| count(sample) as f64 / sample.width)
         };
-        let waited = |sample: &Sample| (sample.left > 0).then(|| sample.waited / sample.left as f64);
+        let waited = |sample: &Sample| (sample.sent > 0).then(|| sample.waited / sample.sent as f64);
         let section = Section::new("Over time")
             .note("A point is what happened since the point before it; of the queue, the most that was seen.")
             .with(lines("Rate of each class", Axis::new("rate", "bit/s"), &|sample| {
@@ -226,7 +226,7 @@ impl Watch {
             .with(lines("Mean wait of each class", Axis::new("wait", "s"), &waited).with_gaps())
             .with(
                 lines("Wait that 99 of 100 did not exceed", Axis::new("wait", "s"), &|sample| {
-                    (sample.left > 0).then_some(sample.p99)
+                    (sample.sent > 0).then_some(sample.p99)
                 })
                 .with_gaps(),
             )
@@ -267,7 +267,7 @@ impl Watch {
             .with("marked_packets", integer(|row| row.marked))
             .with("backlog_packets", integer(|row| row.backlog))
             .with("backlog_bytes", integer(|row| row.backlog_bytes))
-            .with("sent_packets", integer(|row| row.left))
+            .with("sent_packets", integer(|row| row.sent))
             .with("wait_mean_s", number(|row| row.wait_mean))
             .with("wait_p99_s", number(|row| row.wait_p99))
     }
@@ -344,7 +344,7 @@ struct Row {
     marked: Option<u64>,
     backlog: Option<u64>,
     backlog_bytes: Option<u64>,
-    left: Option<u64>,
+    sent: Option<u64>,
     wait_mean: Option<f64>,
     wait_p99: Option<f64>,
 }
@@ -353,19 +353,19 @@ impl Row {
     fn of(name: &str, sample: &Sample) -> Self {
         Self {
             name: name.to_owned(),
-            end: sample.at,
+            end: sample.end,
             width: sample.width,
             bytes: sample.bytes,
             dropped: sample.dropped,
             marked: Some(sample.marked),
             backlog: Some(sample.backlog),
-            left: Some(sample.left),
-            wait_mean: (sample.left > 0).then(|| sample.waited / sample.left as f64),
-            wait_p99: (sample.left > 0).then_some(sample.p99),
+            sent: Some(sample.sent),
+            wait_mean: (sample.sent > 0).then(|| sample.waited / sample.sent as f64),
+            wait_p99: (sample.sent > 0).then_some(sample.p99),
             ..Self::default()
         }
     }
-    fn of_flow(point: &flows::Point) -> Self {
+    fn of_flow(point: &flows::FlowPoint) -> Self {
         Self {
             end: point.end,
             width: point.width,
@@ -389,9 +389,9 @@ mod tests {
         let mut class = Class { name, samples, covers: 1, open: 0, bytes: 0, dropped: 0, marked: 0, delays };
         for n in 1..=100_000_u64 {
             let backlog = if n == 50_000 { 77 } else { 1 };
-            let at = n as f64 / 4.0;
+            let end = n as f64 / 4.0;
             class.add(Sample {
-                at,
+                end,
                 width: 0.25,
                 bytes: 3,
                 dropped: u64::from(n % 10 == 0),
@@ -406,6 +406,6 @@ mod tests {
         assert_eq!((class.covers, class.samples.len()), (64, 1_563));
         assert!((class.samples.iter().map(|s| s.width).sum::<f64>() - 25_000.0).abs() < 1e-6);
         assert_eq!(class.samples.iter().map(|s| s.backlog).max(), Some(77));
-        assert!(class.samples.is_sorted_by(|a, b| a.at < b.at));
+        assert!(class.samples.is_sorted_by(|a, b| a.end < b.end));
     }
 }

@@ -6,7 +6,7 @@ use tidegate_control::calls::{Apply, Edit, Flow, PromiseCall, Target};
 
 use crate::commands::connect::Connect;
 
-/// What a rate is set for.
+/// The object whose rate is set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Goal {
     /// A class of this name.
@@ -36,7 +36,7 @@ impl Goal {
 /// A change that has been checked and not been made yet.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// What it changes, a line each.
+    /// The changes, a line each.
     pub lines: Vec<String>,
     action: Action,
 }
@@ -65,7 +65,7 @@ struct Reversible {
     back: Edit,
 }
 
-/// What takes a change back.
+/// The call that takes a change back.
 enum Undo {
     Edit(Box<Reversible>),
     Promise(u64),

@@ -80,7 +80,7 @@ enum Next {
     End,
 }
 
-/// What receives keys.
+/// The part of the view that receives keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Table,
@@ -101,7 +101,7 @@ struct View {
     hosts: bool,
     history: History,
     steering: Steering,
-    /// The change that is being entered or confirmed, and what became of the last one.
+    /// The change that is being entered or confirmed, and the result of the last one.
     change: Option<Change>,
     result: Option<Result<String, String>>,
     frozen: bool,
@@ -452,7 +452,7 @@ impl View {
         texts.iter().flat_map(|text| lines_of(text, width, 3, Style::new())).collect()
     }
 
-    /// What became of the last change, or the keys.
+    /// The result of the last change, or the keys.
     fn foot_lines(&self, width: usize) -> Vec<Line<'static>> {
         if self.mode == Mode::Filter {
             return vec![Line::from(format!("filter: {}_   enter keeps it, esc drops it", self.filter)).yellow()];
