@@ -25,7 +25,7 @@ pub enum Value<'a> {
     Backlog(Bytes),
     /// A wait.
     Wait(Span),
-    /// A fraction, from 0 to 1; none where it is of nothing.
+    /// A fraction, from 0 to 1; none where there is nothing to divide.
     Part(Option<f64>),
     /// A count of packets.
     Packets(u64),
@@ -286,7 +286,7 @@ impl DirectionObservation {
     pub fn used_part(&self) -> Option<f64> {
         self.limit.map(|limit| part(self.line.used, limit))
     }
-    /// Returns the part of what is used that the line adds to packets; none where it adds nothing.
+    /// Returns the part of the used rate that the line adds to packets; none where it adds nothing.
     pub fn overhead_part(&self) -> Option<f64> {
         (!self.line.overhead.is_zero()).then(|| part(self.line.overhead, self.line.used))
     }

@@ -43,7 +43,7 @@ pub enum ControlSocket {
     Off,
 }
 
-/// A shaper file with what it specifies.
+/// A shaper file and the configurations in it.
 #[derive(Clone, Debug, Default)]
 pub struct ShaperFile {
     /// Where it was read from; `-` for standard input.
@@ -63,7 +63,7 @@ pub struct Settings {
     pub options: Options,
     /// Set from outside to have the file read again.
     pub reload: Arc<AtomicBool>,
-    /// Set from outside to leave the queues and what was promised to a successor at the end.
+    /// Set from outside to leave queues, promises and reservations to a successor at the end.
     pub leave: Arc<AtomicBool>,
     /// The control socket.
     pub control: ControlSocket,

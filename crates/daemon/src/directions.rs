@@ -107,7 +107,7 @@ impl ShapedDirection {
         if guardian.is_none() && missing.is_none() {
             return None;
         }
-        // Those of all threads are started alike.
+        // The guardians of all threads are started alike.
         let granted = guardian.map(Guardian::granted).unwrap_or_default();
         Some(GuardianStatus {
             pid: guardian.and_then(Guardian::process),
@@ -131,7 +131,7 @@ impl ShapedDirection {
         self.generation
     }
 
-    /// The data path, of which a request needs one.
+    /// The data path, for requests that cannot do without it.
     ///
     /// # Errors
     /// [`Code::Failed`] while there is none.
@@ -139,7 +139,7 @@ impl ShapedDirection {
         self.shaping.as_ref().ok_or_else(not_in_force)
     }
 
-    /// Refuses what is about flows where the data path does not tell them apart.
+    /// Refuses requests about flows where the data path does not tell flows apart.
     ///
     /// # Errors
     /// [`Code::Unsupported`].
@@ -201,7 +201,7 @@ impl ShapedDirection {
     ) -> Result<T, Refusal> {
         self.ask_shard(0, work)
     }
-    /// As [`ask`](Self::ask), of a shard.
+    /// Like [`ask`](Self::ask), for one shard.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -212,7 +212,7 @@ impl ShapedDirection {
     ) -> Result<T, Refusal> {
         self.running()?.with_shard(shard, work).map_err(failed)
     }
-    /// As [`ask`](Self::ask), of each shard. `work` makes what is run.
+    /// Like [`ask`](Self::ask), for each shard. `work` returns the closure to run.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

@@ -18,7 +18,7 @@ use crate::notifier::Notifier;
 use crate::promises::Promises;
 use crate::reservations::Reservations;
 
-/// The version of what is kept. One that is not known is not read.
+/// The version of the format. Grants in another version are not read.
 const VERSION: u32 = 1;
 
 /// A promise or a reservation.
@@ -61,7 +61,7 @@ struct KeptGrant {
 #[derive(Debug, Default)]
 pub(crate) struct Handover(Vec<Option<Signature>>);
 
-/// Differs when what is kept of a direction may have changed.
+/// Differs when the grants of a direction may have changed.
 #[derive(PartialEq, Eq, Debug)]
 struct Signature {
     /// The generation of the data path; another data path may keep the grants in another file.

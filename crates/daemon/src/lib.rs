@@ -8,7 +8,7 @@
 //! | [`telemetry`] | observations, history, metrics, subscriptions, the web page, the program run on events |
 //! | `supervisor` | the watchdog, the interface, recovery after failures |
 //!
-//! Beside them stand `directions`, what is shaped, and `notifier`, which sends events. [`Daemon`] owns all of them and
+//! Beside them are `directions`, the shaped directions, and `notifier`, which sends events. [`Daemon`] owns all of them and
 //! drives them in one loop; `requests` passes each request to its part.
 //!
 //! Three threads, none of which the data path waits for. The data path has its own ([`tidegate_live::shaping`]). The

@@ -206,7 +206,7 @@ impl Reservations {
         Ok(ReservationList { reservations })
     }
 
-    /// Ends what was reserved over a connection that has ended.
+    /// Ends the reservations of a connection that has ended.
     pub fn disconnected(&mut self, directions: &[ShapedDirection], client: u64) {
         self.end_where(directions, |held| held.client == Some(client));
     }

@@ -35,7 +35,7 @@ impl Write for Text {
     }
 }
 
-/// Writes text to standard error, like [`stdout`]. If that is closed, nobody is left to be informed.
+/// Writes text to standard error, like [`stdout`]. Errors are ignored: if standard error is closed, nobody reads them.
 pub fn say(text: &str) {
     styled(&printable(text));
 }

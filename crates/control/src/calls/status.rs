@@ -68,7 +68,7 @@ pub struct DirectionStatus {
     /// data path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceStatus>,
-    /// Protocols of which no packet has come through yet, each with the reason: whether they are shaped is not proven.
+    /// Protocols that are not proven to be shaped, because no packet of them has come through yet, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<String>,
     /// The discipline in the kernel that queues packets; absent where they are queued in user space.

@@ -1,4 +1,4 @@
-//! Promises and watches: what is granted to flows beside the configuration, and who receives feedback.
+//! Promises and watches: grants to flows beside the configuration, and the clients that receive feedback.
 //!
 //! The terms and their holders are kept here; the engine has what it needs to apply them
 //! ([`tidegate_engine::registry`]). Every change takes the same way: the conditions of all promises become a classifier
@@ -121,7 +121,7 @@ impl Promises {
         self.promises.iter().any(|promise| (promise.client, promise.subscription) == (client, subscription))
     }
 
-    /// Ends what was requested over a connection that has ended.
+    /// Ends the promises and watches of a connection that has ended.
     pub fn disconnected(&mut self, directions: &[ShapedDirection], notifier: &Notifier, client: u64) {
         let ended = |promise: &&Promise| promise.client == client && !promise.detached;
         let ended: Vec<_> = self.promises.iter().filter(ended).map(|it| (it.number, "its connection ended")).collect();
@@ -162,7 +162,7 @@ impl Promises {
         self.read = Some(Instant::now());
     }
 
-    /// Ends promises, each for a reason, of which its holder is notified.
+    /// Ends promises, each for a reason, and notifies their holders.
     fn end(&mut self, directions: &[ShapedDirection], notifier: &Notifier, ended: Vec<(u64, impl Into<String>)>) {
         let mut changed = Vec::new();
         for (number, reason) in ended {

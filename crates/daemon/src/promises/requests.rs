@@ -232,7 +232,7 @@ impl Promises {
     }
 }
 
-/// Makes a promise in each shard of a direction; what is held for flows to come is common.
+/// Makes a promise in each shard of a direction. The rate that is held for future flows is common to all shards.
 ///
 /// # Errors
 /// When the data path does not reply; inside, why the promise cannot be made.

@@ -346,7 +346,7 @@ mod tests {
         (client, far)
     }
 
-    /// The number of what is taken next, and whether it is a request.
+    /// The number of the next message that is taken, and whether it is a request.
     fn next(client: &mut Client) -> Option<(u64, bool)> {
         match client.take(Instant::now(), None) {
             Taken::Request(request) => Some((request.id, true)),

@@ -59,7 +59,7 @@ const OTHERS_A_TURN: usize = 64;
 pub(crate) enum Inbound {
     /// A request, which needs exactly one reply.
     Request { client: u64, peer: Peer, request: Request },
-    /// A connection has ended, and what was requested over it ends too.
+    /// A connection has ended, and with it its promises, reservations and subscriptions.
     Gone { client: u64 },
     /// A flow began, while the sockets of processes are followed.
     FlowBegan,

@@ -52,7 +52,7 @@ impl Supervisor {
         grants.notifier.log(&format!("shaping {} is in force again", directions[index].interfaces().join(" + ")));
     }
 
-    /// Tries to prove what is not proven yet.
+    /// Sends probes for protocols that are not proven yet.
     pub(super) fn prove(&mut self, directions: &mut [ShapedDirection], notifier: &Notifier, index: usize) {
         let Some(shaping) = directions[index].shaping_mut() else { return };
         let outcome = shaping.prove_again();

@@ -160,7 +160,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends the shaping of a direction and starts it again, with what was granted.
+    /// Ends the shaping of a direction and starts it again, with its promises and reservations.
     ///
     /// # Errors
     /// When it does not start; traffic passes unshaped then.

@@ -76,7 +76,7 @@ impl Names {
         written.or_else(|| if reverse_lookup { self.resolver.name(address, now) } else { None })
     }
 
-    /// Takes what was read, and begins to read anew when that is due. At most one thread reads.
+    /// Takes the names that a thread has read, and begins to read anew when that is due. At most one thread reads.
     fn refresh(&mut self, now: Instant) {
         if let Some((begun, found)) = &mut self.reading {
             match Arc::get_mut(found) {

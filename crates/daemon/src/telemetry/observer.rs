@@ -134,7 +134,7 @@ impl Observer {
 }
 
 impl Observer {
-    /// Observes what is due once a second. Called with every tick.
+    /// Makes the observation of each second when it is due. Called with every tick.
     pub(crate) fn tick(&mut self, directions: &[ShapedDirection], health: &Health<'_>) {
         let now = Instant::now();
         let observation = self.shared.observation();
@@ -334,7 +334,7 @@ impl Observer {
         Ok(classes)
     }
 
-    /// The line of a direction; `used` is what was sent on it so far.
+    /// The line of a direction; `used` counts what was sent on it so far.
     fn line(&mut self, direction: &ShapedDirection, used: LineUse, second: bool) -> LineObservation {
         let now = Instant::now();
         let past = self.lines.entry(direction.name.clone()).or_insert((now, used, LineObservation::default()));

@@ -167,7 +167,8 @@ pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
     direction.interfaces_running().iter().map(status).collect()
 }
 
-/// A class with its counts since the start. The engine does not say with it what is still unpromised.
+/// A class with its counts since the start, without the rate that is still unpromised, which another call of the engine
+/// returns.
 pub fn class_status(status: &EngineStatus) -> ClassStatus {
     let counts = &status.counts;
     ClassStatus {

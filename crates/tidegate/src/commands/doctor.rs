@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if examination.is_sound() { Ok(()) } else { Err(Failure::Negative) }
 }
 
-/// A configuration that lets everything pass, for a direction of which there is no file.
+/// A configuration that lets everything pass, for a direction without a file.
 fn passing(direction: Direction) -> Option<Config> {
     let text = format!(
         "version = 1\n[interface]\ndirection = \"{}\"\n[discipline]\nkind = \"fifo\"\nlimit = \"4MB\"\n",

@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Pushed::Lost(lost) if args.json => writeln!(out, "{{\"lost\":{lost}}}")?,
             Pushed::Lost(lost) => writeln!(out, "... {lost} events were lost: this reader is too slow")?,
         }
-        // Whoever reads wants it now.
+        // A reader of the pipe wants each event at once.
         out.flush()?;
         if remaining == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `tidegate promise`: what is granted to some flows beside the configuration, for as long as this runs, or for a lease.
+//! `tidegate promise`: grants to some flows beside the configuration, for as long as this runs, or for a lease.
 
 use std::io::Write;
 use std::net::IpAddr;

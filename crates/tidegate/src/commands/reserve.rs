@@ -33,7 +33,7 @@ pub struct Args {
     /// Token rate r
     #[arg(long, required_unless_present = "list")]
     rate: Option<Rate>,
-    /// Bucket b: what it sends at once (two of the largest packets if not given)
+    /// Bucket b: the most it sends at once (two of the largest packets if not given)
     #[arg(long, value_name = "SIZE")]
     bucket: Option<Bytes>,
     /// Peak rate p (that of the link if not given)
@@ -60,7 +60,7 @@ pub struct Args {
     /// Keep the reservation for this time, also after this command has ended
     #[arg(long = "for", value_name = "TIME")]
     lasts: Option<Span>,
-    /// Print what was granted as JSON
+    /// Print the reservation as JSON
     #[arg(long)]
     json: bool,
 }

@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Stops the service, and reports what is left.
+/// Stops the service, and reports which files remain.
 fn undo(args: &Args, manager: Manager, dialogue: &Dialogue) -> Result<(), Failure> {
     let interface = match &args.interface {
         Some(interface) => interface.clone(),
@@ -317,7 +317,7 @@ fn ask_rate(word: &str, measured: Option<Rate>, dialogue: &Dialogue) -> Result<O
     }
 }
 
-/// Prints what was measured; returns the rate of the line, in three digits and never more than was measured.
+/// Prints the measured rate; returns that of the line, in three digits and never more than was measured.
 fn report(measured: &Measured, kind: &str, overhead: Option<i16>, word: &str) -> Rate {
     let line = line::wire(kind, overhead).line_rate(measured.rate, Bytes::new(measured.packet.into()));
     let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));

@@ -284,7 +284,7 @@ pub(super) fn shown(outcome: &Outcome) -> simulation::Run<'_> {
     }
 }
 
-/// Removes what is kept in `folder`, or in the default one.
+/// Removes the results that are kept in `folder`, or in the default one.
 fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder.map(Path::to_owned).or_else(cache::default_folder) else {
         return Err(Failure::Usage("no folder is known: neither XDG_CACHE_HOME nor HOME is set; use --cache".into()));

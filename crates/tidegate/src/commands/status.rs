@@ -1,4 +1,4 @@
-//! `tidegate status`: what is in force, and what it did so far.
+//! `tidegate status`: the configuration in force, and its counts so far.
 
 use std::io::Write;
 

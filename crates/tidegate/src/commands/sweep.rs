@@ -52,7 +52,7 @@ pub struct Args {
     /// The number of files that are made in parallel. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Print what was made, and the names of the files, as JSON
+    /// Print the number of runs and the names of the files as JSON
     #[arg(long)]
     json: bool,
 }

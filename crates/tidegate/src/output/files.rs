@@ -144,10 +144,10 @@ impl FigureFile {
         Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, form })
     }
 
-    /// Writes what is meant of `report`.
+    /// Writes the selected figure of `report`.
     ///
     /// # Errors
-    /// Invalid usage where nothing is meant, with the titles that there are; or the file cannot be written.
+    /// Invalid usage where no figure is selected, with the existing titles; or the file cannot be written.
     fn write(&self, report: &Report) -> Result<(), Failure> {
         let drawing = match &self.plots {
             Some((title, curve)) => report.drawing(title, curve).map_err(Failure::Usage)?,

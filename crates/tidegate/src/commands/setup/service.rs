@@ -255,7 +255,7 @@ impl Instance {
         said
     }
 
-    /// Restores what was there before.
+    /// Restores the previous file.
     fn take_back(&self, before: Option<Vec<u8>>, was_enabled: bool) -> Result<(), String> {
         let unit = self.unit();
         let write = |error: std::io::Error| format!("{} cannot be restored: {error}", self.file.display());

@@ -12,7 +12,7 @@ use tidegate_sim::scenario::{Outcome, Scenario};
 use super::cache::Cache;
 use crate::progress::Progress;
 
-/// The outcomes of what was run.
+/// The outcomes of the runs.
 pub struct Runs {
     /// The outcome of each seed, in order. If some variants of a seed did not end, it has the others; without any it is left
     /// out.
@@ -21,7 +21,7 @@ pub struct Runs {
     pub wanted: usize,
     pub ended: usize,
     pub cached: usize,
-    /// Why an outcome could not be kept, if so.
+    /// Why an outcome could not be kept, where that happened.
     pub unkept: Option<std::io::Error>,
 }
 

@@ -107,7 +107,7 @@ impl Steering {
         error.to_string()
     }
 
-    /// Checks another rate for `goal`, and returns what it would change.
+    /// Checks another rate for `goal`, and returns the change.
     pub fn rate(&mut self, direction: &str, goal: &Goal, value: &str) -> Result<Planned, String> {
         let edit = goal.edit(value.trim());
         let differences = self.apply(direction, &edit, true)?;
@@ -134,7 +134,7 @@ impl Steering {
         Planned { lines, action: Action::Prefer(Box::new(call)) }
     }
 
-    /// Makes a change, and returns what was done.
+    /// Makes a change, and describes it.
     pub fn make(&mut self, planned: Planned) -> Result<String, String> {
         let what = planned.lines.first().cloned().unwrap_or_default();
         let undo = match planned.action {

@@ -307,7 +307,7 @@ impl View {
         }
     }
 
-    /// The state of the line, with what else there is room for, and what is wrong below it.
+    /// The state of the line, with more facts where there is room, and below it the trouble.
     fn head_lines(&self, direction: &DirectionObservation, width: usize) -> Vec<Line<'static>> {
         if let Some(lost) = &self.lost {
             return lines_of(&format!("{lost}; trying again"), width, 3, Style::new().red().bold());
@@ -468,7 +468,7 @@ impl View {
         }
         let filter = if self.filter.is_empty() { "filter".into() } else { format!("filter: {}", self.filter) };
         let several = self.seen.directions.len() > 1;
-        // Those that are missed least are the last.
+        // The keys that are needed least come last.
         let keys = [
             ("s", Some(format!("sort: {}", self.sort)).filter(|_| !self.hosts)),
             ("g", Some(if self.hosts { "flows".into() } else { "hosts".into() })),
