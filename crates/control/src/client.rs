@@ -110,7 +110,7 @@ pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
 /// A notification of a subscription.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Pushed {
-    /// What happened.
+    /// An event.
     Event(Box<Event>),
     /// The number of events lost because this client did not read in time.
     Lost(u64),
@@ -270,9 +270,9 @@ impl Client {
             if let Some(push) = self.pending.pop_front() {
                 return Ok(Some(push));
             }
-            let left = deadline.map_or(STOPPED, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let remaining = deadline.map_or(STOPPED, |deadline| deadline.saturating_duration_since(Instant::now()));
             // A timeout of zero would mean none at all.
-            self.stream().set_read_timeout(Some(left.clamp(Duration::from_micros(1), STOPPED)))?;
+            self.stream().set_read_timeout(Some(remaining.clamp(Duration::from_micros(1), STOPPED)))?;
             match self.receive()? {
                 Some(message) => self.handle(message)?,
                 None => {

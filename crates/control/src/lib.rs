@@ -22,6 +22,7 @@ mod declare;
 mod place;
 pub mod protocol;
 mod quantities;
+pub mod view;
 
 pub use calls::{Event, EventKind, Status};
 pub use client::{Client, ClientError, Pushed, Silent, Subscription};

@@ -102,10 +102,10 @@ impl Place {
             Self::Any => {
                 let directories = directories();
                 let all = directories.iter().flat_map(|directory| sockets(directory));
-                let (mut found, left): (Vec<_>, Vec<_>) = all.partition(|path| is_served(path));
+                let (mut found, stale): (Vec<_>, Vec<_>) = all.partition(|path| is_served(path));
                 match (found.len(), found.pop()) {
                     (1, Some(only)) => Ok(only),
-                    (_, None) => Err(PlaceError::Nothing { looked: nothing(&directories, &left) }),
+                    (_, None) => Err(PlaceError::Nothing { looked: nothing(&directories, &stale) }),
                     (_, Some(last)) => {
                         found.push(last);
                         Err(PlaceError::Several(found.iter().map(|path| path.display().to_string()).collect()))
@@ -120,12 +120,12 @@ fn listed(directories: &[PathBuf]) -> String {
     directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" nor in ")
 }
 
-/// What was found where no process listens.
-fn nothing(directories: &[PathBuf], left: &[PathBuf]) -> String {
-    match left {
+/// Describes the sockets at which no process listens.
+fn nothing(directories: &[PathBuf], stale: &[PathBuf]) -> String {
+    match stale {
         [] => format!("there is no socket in {}", listed(directories)),
         _ => {
-            let paths: Vec<_> = left.iter().map(|path| path.display().to_string()).collect();
+            let paths: Vec<_> = stale.iter().map(|path| path.display().to_string()).collect();
             format!("nothing listens at {}, whose process was killed", paths.join(", "))
         }
     }

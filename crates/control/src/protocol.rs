@@ -183,7 +183,7 @@ impl Message {
     }
     /// Returns the message as a line, with the newline.
     pub fn to_line(&self) -> Vec<u8> {
-        // What is inside was made of strings and numbers, which always can be written.
+        // A message consists of strings and numbers, which can always be written.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line

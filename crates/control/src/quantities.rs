@@ -15,7 +15,7 @@ macro_rules! quantity {
                 u64::deserialize(deserializer).map($type::$of)
             }
 
-            /// The same where it may be missing.
+            /// A quantity that may be missing.
             pub mod option {
                 use super::{Deserialize, Deserializer, Serializer, $type};
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Feedback, Target};
 use tidegate_control::{Client, EventKind, Pushed};
-use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
+use tidegate_daemon::{ControlSocket, Daemon, Settings, ShaperFile};
 use tidegate_live::netns;
 use tidegate_live::shaping::Options;
 use tidegate_testbed::Pair;
@@ -57,7 +57,7 @@ fn main() {
     let file = ShaperFile { path: "bench".into(), modified: None, configs: vec![config] };
     let settings = Settings {
         options: Options { interfaces: vec!["tg0".into()], ..Options::default() },
-        control: Control::Path(path.clone()),
+        control: ControlSocket::Path(path.clone()),
         ..Settings::default()
     };
     let stop = Arc::new(AtomicBool::new(false));

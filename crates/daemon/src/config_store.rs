@@ -37,7 +37,7 @@ pub(crate) struct ConfigStore {
     trial: Option<Trial>,
 }
 
-/// What was in force before a change on trial.
+/// The configuration that was in force before a change on trial.
 #[derive(Debug)]
 struct Trial {
     /// The directions that were changed, with their configurations before.
@@ -106,7 +106,7 @@ impl ConfigStore {
                 Ok(Text { text })
             }
             [] => direction_named(directions, request.direction.as_deref())
-                .map(|at| Text { text: directions[at].config.text.to_string() }),
+                .map(|index| Text { text: directions[index].config.text.to_string() }),
             _ => Err(invalid("several files are in force").help(format!(
                 "ask for one by an interface or a direction: {}",
                 directions.iter().map(|direction| direction.name.as_str()).collect::<Vec<_>>().join(", ")
@@ -133,23 +133,23 @@ impl ConfigStore {
                 (placed(directions, configs, named)?, warnings)
             }
             (text, edits) => {
-                let (at, new) = edited(directions, text.as_deref(), edits, named)?;
+                let (index, new) = edited(directions, text.as_deref(), edits, named)?;
                 // The text that was edited is that in force, which the user does not see.
                 let (mut configs, warnings) = load("what runs (`tidegate status --file`), changed", new.text())?;
-                (configs.pop().map(|config| (at, config)).into_iter().collect(), warnings)
+                (configs.pop().map(|config| (index, config)).into_iter().collect(), warnings)
             }
         };
         let mut differences = Vec::new();
         let mut changes = Vec::new();
-        for (at, config) in configs {
-            let found = edit::differences(&directions[at].config, &config);
+        for (index, config) in configs {
+            let found = edit::differences(&directions[index].config, &config);
             if found.is_empty() {
                 continue;
             }
-            let of = if directions.len() > 1 { format!("{}: ", directions[at].name) } else { String::new() };
+            let of = if directions.len() > 1 { format!("{}: ", directions[index].name) } else { String::new() };
             let named = |it: Difference| Difference::new(format!("{of}{}", it.what), it.key, it.from, it.to);
             differences.extend(found.into_iter().map(named));
-            changes.push((at, config));
+            changes.push((index, config));
         }
         let mut applied = Applied { differences, warnings, applied: false, in_place: false, rehomed: 0 };
         if request.dry_run || applied.differences.is_empty() {
@@ -370,7 +370,7 @@ fn edited(
     }
 }
 
-/// What was in force in the directions that were changed, and what the change did in each.
+/// The directions that were changed: the configuration before, and the effect of the change.
 type Changed = (Vec<(usize, Config)>, Vec<SwapReport>);
 
 /// Puts several configurations in force: all of them, or none.

@@ -33,7 +33,7 @@ const FILE: Duration = Duration::from_secs(2);
 
 /// The place of the control socket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Control {
+pub enum ControlSocket {
     /// Where clients look for it. Without a directory for it, the daemon runs without a socket.
     #[default]
     Default,
@@ -43,7 +43,7 @@ pub enum Control {
     Off,
 }
 
-/// A shaper file with what it specifies.
+/// A shaper file and the configurations in it.
 #[derive(Clone, Debug, Default)]
 pub struct ShaperFile {
     /// Where it was read from; `-` for standard input.
@@ -63,10 +63,10 @@ pub struct Settings {
     pub options: Options,
     /// Set from outside to have the file read again.
     pub reload: Arc<AtomicBool>,
-    /// Set from outside to leave the queues and what was promised to a successor at the end.
+    /// Set from outside to leave queues, promises and reservations to a successor at the end.
     pub leave: Arc<AtomicBool>,
     /// The control socket.
-    pub control: Control,
+    pub control: ControlSocket,
     /// Where metrics and the web page are served, in the place of what the configuration specifies.
     pub web: Option<WebSettings>,
     /// A program to run on events, in the place of the one that the configuration specifies. It needs a control socket.
@@ -98,7 +98,7 @@ pub enum DaemonError {
 /// Shaped directions, and the parts that run beside their data paths. Each part has its own state; a handler takes the
 /// parts that it uses.
 pub struct Daemon {
-    /// What is shaped.
+    /// The shaped directions.
     pub directions: Vec<ShapedDirection>,
     pub(crate) store: ConfigStore,
     pub(crate) promises: Promises,
@@ -325,16 +325,16 @@ impl Daemon {
 
 /// Makes the control socket.
 fn listen(
-    control: &Control,
+    control: &ControlSocket,
     interface: &str,
     direction: Option<&'static str>,
     mode: u32,
     print: fn(&str),
 ) -> Result<Option<Listening>, SocketError> {
     match control {
-        Control::Off => Ok(None),
-        Control::Path(path) => Listening::at(path, mode).map(Some),
-        Control::Default => match Listening::for_interface(interface, direction, mode) {
+        ControlSocket::Off => Ok(None),
+        ControlSocket::Path(path) => Listening::at(path, mode).map(Some),
+        ControlSocket::Default => match Listening::for_interface(interface, direction, mode) {
             Ok(listening) => Ok(Some(listening)),
             Err(SocketError::NoDirectory(why)) => {
                 print(&format!("no control socket, there is no directory for it ({why}); name a path by --control"));

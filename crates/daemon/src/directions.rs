@@ -1,4 +1,4 @@
-//! What is shaped: one data path for each direction of the traffic, with the configuration in force.
+//! The shaped directions of the traffic: a data path for each, with the configuration in force.
 
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,8 @@ pub struct ShapedDirection {
     interfaces: Vec<String>,
     /// The running data path; missing between its end and its next start.
     shaping: Option<Shaping>,
-    /// What the last data path has left to the next; its guardian lets packets pass meanwhile.
-    left: Option<Inherited>,
+    /// Queues and rules that the last data path left to the next; its guardian lets packets pass meanwhile.
+    inherited: Option<Inherited>,
     /// The turns of each thread of the data path that were last seen, and since when.
     beats: Vec<(u64, Instant)>,
     /// Counts changes of the data path and of its classes.
@@ -45,7 +45,7 @@ impl ShapedDirection {
         let shaping = Shaping::start(&config, options)?;
         let beats = shaping.beats().into_iter().map(|beats| (beats, Instant::now())).collect();
         let interfaces = options.interfaces.clone();
-        Ok(Self { name, file, config, interfaces, shaping: Some(shaping), left: None, beats, generation: 0 })
+        Ok(Self { name, file, config, interfaces, shaping: Some(shaping), inherited: None, beats, generation: 0 })
     }
 
     /// The data path, while there is one.
@@ -64,18 +64,18 @@ impl ShapedDirection {
     }
     /// Ends the data path, and leaves its queues and rules to the next one where there is a guardian.
     pub(crate) fn leave(&mut self, successor: Successor) {
-        let left = self.take_shaping().and_then(|shaping| shaping.leave(successor));
-        self.left = left.or(self.left.take());
+        let inherited = self.take_shaping().and_then(|shaping| shaping.leave(successor));
+        self.inherited = inherited.or(self.inherited.take());
     }
-    /// What [`leave`](Self::leave) has left. Shaping ends when it is dropped, unless a successor takes it over.
+    /// Takes the queues and rules that [`leave`](Self::leave) left. Dropping them ends shaping, unless a successor takes over.
     pub(crate) fn take_left(&mut self) -> Option<Inherited> {
-        self.left.take()
+        self.inherited.take()
     }
     /// Starts the data path again, by the configuration in force.
     pub(crate) fn start_again(&mut self, options: &Options) -> Result<(), StartError> {
         self.generation += 1;
         let options = Options { interfaces: self.interfaces.clone(), ..options.clone() };
-        self.shaping = Some(Shaping::start_from(&self.config, &options, self.left.take())?);
+        self.shaping = Some(Shaping::start_from(&self.config, &options, self.inherited.take())?);
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl ShapedDirection {
         if guardian.is_none() && missing.is_none() {
             return None;
         }
-        // Those of all threads are started alike.
+        // The guardians of all threads are started alike.
         let granted = guardian.map(Guardian::granted).unwrap_or_default();
         Some(GuardianStatus {
             pid: guardian.and_then(Guardian::process),
@@ -131,7 +131,7 @@ impl ShapedDirection {
         self.generation
     }
 
-    /// The data path, of which a request needs one.
+    /// The data path, for requests that cannot do without it.
     ///
     /// # Errors
     /// [`Code::Failed`] while there is none.
@@ -139,7 +139,7 @@ impl ShapedDirection {
         self.shaping.as_ref().ok_or_else(not_in_force)
     }
 
-    /// Refuses what is about flows where the data path does not tell them apart.
+    /// Refuses requests about flows where the data path does not tell flows apart.
     ///
     /// # Errors
     /// [`Code::Unsupported`].
@@ -201,7 +201,7 @@ impl ShapedDirection {
     ) -> Result<T, Refusal> {
         self.ask_shard(0, work)
     }
-    /// As [`ask`](Self::ask), of a shard.
+    /// Like [`ask`](Self::ask), for one shard.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -212,7 +212,7 @@ impl ShapedDirection {
     ) -> Result<T, Refusal> {
         self.running()?.with_shard(shard, work).map_err(failed)
     }
-    /// As [`ask`](Self::ask), of each shard. `work` makes what is run.
+    /// Like [`ask`](Self::ask), for each shard. `work` returns the closure to run.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

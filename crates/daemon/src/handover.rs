@@ -1,4 +1,4 @@
-//! What was granted, from one process to the next: promises and reservations that do not end with a connection.
+//! Hands grants from one process to the next: promises and reservations that do not end with a connection.
 //!
 //! They are kept as they were requested, in the memory that the guardian holds for a successor ([`Shaping::set_state`]), so
 //! that they survive a process that is killed as well. The successor makes them again, with their numbers.
@@ -18,7 +18,7 @@ use crate::notifier::Notifier;
 use crate::promises::Promises;
 use crate::reservations::Reservations;
 
-/// The version of what is kept. One that is not known is not read.
+/// The version of the format. Grants in another version are not read.
 const VERSION: u32 = 1;
 
 /// A promise or a reservation.
@@ -38,7 +38,7 @@ pub(crate) enum GrantRequest {
     Reservation(Reserve),
 }
 
-/// What is kept of a direction.
+/// The grants of a direction.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     version: u32,
@@ -61,10 +61,10 @@ struct KeptGrant {
 #[derive(Debug, Default)]
 pub(crate) struct Handover(Vec<Option<Signature>>);
 
-/// Differs when what is kept of a direction may have changed.
+/// Differs when the grants of a direction may have changed.
 #[derive(PartialEq, Eq, Debug)]
 struct Signature {
-    /// Of the data path, which may have another file to keep them in.
+    /// The generation of the data path; another data path may keep the grants in another file.
     generation: u64,
     next: u64,
     /// Numbers and ends; a request never changes.
@@ -133,20 +133,20 @@ pub(crate) fn restore(
     grants.sort_by_key(|grant| grant.number);
     let now = timing::now().as_nanos();
     for grant in grants {
-        let left = grant.until.map(|until| Span::from_nanos(until.saturating_sub(now)));
-        if left.is_some_and(Span::is_zero) {
+        let remaining = grant.until.map(|until| Span::from_nanos(until.saturating_sub(now)));
+        if remaining.is_some_and(Span::is_zero) {
             continue;
         }
         notifier.continue_numbers(grant.number);
-        // Of a connection that no longer exists: another one for each, as the limits are by connection.
+        // Their connections no longer exist. Limits are by connection, so each grant counts as one of its own.
         let caller = Caller { client: u64::MAX - grant.number, peer: Peer { uid: grant.uid, pid: grant.pid } };
         let outcome = match grant.request {
             GrantRequest::Promise(request) => {
-                let request = PromiseCall { lease: left, ..request };
+                let request = PromiseCall { lease: remaining, ..request };
                 promises.promise(directions, notifier, &caller, request).map(drop)
             }
             GrantRequest::Reservation(request) => {
-                let request = Reserve { lasts: left, ..request };
+                let request = Reserve { lasts: remaining, ..request };
                 reservations.reserve(directions, notifier, &caller, request).map(drop)
             }
         };

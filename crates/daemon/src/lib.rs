@@ -1,4 +1,4 @@
-//! What runs beside the data path: five parts with their own state, and the control socket.
+//! The daemon around the data path: five parts with their own state, and the control socket.
 //!
 //! | part | state |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | [`telemetry`] | observations, history, metrics, subscriptions, the web page, the program run on events |
 //! | `supervisor` | the watchdog, the interface, recovery after failures |
 //!
-//! Beside them stand `directions`, what is shaped, and `notifier`, which sends events. [`Daemon`] owns all of them and
+//! Beside them are `directions`, the shaped directions, and `notifier`, which sends events. [`Daemon`] owns all of them and
 //! drives them in one loop; `requests` passes each request to its part.
 //!
 //! Three threads, none of which the data path waits for. The data path has its own ([`tidegate_live::shaping`]). The
@@ -36,8 +36,8 @@ mod waiting;
 
 pub use caller::{Caller, Peer};
 pub use config_store::modified;
-pub use daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
+pub use daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile};
 pub use directions::ShapedDirection;
 pub use server::{Listening, SocketError};
-pub use telemetry::{Sampler, metrics, web};
+pub use telemetry::{Sampler, class_status, metrics, web};
 pub use waiting::wait_for_interface;

@@ -46,7 +46,7 @@ impl Notifier {
     pub fn log(&self, text: &str) {
         self.report(NoteKind::Event, text);
     }
-    /// The same for a change of the configuration.
+    /// Reports a change of the configuration, in the same places.
     pub fn log_change(&self, text: &str) {
         self.report(NoteKind::Change, text);
     }
@@ -82,19 +82,19 @@ impl Notifier {
     ///
     /// # Errors
     /// When the data path has ended.
-    pub fn attach(&self, at: usize, direction: &ShapedDirection) -> Result<(), StartError> {
-        self.names_changed(at, direction);
+    pub fn attach(&self, index: usize, direction: &ShapedDirection) -> Result<(), StartError> {
+        self.names_changed(index, direction);
         let (Some(server), Some(shaping)) = (&self.server, direction.shaping()) else { return Ok(()) };
         shaping.listen(|| {
             let events = server.events().clone();
-            Box::new(move |time, event| !events.is_wanted() || events.send(FlowEvent::new(at, time, event)))
+            Box::new(move |time, event| !events.is_wanted() || events.send(FlowEvent::new(index, time, event)))
         })
     }
     /// The classes of a direction have changed.
-    pub fn names_changed(&self, at: usize, direction: &ShapedDirection) {
+    pub fn names_changed(&self, index: usize, direction: &ShapedDirection) {
         if let Some(shaping) = direction.shaping() {
             let names = DirectionNames { direction: direction.name.clone(), classes: shaping.class_names().to_vec() };
-            self.send(Outbound::Names(at, names));
+            self.send(Outbound::Names(index, names));
         }
     }
 

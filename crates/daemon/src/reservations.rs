@@ -62,8 +62,8 @@ impl Reservations {
         caller: &Caller,
         call: Reserve,
     ) -> Result<Reserved, Refusal> {
-        let at = direction_named(directions, call.direction.as_deref())?;
-        let direction = &directions[at];
+        let index = direction_named(directions, call.direction.as_deref())?;
+        let direction = &directions[index];
         direction.in_user_space("reservations")?;
         let (link, mtu) = link(direction).ok_or_else(|| refusal(&ReserveError::Nowhere))?;
         let mut matches = edit::matching(&call.matches).map_err(|text| Refusal::new(Code::Invalid, text))?;
@@ -74,7 +74,7 @@ impl Reservations {
         if !caller.is_operator() {
             self.within_bounds(direction, caller, call.lasts)?;
             matches.users = vec![User::Id(caller.peer.uid)];
-            bound = Some((direction.bounds(caller.peer.uid).reserved, self.reserved_by(at, caller.peer.uid)));
+            bound = Some((direction.bounds(caller.peer.uid).reserved, self.reserved_by(index, caller.peer.uid)));
         }
         let request = Request { tspec: tspec(&call, link, mtu), service: service(&call) };
         let kept = call.clone();
@@ -82,23 +82,23 @@ impl Reservations {
         let name = name_of(call.name, number)?;
         let (requested, packets) = (name.clone(), matches.clone());
         let outcome = direction.running()?.change(move |engine, now, sink| {
-            let left = bound.map(|(most, own)| left_to(most, own, engine.unreserved().unwrap_or(Rate::ZERO)));
+            let remaining = bound.map(|(most, own)| left_to(most, own, engine.unreserved().unwrap_or(Rate::ZERO)));
             let lease = engine.reserve(now, &requested, &request, packets, sink)?;
             // The rate that a bound on the delay takes is known only now.
-            if let Some(left) = left.filter(|left| lease.grant.rate > *left) {
+            if let Some(remaining) = remaining.filter(|remaining| lease.grant.rate > *remaining) {
                 engine.release(now, lease.grant.id, sink)?;
-                return Ok(Err((left, lease.grant.rate)));
+                return Ok(Err((remaining, lease.grant.rate)));
             }
             Ok::<_, ReserveError>(Ok((lease, engine.unreserved(), now)))
         });
         let outcome = outcome.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
-        let (lease, free, now) = outcome.map_err(|error| refusal(&error))?.map_err(|(left, wanted)| {
-            beyond_bounds(format!("user {} may reserve {left} more, not {wanted}", caller.peer.uid))
+        let (lease, free, now) = outcome.map_err(|error| refusal(&error))?.map_err(|(remaining, wanted)| {
+            beyond_bounds(format!("user {} may reserve {remaining} more, not {wanted}", caller.peer.uid))
         })?;
         let every = Duration::from_nanos(lease.grant.expires.since(now).as_nanos() / 3);
         let until = call.lasts.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
         let reservation = Reservation {
-            direction: at,
+            direction: index,
             class: lease.grant.id,
             name,
             rate: lease.grant.rate,
@@ -116,16 +116,16 @@ impl Reservations {
         Ok(reserved(number, &lease, until, free, now))
     }
 
-    fn detached(&self, at: usize) -> impl Iterator<Item = (&u64, &Reservation)> {
-        self.0.iter().filter(move |(_, held)| held.direction == at && held.until.is_some())
+    fn detached(&self, index: usize) -> impl Iterator<Item = (&u64, &Reservation)> {
+        self.0.iter().filter(move |(_, held)| held.direction == index && held.until.is_some())
     }
     /// The numbers and ends of [`lasting`](Self::lasting), which costs less.
-    pub fn ends(&self, at: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
-        self.detached(at).map(|(number, held)| (*number, held.until))
+    pub fn ends(&self, index: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
+        self.detached(index).map(|(number, held)| (*number, held.until))
     }
     /// The reservations of a direction that do not end with a connection.
-    pub fn lasting(&self, at: usize) -> impl Iterator<Item = Grant> {
-        self.detached(at).map(|(number, held)| Grant {
+    pub fn lasting(&self, index: usize) -> impl Iterator<Item = Grant> {
+        self.detached(index).map(|(number, held)| Grant {
             number: *number,
             uid: held.uid,
             pid: held.pid,
@@ -145,8 +145,8 @@ impl Reservations {
     }
 
     /// The sum of the rates that a user has reserved in a direction.
-    fn reserved_by(&self, at: usize, uid: u32) -> Rate {
-        let own = self.0.values().filter(|held| held.direction == at && held.uid == uid);
+    fn reserved_by(&self, index: usize, uid: u32) -> Rate {
+        let own = self.0.values().filter(|held| held.direction == index && held.uid == uid);
         Rate::from_bps(own.fold(0, |sum, held| sum.saturating_add(held.rate.as_bps())))
     }
 
@@ -171,7 +171,7 @@ impl Reservations {
         let expires: Result<Span, ReserveError> = directions[held.direction]
             .ask(move |engine, now| engine.refresh(now, class).map(|expires| expires.since(now)))?;
         // One with a time of its own ends then, however often it is refreshed.
-        let until = held.until.map(left);
+        let until = held.until.map(remaining);
         expires.map(|expires| Refreshed { expires: until.unwrap_or(expires) }).map_err(|error| {
             self.0.remove(&request.reservation);
             refusal(&error)
@@ -194,11 +194,11 @@ impl Reservations {
     /// Answers `reservations`.
     pub fn list(&self, directions: &[ShapedDirection]) -> Result<ReservationList, Refusal> {
         let mut reservations = Vec::new();
-        for (at, direction) in directions.iter().enumerate() {
+        for (index, direction) in directions.iter().enumerate() {
             let (leases, free, now) = direction
                 .ask(|engine, now| (engine.leases().cloned().collect::<Vec<_>>(), engine.unreserved(), now))?;
             for lease in &leases {
-                let known = self.0.iter().find(|(_, held)| held.direction == at && held.class == lease.grant.id);
+                let known = self.0.iter().find(|(_, held)| held.direction == index && held.class == lease.grant.id);
                 let (number, until) = known.map_or((0, None), |(number, held)| (*number, held.until));
                 reservations.push(reserved(number, lease, until, free, now));
             }
@@ -206,7 +206,7 @@ impl Reservations {
         Ok(ReservationList { reservations })
     }
 
-    /// Ends what was reserved over a connection that has ended.
+    /// Ends the reservations of a connection that has ended.
     pub fn disconnected(&mut self, directions: &[ShapedDirection], client: u64) {
         self.end_where(directions, |held| held.client == Some(client));
     }
@@ -220,9 +220,9 @@ impl Reservations {
 
     /// Makes all reservations of a direction again, in the order in which they were made, in an engine that has none: after
     /// its data path was started again. Their holders need not know.
-    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
-        let Ok(shaping) = directions[at].running() else { return };
-        let of_direction = self.0.iter().filter(|(_, held)| held.direction == at);
+    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) {
+        let Ok(shaping) = directions[index].running() else { return };
+        let of_direction = self.0.iter().filter(|(_, held)| held.direction == index);
         let mut numbers: Vec<u64> = of_direction.map(|(number, _)| *number).collect();
         numbers.sort_unstable();
         for number in numbers {
@@ -258,7 +258,7 @@ impl Reservations {
     }
 }
 
-/// What a user may still reserve who has reserved `own`, while `free` is reserved by nobody.
+/// The rate that a user may still reserve who has reserved `own`, while `free` is not reserved.
 fn left_to(most: Option<Rate>, own: Rate, free: Rate) -> Rate {
     let half = || Rate::from_bps(own.as_bps().saturating_add(free.as_bps()) / 2);
     most.unwrap_or_else(half).saturating_sub(own)
@@ -315,7 +315,7 @@ fn name_of(name: Option<String>, number: u64) -> Result<String, Refusal> {
 }
 
 /// The time left until then.
-fn left(until: Instant) -> Span {
+fn remaining(until: Instant) -> Span {
     Span::from_nanos(until.saturating_duration_since(Instant::now()).as_nanos() as u64)
 }
 
@@ -328,7 +328,7 @@ fn reserved(number: u64, lease: &Lease, until: Option<Instant>, free: Option<Rat
         rate: lease.grant.rate,
         bound: lease.grant.bound,
         buffer: lease.grant.buffer,
-        expires: until.map_or(lease.grant.expires.since(now), left),
+        expires: until.map_or(lease.grant.expires.since(now), remaining),
         free: free.unwrap_or(Rate::ZERO),
     }
 }

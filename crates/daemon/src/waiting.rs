@@ -33,7 +33,7 @@ pub fn wait_for_interface(name: &str, stop: &AtomicBool, print: fn(&str)) -> boo
             Some(monitor) => drop(poll(&mut [PollFd::new(monitor, PollFlags::IN)], timeout.as_ref())),
             None => std::thread::sleep(LOOK),
         }
-        // What has changed is of no interest here, only that something has.
+        // Only the fact that something has changed matters here.
         if let Some(monitor) = &mut monitor {
             while let Ok(Some(_)) = monitor.event() {}
         }

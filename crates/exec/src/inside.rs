@@ -27,7 +27,7 @@ pub const V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// and no other host has it.
 pub const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x7469, 0x6465, 0, 0, 0, 1);
 
-/// What the program reaches at 127.0.0.1.
+/// The loopback that the program reaches at 127.0.0.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Loopback {
     /// The host: its services on 127.0.0.0/8 can be reached, and are shaped. Its name service works on any address.

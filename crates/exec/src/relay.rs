@@ -355,7 +355,7 @@ impl World {
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // What is known of one packet.
+    #[allow(clippy::too_many_arguments)] // The fields of one packet.
     fn datagram(
         &mut self,
         now: Instant,

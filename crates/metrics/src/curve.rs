@@ -45,11 +45,11 @@ impl Series {
         let width = self.width().as_secs_f64();
         self.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
     }
-    /// The means as points: seconds, the unit of what was added.
+    /// The means as points, over seconds.
     pub fn mean_points(&self) -> Points {
         self.means().map(|(at, mean)| (seconds(at), mean)).collect()
     }
-    /// The sums as points: seconds, the unit of what was added.
+    /// The sums as points, over seconds.
     pub fn sum_points(&self) -> Points {
         self.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect()
     }

@@ -1,4 +1,4 @@
-//! What the simulator, replay, the pacer and the engine measure, in memory that does not grow with time.
+//! Measurements of the simulator, replay, the pacer and the engine, in memory that does not grow with time.
 //!
 //! | type | represents |
 //! | --- | --- |

@@ -65,7 +65,7 @@ impl Series {
     pub fn sums(&self) -> impl Iterator<Item = (Instant, u64)> + '_ {
         self.sums.iter().enumerate().map(|(bin, sum)| (self.start(bin), *sum))
     }
-    /// The means of what was added, for the bins in which something was.
+    /// The mean of the added values in each bin that has any.
     pub fn means(&self) -> impl Iterator<Item = (Instant, f64)> + '_ {
         let bins = self.sums.iter().zip(&self.counts).enumerate();
         bins.filter(|(_, (_, n))| **n > 0).map(|(bin, (sum, n))| (self.start(bin), *sum as f64 / *n as f64))

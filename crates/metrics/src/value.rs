@@ -1,6 +1,6 @@
 //! [`Value`]: one number that was measured, with names and unit.
 
-/// One measured value, with what it is of.
+/// A measured value, with its subject and its measure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Value {
     /// The variant of the scenario; empty where there are none.

@@ -232,14 +232,46 @@ fn run(cli: Cli) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_book::Book;
-    use tidegate_book::blocks::blocks;
+    #[cfg(feature = "lab")]
+    use tidegate_book::{Book, blocks::blocks};
 
     #[test]
     fn the_definition_is_sound() {
         command().debug_assert();
     }
 
+    #[cfg(not(feature = "lab"))]
+    #[test]
+    fn without_the_laboratory_help_offers_nothing_of_it() {
+        fn helps(command: &mut clap::Command, out: &mut String) {
+            out.push_str(&command.render_long_help().to_string());
+            command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()).for_each(|inner| helps(inner, out));
+        }
+        let mut all = String::new();
+        helps(&mut command(), &mut all);
+        for word in [
+            "simulate",
+            "scenario",
+            "sweep",
+            "replay",
+            "compare",
+            "reproduce",
+            "new-qdisc",
+            "explain",
+            "tidegate script",
+            "tidegate demo",
+            "--report",
+            "--parquet",
+            "--table",
+            "--figure",
+            "--record",
+        ] {
+            assert!(!all.contains(word), "{word}");
+        }
+        assert!(all.contains("tidegate status --file") && all.contains("--metrics"));
+    }
+
+    #[cfg(feature = "lab")]
     #[test]
     fn the_json_of_every_command_is_described() {
         let book = Book::new();
@@ -263,7 +295,8 @@ mod tests {
         }
     }
 
-    /// Those that are run are run by `tests/it/book.rs`; those that need root or a network are parsed here.
+    /// `tests/it/book.rs` runs most of them; those that need root or a network are only parsed, here.
+    #[cfg(feature = "lab")]
     #[test]
     fn every_command_line_of_the_book_is_understood() {
         let mut seen = 0;

@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use tidegate_config::decode::printable;
-use tidegate_display::wrapped;
+use tidegate_control::view::{Shown, Value};
+use tidegate_display::{Table, wrapped};
 use tidegate_units::{Rate, Span};
 use unicode_width::UnicodeWidthStr;
 
@@ -34,7 +35,7 @@ impl Write for Text {
     }
 }
 
-/// Writes text to standard error, like [`stdout`]. If that is closed, nobody is left to be informed.
+/// Writes text to standard error, like [`stdout`]. Errors are ignored: if standard error is closed, nobody reads them.
 pub fn say(text: &str) {
     styled(&printable(text));
 }
@@ -106,6 +107,34 @@ pub fn wait(span: Span) -> String {
         nanos if nanos < 1e9 => format!("{:.1} ms", nanos / 1e6),
         nanos => format!("{:.2} s", nanos / 1e9),
     }
+}
+
+/// A quantity with all of its digits.
+pub fn exact(value: &Value<'_>) -> String {
+    match value {
+        Value::Text(text) => text.to_string(),
+        Value::Rate(rate) => rate.map_or("-".into(), |rate| rate.to_string()),
+        Value::Number(number) => number.map_or("-".into(), |number| number.to_string()),
+        Value::Backlog(bytes) => bytes.to_string(),
+        Value::Wait(span) => wait(*span),
+        Value::Part(part) => part.map_or("-".into(), |part| format!("{:.0}%", part * 100.0)),
+        Value::Packets(packets) => packets.to_string(),
+        Value::Bytes(bytes) => bytes.as_u64().to_string(),
+        Value::Promise(promise) => format!("{} s kept, {} s missed", promise.kept, promise.missed),
+    }
+}
+
+/// A table with these columns, a heading and a quantity each, and a row for each of `items`.
+pub fn table<'a, Q: Copy, T: Shown<Q> + 'a>(
+    columns: &[(&str, Q)],
+    items: impl IntoIterator<Item = &'a T>,
+    text: fn(&Value<'_>) -> String,
+) -> Table {
+    let mut table = Table::new("", columns.iter().map(|(heading, _)| *heading));
+    for item in items {
+        table.row(columns.iter().map(|(_, quantity)| text(&item.value(*quantity)).into()));
+    }
+    table
 }
 
 /// Writes a file; the error names it.

@@ -27,9 +27,9 @@ impl Progress {
         }
         let elapsed = self.begin.elapsed();
         // Before the first part is done nothing is known of the others.
-        let left = (done > 0).then(|| elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64));
-        let text = match left {
-            Some(left) => format!("{}, {} s left", text(), left.as_secs()),
+        let remaining = (done > 0).then(|| elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64));
+        let text = match remaining {
+            Some(remaining) => format!("{}, {} s left", text(), remaining.as_secs()),
             None => format!("{}, for {} s so far", text(), elapsed.as_secs()),
         };
         let is_first = self.bar.is_none();

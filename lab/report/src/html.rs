@@ -298,7 +298,7 @@ fn drawn(drawing: &Drawing, note: &str, (table, values): (Option<&Table>, &colum
     );
     if let Some(table) = table {
         page.push_str("<details class=\"data\"><summary>Data</summary>\n");
-        table_html(&table, page);
+        table_html(table, page);
         page.push_str("</details>\n");
     }
     page.push_str("</figure>\n");

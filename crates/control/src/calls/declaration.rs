@@ -67,7 +67,7 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What permissions depend on.
+/// The facts that permissions depend on.
 pub trait Authority {
     /// The user at the other end of the connection.
     fn uid(&self) -> u32;
@@ -99,7 +99,7 @@ fn reread<T: Serialize + DeserializeOwned>(value: &Value) -> Result<Value, serde
 }
 
 calls! {
-    /// Returns what is in force and what every class has counted, at most 20 ms old.
+    /// Returns the state of the shaper and the counts of every class, at most 20 ms old.
     ///
     /// The reply has `trouble` while traffic passes unshaped, and `trial_ns` while a change is on trial. `privileges` is what
     /// the process may do, and is absent where that cannot be read; `obtainable` has capabilities that it lacks and a program
@@ -110,7 +110,7 @@ calls! {
         request: r#"{}"#,
         reply: r#"{"version":"0.1.0","pid":4711,"interface":"eth0","file":"/etc/tidegate/eth0.toml","uptime_ns":61000000000,"in_force":true,"privileges":{"capabilities":["CAP_NET_ADMIN","CAP_SYS_PTRACE"],"no_new_privs":true,"filtered":true},"directions":[{"name":"up","rate_bps":12000000,"interfaces":[{"name":"eth0","present":true,"sent_packets":10,"sent_bytes":12000,"dropped_packets":1}],"classes":[{"name":"media","rate_bps":8000000,"unpromised_bps":8000000,"flows":1,"enqueued_packets":10,"enqueued_bytes":12000,"through_packets":10,"through_bytes":12000,"queue_packets":0,"queue_bytes":0,"dropped":[{"reason":"flow_limit","packets":1,"bytes":1200}],"marked_packets":0,"remarked_packets":10,"wait_p50_ns":52000,"wait_p99_ns":115000}]}],"control":{"clients":1,"subscriptions":0,"requests":1,"refused":0,"cut":0,"pushes":0,"lost":0}}"#,
     }
-    /// Returns what is measured of every class, at most a quarter of a second old.
+    /// Returns the measurements of every class, at most a quarter of a second old.
     ///
     /// `time_ms` is the time of day in milliseconds since 1970. `up_to` counts the packets that waited at most 16,384 ns,
     /// twice that, and so on.
@@ -120,7 +120,7 @@ calls! {
         request: r#"{}"#,
         reply: r#"{"time_ms":1795320638216,"interface":"eth0","uptime_ns":2358216657,"in_force":true,"directions":[{"name":"up","limit_bps":8000000,"line":{"used_bps":3899966,"overhead_bps":0},"classes":[{"name":"media","promised_bps":4000000,"unpromised_bps":4000000,"flows":1,"rate_bps":3899966,"borrowed_bps":0,"enqueued_packets":1273,"enqueued_bytes":1308644,"sent_packets":1023,"sent_bytes":1051644,"borrowed_bytes":0,"queue_packets":0,"queue_bytes":0,"dropped":[{"reason":"flow_limit","packets":250,"bytes":257000}],"marked_packets":0,"remarked_packets":0,"wait_p50_ns":97517568,"wait_p90_ns":97517568,"wait_p99_ns":99614720,"wait_longest_ns":100479302,"jitter_ns":679336,"waits":{"count":1023,"sum_ns":89555109774,"up_to":[7,8,8,9,9,9,11,13,17,25,42,76,145,1023,1023,1023,1023,1023,1023,1023,1023]},"promise_kept_seconds":1,"promise_missed_seconds":0}],"interfaces":[{"name":"eth0","present":true,"sent_packets":1023,"sent_bytes":1051644,"dropped_packets":250,"rate_bps":3899966}],"table":{"counted":true,"flows":1,"created":1,"expired":0,"evicted":0,"untracked_packets":0},"data_path":{"passed_packets":1023,"refused_packets":250,"cut_packets":0,"unreadable_packets":0,"unclassified_packets":1273,"turns":2290,"processor_ns":21249000,"lost_messages":0}}]}"#,
     }
-    /// Returns what is measured of the flows, and of the classes at the same time, at most a quarter of a second old.
+    /// Returns the measurements of flows, and those of the classes at the same time, at most a quarter of a second old.
     ///
     /// `sort` is `rate`, `bytes`, `queue`, `delay`, `drops` or `recent`, the largest first; `limit` is at most 1,000, and 100
     /// unless it is given; `direction`, `class`, `uid` and `port` filter. A flow has `through`, the class to which it was
@@ -133,7 +133,7 @@ calls! {
     }
     /// Returns which rule a packet would match, its class and its flow, and the state of their queues and buckets now.
     ///
-    /// What the request leaves out is not known of the packet; addresses come in pairs. `rule` counts from 1 as in the file and
+    /// A field that the request leaves out is unknown; addresses come in pairs. `rule` counts from 1 as in the file and
     /// is absent when none matches; the rules of reservations follow those of the file. `buckets` is present where the root is
     /// a shaper; a bucket below zero is in debt. `outlook_bps` is the rate at which the flow sends, or would send, while the
     /// others continue as they are. Nothing queued may leave before `due_ns` from now; it is absent when nothing is queued.
@@ -253,7 +253,7 @@ calls! {
         request: r#"{}"#,
         reply: r#"{"direction":"up"}"#,
     }
-    /// Puts in force again what was in force before the change on trial.
+    /// Reverts the change on trial.
     rollback "rollback" (Rollback) -> Confirmed {
         permission: Permission::Operator("take a change back"),
         client: (),

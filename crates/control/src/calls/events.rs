@@ -63,7 +63,7 @@ pub enum EventKind {
     QueueBelow,
     /// A flow was moved to another class, with its queue.
     Moved,
-    /// Packets of a flow were marked congestion experienced. Of a flow that is not watched, at most every 100 ms.
+    /// Packets of a flow were marked congestion experienced; reported at most every 100 ms for a flow that is not watched.
     Marked,
     /// A watched flow is granted another rate.
     Rate,

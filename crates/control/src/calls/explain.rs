@@ -54,7 +54,7 @@ pub struct Explained {
     pub class: String,
     /// The flow of the packet.
     pub flow: Flow,
-    /// What is queued in all classes.
+    /// The backlog of all classes together.
     #[serde(flatten, with = "QueueFields")]
     pub queue: Queued,
     /// The queue of its class, where that is known.

@@ -1,4 +1,4 @@
-//! Hosts: what the flows of one address on this side of the line have together.
+//! Hosts: the sums over the flows of one address on this side of the line.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ pub struct HostObservation {
     /// Its name in a lease, in `/etc/hosts` or, if requested, by the resolver of the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it sends.
+    /// The packets that it sends.
     pub up: HostDirection,
-    /// What it receives.
+    /// The packets that it receives.
     pub down: HostDirection,
     /// The class of its fastest flow.
     pub class: String,
-    /// What limits it.
+    /// The limit of its rate.
     pub limited_by: HostLimit,
 }
 
@@ -52,7 +52,7 @@ pub struct HostDirection {
     pub dropped_packets: u64,
 }
 
-/// What limits a host.
+/// The limit of the rate of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostLimit {
@@ -64,19 +64,12 @@ pub enum HostLimit {
 }
 
 impl HostLimit {
-    /// What limits the host, in two words.
+    /// Returns it in two words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Demand => "itself",
             Self::Share => "its share",
         }
-    }
-}
-
-impl HostObservation {
-    /// The rate of both directions together.
-    pub fn rate(&self) -> Rate {
-        Rate::from_bps(self.up.rate.as_bps().saturating_add(self.down.rate.as_bps()))
     }
 }
 
@@ -118,7 +111,7 @@ pub fn hosts(directions: &[DirectionObservation], wanted: impl Fn(&FlowObservati
         }
     }
     let mut hosts: Vec<HostObservation> = found.into_values().map(|(host, _)| host).collect();
-    hosts.sort_by_key(|host| (Reverse(host.rate()), host.address));
+    hosts.sort_by_key(|host| (Reverse(host.both().rate), host.address));
     hosts
 }
 

@@ -133,13 +133,13 @@ pub struct Observation {
     pub hosts: Vec<HostObservation>,
 }
 
-/// The line of a direction, and what is on it.
+/// The line of a direction, and its use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LineObservation {
-    /// What the line itself carries, where the configuration states it.
+    /// The rate of the line itself, where the configuration states it.
     #[serde(rename = "carries_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub carries: Option<Rate>,
-    /// What was sent in the last second, with what the line adds to each packet: what counts against the limit.
+    /// The rate of the last second, including what the line adds to each packet: it counts against the limit.
     #[serde(rename = "used_bps", with = "bps")]
     pub used: Rate,
     /// The part of it that the line adds.
@@ -155,7 +155,7 @@ pub struct DirectionObservation {
     /// The configured rate of all classes together; none where nothing limits it.
     #[serde(rename = "limit_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Rate>,
-    /// The line, and what is on it.
+    /// The line, and its use.
     #[serde(default)]
     pub line: LineObservation,
     /// In the order of the file.
@@ -261,7 +261,7 @@ pub struct ClassObservation {
     /// Bytes sent on rate borrowed from other classes.
     #[serde(with = "bytes")]
     pub borrowed_bytes: Bytes,
-    /// What is queued.
+    /// The backlog.
     #[serde(flatten, with = "QueueFields")]
     pub queue: Queued,
     /// Drops by reason; reasons without a drop are absent.
@@ -385,7 +385,7 @@ pub struct FlowObservation {
     /// Bytes sent on rate borrowed from other classes, since the shaper has the flow.
     #[serde(with = "bytes")]
     pub borrowed_bytes: Bytes,
-    /// What is queued.
+    /// The backlog.
     #[serde(flatten, with = "QueueFields")]
     pub queue: Queued,
     /// The waits of its packets.
@@ -440,13 +440,6 @@ impl Observation {
             directions,
             hosts: self.hosts.clone(),
         }
-    }
-}
-
-impl FlowObservation {
-    /// Returns the packets dropped for all reasons.
-    pub fn dropped_packets(&self) -> u64 {
-        self.dropped.iter().map(|count| count.packets).sum()
     }
 }
 

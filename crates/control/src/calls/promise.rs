@@ -15,7 +15,7 @@ pub struct Target {
     /// From or to this port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Of this transport protocol, by number.
+    /// Flows of this transport protocol, by number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
     /// From this address.
@@ -30,13 +30,13 @@ pub struct Target {
     /// To this port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_port: Option<u16>,
-    /// Of sockets of this user.
+    /// Flows of sockets of this user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Of sockets of the processes in this control group and those below it; the path below /sys/fs/cgroup.
+    /// Flows of sockets of the processes in this control group and those below it; the path below /sys/fs/cgroup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Of sockets of this process and its descendants.
+    /// Flows of sockets of this process and its descendants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
 }

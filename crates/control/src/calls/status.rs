@@ -33,7 +33,7 @@ pub struct Status {
     /// The time left of the trial of a change, which is then taken back unless it is confirmed; none without a trial.
     #[serde(rename = "trial_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Span>,
-    /// What the process of the daemon may do, all threads together; absent where that cannot be read.
+    /// The privileges of the daemon's process, of all threads together; absent where they cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privileges: Option<PrivilegeStatus>,
     /// The shaped directions: egress, ingress, or both.
@@ -42,7 +42,7 @@ pub struct Status {
     pub control: ControlStatus,
 }
 
-/// What a process may do.
+/// The privileges of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PrivilegeStatus {
     /// Its capabilities, as `CAP_NET_ADMIN`.
@@ -68,7 +68,7 @@ pub struct DirectionStatus {
     /// data path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceStatus>,
-    /// Protocols of which no packet has come through yet, each with the reason: whether they are shaped is not proven.
+    /// Protocols that are not proven to be shaped, because no packet of them has come through yet, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<String>,
     /// The discipline in the kernel that queues packets; absent where they are queued in user space.
@@ -146,7 +146,7 @@ pub struct ClassStatus {
     /// Their bytes.
     #[serde(with = "bytes")]
     pub through_bytes: Bytes,
-    /// What is queued.
+    /// The backlog.
     #[serde(flatten, with = "QueueFields")]
     pub queue: Queued,
     /// Drops by reason; reasons without a drop are absent.

@@ -34,8 +34,8 @@ impl Promises {
         caller: &Caller,
         request: Feedback,
     ) -> Result<Watching, Refusal> {
-        let at = direction_named(directions, request.direction.as_deref())?;
-        let direction = &directions[at];
+        let index = direction_named(directions, request.direction.as_deref())?;
+        let direction = &directions[index];
         subscriptions.check(caller)?;
         let Root::Shaper(_) = &direction.config.root else {
             return Err(refusal(PromiseError::NoShaper, "", Rate::ZERO, 1));
@@ -46,17 +46,17 @@ impl Promises {
         let subscription = notifier.next_number();
         let matches = selection.matches.clone();
         // Before the engine reviews its flows: what it reports then is not repeated until it changes.
-        let selector = Selector::Flows { direction: at, matches: matches.clone() };
+        let selector = Selector::Flows { direction: index, matches: matches.clone() };
         notifier.subscribe(caller.client, subscription, selector);
         self.watches.push(Watch {
             subscription,
             uid: caller.peer.uid,
             client: caller.client,
-            direction: at,
+            direction: index,
             selection,
             delay: request.delay.unwrap_or(DELAY).max(Span::from_micros(1)),
         });
-        if let Err(refusal) = self.install(directions, notifier, at) {
+        if let Err(refusal) = self.install(directions, notifier, index) {
             notifier.unsubscribe(caller.client, subscription);
             self.watches.pop();
             return Err(refusal);
@@ -110,8 +110,8 @@ impl Promises {
     pub fn unwatch(&mut self, directions: &[ShapedDirection], notifier: &Notifier, client: u64, subscription: u64) {
         let watch = self.watches.iter().position(|one| (one.client, one.subscription) == (client, subscription));
         if let Some(place) = watch {
-            let at = self.watches.remove(place).direction;
-            let _ = self.install(directions, notifier, at);
+            let index = self.watches.remove(place).direction;
+            let _ = self.install(directions, notifier, index);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Promises and watches: what is granted to flows beside the configuration, and who receives feedback.
+//! Promises and watches: grants to flows beside the configuration, and the clients that receive feedback.
 //!
 //! The terms and their holders are kept here; the engine has what it needs to apply them
 //! ([`tidegate_engine::registry`]). Every change takes the same way: the conditions of all promises become a classifier
@@ -98,16 +98,16 @@ impl Promises {
         if self.flow_began { READ_AGAIN } else { READ }
     }
 
-    fn detached(&self, at: usize) -> impl Iterator<Item = &Promise> {
-        self.promises.iter().filter(move |promise| promise.direction == at && promise.detached)
+    fn detached(&self, index: usize) -> impl Iterator<Item = &Promise> {
+        self.promises.iter().filter(move |promise| promise.direction == index && promise.detached)
     }
     /// The numbers and ends of [`lasting`](Self::lasting), which costs less.
-    pub fn ends(&self, at: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
-        self.detached(at).map(|promise| (promise.number, promise.until))
+    pub fn ends(&self, index: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
+        self.detached(index).map(|promise| (promise.number, promise.until))
     }
     /// The promises of a direction that do not end with a connection.
-    pub fn lasting(&self, at: usize) -> impl Iterator<Item = Grant> {
-        self.detached(at).map(|promise| Grant {
+    pub fn lasting(&self, index: usize) -> impl Iterator<Item = Grant> {
+        self.detached(index).map(|promise| Grant {
             number: promise.number,
             uid: promise.uid,
             pid: promise.pid,
@@ -121,7 +121,7 @@ impl Promises {
         self.promises.iter().any(|promise| (promise.client, promise.subscription) == (client, subscription))
     }
 
-    /// Ends what was requested over a connection that has ended.
+    /// Ends the promises and watches of a connection that has ended.
     pub fn disconnected(&mut self, directions: &[ShapedDirection], notifier: &Notifier, client: u64) {
         let ended = |promise: &&Promise| promise.client == client && !promise.detached;
         let ended: Vec<_> = self.promises.iter().filter(ended).map(|it| (it.number, "its connection ended")).collect();
@@ -162,7 +162,7 @@ impl Promises {
         self.read = Some(Instant::now());
     }
 
-    /// Ends promises, each for a reason, of which its holder is notified.
+    /// Ends promises, each for a reason, and notifies their holders.
     fn end(&mut self, directions: &[ShapedDirection], notifier: &Notifier, ended: Vec<(u64, impl Into<String>)>) {
         let mut changed = Vec::new();
         for (number, reason) in ended {
@@ -186,11 +186,11 @@ impl Promises {
     /// Makes all promises of a direction again, in an engine that has none: after a restart, or when the classes have
     /// changed. A promise that cannot be made again ends, and its holder is notified of the reason; one whose minimum no longer
     /// fits waits.
-    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
-        let direction = &directions[at];
+    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) {
+        let direction = &directions[index];
         let mut ended = Vec::new();
         let _ = direction.ask_each(|| |engine: &mut LiveEngine, now| engine.promises(now).clear());
-        for promise in self.promises.iter().filter(|promise| promise.direction == at) {
+        for promise in self.promises.iter().filter(|promise| promise.direction == index) {
             let displace = promise.displace.as_ref();
             let displace = displace.and_then(|(below, to)| Some((*below, direction.class_named(to).ok()?)));
             let displace = displace.map(|(below, to)| Displace { below, to: to.0 });
@@ -207,7 +207,7 @@ impl Promises {
             }
         }
         self.end(directions, notifier, ended);
-        let _ = self.install(directions, notifier, at);
+        let _ = self.install(directions, notifier, index);
     }
 
     /// Installs the conditions in directions whose promises or watches have ended; a data path that does not reply gets
@@ -215,19 +215,19 @@ impl Promises {
     fn install_in(&self, directions: &[ShapedDirection], notifier: &Notifier, changed: &mut Vec<usize>) {
         changed.sort_unstable();
         changed.dedup();
-        for at in changed.drain(..) {
-            let _ = self.install(directions, notifier, at);
+        for index in changed.drain(..) {
+            let _ = self.install(directions, notifier, index);
         }
     }
 
     /// Installs the conditions of all promises and watches of a direction in its engine, and has its flows reviewed.
-    fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) -> Result<(), Refusal> {
-        let direction = &directions[at];
+    fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) -> Result<(), Refusal> {
+        let direction = &directions[index];
         let shaping = direction.running()?;
         for shard in direction.shards() {
-            let promises = self.promises.iter().filter(|promise| promise.direction == at);
+            let promises = self.promises.iter().filter(|promise| promise.direction == index);
             let promises = promises.map(|promise| (promise.number, promise.selection.matches.as_slice()));
-            let watches = self.watches.iter().filter(|watch| watch.direction == at);
+            let watches = self.watches.iter().filter(|watch| watch.direction == index);
             let watches = watches.map(|watch| (watch.delay, watch.selection.matches.as_slice()));
             let table = PromiseTable::new(promises, watches).map_err(|error| {
                 let text = format!("these conditions cannot be looked up with those of the others: {error}");

@@ -256,7 +256,7 @@ mod tests {
     fn both_ways_to_the_sockets_of_a_process_find_the_same() {
         let some = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        // Of a process that opens and closes nothing meanwhile; this one has other tests in it.
+        // The process must not open or close files meanwhile, as this one does in its other tests.
         let (mut links, mut info) = (held_by_links(child.id()).unwrap(), held_by_info(child.id()).unwrap());
         links.sort_unstable();
         info.sort_unstable();

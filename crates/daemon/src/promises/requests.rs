@@ -36,8 +36,8 @@ impl Promises {
         caller: &Caller,
         request: PromiseCall,
     ) -> Result<Promised, Refusal> {
-        let at = direction_named(directions, request.direction.as_deref())?;
-        let direction = &directions[at];
+        let index = direction_named(directions, request.direction.as_deref())?;
+        let direction = &directions[index];
         check(&request)?;
         direction.has_flows()?;
         if request.prefer > 0 {
@@ -75,7 +75,7 @@ impl Promises {
             client: caller.client,
             detached: request.detached,
             subscription,
-            direction: at,
+            direction: index,
             class: name,
             selection,
             minimum,
@@ -88,7 +88,7 @@ impl Promises {
         });
         // Before the promise is in force, so that no event that follows from it is missed.
         notifier.subscribe(caller.client, subscription, Selector::Promise(number));
-        if let Err(refusal) = self.install(directions, notifier, at) {
+        if let Err(refusal) = self.install(directions, notifier, index) {
             notifier.unsubscribe(caller.client, subscription);
             // Its conditions cannot be looked up, so it is not made.
             self.promises.pop();
@@ -167,9 +167,9 @@ impl Promises {
         }
         let so_far: u64 = own().map(|promise| promise.minimum.as_bps().saturating_mul(promise.flows.into())).sum();
         let wanted = request.minimum.unwrap_or(Rate::ZERO).as_bps().saturating_mul(request.flows.into());
-        let left = bounds.minimum.saturating_sub(Rate::from_bps(so_far));
-        if Rate::from_bps(wanted) > left {
-            return refuse(format!("user {uid} may be promised {left} more, not {}", Rate::from_bps(wanted)));
+        let remaining = bounds.minimum.saturating_sub(Rate::from_bps(so_far));
+        if Rate::from_bps(wanted) > remaining {
+            return refuse(format!("user {uid} may be promised {remaining} more, not {}", Rate::from_bps(wanted)));
         }
         if request.prefer > bounds.preference {
             return refuse(format!(
@@ -212,7 +212,7 @@ impl Promises {
             (sum, free)
         });
         let (view, free) = sum.unwrap_or_default();
-        let left = |until: Instant| until.saturating_duration_since(Instant::now()).as_nanos();
+        let remaining = |until: Instant| until.saturating_duration_since(Instant::now()).as_nanos();
         Ok(PromiseState {
             promise: number,
             uid: promise.uid,
@@ -226,13 +226,13 @@ impl Promises {
             granted: view.rate,
             held: view.held,
             free,
-            lease: promise.until.map(|until| Span::from_nanos(left(until) as u64)),
+            lease: promise.until.map(|until| Span::from_nanos(remaining(until) as u64)),
             detached: promise.detached,
         })
     }
 }
 
-/// Makes a promise in each shard of a direction; what is held for flows to come is common.
+/// Makes a promise in each shard of a direction. The rate that is held for future flows is common to all shards.
 ///
 /// # Errors
 /// When the data path does not reply; inside, why the promise cannot be made.

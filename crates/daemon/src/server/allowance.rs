@@ -4,41 +4,41 @@ use std::time::{Duration, Instant};
 
 /// Requests of a connection in a second, and in a burst.
 pub const REQUESTS: u32 = 200;
-/// The same of one user who is not root, over all connections.
+/// Requests of one user who is not root, over all connections, in a second and in a burst.
 pub const REQUESTS_OF_ONE: u32 = 400;
 
 /// A token bucket of requests: a number of them a second, and as many in a burst.
 #[derive(Debug)]
 pub struct Allowance {
     rate: u32,
-    left: u32,
+    remaining: u32,
     /// When `left` was right.
-    at: Instant,
+    updated: Instant,
 }
 
 impl Allowance {
     /// A full bucket of `rate` requests.
     pub fn new(rate: u32) -> Self {
-        Self { rate, left: rate, at: Instant::now() }
+        Self { rate, remaining: rate, updated: Instant::now() }
     }
 
     /// Returns when there will be a token, if there is none now.
     pub fn empty_until(&self, now: Instant) -> Option<Instant> {
-        (self.left == 0 && self.gained(now) == 0).then(|| self.at + self.each())
+        (self.remaining == 0 && self.gained(now) == 0).then(|| self.updated + self.each())
     }
     /// Whether no request was made for so long that none is remembered.
     pub fn is_full(&self, now: Instant) -> bool {
-        self.left.saturating_add(self.gained(now)) >= self.rate
+        self.remaining.saturating_add(self.gained(now)) >= self.rate
     }
     /// Takes a token, if there is one.
     pub fn take(&mut self, now: Instant) {
         let gained = self.gained(now);
-        if self.left.saturating_add(gained) >= self.rate {
-            (self.left, self.at) = (self.rate, now);
+        if self.remaining.saturating_add(gained) >= self.rate {
+            (self.remaining, self.updated) = (self.rate, now);
         } else {
-            (self.left, self.at) = (self.left + gained, self.at + self.each() * gained);
+            (self.remaining, self.updated) = (self.remaining + gained, self.updated + self.each() * gained);
         }
-        self.left = self.left.saturating_sub(1);
+        self.remaining = self.remaining.saturating_sub(1);
     }
 
     /// The time that a token takes.
@@ -46,7 +46,7 @@ impl Allowance {
         Duration::from_secs(1) / self.rate
     }
     fn gained(&self, now: Instant) -> u32 {
-        let gained = now.saturating_duration_since(self.at).as_nanos() / self.each().as_nanos();
+        let gained = now.saturating_duration_since(self.updated).as_nanos() / self.each().as_nanos();
         u32::try_from(gained).unwrap_or(u32::MAX)
     }
 }

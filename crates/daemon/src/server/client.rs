@@ -162,7 +162,7 @@ impl Client {
         if end >= LONGEST {
             return self.too_long();
         }
-        // What one bucket permits and the other refuses stays in the first.
+        // If only one of the two buckets permits it, neither is charged.
         let of_user = user.as_ref().and_then(|user| user.empty_until(now));
         if let Some(time) = of_user.max(self.allowance.empty_until(now)) {
             self.paused = true;
@@ -301,8 +301,8 @@ impl Client {
         }
         self.flush()?;
         let done = self.unread() == 0 && self.outstanding == 0 && self.deferred.is_none();
-        let left = self.ended && self.subscriptions.is_empty() && !self.paused && !self.input.contains(&b'\n');
-        if done && (self.closing || left) {
+        let is_gone = self.ended && self.subscriptions.is_empty() && !self.paused && !self.input.contains(&b'\n');
+        if done && (self.closing || is_gone) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut interest = epoll::EventFlags::empty();
@@ -346,7 +346,7 @@ mod tests {
         (client, far)
     }
 
-    /// The number of what is taken next, and whether it is a request.
+    /// The number of the next message that is taken, and whether it is a request.
     fn next(client: &mut Client) -> Option<(u64, bool)> {
         match client.take(Instant::now(), None) {
             Taken::Request(request) => Some((request.id, true)),
@@ -388,7 +388,7 @@ mod tests {
             assert!(matches!(client.take(now, Some(&mut user)), Taken::Request(_)));
         }
         let Taken::Later(time) = one.take(now, Some(&mut user)) else { panic!("a third request of two") };
-        // What the user had not left is no loss of the connection.
+        // The bucket of the connection is not charged if that of the user is empty.
         assert!(time > now && matches!(one.take(now, None), Taken::Request(_)));
         assert!(matches!(one.take(time, Some(&mut user)), Taken::Request(_)));
     }

@@ -45,7 +45,7 @@ pub const CLIENTS_OF_ONE: usize = 256;
 pub const UNREAD_OF_ONE: usize = 8 << 20;
 /// The maximum number of subscriptions of one connection to events and feedback; those of promises do not count.
 pub const SUBSCRIPTIONS: usize = 16;
-/// The same of one user who is not root, over all connections.
+/// The maximum number of such subscriptions of one user who is not root, over all connections.
 pub const SUBSCRIPTIONS_OF_ONE: usize = 512;
 /// Events of the data path that are queued for the server; further ones are lost and counted.
 const EVENTS: usize = 16_384;
@@ -59,7 +59,7 @@ const OTHERS_A_TURN: usize = 64;
 pub(crate) enum Inbound {
     /// A request, which needs exactly one reply.
     Request { client: u64, peer: Peer, request: Request },
-    /// A connection has ended, and what was requested over it ends too.
+    /// A connection has ended, and with it its promises, reservations and subscriptions.
     Gone { client: u64 },
     /// A flow began, while the sockets of processes are followed.
     FlowBegan,
@@ -248,7 +248,7 @@ const LISTENER: u64 = 0;
 const WAKER: u64 = 1;
 const FIRST_CLIENT: u64 = 2;
 
-/// What one user occupies.
+/// The connections and subscriptions of one user.
 #[derive(Debug)]
 struct User {
     connections: usize,

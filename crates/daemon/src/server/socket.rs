@@ -214,7 +214,7 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
 }
 
 /// While this is held, others that make the same socket wait, and see the first afterwards. The lock is on a file that no
-/// other user may open, since whoever opens a file may lock it.
+/// other user may open, since every process that can open a file can lock it.
 struct Lock {
     path: PathBuf,
     _file: File,
@@ -233,7 +233,7 @@ impl Lock {
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
             }
             flock(&file, FlockOperation::LockExclusive)?;
-            // Whoever had the lock before has removed its file.
+            // The process that had the lock before has removed its file.
             if fs::symlink_metadata(&path).is_ok_and(|found| identity(&found) == identity(&metadata)) {
                 return Ok(Self { path, _file: file });
             }
@@ -333,7 +333,7 @@ mod tests {
             receiver.recv_timeout(Duration::from_secs(60)).expect("it waits for a place in the queue")
         };
         assert!(listens(&path), "there is a place in the queue, and this process listens");
-        let _holder = UnixStream::connect(&path).unwrap();
+        // That connection has the place until it is accepted.
         assert!(!listens(&path));
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -12,10 +12,10 @@ impl Supervisor {
     /// Reads the rules back; if they have been changed, shaping is started again, or reported to be off. Then compares
     /// what the interface carried with what came through the queue.
     ///
-    /// What cannot be read, for want of a descriptor for instance, is read again later: shaping continues.
-    pub(super) fn inspect(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, at: usize) {
-        let (name, state) = (directions[at].name.clone(), &mut self.states[at]);
-        let Some(shaping) = directions[at].shaping_mut() else { return };
+    /// State that cannot be read, for want of a descriptor for instance, is read again later: shaping continues.
+    pub(super) fn inspect(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, index: usize) {
+        let (name, state) = (directions[index].name.clone(), &mut self.states[index]);
+        let Some(shaping) = directions[index].shaping_mut() else { return };
         let inspection = shaping.inspect().and_then(|inspection| {
             let coverage = if inspection.is_sound() { shaping.coverage()? } else { Vec::new() };
             Ok((inspection, coverage))
@@ -35,7 +35,7 @@ impl Supervisor {
         }
         if inspection.is_sound() {
             for (of, coverage) in coverage {
-                self.check_coverage(directions, grants.notifier, at, of, coverage);
+                self.check_coverage(directions, grants.notifier, index, of, coverage);
             }
             return;
         }
@@ -44,19 +44,19 @@ impl Supervisor {
         }
         self.trouble = Some("another program changed our rules".into());
         grants.notifier.log("shaping is NOT in force; starting it again");
-        if let Err(error) = self.restart(directions, grants, at) {
-            self.outage(grants.notifier, at, &error.to_string());
+        if let Err(error) = self.restart(directions, grants, index) {
+            self.outage(grants.notifier, index, &error.to_string());
             return;
         }
         self.trouble = None;
-        grants.notifier.log(&format!("shaping {} is in force again", directions[at].interfaces().join(" + ")));
+        grants.notifier.log(&format!("shaping {} is in force again", directions[index].interfaces().join(" + ")));
     }
 
-    /// Tries to prove what is not proven yet.
-    pub(super) fn prove(&mut self, directions: &mut [ShapedDirection], notifier: &Notifier, at: usize) {
-        let Some(shaping) = directions[at].shaping_mut() else { return };
+    /// Sends probes for protocols that are not proven yet.
+    pub(super) fn prove(&mut self, directions: &mut [ShapedDirection], notifier: &Notifier, index: usize) {
+        let Some(shaping) = directions[index].shaping_mut() else { return };
         let outcome = shaping.prove_again();
-        let (name, state) = (&directions[at].name, &mut self.states[at]);
+        let (name, state) = (&directions[index].name, &mut self.states[index]);
         match outcome {
             Ok(proven) => {
                 if !proven.is_empty()
@@ -85,11 +85,11 @@ impl Supervisor {
         &mut self,
         directions: &[ShapedDirection],
         notifier: &Notifier,
-        at: usize,
+        index: usize,
         of: usize,
         coverage: Coverage,
     ) {
-        let direction = &directions[at];
+        let direction = &directions[index];
         let Some(interface) = direction.interfaces().get(of) else { return };
         let (goes, by) = match direction.config.interface.direction {
             Direction::Egress => ("leaves", "a flow table or AF_PACKET, a bridge, VLAN or macvlan on top of it"),
@@ -99,10 +99,10 @@ impl Supervisor {
             ),
         };
         let name = &direction.name;
-        let known = self.states[at].bypass.iter().position(|(name, _)| name == interface);
+        let known = self.states[index].bypass.iter().position(|(name, _)| name == interface);
         if coverage.is_bypassed() && known.is_none() {
             let text = format!("most of what {goes} by {interface} does not come through the queue");
-            self.states[at].bypass.push((interface.clone(), text.clone()));
+            self.states[index].bypass.push((interface.clone(), text.clone()));
             self.trouble = Some(text.clone());
             service::notify(&format!("STATUS=not shaping: {text}"));
             notifier.log(&format!(
@@ -114,7 +114,7 @@ impl Supervisor {
         } else if !coverage.is_bypassed()
             && let Some(known) = known
         {
-            let (_, text) = self.states[at].bypass.remove(known);
+            let (_, text) = self.states[index].bypass.remove(known);
             if self.trouble.as_ref() == Some(&text) {
                 let others = self.states.iter().flat_map(|state| &state.bypass);
                 self.trouble = others.map(|(_, text)| text.clone()).next();

@@ -96,7 +96,7 @@ impl Supervisor {
     }
 }
 
-/// What became of an interface.
+/// A change of an interface.
 #[derive(Debug)]
 enum Change {
     None,

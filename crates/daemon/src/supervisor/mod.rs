@@ -30,7 +30,7 @@ const STEADY: Duration = Duration::from_secs(60);
 /// The interval at which the rules are read back.
 const INSPECT: Duration = Duration::from_secs(2);
 
-/// What is granted beside the configuration, and made again in a data path that was started again.
+/// Grants beside the configuration, which are made again in a data path that was started again.
 pub(crate) struct Grants<'a> {
     pub promises: &'a mut Promises,
     pub reservations: &'a mut Reservations,
@@ -51,16 +51,16 @@ pub(crate) struct Supervisor {
     /// Another process waits to take over.
     successor: bool,
     /// One for each direction.
-    states: Vec<State>,
+    states: Vec<PathState>,
 }
 
-/// What is known of the data path of a direction.
+/// The state of the data path of a direction.
 #[derive(Debug)]
-struct State {
+struct PathState {
     recovery: Recovery,
-    /// What was logged when a probe was sent and did not come through.
+    /// The message that was logged when a probe did not come through.
     unproven: Option<String>,
-    /// What was logged when most packets of an interface began to bypass the queue, with the interface.
+    /// The interface of which most packets bypass the queue, and the message that was logged about it.
     bypass: Vec<(String, String)>,
     /// Its rules could not be read back, which was logged.
     unreadable: bool,
@@ -100,7 +100,7 @@ impl Supervisor {
     /// # Errors
     /// When the thread of the watchdog cannot be started.
     pub fn start(directions: &[ShapedDirection], options: Options) -> std::io::Result<Self> {
-        let state = |_| State { recovery: Recovery::new(), unproven: None, bypass: Vec::new(), unreadable: false };
+        let state = |_| PathState { recovery: Recovery::new(), unproven: None, bypass: Vec::new(), unreadable: false };
         let supervisor = Self {
             options,
             watchdog: Watchdog::start()?,
@@ -112,8 +112,8 @@ impl Supervisor {
             successor: false,
             states: directions.iter().map(state).collect(),
         };
-        for (at, direction) in directions.iter().enumerate() {
-            supervisor.watch(at, direction);
+        for (index, direction) in directions.iter().enumerate() {
+            supervisor.watch(index, direction);
         }
         Ok(supervisor)
     }
@@ -149,18 +149,18 @@ impl Supervisor {
             }
         }
         directions.iter_mut().for_each(ShapedDirection::note_progress);
-        for at in 0..directions.len() {
-            self.prove(directions, grants.notifier, at);
+        for index in 0..directions.len() {
+            self.prove(directions, grants.notifier, index);
         }
         if self.inspected.elapsed() >= INSPECT {
             self.inspected = Instant::now();
-            for at in 0..directions.len() {
-                self.inspect(directions, grants, at);
+            for index in 0..directions.len() {
+                self.inspect(directions, grants, index);
             }
         }
     }
 
-    /// Ends the shaping of a direction and starts it again, with what was granted.
+    /// Ends the shaping of a direction and starts it again, with its promises and reservations.
     ///
     /// # Errors
     /// When it does not start; traffic passes unshaped then.
@@ -168,26 +168,26 @@ impl Supervisor {
         &mut self,
         directions: &mut [ShapedDirection],
         grants: &mut Grants<'_>,
-        at: usize,
+        index: usize,
     ) -> Result<(), StartError> {
-        self.watchdog.unwatch(at);
-        directions[at].leave(Successor::Ready);
-        directions[at].start_again(&self.options)?;
+        self.watchdog.unwatch(index);
+        directions[index].leave(Successor::Ready);
+        directions[index].start_again(&self.options)?;
         // Whether traffic bypasses the queue is for the new data path to find out.
-        for (_, text) in self.states[at].bypass.drain(..) {
+        for (_, text) in self.states[index].bypass.drain(..) {
             self.trouble.take_if(|trouble| *trouble == text);
         }
-        self.watch(at, &directions[at]);
-        grants.notifier.attach(at, &directions[at])?;
-        grants.promises.reinstate(directions, grants.notifier, at);
-        grants.reservations.reinstate(directions, grants.notifier, at);
+        self.watch(index, &directions[index]);
+        grants.notifier.attach(index, &directions[index])?;
+        grants.promises.reinstate(directions, grants.notifier, index);
+        grants.reservations.reinstate(directions, grants.notifier, index);
         Ok(())
     }
 
     /// Has the watchdog watch the data path of a direction.
-    fn watch(&self, at: usize, direction: &ShapedDirection) {
+    fn watch(&self, index: usize, direction: &ShapedDirection) {
         if let Some(shaping) = direction.shaping() {
-            self.watchdog.watch(at, shaping.watchdog_handle());
+            self.watchdog.watch(index, shaping.watchdog_handle());
         }
     }
 
@@ -196,23 +196,23 @@ impl Supervisor {
         for report in self.watchdog.reports() {
             match report {
                 Report::Note(text) => grants.notifier.log(&text),
-                Report::Failed(at, why) => {
+                Report::Failed(index, why) => {
                     // Its thread may be stuck: this does not wait for it for long.
-                    directions[at].leave(Successor::Later);
-                    self.outage(grants.notifier, at, &why);
+                    directions[index].leave(Successor::Later);
+                    self.outage(grants.notifier, index, &why);
                 }
             }
         }
-        for at in 0..directions.len() {
-            if self.states[at].recovery.due.is_some_and(|due| due <= Instant::now()) {
-                self.recover(directions, grants, at);
+        for index in 0..directions.len() {
+            if self.states[index].recovery.due.is_some_and(|due| due <= Instant::now()) {
+                self.recover(directions, grants, index);
             }
         }
     }
 
     /// Logs that traffic of a direction passes unshaped, and schedules the next start.
-    fn outage(&mut self, notifier: &Notifier, at: usize, why: &str) {
-        let pause = self.states[at].recovery.failed();
+    fn outage(&mut self, notifier: &Notifier, index: usize, why: &str) {
+        let pause = self.states[index].recovery.failed();
         self.trouble = Some(why.to_owned());
         service::notify(&format!("STATUS=not shaping: {why}"));
         let when = match pause.as_secs() {
@@ -222,11 +222,11 @@ impl Supervisor {
         notifier.log(&format!("{why}; traffic passes unshaped; starting again {when}"));
     }
 
-    fn recover(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, at: usize) {
-        self.states[at].recovery.due = None;
-        match self.restart(directions, grants, at) {
+    fn recover(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, index: usize) {
+        self.states[index].recovery.due = None;
+        match self.restart(directions, grants, index) {
             Ok(()) => {
-                self.states[at].recovery.since = Instant::now();
+                self.states[index].recovery.since = Instant::now();
                 if directions.iter().all(|direction| direction.shaping().is_some()) {
                     let was = self.trouble.take().unwrap_or_default();
                     let interface = interface(directions);
@@ -234,7 +234,7 @@ impl Supervisor {
                     grants.notifier.log(&format!("shaping {interface} is in force again, after: {was}"));
                 }
             }
-            Err(error) => self.outage(grants.notifier, at, &error.to_string()),
+            Err(error) => self.outage(grants.notifier, index, &error.to_string()),
         }
     }
 }

@@ -8,7 +8,7 @@ use tidegate_core::{Credit, Dscp, Qdisc};
 use tidegate_engine::FlowIdentity;
 use tidegate_live::shaping::LiveEngine;
 
-use super::observer::{flow, who};
+use super::reading::{flow, queued, who};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
 
 /// Answers `explain`, with what the engine returns between two packets.
@@ -33,10 +33,8 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
                 rule: classification.rule.map(|rule| rule + 1),
                 class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
                 flow: who(key, &FlowIdentity::from(&fields)),
-                queue: Queued { packets: backlog.packets, bytes: backlog.bytes },
-                class_queue: rows
-                    .first()
-                    .map(|row| Queued { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
+                queue: queued(backlog),
+                class_queue: rows.first().map(|row| queued(row.counts.backlog)),
                 class_rate: tree.class_rate(class),
                 buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
                     class_bytes: bytes_of(levels.class),

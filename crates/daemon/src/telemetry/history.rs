@@ -9,6 +9,7 @@
 //! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew.
 
 use serde_json::{Value, json};
+use tidegate_control::calls::ClassObservation;
 use tidegate_metrics::Delays;
 
 /// The maximum number of classes with a history, of all directions.
@@ -77,6 +78,22 @@ impl Point {
         missed: f32::NAN,
         waits: [0; WAITS],
     };
+    /// The second from `past` to `now`, in which packets waited as in `waits`.
+    pub fn between(past: &ClassObservation, now: &ClassObservation, waits: [u8; WAITS]) -> Self {
+        let more = |new: u64, old: u64| new.saturating_sub(old) as f32;
+        Self {
+            rate: now.rate.as_bps() as f32,
+            borrowed: now.borrowed.as_bps() as f32,
+            queue: now.queue.bytes.as_u64() as f32,
+            median: now.wait.p50.as_secs_f64() as f32,
+            long: now.wait.p99.as_secs_f64() as f32,
+            drops: more(now.dropped_packets(), past.dropped_packets()),
+            marks: more(now.marked_packets, past.marked_packets),
+            kept: more(now.promise_kept_seconds, past.promise_kept_seconds),
+            missed: more(now.promise_missed_seconds, past.promise_missed_seconds),
+            waits,
+        }
+    }
     fn is_gap(&self) -> bool {
         self.rate.is_nan()
     }
@@ -213,22 +230,22 @@ impl History {
         self.pass(second);
         for (direction, class, point) in classes {
             let found = self.series.iter().position(|series| series.direction == direction && series.class == class);
-            let at = match found {
-                Some(at) => at,
+            let place = match found {
+                Some(place) => place,
                 None if self.series.len() < MOST => {
                     self.series.push(Series::new(direction, class));
                     self.series.len() - 1
                 }
                 // The class that has been absent for longest is replaced.
                 None => match self.series.iter().enumerate().min_by_key(|(_, series)| series.last) {
-                    Some((at, series)) if series.last + 60 < second => {
-                        self.series[at] = Series::new(direction, class);
-                        at
+                    Some((place, series)) if series.last + 60 < second => {
+                        self.series[place] = Series::new(direction, class);
+                        place
                     }
                     _ => continue,
                 },
             };
-            let series = &mut self.series[at];
+            let series = &mut self.series[place];
             series.last = second;
             for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
                 sum.add(point);
@@ -283,7 +300,7 @@ impl History {
         let first =
             first.max(self.began / step).max(since.checked_div(step).map_or(0, |s| if since == 0 { 0 } else { s }));
         let series = self.series.iter().map(|series| {
-            let points = (first..=last).map(|at| &series.rings[ring][at as usize % length]);
+            let points = (first..=last).map(|place| &series.rings[ring][place as usize % length]);
             let mut columns: [Vec<Value>; 9] = Default::default();
             let mut waits = Vec::new();
             for point in points {

@@ -126,7 +126,7 @@ impl Running {
         command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("TIDEGATE_INTERFACE", &self.interface).env("TIDEGATE_EVENT", event.kind.name());
         command.env("TIDEGATE_LEFT_OUT", self.left_out.swap(0, Ordering::Relaxed).to_string());
-        // The same names as in the protocol, in capitals.
+        // Names are those of the protocol, in capitals.
         if let Ok(serde_json::Value::Object(facts)) = serde_json::to_value(event) {
             add(&mut command, "TIDEGATE", &facts);
         }

@@ -101,7 +101,7 @@ mod tests {
             ..FlowObservation::default()
         }
     }
-    /// What goes up, and the same flows in the other direction.
+    /// Both directions with their flows; the ends of the flows in `down` are exchanged.
     fn both(up: Vec<FlowObservation>, down: Vec<FlowObservation>) -> Vec<DirectionObservation> {
         let swapped = down.into_iter().map(|flow| {
             let (source, destination) = (flow.flow.destination, flow.flow.source);

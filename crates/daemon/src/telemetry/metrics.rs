@@ -12,10 +12,11 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tidegate_control::calls::{
-    ClassObservation, ControlStatus, DirectionObservation, FlowObservation, HostDirection, HostObservation,
+    ControlStatus, DirectionObservation, FlowObservation, FlowSort, HostDirection, HostObservation,
     InterfaceObservation, Observation, Waits,
 };
-use tidegate_units::{Bytes, Rate, Span};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, Promise, Shown, Value};
+use tidegate_units::{Rate, Span};
 
 /// The content type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -85,11 +86,55 @@ impl Family<'_, '_> {
             family.encode_family(&labels)?.encode_gauge(&value)
         })
     }
+    /// Encodes each of `families`, a name, a help text and a quantity, with a sample for each of `items`.
+    fn quantities<'a, Q: Copy, T: Shown<Q> + 'a>(
+        &mut self,
+        families: &[(&str, &str, Q)],
+        items: impl Iterator<Item = (Labels<'a>, &'a T)> + Clone,
+    ) -> fmt::Result {
+        for &(name, help, quantity) in families {
+            let numbers = items.clone().filter_map(|(labels, item)| Some((labels, Number::of(&item.value(quantity))?)));
+            let gauges = numbers.clone().filter_map(|(labels, number)| match number {
+                Number::Gauge(value) => Some((labels, value)),
+                Number::Counter(_) => None,
+            });
+            let counters = numbers.filter_map(|(labels, number)| match number {
+                Number::Counter(value) => Some((labels, value)),
+                Number::Gauge(_) => None,
+            });
+            // A quantity is one or the other for all items.
+            self.gauges(name, help, gauges)?;
+            self.counters(name, help, counters)?;
+        }
+        Ok(())
+    }
     fn seconds<'a>(&mut self, name: &str, help: &str, items: impl Iterator<Item = (Labels<'a>, Span)>) -> fmt::Result {
         self.each(name, help, MetricType::Counter, items, |family, (labels, value)| {
             let value = value.as_secs_f64();
             family.encode_family(&labels)?.encode_counter::<[(&str, &str); 0], f64, f64>(&value, None)
         })
+    }
+}
+
+/// The number that a sample has: rates in bytes a second, waits in seconds.
+#[derive(Clone, Copy)]
+enum Number {
+    Gauge(f64),
+    Counter(u64),
+}
+
+impl Number {
+    fn of(value: &Value<'_>) -> Option<Self> {
+        match value {
+            Value::Rate(rate) => rate.map(bytes_per_second).map(Self::Gauge),
+            Value::Number(number) => number.map(|number| Self::Gauge(number as f64)),
+            Value::Backlog(bytes) => Some(Self::Gauge(bytes.as_u64() as f64)),
+            Value::Wait(wait) => Some(Self::Gauge(wait.as_secs_f64())),
+            Value::Part(part) => part.map(Self::Gauge),
+            Value::Packets(packets) => Some(Self::Counter(*packets)),
+            Value::Bytes(bytes) => Some(Self::Counter(bytes.as_u64())),
+            Value::Text(_) | Value::Promise(_) => None,
+        }
     }
 }
 
@@ -111,6 +156,7 @@ impl Collector for Collected {
             one(f64::from(u8::from(observation.in_force))),
         )?;
         to.gauges("uptime_seconds", "Since the start", one(observation.uptime.as_secs_f64()))?;
+        lines(&mut to, observation)?;
         classes(&mut to, observation)?;
         flows(&mut to, observation)?;
         hosts(&mut to, observation)?;
@@ -120,15 +166,35 @@ impl Collector for Collected {
     }
 }
 
-fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
-    let each = || {
-        observation.directions.iter().flat_map(|direction| {
-            direction.classes.iter().map(move |class| {
-                let labels: Labels<'_> = vec![("direction", &direction.name), ("class", &class.name)];
-                (labels, class)
-            })
-        })
-    };
+const CLASSES: [(&str, &str, ClassQuantity); 13] = [
+    ("class_promised_bytes_per_second", "What the class is promised", ClassQuantity::Promised),
+    (
+        "class_unpromised_bytes_per_second",
+        "What could still be promised to flows of the class",
+        ClassQuantity::Unpromised,
+    ),
+    ("class_flows", "Flows present", ClassQuantity::Flows),
+    ("class_queue_packets", "Packets that wait", ClassQuantity::QueuePackets),
+    ("class_queue_bytes", "Bytes that wait", ClassQuantity::Queue),
+    (
+        "class_jitter_seconds",
+        "How much the wait differs from packet to packet of a flow (RFC 3550)",
+        ClassQuantity::Jitter,
+    ),
+    ("class_enqueued_packets", "Packets that the rules put into the class", ClassQuantity::EnqueuedPackets),
+    ("class_enqueued_bytes", "Their bytes", ClassQuantity::EnqueuedBytes),
+    ("class_sent_packets", "Packets that left through the class", ClassQuantity::SentPackets),
+    ("class_sent_bytes", "Their bytes", ClassQuantity::SentBytes),
+    ("class_borrowed_bytes", "Bytes that left on rate that other classes did not use", ClassQuantity::BorrowedBytes),
+    ("class_marked_packets", "Packets marked congestion experienced", ClassQuantity::Marked),
+    (
+        "class_remarked_packets",
+        "Packets that left with another code point than they came with",
+        ClassQuantity::Remarked,
+    ),
+];
+
+fn lines(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let ways = |value: fn(&DirectionObservation) -> Option<Rate>| {
         observation.directions.iter().filter_map(move |direction| {
             Some((vec![("direction", direction.name.as_str())], bytes_per_second(value(direction)?)))
@@ -149,48 +215,19 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         "line_overhead_bytes_per_second",
         "The part of it that the line adds",
         ways(|way| Some(way.line.overhead)),
-    )?;
-    let gauge = |value: fn(&ClassObservation) -> Option<f64>| {
-        each().filter_map(move |(labels, class)| Some((labels, value(class)?)))
+    )
+}
+
+fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
+    let each = || {
+        observation.directions.iter().flat_map(|direction| {
+            direction.classes.iter().map(move |class| {
+                let labels: Labels<'_> = vec![("direction", &direction.name), ("class", &class.name)];
+                (labels, class)
+            })
+        })
     };
-    to.gauges(
-        "class_promised_bytes_per_second",
-        "What the class is promised",
-        gauge(|class| class.promised.map(bytes_per_second)),
-    )?;
-    to.gauges(
-        "class_unpromised_bytes_per_second",
-        "What could still be promised to flows of the class",
-        gauge(|class| class.unpromised.map(bytes_per_second)),
-    )?;
-    to.gauges("class_flows", "Flows present", gauge(|class| class.flows.map(|flows| flows as f64)))?;
-    to.gauges("class_queue_packets", "Packets that wait", gauge(|class| Some(class.queue.packets as f64)))?;
-    to.gauges("class_queue_bytes", "Bytes that wait", gauge(|class| Some(class.queue.bytes.as_u64() as f64)))?;
-    to.gauges(
-        "class_jitter_seconds",
-        "How much the wait differs from packet to packet of a flow (RFC 3550)",
-        gauge(|class| Some(class.wait.jitter.as_secs_f64())),
-    )?;
-    let counter = |value: fn(&ClassObservation) -> u64| each().map(move |(labels, class)| (labels, value(class)));
-    to.counters(
-        "class_enqueued_packets",
-        "Packets that the rules put into the class",
-        counter(|c| c.enqueued_packets),
-    )?;
-    to.counters("class_enqueued_bytes", "Their bytes", counter(|c| c.enqueued_bytes.as_u64()))?;
-    to.counters("class_sent_packets", "Packets that left through the class", counter(|c| c.sent_packets))?;
-    to.counters("class_sent_bytes", "Their bytes", counter(|c| c.sent_bytes.as_u64()))?;
-    to.counters(
-        "class_borrowed_bytes",
-        "Bytes that left on rate that other classes did not use",
-        counter(|c| c.borrowed_bytes.as_u64()),
-    )?;
-    to.counters("class_marked_packets", "Packets marked congestion experienced", counter(|c| c.marked_packets))?;
-    to.counters(
-        "class_remarked_packets",
-        "Packets that left with another code point than they came with",
-        counter(|c| c.remarked_packets),
-    )?;
+    to.quantities(&CLASSES, each())?;
     let drops = || {
         each().flat_map(|(labels, class)| {
             class.dropped.iter().map(move |drops| {
@@ -209,7 +246,7 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     to.counters(
         "class_promise_seconds",
         "Seconds in which the class asked for what it is promised, and got it (kept) or not (missed)",
-        each().flat_map(|(labels, class)| kept(labels, class.promise_kept_seconds, class.promise_missed_seconds)),
+        each().flat_map(|(labels, class)| kept(labels, class.promise())),
     )?;
     to.each(
         "class_wait_seconds",
@@ -236,8 +273,8 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     )
 }
 
-fn kept<'a>(labels: Labels<'a>, kept: u64, missed: u64) -> [(Labels<'a>, u64); 2] {
-    [("kept", kept), ("missed", missed)].map(|(outcome, seconds)| {
+fn kept(labels: Labels<'_>, promise: Promise) -> [(Labels<'_>, u64); 2] {
+    [("kept", promise.kept), ("missed", promise.missed)].map(|(outcome, seconds)| {
         let mut labels = labels.clone();
         labels.push(("outcome", outcome));
         (labels, seconds)
@@ -272,15 +309,32 @@ impl Top<'_> {
     }
 }
 
+const FLOW_QUANTITIES: [(&str, &str, FlowQuantity); 9] = [
+    (
+        "flow_share_bytes_per_second",
+        "What the flow would get if everybody asked for what they are promised",
+        FlowQuantity::Share,
+    ),
+    ("flow_minimum_bytes_per_second", "What the flow shall have at least", FlowQuantity::Minimum),
+    ("flow_queue_bytes", "Bytes that wait", FlowQuantity::Queue),
+    (
+        "flow_wait_p99_seconds",
+        "The wait that 99 of 100 packets of the last seconds did not exceed",
+        FlowQuantity::WaitP99,
+    ),
+    ("flow_jitter_seconds", "How much the wait differs from packet to packet (RFC 3550)", FlowQuantity::Jitter),
+    ("flow_sent_packets", "Packets that left", FlowQuantity::SentPackets),
+    ("flow_sent_bytes", "Their bytes", FlowQuantity::SentBytes),
+    ("flow_dropped_packets", "Packets that were not delivered", FlowQuantity::Dropped),
+    ("flow_marked_packets", "Packets marked congestion experienced", FlowQuantity::Marked),
+];
+
 fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let mut top = Vec::new();
     for direction in &observation.directions {
-        let mut flows: Vec<&FlowObservation> = direction.flows.iter().collect();
-        // By their present rates; flows that have stopped sending are left out.
-        flows.retain(|flow| !flow.rate.is_zero() || flow.queue.packets > 0);
-        flows.sort_by(|a, b| b.rate.cmp(&a.rate).then_with(|| a.flow.key.cmp(&b.flow.key)));
+        let flows = direction.top_flows(FlowSort::Rate, FLOWS, |flow| !flow.is_idle());
         let text = |value: Option<String>| value.unwrap_or_default();
-        top.extend(flows.into_iter().take(FLOWS).map(|flow| Top {
+        top.extend(flows.into_iter().map(|flow| Top {
             direction,
             flow,
             protocol: text(flow.flow.protocol.map(|protocol| protocol.to_string())),
@@ -290,48 +344,17 @@ fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
             destination_port: text(flow.flow.destination_port.map(|port| port.to_string())),
         }));
     }
-    let gauge = |value: fn(&FlowObservation) -> Option<f64>| {
-        top.iter().filter_map(move |top| Some((top.labels(), value(top.flow)?)))
-    };
-    let counter = |value: fn(&FlowObservation) -> u64| top.iter().map(move |top| (top.labels(), value(top.flow)));
-    to.gauges(
-        "flow_share_bytes_per_second",
-        "What the flow would get if everybody asked for what they are promised",
-        gauge(|flow| flow.share.map(bytes_per_second)),
-    )?;
-    to.gauges(
-        "flow_minimum_bytes_per_second",
-        "What the flow shall have at least",
-        gauge(|flow| flow.minimum.map(bytes_per_second)),
-    )?;
-    to.gauges("flow_queue_bytes", "Bytes that wait", gauge(|flow| Some(flow.queue.bytes.as_u64() as f64)))?;
-    to.gauges(
-        "flow_wait_p99_seconds",
-        "The wait that 99 of 100 packets of the last seconds did not exceed",
-        gauge(|flow| Some(flow.wait.p99.as_secs_f64())),
-    )?;
-    to.gauges(
-        "flow_jitter_seconds",
-        "How much the wait differs from packet to packet (RFC 3550)",
-        gauge(|flow| Some(flow.wait.jitter.as_secs_f64())),
-    )?;
-    to.counters("flow_sent_packets", "Packets that left", counter(|flow| flow.sent_packets))?;
-    to.counters("flow_sent_bytes", "Their bytes", counter(|flow| flow.sent_bytes.as_u64()))?;
-    to.counters("flow_dropped_packets", "Packets that were not delivered", counter(FlowObservation::dropped_packets))?;
-    to.counters("flow_marked_packets", "Packets marked congestion experienced", counter(|flow| flow.marked_packets))?;
+    to.quantities(&FLOW_QUANTITIES, top.iter().map(|top| (top.labels(), top.flow)))?;
     to.counters(
         "flow_promise_seconds",
         "Seconds in which the flow asked for its minimum, and got it (kept) or not (missed)",
-        top.iter()
-            .filter(|top| top.flow.minimum.is_some())
-            .flat_map(|top| kept(top.labels(), top.flow.promise_kept_seconds, top.flow.promise_missed_seconds)),
+        top.iter().filter(|top| top.flow.minimum.is_some()).flat_map(|top| kept(top.labels(), top.flow.promise())),
     )
 }
 
 /// The fastest hosts that send, receive or wait, each direction with its labels.
 fn hosts(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
-    let waits = |way: &HostDirection| way.queue_bytes > Bytes::ZERO;
-    let active = observation.hosts.iter().filter(|host| !host.rate().is_zero() || waits(&host.up) || waits(&host.down));
+    let active = observation.hosts.iter().filter(|host| !host.is_idle());
     let top: Vec<(String, &HostObservation)> =
         active.take(HOSTS).map(|host| (host.address.to_string(), host)).collect();
     let each = || {

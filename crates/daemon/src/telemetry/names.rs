@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 /// Files are read again after this time.
 const FILES: Duration = Duration::from_secs(30);
-/// What is read of a file with names.
+/// The most bytes that are read of a file with names.
 const MOST_OF_FILE: u64 = 1 << 20;
 /// The longest that a look-up is waited for.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ impl Names {
         written.or_else(|| if reverse_lookup { self.resolver.name(address, now) } else { None })
     }
 
-    /// Takes what was read, and begins to read anew when that is due. At most one thread reads.
+    /// Takes the names that a thread has read, and begins to read anew when that is due. At most one thread reads.
     fn refresh(&mut self, now: Instant) {
         if let Some((begun, found)) = &mut self.reading {
             match Arc::get_mut(found) {

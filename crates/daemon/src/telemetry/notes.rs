@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// The maximum number of notes.
 pub const MOST: usize = 256;
 
-/// What a note is about.
+/// The subject of a note.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoteKind {
     /// A change of the configuration.

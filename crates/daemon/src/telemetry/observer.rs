@@ -8,16 +8,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tidegate_config::shaper::{Config, Root};
+use tidegate_config::shaper::Root;
 use tidegate_control::calls::{
-    ClassObservation, DataPathCounters, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
-    FlowTableState, Flows, InterfaceObservation, InterfaceStatus, LineObservation, Observation, Protocol, Queued,
-    WaitTimes, Waits,
+    ClassObservation, DataPathCounters, DirectionObservation, FlowObservation, FlowTableState, Flows,
+    InterfaceObservation, InterfaceStatus, LineObservation, Observation,
 };
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_core::DropReason;
 use tidegate_engine::guard::lock;
-use tidegate_engine::{ClassRow, FlowIdentity, FlowRow, LineUse};
+use tidegate_engine::{ClassRow, FlowRow, LineUse};
 use tidegate_live::shaping::LiveEngine;
 use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
@@ -25,6 +23,7 @@ use tidegate_units::{Bytes, Rate, Span};
 use super::history::{History, Point, encode};
 use super::hosts::Hosts;
 use super::notes::Notes;
+use super::reading::{self, limit_of, rate_between};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
 
 /// The interval between observations.
@@ -72,18 +71,12 @@ impl Shared {
     }
 }
 
-/// The counts of a class a second ago, and what was derived from them.
+/// A class a second ago.
 #[derive(Clone, Debug)]
 struct Past {
     time: tidegate_units::Instant,
     waits: Delays,
-    borrowed: Bytes,
-    quantiles: [Span; 3],
-    borrowing: Rate,
-    drops: u64,
-    marks: u64,
-    kept: u64,
-    missed: u64,
+    class: ClassObservation,
 }
 
 /// The state of the shaper as its supervisor knows it.
@@ -95,10 +88,14 @@ pub(crate) struct Health<'a> {
     pub trouble: Option<&'a str>,
 }
 
+fn span(duration: Duration) -> Span {
+    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
 impl Health<'_> {
     /// The time since the start.
     pub fn uptime(&self) -> Span {
-        Span::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        span(self.started.elapsed())
     }
 }
 
@@ -111,8 +108,8 @@ pub struct Observer {
     past: HashMap<(String, String), Past>,
     /// The bytes of each interface that were sent a second ago, when, and the rate in the second before, by direction and
     /// name.
-    sent: HashMap<(String, String), (Instant, u64, Rate)>,
-    /// What was on the line of each direction a second ago, when, and the rates in the second before.
+    sent: HashMap<(String, String), (Instant, Bytes, Rate)>,
+    /// The use of the line of each direction a second ago, when that was, and the rates in the second before.
     lines: HashMap<String, (Instant, LineUse, LineObservation)>,
     hosts: Hosts,
     next: Option<Instant>,
@@ -137,7 +134,7 @@ impl Observer {
 }
 
 impl Observer {
-    /// Observes what is due once a second. Called with every tick.
+    /// Makes the observation of each second when it is due. Called with every tick.
     pub(crate) fn tick(&mut self, directions: &[ShapedDirection], health: &Health<'_>) {
         let now = Instant::now();
         let observation = self.shared.observation();
@@ -197,10 +194,8 @@ impl Observer {
         let wanted =
             all.directions.iter().filter(|one| request.direction.as_ref().is_none_or(|name| *name == one.name));
         let filtered = wanted.map(|direction| {
-            let mut flows: Vec<&FlowObservation> =
-                direction.flows.iter().filter(|flow| passes(flow, request)).collect();
-            request.sort.sort(&mut flows);
-            direction.with_flows(flows.into_iter().take(limit as usize).cloned().collect())
+            let flows = direction.top_flows(request.sort, limit as usize, |flow| passes(flow, request));
+            direction.with_flows(flows.into_iter().cloned().collect())
         });
         Ok(all.with_directions(filtered.collect()))
     }
@@ -257,55 +252,10 @@ impl Observer {
         second: bool,
         points: &mut Vec<(String, String, Point)>,
     ) -> Result<DirectionObservation, Refusal> {
-        let mut classes = Vec::new();
-        let mut names = Vec::new();
-        let mut from = Some(0);
-        while let Some(place) = from {
-            let mut page: Vec<ClassRow> = std::mem::take(&mut self.classes);
-            page.clear();
-            let mut last = None;
-            for shard in direction.shards() {
-                let (rows, step) = direction.ask_shard(shard, move |engine, now| {
-                    let mut rows = Vec::with_capacity(CLASSES as usize);
-                    let next = engine.class_rows(now, place, CLASSES, &mut rows);
-                    let names: Vec<String> =
-                        rows.iter().map(|row| engine.class_names()[row.class.0 as usize].clone()).collect();
-                    (rows, (next, names, now))
-                })?;
-                if shard == 0 {
-                    page.extend(rows);
-                } else {
-                    page.iter_mut().zip(&rows).for_each(|(sum, row)| sum.add(row, step.2));
-                }
-                last = Some(step);
-            }
-            let (next, page_names, now) = last.ok_or_else(not_in_force)?;
-            for (row, name) in page.iter().zip(page_names) {
-                classes.push(self.class(&direction.name, &name, row, now, second, points));
-                names.push(name);
-            }
-            self.classes = page;
-            from = next;
-        }
-        let counts_of = || {
-            |engine: &mut LiveEngine, _| {
-                let table = engine.flows().map(|flows| {
-                    let stats = flows.table();
-                    FlowTableState {
-                        counted: true,
-                        uncounted: None,
-                        flows: flows.len() as u64,
-                        created: stats.created,
-                        expired: stats.expired,
-                        evicted: stats.evicted.iter().sum(),
-                        untracked_packets: flows.untracked(),
-                    }
-                });
-                (table.unwrap_or_default(), engine.unclassified(), engine.line())
-            }
-        };
+        let classes = self.read_classes(direction, second, points)?;
+        let read = || |engine: &mut LiveEngine, _| (reading::table(engine), engine.unclassified(), engine.line());
         let (mut table, mut unclassified, mut line) = (FlowTableState::default(), 0, LineUse::default());
-        for (of_shard, packets, on_line) in direction.ask_each(counts_of)? {
+        for (of_shard, packets, on_line) in direction.ask_each(read)? {
             table.counted |= of_shard.counted;
             table.flows += of_shard.flows;
             table.created += of_shard.created;
@@ -321,6 +271,7 @@ impl Observer {
         } else if let Err(refused) = direction.has_flows() {
             (table.counted, table.uncounted) = (false, Some(refused.message));
         }
+        let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
         let flows = if with_flows { self.read_flows(direction, &names)? } else { Vec::new() };
         let counts = direction.counts()?;
         Ok(DirectionObservation {
@@ -345,20 +296,54 @@ impl Observer {
         })
     }
 
-    /// The line of a direction; `used` is what was sent on it so far.
+    /// Reads the classes of a direction, of all shards together.
+    fn read_classes(
+        &mut self,
+        direction: &ShapedDirection,
+        second: bool,
+        points: &mut Vec<(String, String, Point)>,
+    ) -> Result<Vec<ClassObservation>, Refusal> {
+        let mut classes = Vec::new();
+        let mut from = Some(0);
+        while let Some(place) = from {
+            let mut page: Vec<ClassRow> = std::mem::take(&mut self.classes);
+            page.clear();
+            let mut last = None;
+            for shard in direction.shards() {
+                let (rows, step) = direction.ask_shard(shard, move |engine, now| {
+                    let mut rows = Vec::with_capacity(CLASSES as usize);
+                    let next = engine.class_rows(now, place, CLASSES, &mut rows);
+                    let names: Vec<String> =
+                        rows.iter().map(|row| engine.class_names()[row.class.0 as usize].clone()).collect();
+                    (rows, (next, names, now))
+                })?;
+                if shard == 0 {
+                    page.extend(rows);
+                } else {
+                    page.iter_mut().zip(&rows).for_each(|(sum, row)| sum.add(row, step.2));
+                }
+                last = Some(step);
+            }
+            let (next, names, now) = last.ok_or_else(not_in_force)?;
+            for (row, name) in page.iter().zip(names) {
+                classes.push(self.class(&direction.name, &name, row, now, second, points));
+            }
+            self.classes = page;
+            from = next;
+        }
+        Ok(classes)
+    }
+
+    /// The line of a direction; `used` counts what was sent on it so far.
     fn line(&mut self, direction: &ShapedDirection, used: LineUse, second: bool) -> LineObservation {
         let now = Instant::now();
         let past = self.lines.entry(direction.name.clone()).or_insert((now, used, LineObservation::default()));
         if second && now > past.0 {
-            let nanos = now.duration_since(past.0).as_nanos();
-            // The counters of a data path that was started again begin at zero.
-            let rate = |new: Bytes, old: Bytes| {
-                let bytes = new.as_u64().saturating_sub(old.as_u64());
-                u64::try_from(u128::from(bytes) * 8_000_000_000 / nanos).unwrap_or(u64::MAX)
-            };
-            let (line, packets) = (rate(used.line, past.1.line), rate(used.packets, past.1.packets));
-            let overhead = Rate::from_bps(line.saturating_sub(packets));
-            *past = (now, used, LineObservation { carries: None, used: Rate::from_bps(line), overhead });
+            let time = span(now.duration_since(past.0));
+            let line = rate_between(used.line, past.1.line, time);
+            let packets = rate_between(used.packets, past.1.packets, time);
+            let overhead = Rate::from_bps(line.as_bps().saturating_sub(packets.as_bps()));
+            *past = (now, used, LineObservation { carries: None, used: line, overhead });
         }
         let carries = match &direction.config.root {
             Root::Shaper(_) => None,
@@ -371,18 +356,15 @@ impl Observer {
     fn interfaces(&mut self, direction: &ShapedDirection, second: bool) -> Vec<InterfaceObservation> {
         let now = Instant::now();
         let observe = |counts: InterfaceStatus| {
-            let bytes = counts.sent_bytes.as_u64();
+            let bytes = counts.sent_bytes;
             let past =
                 self.sent.entry((direction.name.clone(), counts.name.clone())).or_insert((now, bytes, Rate::ZERO));
             if second && now > past.0 {
-                // The counters of a data path that was started again begin at zero.
-                let nanos = now.duration_since(past.0).as_nanos();
-                let bps = u128::from(bytes.saturating_sub(past.1)) * 8_000_000_000 / nanos;
-                *past = (now, bytes, Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)));
+                *past = (now, bytes, rate_between(bytes, past.1, span(now.duration_since(past.0))));
             }
             InterfaceObservation { counts, rate: past.2 }
         };
-        super::status::interfaces(direction).into_iter().map(observe).collect()
+        reading::interfaces(direction).into_iter().map(observe).collect()
     }
 
     fn class(
@@ -394,92 +376,31 @@ impl Observer {
         second: bool,
         points: &mut Vec<(String, String, Point)>,
     ) -> ClassObservation {
-        let counts = &row.counts;
-        let borrowed = row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes);
-        let dropped = counts.accounts.dropped_total().packets;
-        let (kept, missed) = (u64::from(counts.promise().kept()), u64::from(counts.promise().missed()));
+        const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+        let waited = &row.counts.waited;
         let key = (direction.to_owned(), name.to_owned());
-        let past = self.past.get(&key).cloned();
-        let (quantiles, borrowing) = match &past {
+        let past = self.past.get(&key);
+        let (quantiles, borrowing) = match past {
             Some(past) if second => {
-                let waits = counts.waited.since(&past.waits);
-                let bytes = borrowed.as_u64().saturating_sub(past.borrowed.as_u64());
-                let nanos = now.since(past.time).as_nanos().max(1);
-                let bps = u128::from(bytes) * 8_000_000_000 / u128::from(nanos);
-                let quantiles = [0.5, 0.9, 0.99].map(|part| waits.quantile(part));
-                (quantiles, Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)))
+                let waits = waited.since(&past.waits);
+                let borrowed = row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes);
+                (
+                    QUANTILES.map(|part| waits.quantile(part)),
+                    rate_between(borrowed, past.class.borrowed_bytes, now.since(past.time)),
+                )
             }
-            Some(past) => (past.quantiles, past.borrowing),
-            None => ([0.5, 0.9, 0.99].map(|part| counts.waited.quantile(part)), Rate::ZERO),
+            Some(Past { class, .. }) => ([class.wait.p50, class.wait.p90, class.wait.p99], class.borrowed),
+            None => (QUANTILES.map(|part| waited.quantile(part)), Rate::ZERO),
         };
-        let rate = counts.rate(now);
+        let class = reading::class(name, row, now, quantiles, borrowing);
         if second {
-            if let Some(past) = &past {
-                points.push((
-                    key.0.clone(),
-                    key.1.clone(),
-                    Point {
-                        rate: rate.as_bps() as f32,
-                        borrowed: borrowing.as_bps() as f32,
-                        queue: counts.backlog.bytes.as_u64() as f32,
-                        median: quantiles[0].as_secs_f64() as f32,
-                        long: quantiles[2].as_secs_f64() as f32,
-                        drops: dropped.saturating_sub(past.drops) as f32,
-                        marks: counts.marked.saturating_sub(past.marks) as f32,
-                        kept: kept.saturating_sub(past.kept) as f32,
-                        missed: missed.saturating_sub(past.missed) as f32,
-                        waits: encode(counts.waited.since(&past.waits).cumulative()),
-                    },
-                ));
+            if let Some(past) = past {
+                let waits = encode(waited.since(&past.waits).cumulative());
+                points.push((key.0.clone(), key.1.clone(), Point::between(&past.class, &class, waits)));
             }
-            let new = Past {
-                time: now,
-                waits: counts.waited,
-                borrowed,
-                quantiles,
-                borrowing,
-                drops: dropped,
-                marks: counts.marked,
-                kept,
-                missed,
-            };
-            self.past.insert(key, new);
+            self.past.insert(key, Past { time: now, waits: *waited, class: class.clone() });
         }
-        let reasons = DropReason::ALL.iter().map(|reason| {
-            let account = counts.accounts.dropped[*reason as usize];
-            DropCount { reason: reason.name().into(), packets: account.packets, bytes: account.bytes }
-        });
-        ClassObservation {
-            name: name.into(),
-            promised: row.view.map(|view| view.rate),
-            unpromised: row.view.map(|view| view.unpromised),
-            flows: row.view.map(|view| view.flows),
-            rate,
-            borrowed: borrowing,
-            enqueued_packets: counts.accounts.enqueued.packets,
-            enqueued_bytes: counts.accounts.enqueued.bytes,
-            sent_packets: counts.through.packets,
-            sent_bytes: counts.through.bytes,
-            borrowed_bytes: borrowed,
-            queue: Queued { packets: counts.backlog.packets, bytes: counts.backlog.bytes },
-            dropped: reasons.filter(|count| count.packets > 0).collect(),
-            marked_packets: counts.marked,
-            remarked_packets: counts.remarked,
-            wait: WaitTimes {
-                p50: quantiles[0],
-                p90: quantiles[1],
-                p99: quantiles[2],
-                longest: counts.waited.longest(),
-                jitter: counts.jitter(),
-            },
-            waits: Waits {
-                count: counts.waited.count(),
-                sum: counts.waited.sum(),
-                up_to: counts.waited.cumulative().to_vec(),
-            },
-            promise_kept_seconds: kept,
-            promise_missed_seconds: missed,
-        }
+        class
     }
 
     fn read_flows(&mut self, direction: &ShapedDirection, names: &[String]) -> Result<Vec<FlowObservation>, Refusal> {
@@ -495,20 +416,12 @@ impl Observer {
                     let next = engine.flow_rows(now, place, FLOWS, &mut page);
                     (page, next, now)
                 })?;
-                // Of a flow that ended and began again between two steps the last is kept.
-                flows.extend(page.iter().map(|row| (row.key, flow(row, now, names, &direction.config))));
+                // A flow that ended and began again between two steps is there twice: the last one is kept.
+                flows.extend(page.iter().map(|row| (row.key, reading::flow(row, now, names, &direction.config))));
                 self.flows = page;
             }
         }
         Ok(flows.into_values().collect())
-    }
-}
-
-/// The configured rate of all classes together.
-pub(super) fn limit_of(config: &Config) -> Option<Rate> {
-    match &config.root {
-        Root::Shaper(shaper) => Some(shaper.rate),
-        Root::Discipline(discipline) => discipline.line(),
     }
 }
 
@@ -519,58 +432,4 @@ fn passes(flow: &FlowObservation, request: &Flows) -> bool {
     request.class.as_ref().is_none_or(class)
         && request.uid.is_none_or(|uid| flow.flow.uid == Some(uid))
         && request.port.is_none_or(port)
-}
-
-/// A flow in the form of the protocol.
-pub(super) fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &Config) -> FlowObservation {
-    let record = &row.record;
-    let name = |class: tidegate_core::ClassId| names.get(class.0 as usize).cloned().unwrap_or_default();
-    let drops = DropReason::ALL.iter().map(|reason| {
-        let packets = u64::from(record.dropped[*reason as usize]);
-        FlowDrops { reason: reason.name().into(), packets }
-    });
-    FlowObservation {
-        flow: who(row.key, &record.who),
-        class: name(record.class),
-        through: (record.through != record.class).then(|| name(record.through)),
-        rule: record.rule.and_then(|rule| config.rules.get(rule as usize)).map(|rule| rule.label()),
-        age: now.since(record.began),
-        idle: now.since(record.last),
-        rate: record.rate(now),
-        share: row.view.map(|view| view.rate),
-        minimum: row.view.map(|view| view.minimum).filter(|minimum| !minimum.is_zero()),
-        granted: row.view.is_some_and(|view| view.granted),
-        preferred: row.view.map_or(0, |view| view.preferred),
-        arrived_packets: record.arrived.packets,
-        arrived_bytes: record.arrived.bytes,
-        sent_packets: record.sent.packets,
-        sent_bytes: record.sent.bytes,
-        borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.counts.borrowed.bytes),
-        queue: Queued { packets: record.waits.packets, bytes: record.waits.bytes },
-        wait: WaitTimes {
-            p50: record.delays.quantile(0.5).min(record.longest),
-            p90: record.delays.quantile(0.9).min(record.longest),
-            p99: record.delays.quantile(0.99).min(record.longest),
-            longest: record.longest,
-            jitter: record.jitter(),
-        },
-        dropped: drops.filter(|count| count.packets > 0).collect(),
-        dropped_bytes: record.dropped_bytes,
-        marked_packets: record.marked.into(),
-        remarked_packets: record.remarked.into(),
-        promise_kept_seconds: record.promise().kept().into(),
-        promise_missed_seconds: record.promise().missed().into(),
-    }
-}
-
-pub(super) fn who(key: u64, who: &FlowIdentity) -> Flow {
-    Flow {
-        key: format!("{key:016x}"),
-        protocol: who.protocol.map(Protocol),
-        source: who.hosts.source(),
-        source_port: who.source_port,
-        destination: who.hosts.destination(),
-        destination_port: who.destination_port,
-        uid: who.uid,
-    }
 }

@@ -2,16 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{
-    ClassStatus, ControlStatus, DirectionStatus, DropCount, InterfaceStatus, PrivilegeStatus, Queued, Status,
-};
-use tidegate_core::DropReason;
-use tidegate_engine::ClassStatus as EngineStatus;
+use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, PrivilegeStatus, Status};
 use tidegate_live::privileges::Privileges;
-use tidegate_live::shaping::ShapedInterface;
-use tidegate_units::{Bytes, Rate, Span};
+use tidegate_units::{Rate, Span};
 
-use super::observer::{Health, limit_of};
+use super::observer::Health;
+use super::reading::{class_status, interfaces, limit_of};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -63,7 +59,7 @@ impl StatusCache {
     }
 }
 
-/// What this process may do. A few small files are read.
+/// Reads the privileges of this process from a few small files.
 fn privileges() -> Option<PrivilegeStatus> {
     let Privileges { capabilities, bounding_set, no_new_privs, filtered } = Privileges::in_force().ok()?;
     let (capabilities, mut obtainable) = (capabilities.names(), bounding_set.names());
@@ -77,11 +73,15 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let unpromised =
         direction.ask(|engine, _| engine.tree().classes().iter().map(|class| class.unpromised).collect::<Vec<Rate>>());
     let unpromised = unpromised.unwrap_or_default();
-    let classes = classes.iter().enumerate().map(|(n, status)| class(status, unpromised.get(n).copied())).collect();
+    let classes = classes
+        .iter()
+        .enumerate()
+        .map(|(n, status)| ClassStatus { unpromised: unpromised.get(n).copied(), ..class_status(status) });
+    let classes = classes.collect();
     let rate = limit_of(&direction.config);
     let each = direction.interfaces_running();
     let unproven = each.iter().flat_map(|interface| {
-        // Of the only one everybody knows which it is.
+        // With a single interface there is no need to name it.
         let name = if each.len() > 1 { format!("{} ", interface.name()) } else { String::new() };
         let awaited = interface.proof().awaited.iter();
         awaited.map(move |(version, reason)| format!("{name}{version}: {reason}"))
@@ -90,44 +90,4 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let guardian = direction.guardian();
     let in_kernel = direction.shaping().and_then(|shaping| shaping.in_kernel()).map(str::to_owned);
     DirectionStatus { name: direction.name.clone(), rate, interfaces, unproven, in_kernel, classes, guardian }
-}
-
-/// The interfaces of a direction in the form of the protocol.
-pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
-    let status = |interface: &ShapedInterface| {
-        let counts = interface.counts();
-        InterfaceStatus {
-            name: interface.name().into(),
-            present: interface.index().is_some(),
-            sent_packets: counts.sent_packets,
-            sent_bytes: Bytes::new(counts.sent_bytes),
-            dropped_packets: counts.dropped_packets,
-        }
-    };
-    direction.interfaces_running().iter().map(status).collect()
-}
-
-/// A class in the form of the protocol.
-fn class(status: &EngineStatus, unpromised: Option<Rate>) -> ClassStatus {
-    let counts = &status.counts;
-    let dropped = DropReason::ALL.iter().map(|reason| {
-        let account = counts.accounts.dropped[*reason as usize];
-        DropCount { reason: reason.name().into(), packets: account.packets, bytes: account.bytes }
-    });
-    ClassStatus {
-        name: status.name.clone(),
-        rate: status.rate,
-        unpromised,
-        flows: status.flows,
-        enqueued_packets: counts.accounts.enqueued.packets,
-        enqueued_bytes: counts.accounts.enqueued.bytes,
-        through_packets: counts.through.packets,
-        through_bytes: counts.through.bytes,
-        queue: Queued { packets: counts.backlog.packets, bytes: counts.backlog.bytes },
-        dropped: dropped.filter(|count| count.packets > 0).collect(),
-        marked_packets: counts.marked,
-        remarked_packets: counts.remarked,
-        wait_p50: counts.waited_at(0.5),
-        wait_p99: counts.waited_at(0.99),
-    }
 }

@@ -103,7 +103,7 @@ mod tests {
         assert!(subscriptions.check(&caller(1_001, 4_000_002)).is_ok());
         (0..SUBSCRIPTIONS_OF_ONE as u64).for_each(|n| subscriptions.add(&caller(2_000 + n / 16, 0), n));
         assert!(subscriptions.check(&caller(1_002, 0)).is_ok());
-        // What has ended is given back.
+        // Subscriptions that have ended no longer count.
         subscriptions.disconnected(0);
         assert!(subscriptions.check(&caller(1_000, 4_000_001)).is_ok());
     }

@@ -30,7 +30,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_config::shaper::Metrics;
-use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowObservation, FlowSort, Observation};
+use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowSort, Observation};
 use tidegate_display::assets;
 use tidegate_engine::guard::lock;
 use tokio::net::{TcpListener, TcpStream};
@@ -309,15 +309,13 @@ pub fn answer_text(text: &[u8]) -> Option<u16> {
 /// The last observation, with as many flows as the page shows, the fastest first.
 fn now(observation: &Observation) -> Observation {
     let fastest = |direction: &DirectionObservation| {
-        let mut flows: Vec<&FlowObservation> = direction.flows.iter().collect();
-        FlowSort::Rate.sort(&mut flows);
-        direction.with_flows(flows.into_iter().take(FLOWS).cloned().collect())
+        direction.with_flows(direction.top_flows(FlowSort::Rate, FLOWS, |_| true).into_iter().cloned().collect())
     };
     observation.with_directions(observation.directions.iter().map(fastest).collect())
 }
 
 /// Whether a request names several hosts, or may have two lengths: another program on the way may choose the other one.
-/// Of `Content-Length` beside `Transfer-Encoding` hyper drops the former, and no request here needs the latter.
+/// Where both are present hyper ignores `Content-Length`, and no request here needs `Transfer-Encoding`.
 fn is_ambiguous(headers: &HeaderMap) -> bool {
     headers.get_all(header::HOST).iter().count() > 1
         || headers.contains_key(header::TRANSFER_ENCODING)
@@ -510,7 +508,7 @@ mod tests {
         drop(holders);
     }
 
-    /// What the page loads is what is served, and nothing comes from elsewhere.
+    /// Everything that the page loads is served here, and nothing comes from elsewhere.
     #[test]
     fn the_page_is_whole_and_names_no_other_place() {
         let served = ["app.js", "app.css", "theme.css", "uplot.js", "uplot.css", "icon.svg", "licence"];

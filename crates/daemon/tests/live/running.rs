@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tidegate_config::diagnostic::{Diagnostics, Source};
 use tidegate_control::calls::{PromiseCall, Target};
 use tidegate_control::{Client, ClientError};
-use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
+use tidegate_daemon::{ControlSocket, Daemon, Settings, ShaperFile};
 use tidegate_live::shaping::Options;
 use tidegate_testbed::topology::Pair;
 use tidegate_testbed::{FlowSpec, Sink};
@@ -49,7 +49,7 @@ impl Running {
         let file = ShaperFile { path: "test.toml".into(), modified: None, configs: vec![config] };
         let settings = Settings {
             options: Options { interfaces: vec!["tg0".into()], ..options },
-            control: Control::Path(path.clone()),
+            control: ControlSocket::Path(path.clone()),
             ..Settings::default()
         };
         let stop = Arc::new(AtomicBool::new(false));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_control::Client;
 use tidegate_daemon::web::{Reach, WebSettings};
-use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
+use tidegate_daemon::{ControlSocket, Daemon, Settings, ShaperFile};
 use tidegate_testbed::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
@@ -91,7 +91,7 @@ impl Testbed {
         let config = config.unwrap_or_else(|| panic!("{:?}", diagnostics.iter().collect::<Vec<_>>()));
         let file = ShaperFile { path: "test.toml".into(), modified: None, configs: vec![config] };
         let settings = Settings {
-            control: Control::Path(control.clone()),
+            control: ControlSocket::Path(control.clone()),
             web: Some(WebSettings { address: "127.0.0.1:0".parse().expect("an address"), reach: Reach::Loopback }),
             ..Settings::default()
         };

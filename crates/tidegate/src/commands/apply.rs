@@ -27,7 +27,7 @@ pub struct How {
     /// Revert after this time unless Enter is pressed here, or `tidegate confirm` is run
     #[arg(long, value_name = "TIME")]
     confirm: Option<Span>,
-    /// Print the differences and what was done as JSON
+    /// Print the differences and the outcome as JSON
     #[arg(long)]
     json: bool,
 }
@@ -49,7 +49,7 @@ pub struct ConfirmArgs {
     /// Revert it instead, at once
     #[arg(long)]
     rollback: bool,
-    /// Print what is in force as JSON: `{"kept": true}`, or false after a roll-back
+    /// Print the outcome as JSON: `{"kept": true}`, or false after a roll-back
     #[arg(long)]
     json: bool,
 }
@@ -165,7 +165,7 @@ fn pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
     Ok(words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
 }
 
-/// Makes a change and prints what it changed; with `--dry-run` what it would change.
+/// Makes a change and prints the differences; with `--dry-run` it only prints them.
 fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failure> {
     let mut client = how.connect.open()?;
     let edited = text.is_none();

@@ -24,8 +24,8 @@ use crate::progress::Reading;
 /// Compare results of simulations, replays, experiments and recordings side by side
 ///
 /// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
-/// results.json), or a recording of `tidegate run --record`. What has the same subject and measure in several files is in
-/// one row; the answer is which of them is the best of each measure, and by how much.
+/// results.json), or a recording of `tidegate run --record`. Values of the same subject and measure share a
+/// row; the answer names the best file for each measure, and by how much it is better.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The results and recordings
@@ -86,7 +86,7 @@ fn names(files: &[PathBuf]) -> Vec<String> {
             |parts: &usize| files.iter().enumerate().all(|(n, file)| n == at || end(file, *parts) != end(path, *parts));
         match (1..=most).find(alone) {
             Some(parts) => end(path, parts),
-            // The same file twice.
+            // A file may be named twice.
             None => format!("{} ({})", path.display(), at + 1),
         }
     };
@@ -100,7 +100,7 @@ fn named(quantity: Quantity, name: &str) -> Quantity {
     Quantity { subject: format!("{variant}: {plain}"), variant, ..quantity }
 }
 
-/// What the file at `path` has.
+/// Reads the values of the file at `path`.
 fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
     let wrong = |what: &str| {
         Failure::Usage(format!(

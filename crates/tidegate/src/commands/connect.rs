@@ -10,10 +10,10 @@ use crate::Failure;
 /// Selects a running tidegate.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Connect {
-    /// The control socket, instead of looking for it
+    /// The path of the control socket; by default it is looked for
     #[arg(long, value_name = "PATH", conflicts_with = "interface")]
     control: Option<PathBuf>,
-    /// The interface that is shaped, where several are
+    /// The shaped interface, where there are several
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
 }

@@ -18,10 +18,10 @@ use crate::output::{hanging, width};
 
 /// Report what on this machine would prevent shaping, and how to fix it
 ///
-/// Examines the kernel's packet filter and queue, privileges, scheduling, timers, and an interface: its state,
-/// offloads and qdiscs, filters of tc and XDP programs, and rules of other programs before Tidegate's; which interface
-/// is the uplink, which interface is below it, and the commands that shape it; and whether the users and control groups that the file names exist. Changes nothing, but for `--try`. The exit code is 1 if
-/// something prevents shaping.
+/// It examines the kernel's packet filter and queue, privileges, scheduling and timers; of an interface its state, offloads
+/// and qdiscs, filters of tc and XDP programs, and rules of other programs before Tidegate's; which interface is the uplink,
+/// which one is below it, and the commands that shape it; and whether the users and control groups that the file names
+/// exist. It changes nothing, except with `--try`. The exit code is 1 if something prevents shaping.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file that is to be used
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if examination.is_sound() { Ok(()) } else { Err(Failure::Negative) }
 }
 
-/// A configuration that lets everything pass, for a direction of which there is no file.
+/// A configuration that lets everything pass, for a direction without a file.
 fn passing(direction: Direction) -> Option<Config> {
     let text = format!(
         "version = 1\n[interface]\ndirection = \"{}\"\n[discipline]\nkind = \"fifo\"\nlimit = \"4MB\"\n",
@@ -105,7 +105,7 @@ pub fn attempt(config: &Config, interfaces: &[String]) -> Finding {
     if let Err(error) = shaping.stop() {
         return finding(Severity::Prevents, format!("it was started, and did not end in order: {error}"), "");
     }
-    // Of the only one everybody knows which it is.
+    // With a single interface there is no need to name it.
     let of = |name: &str| if proofs.len() > 1 { format!(" of {name}") } else { String::new() };
     let (mut came, mut awaited, mut silent) = (Vec::new(), Vec::new(), false);
     for (name, proof) in &proofs {
@@ -139,7 +139,7 @@ fn owners(config: &Config) -> Finding {
     Finding { about: "owners", severity, found, remedy: remedy.into() }
 }
 
-/// What a tidegate that runs may do, and its guardians; nothing without one that answers.
+/// The privileges of a running tidegate, and its guardians; nothing if none answers.
 fn running(interface: Option<&str>) -> Vec<Finding> {
     let place = interface.map_or(Place::Any, |interface| Place::Interface(interface.to_owned()));
     let mut found = Vec::new();

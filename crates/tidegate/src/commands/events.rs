@@ -23,22 +23,22 @@ pub struct Args {
     /// Only these kinds; `tidegate events --kind ?` lists them
     #[arg(long, short, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<EventKind>,
-    /// Only of these classes
+    /// Only events of these classes
     #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
     class: Vec<String>,
-    /// Only of flows of this user
+    /// Only events of flows of this user
     #[arg(long, value_name = "NUMBER")]
     uid: Option<u32>,
-    /// Only of flows from or to this port
+    /// Only events of flows from or to this port
     #[arg(long, value_name = "NUMBER")]
     port: Option<u16>,
-    /// Only of this direction: up or down
+    /// Only events of this direction: up or down
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
-    /// End after this many
+    /// End after this many events
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Print each as JSON in a line of its own
+    /// Print each event as JSON in a line of its own
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !args.class.is_empty() {
         hint(args, &client.status()?);
     }
-    let mut left = args.count.unwrap_or(u64::MAX);
+    let mut remaining = args.count.unwrap_or(u64::MAX);
     let subscription = client.events(&which)?;
     // A script that causes an event and wants to see it has to know from when on it would.
     message!("subscribed: events are printed from now on");
@@ -66,18 +66,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Pushed::Event(event) if args.json => {
                 let line = serde_json::to_string(&event).map_err(|error| Failure::Failed(error.to_string()))?;
                 writeln!(out, "{line}")?;
-                left -= 1;
+                remaining -= 1;
             }
             Pushed::Event(event) => {
                 writeln!(out, "{}", line(&event))?;
-                left -= 1;
+                remaining -= 1;
             }
             Pushed::Lost(lost) if args.json => writeln!(out, "{{\"lost\":{lost}}}")?,
             Pushed::Lost(lost) => writeln!(out, "... {lost} events were lost: this reader is too slow")?,
         }
-        // Whoever reads wants it now.
+        // A reader of the pipe wants each event at once.
         out.flush()?;
-        if left == 0 {
+        if remaining == 0 {
             return Ok(());
         }
     }

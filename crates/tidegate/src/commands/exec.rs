@@ -41,7 +41,7 @@ pub struct Args {
     /// A shaper file for the traffic that it receives, instead of --down; remote hosts are the source in its rules
     #[arg(long, value_name = "FILE")]
     config_down: Option<PathBuf>,
-    /// What the program reaches at 127.0.0.1
+    /// The loopback that the program reaches at 127.0.0.1
     #[arg(long, value_enum, default_value = "host")]
     loopback: LoopbackArg,
     /// End with the program, even if processes that it started are still running; they then have no network
@@ -124,7 +124,7 @@ fn behind(rate: Rate) -> String {
     let bps = rate.as_bps().max(1);
     let target = (PACKETS / bps).clamp(60, 5_000);
     let interval = 5 * target;
-    // Of datagrams without congestion control none waits for longer than this.
+    // Datagrams without congestion control wait at most this long.
     let longest = 2 * target;
     // One second of traffic, and at least the windows of two connections.
     let limit = (bps / 8).clamp(128 << 10, 4_000_000);

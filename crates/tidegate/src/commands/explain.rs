@@ -29,12 +29,12 @@ use crate::Failure;
 
 /// Explain the classification and the fate of a packet: the matching rule and the others, the class, and the queues
 ///
-/// Of a capture: `tidegate explain FILE --packet N --with CONFIG`. Of a recording of `tidegate run --record`, with
-/// its own configuration: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. Of a trace of
-/// `tidegate simulate --trace`, either of its files: `tidegate explain trace.pcapng` for all of it, with `--packet N` the way
-/// of one packet. Of a hypothetical packet: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`;
-/// with `--live` instead of a configuration, on the running shaper and with its present queues; what an address or a port leaves
-/// open is then as in the fastest flow that has them: `tidegate explain --live --source 192.168.1.7`.
+/// A packet of a capture: `tidegate explain FILE --packet N --with CONFIG`. A packet of a recording of `tidegate run --record`,
+/// with the configuration of the recording: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. A
+/// trace of `tidegate simulate --trace`, by either of its files: `tidegate explain trace.pcapng`, with `--packet N` for the way
+/// of one packet. A packet that you describe: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol
+/// udp ...`. With `--live` instead of a configuration, the running shaper explains it, with its present queues; what you leave
+/// out is then taken from the fastest flow with the given addresses and ports: `tidegate explain --live --source 192.168.1.7`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// The capture or recording

@@ -1,6 +1,6 @@
 //! `tidegate pace`: sends at a rate, and measures the result.
 
-mod control;
+mod control_socket;
 mod measure;
 mod progress;
 mod receive;
@@ -49,10 +49,10 @@ pub struct Args {
     /// The data is produced as it is sent: after a gap the schedule restarts and nothing is made up for
     #[arg(long)]
     live: bool,
-    /// What happens when data or destination were late: restart, catch-up or drop-late
+    /// How to continue when the data or the destination was late: restart, catch-up or drop-late
     #[arg(long, value_name = "POLICY", value_enum, conflicts_with = "live")]
     gap: Option<Gap>,
-    /// The lateness at which that happens; 1s for catch-up, otherwise 100ms
+    /// The lateness at which --gap applies; 1s for catch-up, otherwise 100ms
     #[arg(long, value_name = "TIME")]
     gap_time: Option<Span>,
     /// The share of a core for spinning, in percent
@@ -96,7 +96,7 @@ pub struct Args {
     /// Stop when no datagram arrived for this time
     #[arg(long, value_name = "TIME", requires = "receive")]
     idle: Option<Span>,
-    /// The distributions as JSON; implies --measure
+    /// Print the distributions as JSON; implies --measure
     #[arg(long)]
     json: bool,
 }
@@ -108,12 +108,12 @@ Examples:
   tidegate pace --rate 10mbit --to udp://host:5000 --measure <stream
   tidegate pace --receive udp://0.0.0.0:5000 --rate 10mbit --idle 2s
 
-Rates count payload, not headers. SIGUSR1 raises the rate by a tenth of what was given with --rate, SIGUSR2 lowers it,
-down to one such step (--step).
+Rates count payload, not headers. SIGUSR1 raises the rate by a tenth of --rate, SIGUSR2 lowers it, down to one such step \
+(--step).
 
-Standard error reports what was delivered whenever not everything was: of a pipe what was read from it, of a TCP connection
-what the other side acknowledged, of datagrams what the network took. Of several destinations, one that is full holds up
-the others, for at most --patience.
+Standard error reports what was delivered if not everything was: of a pipe the bytes that were read from it, of a TCP \
+connection those that the peer acknowledged, of datagrams those that the network took. If one of several destinations is \
+full, it holds up the others, for at most --patience.
 
 Exit codes: 0 success, also when the reader of a pipe goes away; 1 failure; 2 wrong usage.";
 
@@ -126,7 +126,7 @@ enum Share {
     Turn,
 }
 
-/// What happens after a gap.
+/// The action after a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Gap {
     /// The schedule restarts

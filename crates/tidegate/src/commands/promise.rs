@@ -1,4 +1,4 @@
-//! `tidegate promise`: what is granted to some flows beside the configuration, for as long as this runs, or for a lease.
+//! `tidegate promise`: grants to some flows beside the configuration, for as long as this runs, or for a lease.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -49,28 +49,28 @@ pub struct Args {
     /// Flows of sockets of this process and its descendants
     #[arg(long, value_name = "NUMBER", help_heading = "Which flows")]
     pid: Option<u32>,
-    /// In this direction: up or down
+    /// Flows in this direction: up or down
     #[arg(long, value_name = "NAME", help_heading = "Which flows")]
     direction: Option<String>,
-    /// Each of them is granted at least this
+    /// Grant each of them at least this rate
     #[arg(long, value_name = "RATE", help_heading = "What")]
     min: Option<Rate>,
-    /// The minimum is held for this many flows
+    /// Hold the minimum for this many flows
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "What")]
     flows: u32,
     /// Raise their shares by this many steps
     #[arg(long, value_name = "STEPS", default_value_t = 0, help_heading = "What")]
     prefer: u32,
-    /// Move them to this class when they are granted less than RATE; an eighth above --min unless given
+    /// Move them to CLASS when they are granted less than RATE, by default an eighth more than --min
     #[arg(long, value_name = "[RATE:]CLASS", help_heading = "What")]
     below: Option<String>,
     /// Hold the rate in this class, not in the one to which the rules lead
     #[arg(long, value_name = "NAME", help_heading = "What")]
     class: Option<String>,
-    /// Where the rate is not free, wait until others release it
+    /// Wait until others release the rate, if it is not free
     #[arg(long, help_heading = "What")]
     wait: bool,
-    /// For this long, also after this command has ended
+    /// Keep the promise for this time, also after this command has ended
     #[arg(long = "for", value_name = "TIME", help_heading = "What")]
     lease: Option<Span>,
     /// End the promise of this number
@@ -79,7 +79,7 @@ pub struct Args {
         "class", "wait", "lease", "json",
     ])]
     release: Option<u64>,
-    /// Print JSON
+    /// Print promises and their changes as JSON
     #[arg(long)]
     json: bool,
 }

@@ -113,7 +113,7 @@ fn simulations() -> (u64, u64, String) {
         _ if ended == wanted => format!("{ended} simulations, and what follows them"),
         _ => format!("{ended} of {wanted} simulations"),
     };
-    // What follows is not known before.
+    // The following items are not known before.
     (if ended == wanted { 0 } else { ended as u64 }, wanted as u64, text)
 }
 

@@ -33,7 +33,7 @@ pub struct Args {
     /// Token rate r
     #[arg(long, required_unless_present = "list")]
     rate: Option<Rate>,
-    /// Bucket b: what it sends at once (two of the largest packets if not given)
+    /// Bucket b: the most it sends at once (two of the largest packets if not given)
     #[arg(long, value_name = "SIZE")]
     bucket: Option<Bytes>,
     /// Peak rate p (that of the link if not given)
@@ -54,13 +54,13 @@ pub struct Args {
     /// Its packets: KEY=VALUE as in a rule of a shaper file, such as destination=10.0.0.2 or protocol=udp
     #[arg(long, value_name = "KEY=VALUE")]
     flow: Vec<String>,
-    /// The port they go to
+    /// The destination port of its packets
     #[arg(long)]
     port: Option<u16>,
-    /// Keep it for this time, also when this command has ended
+    /// Keep the reservation for this time, also after this command has ended
     #[arg(long = "for", value_name = "TIME")]
     lasts: Option<Span>,
-    /// Print what was granted as JSON
+    /// Print the reservation as JSON
     #[arg(long)]
     json: bool,
 }

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use tidegate_config::Source;
 use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES, Unattended};
-use tidegate_control::EventKind;
+use tidegate_control::view::ClassQuantity;
+use tidegate_control::{EventKind, calls};
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
-use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
-use tidegate_display::Table;
+use tidegate_daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile, class_status};
 use tidegate_engine::ClassStatus;
 use tidegate_kernel::KernelPrograms;
 use tidegate_live::guardian;
@@ -33,7 +33,7 @@ use tidegate_units::Span;
 use crate::Failure;
 use crate::commands::line::LineArgs;
 use crate::commands::{check, interfaces};
-use crate::output::{wait, width};
+use crate::output::{self, width};
 
 /// Shape egress or ingress of an interface, or both, by a shaper file
 ///
@@ -43,15 +43,15 @@ use crate::output::{wait, width};
 /// queues stay short. `tidegate check --up RATE --down RATE` prints the file that is generated from them.
 ///
 /// Reports that shaping is in force only after reading its rules back and seeing a packet of each class and protocol
-/// come through. Traffic passes unshaped if the program dies. Ends in order on Ctrl-C or SIGTERM, and prints the
+/// come through. Traffic passes unshaped if the program dies. Ctrl-C or SIGTERM ends it in order, and it prints the
 /// totals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The shaper file; - for standard input. Several: one for each uplink, in one process
+    /// The shaper file, or - for standard input; several files are for several uplinks
     file: Vec<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
-    /// The interface, instead of the one in the file; several, with commas between them, share the rates
+    /// The interface, instead of the one in the file; several interfaces, separated by commas, share the rates
     #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
     interface: Vec<String>,
     /// Wait for the interface where it is not there yet, as a service does
@@ -77,7 +77,7 @@ pub struct Args {
     /// Permit an address for --metrics that other machines can reach: they can then see the addresses of all flows
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
-    /// Ask the resolver for the names of hosts that no lease and no file has, as reverse-lookup of [statistics]
+    /// Ask the resolver for the names of hosts that are in no lease and no file, like reverse-lookup in [statistics]
     #[arg(long)]
     reverse_lookup: bool,
     /// Run this program on events, with the details in its environment
@@ -86,8 +86,8 @@ pub struct Args {
     /// The kinds of events for --hook, as in `tidegate events`; default: trouble, and promises that wait or end
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "hook")]
     hook_event: Vec<EventKind>,
-    /// Take over from a tidegate that shapes the interface, which ends; and on SIGTERM leave queues, promises and
-    /// reservations to a successor, for 10 s. Nothing is lost or reordered
+    /// Take over from the tidegate that shapes the interface, which then ends; on SIGTERM, leave queues, promises and
+    /// reservations to a successor for 10 s. No packet is lost or reordered
     #[arg(long)]
     hand_over: bool,
     /// Queue packets in the kernel (Linux 6.16 and later), as data-path = "kernel" in the file does
@@ -222,9 +222,9 @@ fn settings(args: &Args, Signals { leave, reload, .. }: Signals, options: Option
         reload,
         leave,
         control: match &args.control {
-            None => Control::Default,
-            Some(path) if path.as_os_str() == "off" => Control::Off,
-            Some(path) => Control::Path(path.clone()),
+            None => ControlSocket::Default,
+            Some(path) if path.as_os_str() == "off" => ControlSocket::Off,
+            Some(path) => ControlSocket::Path(path.clone()),
         },
         web: args.metrics.map(|address| WebSettings {
             address,
@@ -430,7 +430,7 @@ fn announce_one(shaping: &Shaping, by: &str) {
         message!("  rules: {installed}; read back and verified");
     }
     for interface in interfaces {
-        // Of the only one everybody knows which it is.
+        // With a single interface there is no need to name it.
         let of = if interfaces.len() > 1 { format!("{}: ", interface.name()) } else { String::new() };
         let proof = interface.proof();
         for (class, versions) in &proof.proven {
@@ -496,7 +496,7 @@ fn announce_refusals(shaping: &Shaping) {
 
 fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failure> {
     let status = || ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way.as_str(), class)));
-    let mut out = crate::output::stdout();
+    let mut out = output::stdout();
     if args.json {
         let classes: Vec<_> = status().map(|(way, class)| class_json(way, class)).collect();
         writeln!(out, "{:#}", serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "classes": classes }))?;
@@ -506,28 +506,28 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
     Ok(())
 }
 
+const TOTALS: [(&str, ClassQuantity); 9] = [
+    ("class", ClassQuantity::Name),
+    (">promised", ClassQuantity::Promised),
+    (">packets", ClassQuantity::SentPackets),
+    (">bytes", ClassQuantity::SentBytes),
+    (">dropped", ClassQuantity::Dropped),
+    (">marked", ClassQuantity::Marked),
+    (">re-marked", ClassQuantity::Remarked),
+    (">wait p50", ClassQuantity::WaitP50),
+    (">wait p99", ClassQuantity::WaitP99),
+];
+
 /// The final counts of the classes of each direction.
 fn totals(ended: &[(String, Vec<ClassStatus>)], width: Option<usize>) -> String {
-    let status = ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way.as_str(), class)));
-    let heads =
-        ["class", ">promised", ">packets", ">bytes", ">dropped", ">marked", ">re-marked", ">wait p50", ">wait p99"];
-    let mut table =
-        Table::new("", heads).optional(["re-marked", "bytes", "marked", "wait p50", "promised"]).shorten("class", 12);
-    for (way, class) in status {
-        let counts = &class.counts;
-        let row = [
-            if ended.len() > 1 { format!("{way}: {}", class.name) } else { class.name.clone() },
-            class.rate.map_or("-".into(), |rate| rate.to_string()),
-            counts.through.packets.to_string(),
-            counts.through.bytes.as_u64().to_string(),
-            counts.accounts.dropped_total().packets.to_string(),
-            counts.marked.to_string(),
-            counts.remarked.to_string(),
-            wait(counts.waited_at(0.5)),
-            wait(counts.waited_at(0.99)),
-        ];
-        table.row(row.map(Into::into));
-    }
+    let classes = ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way, class_status(class))));
+    let named = classes.map(|(way, class)| match ended.len() {
+        0 | 1 => class,
+        _ => calls::ClassStatus { name: format!("{way}: {}", class.name), ..class },
+    });
+    let table = output::table(&TOTALS, &named.collect::<Vec<_>>(), output::exact)
+        .optional(["re-marked", "bytes", "marked", "wait p50", "promised"])
+        .shorten("class", 12);
     table.text(width)
 }
 

@@ -60,7 +60,7 @@ pub struct Args {
     /// The directory of the file; the unit of systemd reads that in /etc/tidegate
     #[arg(long, value_name = "DIRECTORY", default_value = "/etc/tidegate")]
     directory: PathBuf,
-    /// What starts the service; by default systemd where it runs
+    /// The service manager; by default systemd where it runs
     #[arg(long, value_name = "MANAGER")]
     service: Option<Manager>,
 }
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let rates = rates(args, &interface, &kind, &dialogue)?;
     let preset = line::source(rates, &kind, args.overhead, &[])?;
     let text = format!("{}{}", instance.heading(), preset.text());
-    // What is written must be what `run` accepts.
+    // `run` must accept the file that is written.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;
     message!("{}:", instance.file.display());
     let mut out = crate::output::stdout();
@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Stops the service, and reports what is left.
+/// Stops the service, and reports which files remain.
 fn undo(args: &Args, manager: Manager, dialogue: &Dialogue) -> Result<(), Failure> {
     let interface = match &args.interface {
         Some(interface) => interface.clone(),
@@ -321,7 +321,7 @@ fn ask_rate(word: &str, measured: Option<Rate>, dialogue: &Dialogue) -> Result<O
     }
 }
 
-/// Prints what was measured; returns the rate of the line, in three digits and never more than was measured.
+/// Prints the measured rate; returns that of the line, in three digits and never more than was measured.
 fn report(measured: &Measured, kind: &str, overhead: Option<i16>, word: &str) -> Rate {
     let line = line::wire(kind, overhead).line_rate(measured.rate, Bytes::new(measured.packet.into()));
     let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));

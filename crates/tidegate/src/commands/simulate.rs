@@ -9,12 +9,11 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
-use tidegate_display::human;
-use tidegate_display::wrapped;
+use tidegate_display::{human, wrapped};
 use tidegate_metrics::{Curve, Digest};
 use tidegate_report::columns::field;
 use tidegate_report::simulation::{self, Quantity, Simulation};
@@ -98,7 +97,7 @@ struct Run<'a> {
     seed: u64,
     events: u64,
     digest: String,
-    /// What was done to shapers, and what they reported.
+    /// Changes of shapers, and their reports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shapers: Vec<shapers::Entry<'a>>,
 }
@@ -119,17 +118,7 @@ struct Report<'a> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(file) = args.file.as_deref() else { return clear(args.cache.as_deref()) };
     let source = open(file)?;
-    let mut diagnostics = Diagnostics::new();
-    let beside = file.parent().filter(|_| file.as_os_str() != "-");
-    let texts = RefCell::new(vec![source.text().to_owned()]);
-    let open_beside = |name: &str| {
-        let found = Source::open(&beside.unwrap_or(Path::new("")).join(name))?;
-        texts.borrow_mut().push(found.text().to_owned());
-        Ok(found)
-    };
-    let scenario = Scenario::load(&source, beside.map(|_| &open_beside as scenario::Files<'_>), &mut diagnostics);
-    say(&diagnostics, &source);
-    let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
+    let (mut scenario, texts) = load(file, &source)?;
     args.files.try_them([file])?;
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
@@ -138,7 +127,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.out.is_some() || args.files.wanted() {
         scenario.detail = Detail::Parts;
     }
-
     let traced = args.trace.as_deref().map(|wanted| traced::selection(&scenario, wanted)).transpose()?;
     let (seed, seeds) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs) as usize);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -148,31 +136,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::Usage(format!("cannot keep results in {}: {error}", folder.display())))?;
     }
-    let cached = || Cache::new(args.cache.as_deref(), texts.borrow().iter().map(String::as_str), with_parts);
+    let cached = || Cache::new(args.cache.as_deref(), texts.iter().map(String::as_str), with_parts);
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
     let made = runs::all(&scenario, seed, seeds, jobs, cache.as_ref())?;
-    match (&made.unkept, &args.cache) {
-        (Some(error), Some(folder)) => {
-            return Err(Failure::Failed(format!("cannot keep results in {}: {error}", folder.display())));
-        }
-        (Some(error), None) => message!("the results of runs are not kept: {error}; --cache names another folder"),
-        (None, _) => {}
-    }
-    let mut stopped = (made.ended < made.wanted).then(|| {
-        let kept = match (args.no_cache, &args.cache) {
-            (true, _) => "",
-            (false, None) => "; those of a second or longer are kept, and the same command makes the others",
-            (false, Some(_)) => "; they are kept, and the same command makes the others",
-        };
-        Failure::Failed(format!("stopped after {} of {} runs{kept}", made.ended, made.wanted))
-    });
-    let outcomes = made.outcomes;
+    let mut stopped = stopped(args, &made)?;
+    let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.
     if let Some(stopped) = stopped.take_if(|_| outcomes.is_empty() || args.hash) {
         return Err(stopped);
     }
-    let elapsed = begin.elapsed().as_secs_f64();
+    let elapsed = begin.elapsed();
 
     let mut all = Digest::default();
     outcomes.iter().for_each(|outcome| all.digest(outcome.digest));
@@ -185,26 +159,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         digest: all.to_string(),
         runs: outcomes.iter().map(shown).collect(),
     };
-    let report = Report {
-        scenario: found.scenario,
-        sentence: found.sentence,
-        version: found.version,
-        duration_ns: found.duration_ns,
-        warm_up_ns: found.warm_up_ns,
-        digest: found.digest.clone(),
-        runs: outcomes
-            .iter()
-            .map(|outcome| Run {
-                seed: outcome.seed,
-                events: outcome.events,
-                digest: outcome.digest.to_string(),
-                shapers: shapers::entries(outcome),
-            })
-            .collect(),
-        items: found.quantities().into_iter().map(Item::from).collect(),
-    };
+    let report = Report::new(&found, outcomes);
     if let Some(folder) = &args.out {
-        write_all(folder, &report, &outcomes)
+        write_all(folder, &report, outcomes)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
     }
     if let Some(selection) = &traced {
@@ -212,37 +169,108 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;
+    print(args, &found, &report, outcomes)?;
+    conclude(args, &scenario, &made, elapsed);
+    stopped.map_or(Ok(()), Err)
+}
+
+/// Loads a scenario; also returns the texts that it was loaded from.
+fn load(file: &Path, source: &Source) -> Result<(Scenario, Vec<String>), Failure> {
+    let mut diagnostics = Diagnostics::new();
+    let beside = file.parent().filter(|_| file.as_os_str() != "-");
+    let texts = RefCell::new(vec![source.text().to_owned()]);
+    let open_beside = |name: &str| {
+        let found = Source::open(&beside.unwrap_or(Path::new("")).join(name))?;
+        texts.borrow_mut().push(found.text().to_owned());
+        Ok(found)
+    };
+    let scenario = Scenario::load(source, beside.map(|_| &open_beside as scenario::Files<'_>), &mut diagnostics);
+    say(&diagnostics, source);
+    let scenario = scenario.ok_or_else(|| refusal(&diagnostics, source))?;
+    Ok((scenario, texts.into_inner()))
+}
+
+/// The failure of a simulation that was stopped before all runs had ended, if it was.
+///
+/// # Errors
+/// When results cannot be kept in the folder that was named.
+fn stopped(args: &Args, made: &runs::Runs) -> Result<Option<Failure>, Failure> {
+    match (&made.unkept, &args.cache) {
+        (Some(error), Some(folder)) => {
+            return Err(Failure::Failed(format!("cannot keep results in {}: {error}", folder.display())));
+        }
+        (Some(error), None) => message!("the results of runs are not kept: {error}; --cache names another folder"),
+        (None, _) => {}
+    }
+    Ok((made.ended < made.wanted).then(|| {
+        let kept = match (args.no_cache, &args.cache) {
+            (true, _) => "",
+            (false, None) => "; those of a second or longer are kept, and the same command makes the others",
+            (false, Some(_)) => "; they are kept, and the same command makes the others",
+        };
+        Failure::Failed(format!("stopped after {} of {} runs{kept}", made.ended, made.wanted))
+    }))
+}
+
+/// Prints the results in the requested form.
+fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[Outcome]) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
     } else if args.json {
-        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;
         }
-        table(&mut out, &report)?;
+        table(&mut out, report)?;
         for sentence in found.comparison().summary_of_variants() {
             writeln!(out, "{}", wrapped(&sentence, width()))?;
         }
     }
     out.flush()?;
-    if std::io::stderr().is_terminal() {
-        let events: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
-        let (runs, simulated) = (made.ended, scenario.duration.as_secs_f64());
-        let rate = events as f64 / elapsed / 1e6;
-        match made.cached {
-            0 => message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second"),
-            cached => message!("{runs} x {simulated} s in {elapsed:.2} s, {cached} of them from the cache"),
-        }
-        if !args.files.wanted() && !args.json && !args.hash {
-            crate::output::hint(
-                "with --report FILE.html it is drawn; `tidegate compare` sets results of --json side by side",
-            );
+    Ok(())
+}
+
+/// Reports to people at a terminal how long it took.
+fn conclude(args: &Args, scenario: &Scenario, made: &runs::Runs, elapsed: Duration) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    let events: u64 = made.outcomes.iter().map(|outcome| outcome.events).sum();
+    let (runs, simulated, elapsed) = (made.ended, scenario.duration.as_secs_f64(), elapsed.as_secs_f64());
+    let rate = events as f64 / elapsed / 1e6;
+    match made.cached {
+        0 => message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second"),
+        cached => message!("{runs} x {simulated} s in {elapsed:.2} s, {cached} of them from the cache"),
+    }
+    if !args.files.wanted() && !args.json && !args.hash {
+        crate::output::hint(
+            "with --report FILE.html it is drawn; `tidegate compare` sets results of --json side by side",
+        );
+    }
+}
+
+impl<'a> Report<'a> {
+    fn new(found: &Simulation<'a>, outcomes: &'a [Outcome]) -> Self {
+        let run = |outcome: &'a Outcome| Run {
+            seed: outcome.seed,
+            events: outcome.events,
+            digest: outcome.digest.to_string(),
+            shapers: shapers::entries(outcome),
+        };
+        Self {
+            scenario: found.scenario,
+            sentence: found.sentence,
+            version: found.version,
+            duration_ns: found.duration_ns,
+            warm_up_ns: found.warm_up_ns,
+            digest: found.digest.clone(),
+            runs: outcomes.iter().map(run).collect(),
+            items: found.quantities().into_iter().map(Item::from).collect(),
         }
     }
-    stopped.map_or(Ok(()), Err)
 }
 
 /// A run as reports show it.
@@ -256,7 +284,7 @@ pub(super) fn shown(outcome: &Outcome) -> simulation::Run<'_> {
     }
 }
 
-/// Removes what is kept in `folder`, or in the default one.
+/// Removes the results that are kept in `folder`, or in the default one.
 fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder.map(Path::to_owned).or_else(cache::default_folder) else {
         return Err(Failure::Usage("no folder is known: neither XDG_CACHE_HOME nor HOME is set; use --cache".into()));

@@ -1,30 +1,32 @@
-//! `tidegate status`: what is in force, and what it did so far.
+//! `tidegate status`: the configuration in force, and its counts so far.
 
 use std::io::Write;
 
 use serde_json::Value;
 use tidegate_control::Status;
-use tidegate_control::calls::{Flows, GuardianStatus, InForce, InterfaceStatus, Observation, PrivilegeStatus};
-use tidegate_display::Table;
-use tidegate_units::Rate;
+use tidegate_control::calls::{
+    DirectionObservation, DirectionStatus, Flows, GuardianStatus, InForce, InterfaceStatus, Observation,
+    PrivilegeStatus,
+};
+use tidegate_control::view::{ClassQuantity, ShapingState};
 
 use crate::Failure;
 use crate::commands::connect::Connect;
 use crate::commands::top::{hosts, show};
-use crate::output::{self, wait, width};
+use crate::output::{self, width};
 
 /// Show what running tidegates do: their classes, rates, queues, drops and waits
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     connect: Connect,
-    /// Print it as JSON, as it comes over the control socket, with hosts; a list where several are running
+    /// Print the replies of the control socket as JSON, with hosts; as a list where several tidegates are running
     #[arg(long)]
     json: bool,
     /// Print the shaper file that is in force instead, with every change since the start
     #[arg(long, conflicts_with = "json")]
     file: bool,
-    /// Of this direction: up or down; of several files by an interface or as wan0.up
+    /// The direction whose file is printed: up or down; with several files an interface, or wan0.up
     #[arg(long, value_name = "NAME", requires = "file")]
     direction: Option<String>,
 }
@@ -41,7 +43,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut all = Vec::new();
     for client in &mut args.connect.open_all()? {
         let status = client.status()?;
-        // What is not observed, because flows are not counted or the data path is busy, is left out.
+        // Hosts and lines are left out where flows are not counted or the data path is busy.
         all.push((status, client.flows(&Flows { limit: Some(1), ..Flows::default() }).ok()));
     }
     if args.json {
@@ -55,8 +57,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let mut text = Vec::new();
-    for (at, (status, seen)) in all.iter().enumerate() {
-        if at > 0 {
+    for (number, (status, seen)) in all.iter().enumerate() {
+        if number > 0 {
             writeln!(text)?;
         }
         print(&mut text, status, seen.as_ref(), width())?;
@@ -94,7 +96,7 @@ fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
     let mut object = value(serde_json::to_value(status))?;
     let Some(seen) = seen else { return Ok(object) };
     for (direction, known) in status.directions.iter().enumerate() {
-        if let Some(observed) = seen.directions.iter().find(|observed| observed.name == known.name) {
+        if let Some(observed) = seen.direction(&known.name) {
             object["directions"][direction]["line"] = value(serde_json::to_value(observed.line))?;
         }
     }
@@ -108,6 +110,28 @@ fn print(
     seen: Option<&Observation>,
     width: Option<usize>,
 ) -> Result<(), Failure> {
+    head(out, status)?;
+    for direction in &status.directions {
+        let observed = seen.and_then(|seen| seen.direction(&direction.name));
+        print_direction(out, direction, observed, status.directions.len() > 1)?;
+        let table = output::table(&CLASSES, &direction.classes, output::exact)
+            .optional(["bytes", "marked", "wait p50", "free", "flows", "packets"])
+            .shorten("class", 12);
+        write!(out, "{}", table.text(width))?;
+    }
+    // With a single host the table of classes has everything.
+    if let Some(seen) = seen.filter(|seen| seen.hosts.len() > 1) {
+        writeln!(out, "hosts, the fastest first:")?;
+        hosts::table(out, seen, &seen.hosts[..seen.hosts.len().min(HOSTS)], width)?;
+        if seen.hosts.len() > HOSTS {
+            writeln!(out, "and more; `tidegate top --hosts` shows them")?;
+        }
+    }
+    Ok(())
+}
+
+/// The lines about the daemon itself.
+fn head(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
     let uptime = status.uptime.as_nanos() / 1_000_000_000;
     writeln!(
         out,
@@ -115,12 +139,11 @@ fn print(
         status.interface,
         // No file: a preset or standard input.
         if status.file == "-" { String::new() } else { format!(" by {}", status.file) },
-        match status.in_force {
-            true if is_gone(status) => "waits for the interface, which is gone",
-            // Neither protocol of a direction.
-            true if status.directions.iter().any(|way| way.unproven.len() > 1) => "is in place, and not proven yet",
-            true => "is in force",
-            false => "is NOT in force",
+        match status.state() {
+            ShapingState::Waiting => "waits for the interface, which is gone",
+            ShapingState::Unproven => "is in place, and not proven yet",
+            ShapingState::InForce => "is in force",
+            ShapingState::NotInForce => "is NOT in force",
         },
         uptime / 3600,
         uptime / 60 % 60,
@@ -133,99 +156,72 @@ fn print(
         writeln!(out, "trouble: {trouble}")?;
     }
     if let Some(trial) = status.trial {
-        let left = trial.as_nanos().div_ceil(1_000_000_000);
-        writeln!(out, "a change is on trial for another {left} s; `tidegate confirm` keeps it")?;
+        let seconds = trial.as_nanos().div_ceil(1_000_000_000);
+        writeln!(out, "a change is on trial for another {seconds} s; `tidegate confirm` keeps it")?;
     }
     if let Some(privileges) = &status.privileges {
         writeln!(out, "privileges: {}", privileges_text(privileges))?;
     }
-    for direction in &status.directions {
-        match direction.rate {
-            Some(rate) => writeln!(out, "{}: {rate} in total", direction.name)?,
-            // Of a table that is the only one everybody knows whose it is.
-            None if status.directions.len() > 1 => writeln!(out, "{}:", direction.name)?,
-            None => {}
-        }
-        let observed = seen.and_then(|seen| seen.directions.iter().find(|observed| observed.name == direction.name));
-        if let Some(observed) = observed {
-            writeln!(out, "{}: now {}", direction.name, show::line(observed))?;
-        }
-        // Of the only one everything is in the table below.
-        for interface in direction.interfaces.iter().filter(|_| direction.interfaces.len() > 1) {
-            let InterfaceStatus { name, present, sent_packets, sent_bytes, dropped_packets } = interface;
-            let absent = if *present { "" } else { "; it is not there now" };
-            writeln!(
-                out,
-                "{}: of {name} {sent_packets} packets, {} bytes, {dropped_packets} dropped{absent}",
-                direction.name,
-                sent_bytes.as_u64(),
-            )?;
-        }
-        for unproven in &direction.unproven {
-            writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
-        }
-        if let Some(discipline) = &direction.in_kernel {
-            writeln!(out, "{}: in the kernel, {discipline} at the root of the interface", direction.name)?;
-        }
-        if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {
-            writeln!(out, "{}: {text}", direction.name)?;
-        }
-        let heads = [
-            "class",
-            ">promised",
-            ">free",
-            ">flows",
-            ">packets",
-            ">bytes",
-            ">queue",
-            ">dropped",
-            ">marked",
-            ">wait p50",
-            ">wait p99",
-        ];
-        let mut table = Table::new("", heads)
-            .optional(["bytes", "marked", "wait p50", "free", "flows", "packets"])
-            .shorten("class", 12);
-        let rate = |rate: Option<Rate>| rate.map_or("-".into(), |rate| rate.to_string());
-        for class in &direction.classes {
-            let row = [
-                class.name.clone(),
-                rate(class.rate),
-                rate(class.unpromised),
-                class.flows.map_or("-".into(), |flows| flows.to_string()),
-                class.through_packets.to_string(),
-                class.through_bytes.as_u64().to_string(),
-                class.queue.bytes.to_string(),
-                class.dropped.iter().map(|count| count.packets).sum::<u64>().to_string(),
-                class.marked_packets.to_string(),
-                wait(class.wait_p50),
-                wait(class.wait_p99),
-            ];
-            table.row(row.map(Into::into));
-        }
-        write!(out, "{}", table.text(width))?;
+    Ok(())
+}
+
+/// The lines above the classes of a direction, which is one of `several`.
+fn print_direction(
+    out: &mut impl Write,
+    direction: &DirectionStatus,
+    observed: Option<&DirectionObservation>,
+    several: bool,
+) -> Result<(), Failure> {
+    match direction.rate {
+        Some(rate) => writeln!(out, "{}: {rate} in total", direction.name)?,
+        // A single table needs no name.
+        None if several => writeln!(out, "{}:", direction.name)?,
+        None => {}
     }
-    // Of a single host everything is in the classes.
-    if let Some(seen) = seen.filter(|seen| seen.hosts.len() > 1) {
-        writeln!(out, "hosts, the fastest first:")?;
-        hosts::table(out, seen, &seen.hosts[..seen.hosts.len().min(HOSTS)], width)?;
-        if seen.hosts.len() > HOSTS {
-            writeln!(out, "and more; `tidegate top --hosts` shows them")?;
-        }
+    if let Some(observed) = observed {
+        writeln!(out, "{}: now {}", direction.name, show::line(observed))?;
+    }
+    // With a single interface the table of classes has everything.
+    for interface in direction.interfaces.iter().filter(|_| direction.interfaces.len() > 1) {
+        let InterfaceStatus { name, present, sent_packets, sent_bytes, dropped_packets } = interface;
+        let absent = if *present { "" } else { "; it is not there now" };
+        writeln!(
+            out,
+            "{}: of {name} {sent_packets} packets, {} bytes, {dropped_packets} dropped{absent}",
+            direction.name,
+            sent_bytes.as_u64(),
+        )?;
+    }
+    for unproven in &direction.unproven {
+        writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
+    }
+    if let Some(discipline) = &direction.in_kernel {
+        writeln!(out, "{}: in the kernel, {discipline} at the root of the interface", direction.name)?;
+    }
+    if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {
+        writeln!(out, "{}: {text}", direction.name)?;
     }
     Ok(())
 }
 
-/// Whether none of the interfaces is there.
-fn is_gone(status: &Status) -> bool {
-    let mut all = status.directions.iter().flat_map(|direction| &direction.interfaces).peekable();
-    all.peek().is_some() && all.all(|interface| !interface.present)
-}
+const CLASSES: [(&str, ClassQuantity); 11] = [
+    ("class", ClassQuantity::Name),
+    (">promised", ClassQuantity::Promised),
+    (">free", ClassQuantity::Unpromised),
+    (">flows", ClassQuantity::Flows),
+    (">packets", ClassQuantity::SentPackets),
+    (">bytes", ClassQuantity::SentBytes),
+    (">queue", ClassQuantity::Queue),
+    (">dropped", ClassQuantity::Dropped),
+    (">marked", ClassQuantity::Marked),
+    (">wait p50", ClassQuantity::WaitP50),
+    (">wait p99", ClassQuantity::WaitP99),
+];
 
 /// The maximum number of hosts in the output.
 const HOSTS: usize = 10;
 
-/// What a process may do, in a line.
+/// The privileges of a process, in a line.
 pub fn privileges_text(privileges: &PrivilegeStatus) -> String {
     let capabilities = match privileges.capabilities.as_slice() {
         [] => "no capability".to_owned(),

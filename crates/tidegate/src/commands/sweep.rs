@@ -25,7 +25,7 @@ use crate::progress::Progress;
 ///
 /// Each batch of runs is one Parquet file in the folder of --out: a column for each --vary, the seed, the values of the run, and
 /// its digest, which is that of `tidegate simulate --hash` for the same scenario and seed. `tidegate.sweep` of the Python
-/// package writes the same files. What was stopped resumes: batches whose files are there are not run again. A run that
+/// package writes the same files. A sweep that was stopped resumes: batches whose files exist are not run again. A run that
 /// fails does not end the others: it is reported at the end, with exit code 1, the other runs of its batch are in a file whose
 /// name ends in .part.parquet, and the same command tries the batch again.
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub struct Args {
     /// The number of files that are made in parallel. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Print what was made, and the names of the files, as JSON
+    /// Print the number of runs and the names of the files as JSON
     #[arg(long)]
     json: bool,
 }
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         load(&Source::new(point.named(source.name()), &*point.text), beside)?;
     }
     for name in sweep.files() {
-        // Of a file that cannot be read the run that names it reports why.
+        // The run that names a file reports why it cannot be read.
         if let Some(Ok(found)) = beside.map(|folder| Source::open(&folder.join(&name))) {
             sweep.depend_on(&name, found.text());
         }
@@ -151,7 +151,7 @@ fn load(source: &Source, beside: Option<&Path>) -> Result<Scenario, Failure> {
 
 /// Runs `work`; the text of a panic is its error. The hook has written where it was to standard error.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    // What a panic leaves behind is of the run alone, and dropped with it.
+    // State that a panic leaves behind belongs to the run alone, and is dropped with it.
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
         format!("{}; this is a defect of Tidegate, please report it", text.unwrap_or("it panicked"))
@@ -169,7 +169,7 @@ struct Done {
     failed: Vec<String>,
 }
 
-/// What threads share.
+/// State that the threads share.
 struct Work<'a> {
     sweep: &'a Sweep,
     /// The name of the scenario file.

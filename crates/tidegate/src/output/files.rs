@@ -19,9 +19,9 @@ pub struct Files {
     /// Write that table in the format of the file name: .csv, .json or .parquet
     #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
     pub table: Option<TableFile>,
-    /// Write a figure of the report to this file: the comparison; or the plot with this title, or those whose title contains
-    /// it, over the same ranges; `box plots` are those of the runs. With CURVE only the curves with that in their name. The end
-    /// of the name is .svg, .pdf or .png. May be repeated
+    /// Write a figure of the report to this file, whose name ends in .svg, .pdf or .png: the comparison, or with TITLE the plots
+    /// whose title is or contains it, over the same ranges (`box plots` for those of the runs). With CURVE the figure has only
+    /// the curves whose names contain it. May be repeated
     #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]
     pub figure: Vec<FigureFile>,
 }
@@ -144,10 +144,10 @@ impl FigureFile {
         Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, form })
     }
 
-    /// Writes what is meant of `report`.
+    /// Writes the selected figure of `report`.
     ///
     /// # Errors
-    /// Invalid usage where nothing is meant, with the titles that there are; or the file cannot be written.
+    /// Invalid usage where no figure is selected, with the existing titles; or the file cannot be written.
     fn write(&self, report: &Report) -> Result<(), Failure> {
         let drawing = match &self.plots {
             Some((title, curve)) => report.drawing(title, curve).map_err(Failure::Usage)?,

@@ -17,7 +17,7 @@ struct Row<'a> {
     branch: String,
     class: Class,
     /// The part of its rate that is not allocated to children; `None` for a class with a queue.
-    left: Option<Rate>,
+    remaining: Option<Rate>,
     queue: Option<&'static str>,
 }
 
@@ -36,8 +36,8 @@ fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
     let reserved = cbq.reservations.as_ref().map(|section| section.class.value.as_str());
     let mut rows = Vec::new();
     // The classes still to be shown, the next one last: the class, its parent, and the prefix of its branch.
-    let mut left = vec![(None, String::new())];
-    while let Some((parent, indent)) = left.pop() {
+    let mut remaining = vec![(None, String::new())];
+    while let Some((parent, indent)) = remaining.pop() {
         let parent: Option<(&str, Option<&str>, bool)> = parent;
         let name = parent.map(|(name, ..)| name);
         let mut below = indent.clone();
@@ -51,7 +51,7 @@ fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
                 parent: above,
                 branch: format!("{indent}{} ", if last { "└─" } else { "├─" }),
                 class,
-                left: inner.then(|| class.rate.saturating_sub(given(Some(name)))),
+                remaining: inner.then(|| class.rate.saturating_sub(given(Some(name)))),
                 queue: match section.and_then(|section| section.queue.as_ref()) {
                     Some(queue) => Some(queue.value.0.kind()),
                     None => (!inner).then_some("fifo"),
@@ -61,7 +61,7 @@ fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
         }
         let under = children(name);
         for (n, child) in under.iter().enumerate().rev() {
-            left.push((Some((*child, name, n + 1 == under.len())), below.clone()));
+            remaining.push((Some((*child, name, n + 1 == under.len())), below.clone()));
         }
     }
     (rows, cbq.link.value.saturating_sub(given(None)))
@@ -77,9 +77,9 @@ pub fn table(cbq: &CbqQueue) -> Table {
     let mut table = Table::new("", ["class", ">prio", ">rate", ">of link", ">left", "borrows", "queue"])
         .optional(["left", "queue", "borrows"])
         .shorten("class", 16);
-    let (rows, left) = rows(cbq);
+    let (rows, remaining) = rows(cbq);
     let link = cbq.link.value;
-    table.row(["link", "", &link.to_string(), "100%", &left.to_string()].map(Into::into));
+    table.row(["link", "", &link.to_string(), "100%", &remaining.to_string()].map(Into::into));
     let default = cbq.default.as_ref().map(|name| name.value.as_str());
     for row in rows {
         let is_default = if default == Some(row.name) { " (default)" } else { "" };
@@ -90,7 +90,7 @@ pub fn table(cbq: &CbqQueue) -> Table {
             priority,
             row.class.rate.to_string(),
             part(row.class.rate, link),
-            row.left.map_or_else(String::new, |left| left.to_string()),
+            row.remaining.map_or_else(String::new, |remaining| remaining.to_string()),
             if row.class.borrow == Borrow::FromParent { "yes" } else { "no" }.into(),
             row.queue.map_or_else(|| reserved(cbq, row.name), str::to_owned),
         ];
@@ -106,7 +106,7 @@ fn reserved(cbq: &CbqQueue, name: &str) -> String {
 
 /// The tree as JSON.
 pub fn json(cbq: &CbqQueue) -> Value {
-    let (rows, left) = rows(cbq);
+    let (rows, remaining) = rows(cbq);
     let classes: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -114,12 +114,12 @@ pub fn json(cbq: &CbqQueue) -> Value {
                 "name": row.name,
                 "parent": row.parent,
                 "rate_bps": row.class.rate.as_bps(),
-                "left_bps": row.left.map(Rate::as_bps),
+                "left_bps": row.remaining.map(Rate::as_bps),
                 "priority": row.class.priority,
                 "borrow": row.class.borrow == Borrow::FromParent,
                 "queue": row.queue,
             })
         })
         .collect();
-    json!({ "link_bps": cbq.link.value.as_bps(), "left_bps": left.as_bps(), "classes": classes })
+    json!({ "link_bps": cbq.link.value.as_bps(), "left_bps": remaining.as_bps(), "classes": classes })
 }

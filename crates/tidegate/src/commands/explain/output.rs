@@ -1,4 +1,4 @@
-//! What `tidegate explain` prints.
+//! The output of `tidegate explain`.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What became of packets in a trace of `tidegate simulate --trace`: a capture whose comments have the events, or a table
+//! The fate of packets in a trace of `tidegate simulate --trace`: a capture whose comments have the events, or a table
 //! with a row for each of them, in the same order.
 
 use std::collections::{BTreeMap, HashMap};
@@ -198,7 +198,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The same as JSON.
+    /// Returns the explanation as JSON.
     ///
     /// # Errors
     /// When there is no such packet.

@@ -92,8 +92,8 @@ fn line(view: &View, elapsed: Span, bytes: u64) -> String {
     } else if let Some(total) = view.total
         && view.rate_bps > 0
     {
-        let left = total.as_u64().saturating_sub(view.bytes) as f64 * 8.0 / view.rate_bps as f64;
-        text += &format!("  ETA {}", clock(left.ceil() as u64));
+        let remaining = total.as_u64().saturating_sub(view.bytes) as f64 * 8.0 / view.rate_bps as f64;
+        text += &format!("  ETA {}", clock(remaining.ceil() as u64));
     }
     if !view.gap_p99.is_zero() {
         text += &format!("  gap p50 {} p99 {}", measure::time(view.gap_p50), measure::time(view.gap_p99));

@@ -10,7 +10,7 @@ use tidegate_pace::sender::{Target, wait_for_data};
 use tidegate_pace::{Clock, MonotonicClock, Recorder};
 use tidegate_units::{Bytes, Instant, Span};
 
-use super::control::Control;
+use super::control_socket::ControlSocket;
 use super::progress::{Progress, View};
 use super::{Args, measure};
 use crate::Failure;
@@ -30,7 +30,7 @@ pub fn run(args: &Args, target: &Target) -> Result<(), Failure> {
         let by = if stamped { "the kernel, as they arrive" } else { "this process, as it reads them" };
         message!("tidegate: receiving at {}, times are taken by {by}", socket.local_addr().map_err(failed)?);
     }
-    let control = Control::new(args.rate.unwrap_or_default());
+    let control = ControlSocket::new(args.rate.unwrap_or_default());
     control.obey_signals(args.rate.unwrap_or_default())?;
     let mut receiver = Receiver {
         args,
@@ -58,7 +58,7 @@ struct Receiver<'a> {
     clock: MonotonicClock,
     recorder: Recorder,
     lost: Option<u64>,
-    control: Arc<Control>,
+    control: Arc<ControlSocket>,
 }
 
 impl Receiver<'_> {

@@ -15,7 +15,7 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use outlet::{Engine, Outlet};
 
-use super::control::{Control, Standing};
+use super::control_socket::{ControlSocket, Standing};
 use super::progress::{Progress, View};
 use super::source::{Cut, Piece, Source};
 use super::{Args, KernelUse, Share, measure};
@@ -41,7 +41,7 @@ pub fn run(args: &Args, params: &Params) -> Result<(), Failure> {
     if input.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(Failure::Usage("a directory cannot be sent; name a file".into()));
     }
-    let control = Control::new(params.rate);
+    let control = ControlSocket::new(params.rate);
     let step = Rate::from_bps((u128::from(params.rate.as_bps()) * u128::from(args.step) / 100).max(1) as u64);
     control.obey_signals(step)?;
     let mut destinations = Vec::new();
@@ -67,7 +67,7 @@ fn plain(error: &io::Error) -> String {
 }
 
 /// Why the transfer ended.
-enum Outcome {
+enum Ending {
     /// Everything is sent.
     Ended,
     /// Every destination failed or closed.
@@ -88,7 +88,7 @@ struct Sender<'a> {
     source: Source,
     outlets: Vec<Outlet>,
     turn: usize,
-    control: Arc<Control>,
+    control: Arc<ControlSocket>,
     seen: u64,
     paused: bool,
     due: Instant,
@@ -112,7 +112,7 @@ impl<'a> Sender<'a> {
         params: &Params,
         input: File,
         mut outlets: Vec<Outlet>,
-        control: Arc<Control>,
+        control: Arc<ControlSocket>,
     ) -> Result<Self, Failure> {
         let mut clock = MonotonicClock::new();
         let now = clock.now();
@@ -207,7 +207,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn go(&mut self) -> Outcome {
+    fn go(&mut self) -> Ending {
         loop {
             let reading = self.clock.now();
             let mut waited = false;
@@ -216,12 +216,12 @@ impl<'a> Sender<'a> {
                     Ok(Piece::NotYet) => {
                         waited = true;
                         if let Err(Stop(signal)) = self.look() {
-                            return Outcome::Stopped(signal);
+                            return Ending::Stopped(signal);
                         }
                     }
-                    Ok(Piece::End) => return Outcome::Ended,
+                    Ok(Piece::End) => return Ending::Ended,
                     Ok(Piece::Bytes(range)) => break range,
-                    Err(error) => return Outcome::Unreadable(error),
+                    Err(error) => return Ending::Unreadable(error),
                 }
             };
             if waited {
@@ -233,7 +233,7 @@ impl<'a> Sender<'a> {
                 }
             }
             if let Err(Stop(signal)) = self.wait() {
-                return Outcome::Stopped(signal);
+                return Ending::Stopped(signal);
             }
             let size = Bytes::new(piece.len() as u64);
             if let Engine::Pacer(pacer) = &mut self.engine
@@ -244,10 +244,10 @@ impl<'a> Sender<'a> {
                 continue;
             }
             if let Err(Stop(signal)) = self.hand_over(&piece) {
-                return Outcome::Stopped(signal);
+                return Ending::Stopped(signal);
             }
             if !self.outlets.iter().any(Outlet::is_alive) {
-                return Outcome::Deserted;
+                return Ending::Deserted;
             }
             // A packet that a queueing discipline holds leaves when it is due.
             let now = self.clock.now();
@@ -494,8 +494,8 @@ impl<'a> Sender<'a> {
     }
 
     /// Finishes the destinations and reports the result.
-    fn end(mut self, outcome: Outcome) -> Result<(), Failure> {
-        let stopped = matches!(outcome, Outcome::Stopped(_));
+    fn end(mut self, outcome: Ending) -> Result<(), Failure> {
+        let stopped = matches!(outcome, Ending::Stopped(_));
         let control = Arc::clone(&self.control);
         for outlet in self.outlets.iter_mut().filter(|outlet| outlet.is_alive()) {
             // An ICMP error for the last datagram arrives at once from this machine, and soon from a near one.
@@ -531,14 +531,14 @@ impl<'a> Sender<'a> {
             message!("tidegate: {dropped} packets of {} B in all were late and dropped", self.dropped_bytes);
         }
         match outcome {
-            Outcome::Stopped(signal) => {
+            Ending::Stopped(signal) => {
                 let name = if signal == signal_hook::consts::SIGINT { "an interrupt" } else { "a signal to terminate" };
                 troubles.push(format!("stopped by {name} after {} B", self.handed));
             }
-            Outcome::Unreadable(error) => {
+            Ending::Unreadable(error) => {
                 troubles.push(format!("cannot read on: {}; {} B were sent", plain(&error), self.handed));
             }
-            Outcome::Ended | Outcome::Deserted => {}
+            Ending::Ended | Ending::Deserted => {}
         }
         if troubles.is_empty() { Ok(()) } else { Err(Failure::Failed(troubles.join("\ntidegate: "))) }
     }

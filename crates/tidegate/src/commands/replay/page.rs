@@ -79,8 +79,8 @@ fn comparison(outcomes: &[&Outcome]) -> Comparison {
     compared("Each class under each configuration", &quantities(outcomes))
 }
 
-/// Builds the report. `sources` are the texts of the configurations.
-pub(super) fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<Source>) -> Report {
+/// The classes of each configuration, the configurations, and the drops by reason.
+fn tables(outcomes: &[&Outcome]) -> Section {
     let mut table = Table::new(
         "Classes of each configuration",
         [
@@ -134,10 +134,12 @@ pub(super) fn page(args: &Args, results: &Results, outcomes: &[&Outcome], source
             }
         }
     }
-    let mut result = Section { fold: Fold::Closed, ..Section::new("Tables") }.with(table).with(whole);
-    if !reasons.rows.is_empty() {
-        result = result.with(reasons);
-    }
+    let section = Section { fold: Fold::Closed, ..Section::new("Tables") }.with(table).with(whole);
+    if reasons.rows.is_empty() { section } else { section.with(reasons) }
+}
+
+/// Builds the report. `sources` are the texts of the configurations.
+pub(super) fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<Source>) -> Report {
     let mut answer = Section::new("Answer").with(comparison(outcomes));
     if let Some(again) = &results.again {
         answer = answer.note(sentence(again));
@@ -146,7 +148,7 @@ pub(super) fn page(args: &Args, results: &Results, outcomes: &[&Outcome], source
                 have curves of their own; what one had before it was among them is with the others.";
     let mut all = vec![answer];
     all.extend(sections("", note, &curves(outcomes), Fold::Open));
-    all.push(result);
+    all.push(tables(outcomes));
     let file = args.file.display().to_string();
     let packets = results.session.as_ref().map(|session| session.packets);
     let packets = packets.or(results.again.as_ref().map(|again| again.packets)).unwrap_or_default();

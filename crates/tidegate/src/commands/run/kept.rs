@@ -15,7 +15,9 @@ use crate::Failure;
 use crate::output::Files;
 use crate::progress::StatusLine;
 
+// Not a group of its own: it would have the same name as that of the command.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     #[command(flatten)]
     files: Files,

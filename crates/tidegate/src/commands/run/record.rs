@@ -96,7 +96,7 @@ pub fn start(args: &Args, read: &[PathBuf], options: &mut Options) -> Result<Rec
                 let mut path = path.clone();
                 if !recordings.is_empty() {
                     path.as_mut_os_string().push(format!(".{direction}"));
-                    // Of another file's interfaces.
+                    // Another file shapes other interfaces in this direction.
                     if recordings.iter().any(|(_, known, _)| *known == path) {
                         path.as_mut_os_string().push(format!(".{}", names.join("+")));
                     }
@@ -134,7 +134,7 @@ impl Recorders {
             let (records, megabytes, lost) = (sum(|c| c.records), sum(|c| c.bytes) as f64 / 1e6, sum(|c| c.lost));
             let lost = if lost == 0 { String::new() } else { format!(", {lost} LOST") };
             let seconds = begin.elapsed().as_secs();
-            // Of a data path that is being started there is nothing yet.
+            // A data path that is being started has no recording yet.
             (!counts.is_empty())
                 .then(|| format!("recording for {seconds} s: {records} records, {megabytes:.1} MB{lost}"))
         }))

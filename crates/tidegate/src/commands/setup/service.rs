@@ -18,7 +18,7 @@ const MARK: &str = "# Written by `tidegate setup`";
 /// How long a service that has started may take to answer.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// What starts the service.
+/// The service manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Manager {
     /// systemd: the instance tidegate@INTERFACE
@@ -130,7 +130,7 @@ impl Instance {
         format!("{MARK}; `tidegate setup --undo --interface {}` takes it back.\n", self.interface)
     }
 
-    /// What will be done, for people.
+    /// Describes the steps of the set-up, for people.
     pub fn plan(&self) -> Vec<String> {
         let mut plan = vec![format!("to write: {}", self.file.display())];
         if self.file.exists() {
@@ -143,7 +143,7 @@ impl Instance {
         plan
     }
 
-    /// What an undo will do, for people.
+    /// Describes the steps of an undo, for people.
     pub fn plan_of_undo(&self) -> Vec<String> {
         let mut plan = vec![format!("to put aside: {}", self.file.display())];
         if self.manager == Manager::Systemd {
@@ -255,7 +255,7 @@ impl Instance {
         said
     }
 
-    /// Restores what was there before.
+    /// Restores the previous file.
     fn take_back(&self, before: Option<Vec<u8>>, was_enabled: bool) -> Result<(), String> {
         let unit = self.unit();
         let write = |error: std::io::Error| format!("{} cannot be restored: {error}", self.file.display());
@@ -291,7 +291,7 @@ impl Instance {
     }
 }
 
-/// What the status of a service proves.
+/// The conclusion from the status of a service.
 fn proof(status: &Status) -> Vec<String> {
     let mut said = vec![format!("{}: shaping is in force, process {}", status.interface, status.pid)];
     for direction in &status.directions {

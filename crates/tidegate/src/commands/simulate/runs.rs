@@ -12,19 +12,20 @@ use tidegate_sim::scenario::{Outcome, Scenario};
 use super::cache::Cache;
 use crate::progress::Progress;
 
-/// The outcomes of what was run.
+/// The outcomes of the runs.
 pub struct Runs {
-    /// Of each seed, in order; of a seed with some variants that did not end, the other variants. None without any.
+    /// The outcome of each seed, in order. If some variants of a seed did not end, it has the others; without any it is left
+    /// out.
     pub outcomes: Vec<Outcome>,
     /// A run is a seed with a variant: all of them, those that have ended, and those of which the cache had the outcome.
     pub wanted: usize,
     pub ended: usize,
     pub cached: usize,
-    /// Why an outcome could not be kept, if so.
+    /// Why an outcome could not be kept, where that happened.
     pub unkept: Option<std::io::Error>,
 }
 
-/// What the first SIGINT or SIGTERM sets; the second one ends the process.
+/// Set by the first SIGINT or SIGTERM; the second one ends the process.
 pub fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,4 +1,4 @@
-//! What was done to the shapers of a scenario, and what they reported: as JSON and as lines for people.
+//! The changes of the shapers of a scenario, and their reports: as JSON and as lines for people.
 
 use std::io::Write;
 

@@ -13,7 +13,7 @@ use tidegate_sim::trace::{MOST, Occurrence, PacketEvent, Selection, Trace};
 
 use crate::{Failure, output};
 
-/// What a trace keeps.
+/// Parses the selection of a trace.
 pub fn selection(scenario: &Scenario, wanted: &str) -> Result<Selection, Failure> {
     scenario.selection(wanted).map_err(|error| Failure::Usage(format!("--trace {wanted}: {error}")))
 }
@@ -42,7 +42,7 @@ pub fn write(scenario: &Scenario, selection: &Selection, seed: u64, folder: &Pat
     Ok(())
 }
 
-/// What happened, as one or two words; and the reason of a drop.
+/// An event in one or two words, and the reason of a drop.
 fn event(what: Occurrence) -> (&'static str, Option<&'static str>) {
     match what {
         Occurrence::Delivered => ("delivered", None),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_control::calls::Observation;
 
-/// What is kept: a minute of updates a second.
+/// The number of updates that are kept: a minute of one a second.
 const KEPT: usize = 60;
 
 /// The rates of the classes of each direction in the last updates, in bit/s.
@@ -63,7 +63,7 @@ mod tests {
             let direction = DirectionObservation { name: "up".into(), classes: vec![class], ..Default::default() };
             history.add(&Observation { directions: vec![direction], ..Default::default() });
         }
-        // Of the last 60 s six a block: 5 and 10 Mbit/s in the last two.
+        // A block stands for six of the last 60 s: 5 and 10 Mbit/s in the last two.
         assert_eq!(history.line("up", "a", Some(10_000_000), 10), "        ▄█");
         assert_eq!(history.line("up", "a", None, 10), "        ▄█");
         assert_eq!(history.line("down", "a", None, 10), "");

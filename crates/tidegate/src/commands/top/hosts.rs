@@ -6,7 +6,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Cell, Row, TableState};
-use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, arrives, hosts};
+use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, hosts};
 use tidegate_display::Table;
 use tidegate_units::Rate;
 
@@ -28,16 +28,6 @@ pub fn of(seen: &Observation, filter: &str, wanted: impl Fn(&FlowObservation) ->
     found
 }
 
-/// The configured rates of all that goes up and of all that comes down, where they are known.
-fn limits(seen: &Observation) -> [Option<Rate>; 2] {
-    [false, true].map(|down| {
-        let mut limits =
-            seen.directions.iter().filter(|one| arrives(&one.name) == down).map(|one| one.limit).peekable();
-        limits.peek()?;
-        limits.sum::<Option<Rate>>()
-    })
-}
-
 /// The part of the line that `rate` takes.
 fn part(rate: Rate, limit: Option<Rate>) -> String {
     let limit = limit.map(Rate::as_bps).filter(|limit| *limit > 0);
@@ -45,7 +35,7 @@ fn part(rate: Rate, limit: Option<Rate>) -> String {
 }
 
 fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
-    let (up, down) = (&host.up, &host.down);
+    let (up, down, both) = (&host.up, &host.down, host.both());
     [
         host.address.to_string(),
         host.name.clone().unwrap_or_else(|| "-".into()),
@@ -53,11 +43,11 @@ fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
         part(up.rate, limits[0]),
         rate(down.rate),
         part(down.rate, limits[1]),
-        (up.flows + down.flows).to_string(),
-        scaled(up.queue_bytes.as_u64() + down.queue_bytes.as_u64()),
-        wait(up.wait_p99.max(down.wait_p99)),
-        scaled(up.dropped_packets + down.dropped_packets),
-        scaled(up.sent_bytes.as_u64() + down.sent_bytes.as_u64()),
+        both.flows.to_string(),
+        scaled(both.queue_bytes.as_u64()),
+        wait(both.wait_p99),
+        scaled(both.dropped_packets),
+        scaled(both.sent_bytes.as_u64()),
         host.class.clone(),
         host.limited_by.text().to_owned(),
     ]
@@ -77,7 +67,7 @@ pub fn table(
         .shorten("name", 8)
         .shorten("class", 8);
     for host in hosts {
-        table.row(cells(host, limits(seen)).map(Into::into));
+        table.row(cells(host, seen.limits()).map(Into::into));
     }
     write!(out, "{}", table.text(width))?;
     Ok(())
@@ -98,7 +88,7 @@ pub fn paint(
     // IPv6 addresses are longer.
     let longest = hosts.iter().map(|host| host.address.to_string().len()).max().unwrap_or(0).clamp(ADDRESS, 39);
     let all = of_hosts(longest);
-    let rows: Vec<_> = hosts.iter().map(|host| cells(host, limits(seen))).collect();
+    let rows: Vec<_> = hosts.iter().map(|host| cells(host, seen.limits())).collect();
     let shown = columns(area.width, &all, |n| is_empty(&rows, n));
     let rows = rows.iter().map(|cells| {
         let cells = shown.iter().map(|&(n, width)| {

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use tidegate_control::calls::{
-    ClassObservation, DirectionObservation, Flow, FlowObservation, LineObservation, Observation, arrives,
-};
+use tidegate_control::calls::{DirectionObservation, Flow, FlowObservation, Observation, arrives};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, Promise, Shown, Value};
 use tidegate_display::{Table, wrapped};
 use tidegate_units::{Rate, Span};
 
 use super::programs::{Names, Programs};
 use crate::Failure;
+use crate::output;
 
 /// Three digits and a letter: `12.3M`.
 pub fn scaled(value: u64) -> String {
@@ -61,12 +61,26 @@ pub fn clock(span: Span) -> String {
     }
 }
 
-/// Seconds in which the promise was kept and missed: `ok`, or how many were missed.
-pub fn promise(kept: u64, missed: u64) -> String {
-    match (kept, missed) {
-        (0, 0) => "-".into(),
-        (_, 0) => "kept".into(),
-        _ => format!("-{}s", scaled(missed)),
+/// Whether a promise was kept: in how many seconds not, if not in all.
+pub fn promise(promise: Promise) -> String {
+    match promise {
+        Promise { kept: 0, missed: 0 } => "-".into(),
+        Promise { missed: 0, .. } => "kept".into(),
+        Promise { missed, .. } => format!("-{}s", scaled(missed)),
+    }
+}
+
+/// A quantity in few characters.
+pub fn short(value: &Value<'_>) -> String {
+    match value {
+        Value::Text(text) => text.to_string(),
+        Value::Rate(rate) => maybe(*rate),
+        Value::Number(number) => number.map_or("-".into(), |number| number.to_string()),
+        Value::Wait(span) => wait(*span),
+        Value::Part(part) => part.map_or("-".into(), |part| format!("{:.0}%", part * 100.0)),
+        Value::Packets(packets) => scaled(*packets),
+        Value::Backlog(bytes) | Value::Bytes(bytes) => scaled(bytes.as_u64()),
+        Value::Promise(seconds) => promise(*seconds),
     }
 }
 
@@ -74,17 +88,6 @@ pub fn promise(kept: u64, missed: u64) -> String {
 pub fn reasons<'a>(drops: impl Iterator<Item = (&'a str, u64)>) -> String {
     let parts: Vec<String> = drops.map(|(reason, packets)| format!("{} {packets}", reason.replace('_', " "))).collect();
     if parts.is_empty() { "none".into() } else { parts.join(", ") }
-}
-
-/// All drops of a class.
-pub fn class_drops(class: &ClassObservation) -> u64 {
-    class.dropped.iter().map(|count| count.packets).sum()
-}
-
-/// The borrowed bytes as a percentage of what the flow sent.
-pub fn borrowed(flow: &FlowObservation) -> String {
-    let part = flow.borrowed_bytes.as_u64() as f64 / flow.sent_bytes.as_u64().max(1) as f64;
-    if flow.borrowed_bytes.as_u64() == 0 { "-".into() } else { format!("{:.0}%", (part * 100.0).min(100.0)) }
 }
 
 /// A flow in `width` columns; if that is too little, without the local address, which is the same for most; of a `gateway`
@@ -110,19 +113,6 @@ pub fn flow(flow: &Flow, direction: &str, gateway: bool, width: usize) -> String
     }
 }
 
-/// Whether several hosts are behind this machine. One machine often has several addresses of IPv6.
-pub fn is_gateway(seen: &Observation) -> bool {
-    seen.hosts.iter().filter(|host| host.address.is_ipv4()).count() > 1
-}
-
-/// The class of a flow; with the class it is displaced to.
-pub fn class_of(flow: &FlowObservation) -> String {
-    match &flow.through {
-        Some(through) => format!("{}>{through}", flow.class),
-        None => flow.class.clone(),
-    }
-}
-
 /// The owner: the program, or the user.
 pub fn owner(flow: &FlowObservation, names: &Names, programs: &Programs) -> String {
     match (names.get(&flow.flow.key), flow.flow.uid) {
@@ -140,24 +130,23 @@ pub fn matches(flow: &FlowObservation, names: &Names, programs: &Programs, filte
     let user = flow.flow.uid.map(|uid| programs.user(uid)).unwrap_or_default();
     let program = names.get(&flow.flow.key).map_or("", |(name, _)| name);
     let rule = flow.rule.as_deref().unwrap_or("");
-    let text = format!("{} {} {rule} {program} {user}", flow.flow, class_of(flow)).to_lowercase();
+    let text =
+        format!("{} {} {rule} {program} {user}", flow.flow, short(&flow.value(FlowQuantity::Class))).to_lowercase();
     text.contains(&filter.to_lowercase())
 }
 
-/// What is on the line of a direction, how full it is, what it carries, and what its overhead takes.
+/// The rate on the line of a direction, how full that is, the rate of the line itself, and the part that its overhead takes.
 pub fn line(direction: &DirectionObservation) -> String {
-    let LineObservation { carries, used, overhead } = direction.line;
-    let part = |part: Rate, of: Rate| part.as_bps() as f64 * 100.0 / of.as_bps().max(1) as f64;
-    let mut text = rate(used);
-    match direction.limit {
-        Some(limit) => text.push_str(&format!(" of {}bit/s ({:.0} %)", rate(limit), part(used, limit))),
+    let mut text = rate(direction.line.used);
+    match direction.limit.zip(direction.used_part()) {
+        Some((limit, part)) => text.push_str(&format!(" of {}bit/s ({:.0} %)", rate(limit), part * 100.0)),
         None => text.push_str("bit/s"),
     }
-    if let Some(carries) = carries {
+    if let Some(carries) = direction.line.carries {
         text.push_str(&format!(", line {}", rate(carries)));
     }
-    if !overhead.is_zero() {
-        text.push_str(&format!(", overhead {:.1} %", part(overhead, used)));
+    if let Some(part) = direction.overhead_part() {
+        text.push_str(&format!(", overhead {:.1} %", part * 100.0));
     }
     text
 }
@@ -193,6 +182,35 @@ const NARROW: usize = 100;
 /// The characters that a flow has in such a table, and to which it is shortened.
 const FLOW: usize = 30;
 
+const CLASSES: [(&str, ClassQuantity); 12] = [
+    ("class", ClassQuantity::Name),
+    (">rate", ClassQuantity::Rate),
+    (">promised", ClassQuantity::Promised),
+    (">borrowed", ClassQuantity::Borrowed),
+    (">flows", ClassQuantity::Flows),
+    (">queue", ClassQuantity::Queue),
+    (">p50", ClassQuantity::WaitP50),
+    (">p99", ClassQuantity::WaitP99),
+    (">jitter", ClassQuantity::Jitter),
+    (">drops", ClassQuantity::Dropped),
+    (">marks", ClassQuantity::Marked),
+    (">promise", ClassQuantity::Promise),
+];
+
+/// The columns between the ends of a flow and the reasons of its drops.
+const FLOWS: [(&str, FlowQuantity); 10] = [
+    ("class", FlowQuantity::Class),
+    (">rate", FlowQuantity::Rate),
+    (">share", FlowQuantity::Share),
+    (">borrowed", FlowQuantity::Borrowed),
+    (">queue", FlowQuantity::Queue),
+    (">p50", FlowQuantity::WaitP50),
+    (">p99", FlowQuantity::WaitP99),
+    (">jitter", FlowQuantity::Jitter),
+    (">drops", FlowQuantity::Dropped),
+    (">marks", FlowQuantity::Marked),
+];
+
 /// Tables for a terminal of `width` characters, or for a pipe or a log.
 pub fn table(
     out: &mut impl Write,
@@ -207,77 +225,22 @@ pub fn table(
         if let Some(each) = interfaces(direction) {
             writeln!(out, "{}", wrapped(&each, width))?;
         }
-        let heads = [
-            "class",
-            ">rate",
-            ">promised",
-            ">borrowed",
-            ">flows",
-            ">queue",
-            ">p50",
-            ">p99",
-            ">jitter",
-            ">drops",
-            ">marks",
-            ">promise",
-        ];
-        let mut table = Table::new("", heads)
+        let classes = output::table(&CLASSES, &direction.classes, short)
             .optional(["marks", "jitter", "p50", "borrowed", "flows", "promise"])
             .shorten("class", 12);
-        for class in &direction.classes {
-            let row = [
-                class.name.clone(),
-                rate(class.rate),
-                maybe(class.promised),
-                rate(class.borrowed),
-                class.flows.map_or("-".into(), |flows| flows.to_string()),
-                scaled(class.queue.bytes.as_u64()),
-                wait(class.wait.p50),
-                wait(class.wait.p99),
-                wait(class.wait.jitter),
-                scaled(class_drops(class)),
-                scaled(class.marked_packets),
-                promise(class.promise_kept_seconds, class.promise_missed_seconds),
-            ];
-            table.row(row.map(Into::into));
-        }
-        write!(out, "{}", table.text(width))?;
-        let heads = [
-            "program",
-            "flow",
-            "class",
-            ">rate",
-            ">share",
-            ">borrowed",
-            ">queue",
-            ">p50",
-            ">p99",
-            ">jitter",
-            ">drops",
-            ">marks",
-            "reasons of drops",
-        ];
+        write!(out, "{}", classes.text(width))?;
+        let heads = FLOWS.iter().map(|(heading, _)| *heading);
+        let heads = ["program", "flow"].into_iter().chain(heads).chain(["reasons of drops"]);
         let mut table = Table::new("", heads)
             .optional(["reasons of drops", "marks", "jitter", "p50", "borrowed", "share", "queue", "class"])
             .shorten("flow", FLOW)
             .shorten("program", 8);
         let room = width.filter(|width| *width < NARROW).map_or(usize::MAX, |_| FLOW);
         for flow in &direction.flows {
-            let row = [
-                owner(flow, names, programs),
-                self::flow(&flow.flow, &direction.name, is_gateway(seen), room),
-                class_of(flow),
-                rate(flow.rate),
-                maybe(flow.share),
-                borrowed(flow),
-                scaled(flow.queue.bytes.as_u64()),
-                wait(flow.wait.p50),
-                wait(flow.wait.p99),
-                wait(flow.wait.jitter),
-                scaled(flow.dropped_packets()),
-                scaled(flow.marked_packets),
-                reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets))),
-            ];
+            let ends = self::flow(&flow.flow, &direction.name, seen.is_gateway(), room);
+            let quantities = FLOWS.iter().map(|(_, quantity)| short(&flow.value(*quantity)));
+            let drops = reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets)));
+            let row = [owner(flow, names, programs), ends].into_iter().chain(quantities).chain([drops]);
             table.row(row.map(Into::into));
         }
         if direction.table.counted {
@@ -292,6 +255,7 @@ pub fn table(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_control::calls::LineObservation;
 
     #[test]
     fn a_line_states_what_it_carries_and_how_full_it_is() {
@@ -351,6 +315,9 @@ mod tests {
             [flow(&udp, "up", true, 18), flow(&udp, "down", true, 18)],
             ["udp 10.0.0.1 > :53", "udp :5 > 10.0.0.2"]
         );
-        assert_eq!([promise(0, 0), promise(5, 0), promise(5, 12)], ["-", "kept", "-12s"]);
+        assert_eq!(
+            [(0, 0), (5, 0), (5, 12)].map(|(kept, missed)| promise(Promise { kept, missed })),
+            ["-", "kept", "-12s"]
+        );
     }
 }

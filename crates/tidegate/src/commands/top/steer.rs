@@ -6,7 +6,7 @@ use tidegate_control::calls::{Apply, Edit, Flow, PromiseCall, Target};
 
 use crate::commands::connect::Connect;
 
-/// What a rate is set for.
+/// The object whose rate is set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Goal {
     /// A class of this name.
@@ -36,7 +36,7 @@ impl Goal {
 /// A change that has been checked and not been made yet.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// What it changes, a line each.
+    /// The changes, a line each.
     pub lines: Vec<String>,
     action: Action,
 }
@@ -65,7 +65,7 @@ struct Reversible {
     back: Edit,
 }
 
-/// What takes a change back.
+/// The call that takes a change back.
 enum Undo {
     Edit(Box<Reversible>),
     Promise(u64),
@@ -107,7 +107,7 @@ impl Steering {
         error.to_string()
     }
 
-    /// Checks another rate for `goal`, and returns what it would change.
+    /// Checks another rate for `goal`, and returns the change.
     pub fn rate(&mut self, direction: &str, goal: &Goal, value: &str) -> Result<Planned, String> {
         let edit = goal.edit(value.trim());
         let differences = self.apply(direction, &edit, true)?;
@@ -134,7 +134,7 @@ impl Steering {
         Planned { lines, action: Action::Prefer(Box::new(call)) }
     }
 
-    /// Makes a change, and returns what was done.
+    /// Makes a change, and describes it.
     pub fn make(&mut self, planned: Planned) -> Result<String, String> {
         let what = planned.lines.first().cloned().unwrap_or_default();
         let undo = match planned.action {

@@ -14,6 +14,7 @@ use ratatui::{DefaultTerminal, Frame};
 use tidegate_control::calls::{
     ClassObservation, DirectionObservation, FlowObservation, FlowSort, HostObservation, Observation,
 };
+use tidegate_control::view::{FlowQuantity, Shown};
 use tidegate_display::{middle, wrapped};
 use tidegate_units::Rate;
 
@@ -21,7 +22,7 @@ use super::columns::{CLASSES, Column, FLOWS, columns, head, is_empty};
 use super::history::History;
 use super::hosts;
 use super::programs::{Names, Programs};
-use super::show::{self, clock, maybe, promise, rate, scaled, wait};
+use super::show::{self, clock, rate, scaled, wait};
 use super::steer::Steering;
 use super::{Update, newest};
 use crate::Failure;
@@ -79,7 +80,7 @@ enum Next {
     End,
 }
 
-/// What receives keys.
+/// The part of the view that receives keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Table,
@@ -100,7 +101,7 @@ struct View {
     hosts: bool,
     history: History,
     steering: Steering,
-    /// The change that is being entered or confirmed, and what became of the last one.
+    /// The change that is being entered or confirmed, and the result of the last one.
     change: Option<Change>,
     result: Option<Result<String, String>>,
     frozen: bool,
@@ -155,10 +156,8 @@ impl View {
     /// The flows of the direction shown, filtered and sorted.
     fn flows(&self) -> Vec<FlowObservation> {
         let Some(direction) = self.seen.directions.get(self.direction) else { return Vec::new() };
-        let wanted = |flow: &&FlowObservation| show::matches(flow, &self.names, &self.programs, &self.filter);
-        let mut flows: Vec<FlowObservation> = direction.flows.iter().filter(wanted).cloned().collect();
-        self.sort.sort(&mut flows);
-        flows
+        let wanted = |flow: &FlowObservation| show::matches(flow, &self.names, &self.programs, &self.filter);
+        direction.top_flows(self.sort, usize::MAX, wanted).into_iter().cloned().collect()
     }
 
     /// The hosts that the daemon has observed; with a filter, those of the flows that pass it.
@@ -308,7 +307,7 @@ impl View {
         }
     }
 
-    /// The state of the line, with what else there is room for, and what is wrong below it.
+    /// The state of the line, with more facts where there is room, and below it the trouble.
     fn head_lines(&self, direction: &DirectionObservation, width: usize) -> Vec<Line<'static>> {
         if let Some(lost) = &self.lost {
             return lines_of(&format!("{lost}; trying again"), width, 3, Style::new().red().bold());
@@ -352,7 +351,7 @@ impl View {
         // The class of all is in the table above.
         let omitted = |n: usize| is_empty(&rows, n) || (FLOWS[n].name == "class" && direction.classes.len() == 1);
         let columns = columns(area.width, &FLOWS, omitted);
-        let gateway = show::is_gateway(&self.seen);
+        let gateway = self.seen.is_gateway();
         let at = flows.iter().position(|flow| Some(&flow.flow.key) == self.selected.as_ref());
         self.state.select(at);
         if at.is_none() {
@@ -367,9 +366,9 @@ impl View {
                 Cell::from(if FLOWS[n].left { middle(&text, width) } else { format!("{text:>width$}") })
             });
             let row = Row::new(cells);
-            if flow.rate.is_zero() && flow.queue.packets == 0 {
+            if flow.is_idle() {
                 row.style(Style::new().add_modifier(Modifier::DIM))
-            } else if flow.promise_missed_seconds > 0 {
+            } else if flow.promise().missed > 0 {
                 row.style(Style::new().fg(Color::Yellow))
             } else {
                 row
@@ -385,26 +384,11 @@ impl View {
         self.state = state;
     }
 
-    fn cell(&self, column: &Column, flow: &FlowObservation) -> String {
-        match column.name {
-            "program" => show::owner(flow, &self.names, &self.programs),
-            "flow" => flow.flow.to_string(),
-            "class" => show::class_of(flow),
-            "rate" => rate(flow.rate),
-            "share" => maybe(flow.share),
-            "lent" => show::borrowed(flow),
-            "queue" => scaled(flow.queue.bytes.as_u64()),
-            "p50" => wait(flow.wait.p50),
-            "p90" => wait(flow.wait.p90),
-            "p99" => wait(flow.wait.p99),
-            "jitter" => wait(flow.wait.jitter),
-            "drops" => scaled(flow.dropped_packets()),
-            "marks" => scaled(flow.marked_packets),
-            "minimum" => maybe(flow.minimum),
-            "promise" => promise(flow.promise_kept_seconds, flow.promise_missed_seconds),
-            "sent" => scaled(flow.sent_bytes.as_u64()),
-            "rule" => flow.rule.clone().unwrap_or_else(|| "-".into()),
-            _ => String::new(),
+    fn cell(&self, column: &Column<FlowQuantity>, flow: &FlowObservation) -> String {
+        match column.quantity {
+            Some(quantity) => show::short(&flow.value(quantity)),
+            None if column.name == "program" => show::owner(flow, &self.names, &self.programs),
+            None => flow.flow.to_string(),
         }
     }
 
@@ -432,8 +416,10 @@ impl View {
                     program.map_or("program not visible".into(), |(name, pid)| format!("{name}, process {pid}"));
                 let user = flow.flow.uid.map_or("no owner".into(), |uid| format!("user {}", self.programs.user(uid)));
                 let share = match flow.share {
-                    Some(share) => format!("share {} of class {}", rate(share), show::class_of(flow)),
-                    None => format!("class {}", show::class_of(flow)),
+                    Some(share) => {
+                        format!("share {} of class {}", rate(share), show::short(&flow.value(FlowQuantity::Class)))
+                    }
+                    None => format!("class {}", show::short(&flow.value(FlowQuantity::Class))),
                 };
                 let minimum = flow.minimum.map_or("no minimum".into(), |minimum| {
                     let granted = if flow.granted { "granted" } else { "waits for room" };
@@ -466,7 +452,7 @@ impl View {
         texts.iter().flat_map(|text| lines_of(text, width, 3, Style::new())).collect()
     }
 
-    /// What became of the last change, or the keys.
+    /// The result of the last change, or the keys.
     fn foot_lines(&self, width: usize) -> Vec<Line<'static>> {
         if self.mode == Mode::Filter {
             return vec![Line::from(format!("filter: {}_   enter keeps it, esc drops it", self.filter)).yellow()];
@@ -482,7 +468,7 @@ impl View {
         }
         let filter = if self.filter.is_empty() { "filter".into() } else { format!("filter: {}", self.filter) };
         let several = self.seen.directions.len() > 1;
-        // Those that are missed least are the last.
+        // The keys that are needed least come last.
         let keys = [
             ("s", Some(format!("sort: {}", self.sort)).filter(|_| !self.hosts)),
             ("g", Some(if self.hosts { "flows".into() } else { "hosts".into() })),
@@ -520,27 +506,8 @@ fn lines_of(text: &str, width: usize, most: usize, style: Style) -> Vec<Line<'st
 
 fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation, shown: usize, history: &History) {
     let texts = |class: &ClassObservation| {
-        CLASSES.each_ref().map(|column| {
-            match column.name {
-                "class" => class.name.clone(),
-                "rate" => rate(class.rate),
-                // Drawn when its width is known.
-                "minute" => "minute".into(),
-                "promised" => maybe(class.promised),
-                "free" => maybe(class.unpromised),
-                "lent" => rate(class.borrowed),
-                "flows" => class.flows.map_or("-".into(), |flows| flows.to_string()),
-                "queue" => scaled(class.queue.bytes.as_u64()),
-                "p50" => wait(class.wait.p50),
-                "p90" => wait(class.wait.p90),
-                "p99" => wait(class.wait.p99),
-                "jitter" => wait(class.wait.jitter),
-                "drops" => scaled(show::class_drops(class)),
-                "marks" => scaled(class.marked_packets),
-                "promise" => promise(class.promise_kept_seconds, class.promise_missed_seconds),
-                _ => String::new(),
-            }
-        })
+        // The minute is drawn when its width is known.
+        CLASSES.each_ref().map(|column| column.quantity.map_or("minute".into(), |q| show::short(&class.value(q))))
     };
     let rows: Vec<_> = direction.classes.iter().map(texts).collect();
     let columns = columns(area.width, &CLASSES, |n| is_empty(&rows, n));
@@ -556,7 +523,7 @@ fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObserva
             Cell::from(if CLASSES[n].left { middle(&text, width) } else { format!("{text:>width$}") })
         });
         let row = Row::new(cells.collect::<Vec<_>>());
-        if class.promise_missed_seconds > 0 { row.style(Style::new().fg(Color::Yellow)) } else { row }
+        if class.promise().missed > 0 { row.style(Style::new().fg(Color::Yellow)) } else { row }
     });
     let widths = columns.iter().map(|&(_, width)| Constraint::Length(width as u16));
     let table = Table::new(rows, widths).column_spacing(1).header(head(&columns, &CLASSES, FlowSort::Recent));

@@ -1,4 +1,4 @@
-//! What a sender has beside its source: destinations and the algorithm that sets their times.
+//! The sending side of a sender: destinations, and the algorithm that sets the times.
 
 use tidegate_pace::sender::Destination;
 use tidegate_pace::{Algorithm, At1, BurstCap, Capped, Kind, Pacer, Params};

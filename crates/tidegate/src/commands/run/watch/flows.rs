@@ -40,7 +40,7 @@ impl Part for Live {
 }
 
 /// Bytes sent and packets dropped.
-type Counts = (u64, u64);
+type SentAndDropped = (u64, u64);
 
 /// The flows of a direction over time.
 #[derive(Debug)]
@@ -48,12 +48,12 @@ pub struct FlowWatch {
     flows: Flows<Live>,
     /// The number of observations, by which sums of levels are divided.
     looks: Series,
-    before: HashMap<u64, Counts>,
+    before: HashMap<u64, SentAndDropped>,
 }
 
 /// A flow in a bin.
 #[derive(Debug)]
-pub struct Point {
+pub struct FlowPoint {
     /// The name.
     pub flow: String,
     /// Seconds since the start at the end of the bin.
@@ -83,7 +83,7 @@ impl FlowWatch {
         let mut now = HashMap::with_capacity(seen.len());
         for flow in seen {
             let Ok(key) = u64::from_str_radix(&flow.flow.key, 16) else { continue };
-            let counts = (flow.sent_bytes.as_u64(), flow.dropped.iter().map(|drops| drops.packets).sum::<u64>());
+            let counts = (flow.sent_bytes.as_u64(), flow.dropped_packets());
             let (bytes, dropped) = self.before.get(&key).copied().unwrap_or_default();
             // After a restart, or if it was removed in between, the counts begin at zero.
             let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
@@ -101,7 +101,7 @@ impl FlowWatch {
     }
 
     /// Flows and others as points, bin by bin; the bins are those of the observations.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<FlowPoint> {
         let width = self.looks.width().as_nanos();
         let bins = self.looks.sums().count();
         let (flows, others) = self.flows.largest(SHOWN_PARTS);
@@ -120,7 +120,7 @@ impl FlowWatch {
             live.wait.means().for_each(|(at, wait)| waits[place(at)] = Some(wait / 1e9));
             let flow = if others { name.to_owned() } else { format!("flow {name}") };
             for (bin, (_, looks)) in self.looks.sums().enumerate().filter(|(_, (_, looks))| *looks > 0) {
-                points.push(Point {
+                points.push(FlowPoint {
                     flow: flow.clone(),
                     end: (bin as u64 + 1) as f64 * width as f64 / 1e9,
                     width: width as f64 / 1e9,
@@ -138,7 +138,7 @@ impl FlowWatch {
     pub fn section(&self, direction: &str) -> Section {
         let points = self.points();
         let of = if direction.is_empty() { String::new() } else { format!(", {direction}") };
-        let plot = |title: &str, y: Axis, value: &dyn Fn(&Point) -> Option<f64>| {
+        let plot = |title: &str, y: Axis, value: &dyn Fn(&FlowPoint) -> Option<f64>| {
             let mut curves: Vec<Curve> = Vec::new();
             for point in &points {
                 let Some(value) = value(point) else { continue };

@@ -188,7 +188,7 @@ fn the_other_direction_is_a_key_away() {
 #[test]
 fn hosts_have_both_directions_and_fold_out_to_their_flows() {
     let mut view = view(4, 1);
-    // What comes down arrives at the hosts: the ends of the flows are exchanged.
+    // Packets of `down` arrive at the hosts: the ends of the flows are exchanged.
     for flow in &mut view.seen.directions[1].flows {
         std::mem::swap(&mut flow.flow.source, &mut flow.flow.destination);
         flow.flow.destination = Some([10, 77, 0, 1 + u8::from(flow.rate.as_bps() == 300_000)].into());

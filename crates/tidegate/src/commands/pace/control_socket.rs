@@ -1,4 +1,4 @@
-//! Control of a running transfer: signals and the control socket.
+//! ControlSocket of a running transfer: signals and the control socket.
 //!
 //! The protocol of the socket: one line per request, one line per response. `rate 3MB/s`, `pause`, `resume` return
 //! `ok` and the new state, or `error` and the reason; `status` returns one JSON object.
@@ -46,13 +46,13 @@ pub struct Standing {
 
 /// Shared between the sender and its controllers.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlSocket {
     wanted: Mutex<Wanted>,
     standing: Mutex<Standing>,
     changes: AtomicU64,
 }
 
-impl Control {
+impl ControlSocket {
     pub fn new(rate: Rate) -> Arc<Self> {
         let wanted = Wanted { rate, paused: false, stop: None };
         Arc::new(Self { wanted: Mutex::new(wanted), standing: Mutex::default(), changes: AtomicU64::new(0) })
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn commands() {
-        let control = Control::new(Rate::from_mbit(1));
+        let control = ControlSocket::new(Rate::from_mbit(1));
         assert_eq!(control.answer("rate 3MB/s"), "ok rate 24mbit");
         assert_eq!(control.wanted().rate, Rate::from_mbit(24));
         assert_eq!(control.answer("pause"), "ok paused");
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_ends_the_connection() {
         let (mut client, served) = UnixStream::pair().unwrap();
-        let control = Control::new(Rate::from_mbit(1));
+        let control = ControlSocket::new(Rate::from_mbit(1));
         let serving = thread::spawn(move || control.converse(served));
         client.write_all(b"status\n").unwrap();
         client.write_all(&[b'x'; LONGEST + 1]).unwrap();

@@ -1,0 +1,190 @@
+//! The counts of the engine in the form of the protocol. Everything that the daemon reports of classes, flows and interfaces is
+//! made of them here.
+
+use tidegate_config::shaper::{Config, Root};
+use tidegate_control::calls::{
+    ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, InterfaceStatus,
+    Protocol, Queued, WaitTimes, Waits,
+};
+use tidegate_core::{Backlog, DropReason};
+use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowIdentity, FlowRow};
+use tidegate_live::shaping::{LiveEngine, ShapedInterface};
+use tidegate_units::{Bytes, Instant, Rate, Span};
+
+use crate::directions::ShapedDirection;
+
+/// The configured rate of all classes together.
+pub(super) fn limit_of(config: &Config) -> Option<Rate> {
+    match &config.root {
+        Root::Shaper(shaper) => Some(shaper.rate),
+        Root::Discipline(discipline) => discipline.line(),
+    }
+}
+
+/// The rate at which a count of bytes grew from `old` to `new`. A data path that was started again counts from zero.
+pub(super) fn rate_between(new: Bytes, old: Bytes, time: Span) -> Rate {
+    let bytes = new.as_u64().saturating_sub(old.as_u64());
+    let bps = u128::from(bytes) * 8_000_000_000 / u128::from(time.as_nanos().max(1));
+    Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+}
+
+pub(super) fn queued(backlog: Backlog) -> Queued {
+    Queued { packets: backlog.packets, bytes: backlog.bytes }
+}
+
+fn drops(counts: &ClassCounts) -> Vec<DropCount> {
+    let reasons = DropReason::ALL.iter().map(|reason| {
+        let account = counts.accounts.dropped[*reason as usize];
+        DropCount { reason: reason.name().into(), packets: account.packets, bytes: account.bytes }
+    });
+    reasons.filter(|count| count.packets > 0).collect()
+}
+
+/// A class with its counts since the start. `quantiles` are those of the waits of the last second, `borrowing` is its rate of
+/// borrowing in it.
+pub(super) fn class(
+    name: &str,
+    row: &ClassRow,
+    now: Instant,
+    quantiles: [Span; 3],
+    borrowing: Rate,
+) -> ClassObservation {
+    let counts = &row.counts;
+    ClassObservation {
+        name: name.into(),
+        promised: row.view.map(|view| view.rate),
+        unpromised: row.view.map(|view| view.unpromised),
+        flows: row.view.map(|view| view.flows),
+        rate: counts.rate(now),
+        borrowed: borrowing,
+        enqueued_packets: counts.accounts.enqueued.packets,
+        enqueued_bytes: counts.accounts.enqueued.bytes,
+        sent_packets: counts.through.packets,
+        sent_bytes: counts.through.bytes,
+        borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes),
+        queue: queued(counts.backlog),
+        dropped: drops(counts),
+        marked_packets: counts.marked,
+        remarked_packets: counts.remarked,
+        wait: WaitTimes {
+            p50: quantiles[0],
+            p90: quantiles[1],
+            p99: quantiles[2],
+            longest: counts.waited.longest(),
+            jitter: counts.jitter(),
+        },
+        waits: Waits {
+            count: counts.waited.count(),
+            sum: counts.waited.sum(),
+            up_to: counts.waited.cumulative().to_vec(),
+        },
+        promise_kept_seconds: counts.promise().kept().into(),
+        promise_missed_seconds: counts.promise().missed().into(),
+    }
+}
+
+/// The flow table of an engine.
+pub(super) fn table(engine: &LiveEngine) -> FlowTableState {
+    let Some(flows) = engine.flows() else { return FlowTableState::default() };
+    let stats = flows.table();
+    FlowTableState {
+        counted: true,
+        uncounted: None,
+        flows: flows.len() as u64,
+        created: stats.created,
+        expired: stats.expired,
+        evicted: stats.evicted.iter().sum(),
+        untracked_packets: flows.untracked(),
+    }
+}
+
+/// A flow in the form of the protocol.
+pub(super) fn flow(row: &FlowRow, now: Instant, names: &[String], config: &Config) -> FlowObservation {
+    let record = &row.record;
+    let name = |class: tidegate_core::ClassId| names.get(class.0 as usize).cloned().unwrap_or_default();
+    let drops = DropReason::ALL.iter().map(|reason| {
+        let packets = u64::from(record.dropped[*reason as usize]);
+        FlowDrops { reason: reason.name().into(), packets }
+    });
+    FlowObservation {
+        flow: who(row.key, &record.who),
+        class: name(record.class),
+        through: (record.through != record.class).then(|| name(record.through)),
+        rule: record.rule.and_then(|rule| config.rules.get(rule as usize)).map(|rule| rule.label()),
+        age: now.since(record.began),
+        idle: now.since(record.last),
+        rate: record.rate(now),
+        share: row.view.map(|view| view.rate),
+        minimum: row.view.map(|view| view.minimum).filter(|minimum| !minimum.is_zero()),
+        granted: row.view.is_some_and(|view| view.granted),
+        preferred: row.view.map_or(0, |view| view.preferred),
+        arrived_packets: record.arrived.packets,
+        arrived_bytes: record.arrived.bytes,
+        sent_packets: record.sent.packets,
+        sent_bytes: record.sent.bytes,
+        borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.counts.borrowed.bytes),
+        queue: Queued { packets: record.waits.packets, bytes: record.waits.bytes },
+        wait: WaitTimes {
+            p50: record.delays.quantile(0.5).min(record.longest),
+            p90: record.delays.quantile(0.9).min(record.longest),
+            p99: record.delays.quantile(0.99).min(record.longest),
+            longest: record.longest,
+            jitter: record.jitter(),
+        },
+        dropped: drops.filter(|count| count.packets > 0).collect(),
+        dropped_bytes: record.dropped_bytes,
+        marked_packets: record.marked.into(),
+        remarked_packets: record.remarked.into(),
+        promise_kept_seconds: record.promise().kept().into(),
+        promise_missed_seconds: record.promise().missed().into(),
+    }
+}
+
+pub(super) fn who(key: u64, who: &FlowIdentity) -> Flow {
+    Flow {
+        key: format!("{key:016x}"),
+        protocol: who.protocol.map(Protocol),
+        source: who.hosts.source(),
+        source_port: who.source_port,
+        destination: who.hosts.destination(),
+        destination_port: who.destination_port,
+        uid: who.uid,
+    }
+}
+
+/// The interfaces of a direction in the form of the protocol.
+pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
+    let status = |interface: &ShapedInterface| {
+        let counts = interface.counts();
+        InterfaceStatus {
+            name: interface.name().into(),
+            present: interface.index().is_some(),
+            sent_packets: counts.sent_packets,
+            sent_bytes: Bytes::new(counts.sent_bytes),
+            dropped_packets: counts.dropped_packets,
+        }
+    };
+    direction.interfaces_running().iter().map(status).collect()
+}
+
+/// A class with its counts since the start, without the rate that is still unpromised, which another call of the engine
+/// returns.
+pub fn class_status(status: &EngineStatus) -> ClassStatus {
+    let counts = &status.counts;
+    ClassStatus {
+        name: status.name.clone(),
+        rate: status.rate,
+        unpromised: None,
+        flows: status.flows,
+        enqueued_packets: counts.accounts.enqueued.packets,
+        enqueued_bytes: counts.accounts.enqueued.bytes,
+        through_packets: counts.through.packets,
+        through_bytes: counts.through.bytes,
+        queue: queued(counts.backlog),
+        dropped: drops(counts),
+        marked_packets: counts.marked,
+        remarked_packets: counts.remarked,
+        wait_p50: counts.waited_at(0.5),
+        wait_p99: counts.waited_at(0.99),
+    }
+}
