@@ -1,5 +1,6 @@
 //! Tests of the engine and of the driver around it.
 
+mod admission;
 mod data_path;
 mod driver;
 mod flow_keys;
