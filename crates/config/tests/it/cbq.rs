@@ -203,7 +203,7 @@ fn a_guideline_that_does_not_keep_the_rates_is_warned_of() {
     }
 }
 
-/// What `check` has to report of a tree with a class for reservations, whose keys are `reservations`.
+/// Returns the report of `check` about a tree with a class for reservations, whose keys are `reservations`.
 fn warnings_of_reservations(sharing: &str, reservations: &str, data: u8) -> String {
     let text = format!(
         "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n{sharing}\n\

@@ -1,4 +1,4 @@
-//! What arrives has no owner, and a file that names one is refused with its place.
+//! Arriving packets have no owner, and a file that names one is refused with its place.
 
 use tidegate_config::shaper::{Direction, load};
 use tidegate_config::{Diagnostics, Source};

@@ -299,7 +299,7 @@ impl Written {
     }
 }
 
-/// The same edits of a table, without text.
+/// Makes the same edits in a table, without text.
 mod model {
     use super::{Table, Value};
 

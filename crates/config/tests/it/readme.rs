@@ -1,4 +1,4 @@
-//! What the README shows is what there is.
+//! The README shows files that are valid and results that are right.
 
 use tidegate_config::{Diagnostics, Source, shaper};
 

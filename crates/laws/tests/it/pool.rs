@@ -45,7 +45,7 @@ fn slice(rate: Rate) -> Bytes {
     rate.credit_in(SLICE).bytes_floor().max(LEAST_MORE)
 }
 
-/// What was sent in a class, or by all, at times; with the credit that was outstanding before.
+/// The bytes that a class, or all together, sent at each time, with the credit that was outstanding before.
 #[derive(Clone, Default)]
 struct Sent(Vec<(Instant, u64, u64)>);
 

@@ -172,7 +172,7 @@ fn a_packet_leaves_at_most_one_largest_packet_after_gps() {
     assert!(packets > 20_000 && late > 1_000 && latest > 0.9, "{packets} {late} {latest}");
 }
 
-/// What a session of weight `w` of `all` is short of its part when a packet of it has left, at most, since any moment from
+/// Returns the most by which a session of weight `w` of `all` is short of its part when a packet of it has left, since any moment from
 /// which on it was backlogged (definition 2 of the paper): in bytes times the weight of all.
 fn worst_case_index<Q: Qdisc<TestPacket>>(mut queue: Q, weights: &[u64], seed: u64) -> Vec<i128> {
     let all: i128 = weights.iter().map(|weight| i128::from(*weight)).sum();
