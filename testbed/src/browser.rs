@@ -105,7 +105,7 @@ fn finish(command: &mut Command) -> (String, String) {
     (out.join().expect("no panic"), err.join().expect("no panic"))
 }
 
-/// What is wrong with the texts of SVG drawings: those outside of their picture, and those over each other.
+/// Finds the texts of SVG drawings that are outside of their picture, or over each other.
 pub const RULES: &str = r#"<script>
 function overlaps(svg) {
   const frame = svg.getBoundingClientRect();

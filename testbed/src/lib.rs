@@ -1,4 +1,4 @@
-//! What the tests of all parts share: hosts that are network namespaces, with real sockets at both ends of a link
+//! The testbed that the tests of all parts share: hosts that are network namespaces, with real sockets at both ends of a link
 //! ([`Pair`], [`Chain`], [`DelayLine`]), senders and receivers ([`Senders`], [`Sink`], [`Mice`]), a runner for tests
 //! inside namespaces ([`harness`]), and readers of what commands write: a terminal, a browser, JSON Schema, OpenMetrics.
 //!

@@ -363,7 +363,7 @@ pub fn note_report(line: &str) {
     }
 }
 
-/// What every test needs of the kernel: veth links, NFQUEUE, and a rule that leads there.
+/// Tries what every test needs of the kernel: veth links, NFQUEUE, and a rule that leads there.
 fn has_a_data_path() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     Rtnl::open()?.create_veth(DEVICE, "peer0")?;
     QueueSocket::open(1)?.bind(1, &QueueSettings::default())?;

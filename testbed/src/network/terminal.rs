@@ -99,7 +99,7 @@ impl Terminal {
     }
 }
 
-/// What is on a screen on which `shown` was drawn: a move of the cursor is ESC [ row ; column H.
+/// Returns the text of a screen on which `shown` was drawn: a move of the cursor is ESC [ row ; column H.
 fn screen(shown: &str) -> String {
     let (mut rows, mut row, mut column) = (vec![vec![' '; 200]; 60], 0, 0);
     let mut rest = shown.chars();

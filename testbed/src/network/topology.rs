@@ -173,7 +173,7 @@ pub struct Chain {
     pub router: Host,
     /// The receiver, by `tgc0`.
     pub client: Host,
-    /// What is between the router and the client, where that has a delay.
+    /// The line between the router and the client, where that has a delay.
     line: Option<DelayLine>,
 }
 
@@ -189,7 +189,7 @@ impl Chain {
         Self::make(None)
     }
 
-    /// The same, with a line of `delay` each way between the router and the client.
+    /// Creates the chain with a line of `delay` each way between the router and the client.
     ///
     /// # Errors
     /// As [`Chain::create`], and as [`DelayLine::create`].

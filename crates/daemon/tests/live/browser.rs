@@ -61,7 +61,7 @@ fn view(
     }
 }
 
-/// What is missing of a page that has loaded, with `charts` charts and these texts.
+/// Describes what a loaded page lacks that should have `charts` charts and these texts.
 fn missing(found: &Value, charts: u64, texts: &[&str]) -> Option<String> {
     if found["ready"] != true {
         return Some("the end of the script".into());

@@ -106,7 +106,7 @@ fn value(family: &Family, key: &str, wanted: &str) -> f64 {
     found.next().unwrap_or_else(|| panic!("no {key}={wanted} in {family:?}")).value
 }
 
-/// The same numbers, for Prometheus; they grow from one scrape to the next.
+/// Reads the numbers as Prometheus does; they grow from one scrape to the next.
 fn metrics(testbed: &Testbed) {
     let scrape = || {
         let (head, body) = testbed.get("/metrics");

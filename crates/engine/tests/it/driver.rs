@@ -40,7 +40,7 @@ fn meta(port: u16, length: u32) -> PacketMeta {
     PacketMeta { fields, length, network_header: 20, headers: 28, ..PacketMeta::default() }
 }
 
-/// What was sent, with the microsecond, and how often a change of a watched flow was reported.
+/// The packets that were sent, each with its microsecond, and how often a change of a watched flow was reported.
 #[derive(Default)]
 struct Log {
     now: Instant,
@@ -318,7 +318,7 @@ struct Scripted {
     log: Log,
     batches: std::vec::IntoIter<usize>,
     handles: u32,
-    /// What the loop called, in order.
+    /// The calls of the loop, in order.
     calls: Vec<&'static str>,
 }
 

@@ -38,7 +38,7 @@ fn meta(port: u16) -> PacketMeta {
     }
 }
 
-/// What passed, by port, and the notifications: kind, promise, granted rate.
+/// Counts packets that passed, by port, and collects the notifications: kind, promise, granted rate.
 #[derive(Default)]
 struct Log {
     passed: Vec<u64>,
@@ -254,7 +254,7 @@ fn a_rule_with_an_unknown_owner_is_named_by_its_number() {
     );
 }
 
-/// What a promise holds is for its flows in whichever shard they come: once for all shards, and not in each.
+/// A promise holds its rate once for all shards, and not in each, whichever shard its flows come to.
 #[test]
 fn a_promise_is_kept_in_each_shard() {
     let (class, mut log) = (ClassId(0), Log::default());

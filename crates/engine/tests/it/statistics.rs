@@ -1,4 +1,4 @@
-//! What is counted of flows and classes, against an account that is kept packet by packet.
+//! The counts of flows and classes are compared with an account that is kept packet by packet.
 
 use std::collections::HashMap;
 

@@ -90,7 +90,7 @@ fn kinds() -> Vec<String> {
     ]
 }
 
-/// What came out, by the number of the packet.
+/// The packets that came out, by their numbers.
 #[derive(Default)]
 struct Out {
     events: Vec<(u64, Option<DropReason>)>,

@@ -71,7 +71,7 @@ pub fn kill_leaves_traffic_passing_and_nothing_behind() -> Ended {
     Ended::Passed
 }
 
-/// The same for what arrives: the other host is the one that shapes.
+/// Arriving packets pass as well: the other host is the one that shapes.
 pub fn kill_leaves_arrivals_passing_and_nothing_behind() -> Ended {
     let pair = Pair::new();
     let tables =

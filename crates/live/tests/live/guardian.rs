@@ -33,13 +33,13 @@ const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000
     [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
     limit = \"8MB\"\nflow-limit = \"4MB\"\n";
 
-/// The same in two threads; and the hosts whose flows are in both.
+/// A shaper in two threads, and the hosts whose flows are in both.
 const THREADS: &str = "version = 1\n[interface]\nthreads = 2\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000B\"\n\
     [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
     limit = \"8MB\"\nflow-limit = \"4MB\"\n";
 pub const HOSTS: u8 = 8;
 
-/// What a shaper does when its test writes a byte.
+/// The action of a shaper when its test writes a byte.
 const LEAVE: u8 = b'l';
 const END: u8 = b'e';
 const ADOPTED: u8 = b'a';
@@ -148,7 +148,7 @@ fn shape(file: &str, mut pipe: UnixStream, directory: &std::path::Path, take_ove
     }
 }
 
-/// What arrived.
+/// The packets that arrived.
 pub struct Arrivals {
     sent: u64,
     lost: u64,
@@ -186,7 +186,7 @@ pub fn hosts(pair: &Pair, count: u8) -> Vec<IpAddr> {
     pair.right.run(add).unwrap()
 }
 
-/// The same to so many hosts in turn, with another interval; zero for as fast as the sockets take them.
+/// Sends to so many hosts in turn, with another interval; zero for as fast as the sockets take them.
 pub fn traffic_to(count: u8, every: Duration, pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
     let hosts = hosts(pair, count);
     let receiver = pair.right.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap()).unwrap();
@@ -447,7 +447,8 @@ pub fn a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one() -> Ended
     })
 }
 
-/// Of both threads, from a killed process and from one that runs; then to one thread, and so to another division of the flows.
+/// A successor takes over both threads of a killed process and of one that runs, and then goes to one thread, which divides
+/// the flows in another way.
 pub fn a_successor_takes_over_all_threads() -> Ended {
     patiently(|| {
         let (pair, directory) = (Pair::new(), Directory::new());

@@ -187,7 +187,7 @@ fn classes(names: &[&str], rate: &str) -> shaper::Config {
     config(&text)
 }
 
-/// What waits in a class stays in it, in order, where rates change, where classes come, go and change their order, and where
+/// Packets that wait in a class stay in it, in order, when rates change, where classes come, go and change their order, and where
 /// the class itself goes; each class keeps its counts.
 pub fn classes_keep_what_waits_and_their_counts() -> Ended {
     let first = classes(&["calls", "rest"], "30kbit");
@@ -289,7 +289,7 @@ pub fn flows_that_rules_move_stay_in_order() -> Ended {
     Ended::Passed
 }
 
-/// What another program changes is noticed; a second instance and what the program cannot do are refused.
+/// Changes by another program are noticed; a second instance is refused, and so is what the program cannot do.
 pub fn what_is_not_in_force_is_noticed() -> Ended {
     let options = match options(&at_rate("4mbit")) {
         Ok(options) => options,

@@ -16,7 +16,7 @@ use tidegate_testbed::veth::{DEVICE, Pair};
 /// 20 Mbit/s.
 const RATE: u64 = 20_000_000;
 const BURST: u64 = 6_000;
-/// What a pool holds of a class beyond the burst, and two slices: 2 ms of the rate, at least sixteen and two full-size packets.
+/// A pool holds for a class, beyond the burst, two slices: 2 ms of the rate, at least sixteen and two full-size packets.
 const MORE: u64 = 16 * 1_514 + 2 * 5_000;
 /// 1,228 bytes with headers.
 const PAYLOAD: usize = 1_200;

@@ -1,4 +1,4 @@
-//! What cannot be proven at the start is reported as unproven, and is proven later.
+//! Shaping that cannot be proven at the start is reported as unproven, and is proven later.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

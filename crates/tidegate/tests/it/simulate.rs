@@ -94,7 +94,7 @@ fn every_curve_has_a_file_of_its_own() {
     assert!(text(&refused.stderr).contains("cannot write into"), "{}", text(&refused.stderr));
 }
 
-/// What became of each packet, and of one; and what a trace cannot be.
+/// A trace shows the fate of each packet, or of one; impossible traces are refused.
 #[test]
 fn a_trace_is_explained() {
     let folder = Folder::new("trace");
@@ -200,7 +200,7 @@ fn link_sharing_that_starves_a_class_is_warned_of() {
     }
 }
 
-/// What a command wrote beside its data.
+/// Returns the messages of a command, beside its data.
 fn text_of(output: &Output) -> String {
     text(&output.stderr)
 }

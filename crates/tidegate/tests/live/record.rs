@@ -68,7 +68,7 @@ fn recorded(pair: &Pair, folder: &Folder, more: &[&str]) -> String {
     })
 }
 
-/// The same with an action, from `ready` on.
+/// Runs an action meanwhile, from `ready` on.
 fn recorded_while(pair: &Pair, folder: &Folder, ready: &str, more: &[&str], during: impl FnOnce()) -> String {
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
     command.arg("run").arg(folder.file("shaper.toml")).args(["--interface", DEVICE, "--record"]);

@@ -214,7 +214,7 @@ impl Traffic {
         Self::to(pair, 0, size, every)
     }
 
-    /// The same, to this port.
+    /// Sends to this port, as [`Traffic::start`] does.
     pub fn to(pair: &Pair, port: u16, size: usize, every: Duration) -> Self {
         let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], port)).unwrap()).unwrap();
         let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
@@ -286,12 +286,12 @@ impl Traffic {
         self.end(PATIENCE)
     }
 
-    /// The same if some are lost: nothing is in flight any more when nothing arrives for half a second.
+    /// Stops when some packets are lost: nothing is in flight any more when nothing arrives for half a second.
     pub fn stop_lossy(self) -> Arrivals {
         self.end(Duration::from_millis(500))
     }
 
-    /// The same without what is in flight.
+    /// Stops without waiting for packets in flight.
     pub fn stop_now(self) -> Arrivals {
         self.end(Duration::ZERO)
     }

@@ -23,7 +23,7 @@ use tidegate_testbed::terminal::Terminal;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT, bring_up};
 use tidegate_units::{Bytes, Rate};
 
-/// What systemd does with the unit, as far as `setup` asks for it.
+/// Does what systemd does with the unit, as far as `setup` asks for it.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 echo "$*" >>"$STATE/calls"
 pid=$(cat "$STATE/pid" 2>/dev/null)

@@ -66,7 +66,7 @@ fn every_simulated_item_has_its_recorded_verdict() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// What is recorded counts no item twice, and both files have the same items.
+/// The records count no item twice, and both files have the same items.
 #[test]
 fn the_recorded_verdicts_are_whole() {
     let ids = |file: &'static str| file.lines().filter_map(|line| line.split(',').next()).collect::<BTreeSet<&str>>();

@@ -101,14 +101,14 @@ pub fn loopback_arrivals_are_shaped() -> Ended {
     Ended::Passed
 }
 
-/// What one run with mice beside elephants gave.
+/// The result of a run with mice beside elephants.
 struct Outcome {
     /// Mice that began, and those of them that ended.
     mice: (usize, usize),
-    /// Of the times that they took, unfinished ones the longest; in ms.
+    /// The times that the mice took in ms; an unfinished one counts as the longest.
     median_ms: f64,
     elephant_mbit: f64,
-    /// Of the call's datagrams, the part that is missing, and the median of the time that the others took in ms.
+    /// The part of the call's datagrams that is missing, and the median of the time that the others took in ms.
     call: (f64, f64),
     /// Packets dropped although there was room for them.
     early: u64,
@@ -215,7 +215,7 @@ fn beside_a_fifo(cases: [(&str, Judge<'_>); 2], family: Family) -> Ended {
     })
 }
 
-/// What holds of every discipline: data get through, short and long ones, at no more than the rate.
+/// Every discipline must keep this: data get through, short and long ones, at no more than the rate.
 fn carries(other: &Outcome) -> Result<(), &'static str> {
     let (began, ended) = other.mice;
     if other.elephant_mbit < 1.0 {
@@ -296,7 +296,7 @@ pub fn the_ingress_filter_keeps_elephants_below_the_line() -> Ended {
     }))
 }
 
-/// What arrives in superpackets is cut where one would last too long, as what leaves is.
+/// Arriving superpackets are cut where one would last too long, as departing ones are.
 pub fn arriving_superpackets_are_cut() -> Ended {
     patiently(|| {
         let pair = Pair::create().expect("a pair of hosts");

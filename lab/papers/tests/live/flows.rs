@@ -1,4 +1,4 @@
-//! What single flows may ask for: a minimum, preference, another class when theirs is full.
+//! Single flows may ask for a minimum, preference, another class when theirs is full.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub fn in_order(report: &FlowReport) {
     assert_eq!(report.reordered, 0, "were overtaken");
 }
 
-/// What the machine itself dropped between the hosts, of what the data path let go.
+/// Returns how many packets the machine itself dropped between the hosts after the data path had released them.
 pub fn dropped(pair: &Pair) -> u64 {
     dropped_between(&pair.sender.namespace, &pair.receiver.namespace).expect("the counters of both hosts")
 }

@@ -74,7 +74,7 @@ fn between(outcome: &Outcome, from: usize, to: usize) -> [f64; 4] {
     [class("calls"), class("web"), class("backup"), flow]
 }
 
-/// The same file and flows between two hosts, with the TCP of the kernel.
+/// The file and the flows of the simulation run between two hosts, with the TCP of the kernel.
 fn live() -> Rates {
     let pair = Pair::create().expect("a pair of hosts");
     let shaping = shape(&pair, include_str!("../../../../examples/office.toml"));
@@ -107,7 +107,7 @@ fn promise(shaping: &Shaping) {
     assert_eq!((view.flows, view.waiting), (1, 0));
 }
 
-/// What leaves through each class and of the promised flow in four seconds.
+/// Measures for four seconds the departures of each class and of the promised flow.
 fn measured(shaping: &Shaping) -> [f64; 4] {
     let sent = || {
         shaping

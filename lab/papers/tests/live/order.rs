@@ -1,4 +1,4 @@
-//! What order within a flow rests on.
+//! The order within a flow rests on a data path that stays on one processor.
 
 use std::fs;
 

@@ -27,7 +27,7 @@ pub fn shape(pair: &Pair, text: &str) -> Shaping {
     }
 }
 
-/// What arrives of `flows` UDP flows that ask for half as much again, at `mbit`: within a per cent of it.
+/// Shapes `flows` UDP flows, which ask for half as much again, to `mbit`; the sum must arrive within a per cent of it.
 fn rate(mbit: u64, flows: u16) -> Ended {
     patiently(|| attempt(Rate::from_mbit(mbit), flows))
 }

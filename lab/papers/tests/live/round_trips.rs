@@ -12,7 +12,7 @@ use tidegate_units::Rate;
 use crate::load::Load;
 use tidegate_testbed::Ended;
 
-/// What the preset shapes 20 and 10 Mbit/s to, and the bytes it counts beside a packet.
+/// The rates to which the preset shapes 20 and 10 Mbit/s, and the bytes that it counts beside a packet.
 const LINE: [(Direction, u64); 2] = [(Direction::Ingress, 18_000), (Direction::Egress, 9_500)];
 
 fn preset() -> String {

@@ -15,7 +15,7 @@ use crate::rates::shape;
 use tidegate_testbed::Ended;
 use tidegate_testbed::steady::patiently;
 
-/// What stands at `offset` of the stream: no shift, swap or loss of a part keeps the sequence.
+/// Returns the byte at `offset` of the stream: no shift, swap or loss of a part keeps the sequence.
 fn byte(offset: u64) -> u8 {
     (offset / 4).to_be_bytes()[4 + (offset % 4) as usize]
 }

@@ -20,7 +20,7 @@ const TOTAL: f64 = 20e6;
 /// Bit/s on the wire by VLAN and class.
 type Rates = [[f64; 2]; 2];
 
-/// What the simulator gives the same file and the same flows: both VLANs busy, then the first alone.
+/// Returns the rates of the simulator for the same file and flows: both VLANs busy, then the first alone.
 fn simulated() -> [Rates; 2] {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let source = Source::open(&folder.join("vlans.toml")).expect("the scenario");

@@ -294,7 +294,7 @@ fn a_superpacket_is_cut_for_a_slow_flow_and_counted_whole_for_a_fast_one() {
     assert_eq!(lengths, [740, 1_500, 1_500, 1_500, 1_500, 1_500, 8_040]);
 }
 
-/// What an offload made of forty packets takes 40 ms of 12 Mbit/s: whole it would be a spike in the bin of its departure.
+/// A superpacket that an offload made of forty packets takes 40 ms at 12 Mbit/s: whole it would be a spike in the bin of its departure.
 #[test]
 fn superpackets_are_cut_before_a_slow_link() {
     let mut file = Pcap::new(101);

@@ -87,7 +87,7 @@ fn a_full_queue_drops_what_comes() {
     }
 }
 
-/// What is computed ahead on links with a single feeder is what would happen there.
+/// Links with a single feeder are computed ahead, with the results that they would have otherwise.
 #[test]
 fn computing_ahead_changes_nothing() {
     let run = |ahead: bool| {

@@ -1,4 +1,4 @@
-//! What results are called, what is counted in them, and warnings about scenarios that hardly mean what they say.
+//! Results: their names, what is counted in them, and warnings about scenarios that hardly mean what they say.
 
 use tidegate_config::{Diagnostics, Source};
 use tidegate_sim::scenario::{Outcome, Scenario};

@@ -20,10 +20,10 @@ struct Row {
     name: String,
     /// As a scenario has it.
     queue: String,
-    /// What whoever is alone gets, in Mbit/s, with so many bytes `overhead` beside each packet.
+    /// The rate in Mbit/s of a flow or host that is alone, with `overhead` bytes beside each packet.
     rate: f64,
     overhead: f64,
-    /// What it is expected to give; why where that is not [`USUAL`] beside the row.
+    /// The expected results; where they are not [`USUAL`], the reason is beside the row.
     bounds: Bounds,
 }
 
@@ -189,7 +189,7 @@ fn run(row: &Row, milliseconds: u64, flows: [u64; 2]) -> ([f64; 2], f64) {
     ([part(1), part(2)], value(2, "fairness").unwrap_or(1.0))
 }
 
-/// What FQ-CoDel gives, by rate, round trip and number of flows.
+/// The results of FQ-CoDel, by rate, round trip and number of flows.
 static PEERS: Mutex<BTreeMap<(u64, u64, u64), f64>> = Mutex::new(BTreeMap::new());
 
 fn peer(rate: f64, milliseconds: u64, flows: u64) -> f64 {

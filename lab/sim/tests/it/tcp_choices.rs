@@ -1,4 +1,4 @@
-//! What TCP does by choice, on a scripted wire: RACK-TLP, PRR, HyStart++, timestamps, D-SACK, DCTCP's receiver, growth by
+//! Optional behaviour of TCP on a scripted wire: RACK-TLP, PRR, HyStart++, timestamps, D-SACK, DCTCP's receiver, growth by
 //! acknowledgements, delivery rates. One behaviour a test.
 //!
 //! The wire is that of `tcp_script`: 50 ms each way and no rate, segments of 1000 bytes, a handshake of 100 ms.

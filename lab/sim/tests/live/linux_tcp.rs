@@ -5,7 +5,7 @@
 //! is this process, between two TUN devices. The first window of data, segments 0 to 9, leaves at 0 RTT, the second, 10 to
 //! 29, at 1 RTT. A pattern names transmissions by segment and copy.
 //!
-//! The same segments are retransmitted in every pattern. What may differ, and why, is at [`Differs`].
+//! Both retransmit the same segments in every pattern. [`Differs`] lists the allowed differences and their reasons.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +27,7 @@ const DELAY: Span = Span::from_millis(50);
 /// Transmissions that are lost: segment and how many of its first copies.
 pub type Losses = &'static [(u32, usize)];
 
-/// What may differ.
+/// An allowed difference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Differs {
     /// By at most three RTTs at the end: the kernel reduces cwnd in proportion to what is acknowledged (RFC 6937), so that it
@@ -63,7 +63,7 @@ const PATTERNS: [(&str, Losses, Differs); 12] = [
     ("one and two retransmissions", &[(10, 3)], Differs::Timeouts),
 ];
 
-/// What a sender did, in RTTs since its first data segment.
+/// The transmissions of a sender, in RTTs since its first data segment.
 struct Trace {
     /// Segments sent again, each with its time rounded to RTTs.
     retransmitted: Vec<(u32, u64)>,

@@ -1,4 +1,4 @@
-//! What the program inside does: this test itself, as a client of the role that its environment names.
+//! The roles of the program inside: it is this test program, as a client of the role that its environment names.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

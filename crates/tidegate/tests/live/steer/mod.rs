@@ -307,7 +307,7 @@ pub fn status_events_and_top_show_what_arrives() -> Ended {
     Ended::Passed
 }
 
-/// What is wrong names its place and the way out, and changes nothing.
+/// An error names its place and the remedy, and changes nothing.
 pub fn a_flow_is_preferred_from_the_screen_and_no_longer() -> Ended {
     const FREE: &str = "nothing is promised";
     let stage = Stage::new(SHAPER);

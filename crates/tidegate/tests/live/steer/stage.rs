@@ -20,7 +20,7 @@ pub struct Stage {
     pub scratch: Folder,
 }
 
-/// What a command did.
+/// The result of a command.
 pub struct Finished {
     pub code: Option<i32>,
     pub out: String,
@@ -49,7 +49,7 @@ impl Stage {
         finished(self.command(arguments))
     }
 
-    /// What it prints, of a command that must succeed.
+    /// Returns the output of a command that must succeed.
     pub fn does(&self, arguments: &[&str]) -> String {
         let finished = self.run(arguments);
         assert_eq!(finished.code, Some(0), "{arguments:?}: {}{}", finished.out, finished.err);
@@ -76,7 +76,7 @@ impl Stage {
         serde_json::from_str(&self.does(&["status", "--json"])).unwrap()
     }
 
-    /// What the class of this name is promised.
+    /// Returns the promised rate of the class.
     pub fn rate(&self, class: &str) -> Option<u64> {
         let status = self.status();
         let classes = status["directions"][0]["classes"].as_array().unwrap();
@@ -103,7 +103,7 @@ impl Stage {
     }
 }
 
-/// What a command does that ends by itself.
+/// Waits for a command that ends by itself, and returns its result.
 pub fn finished(mut command: Command) -> Finished {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! What is written is read back; what is missing, damaged or impossible is counted and named.
+//! Recordings are read back as they were written; anything missing, damaged or impossible is counted and named.
 
 use super::*;
 use tidegate_testbed::files::skip;
@@ -268,7 +268,7 @@ fn a_long_datagram_of_a_recording_stays_one() {
     assert_eq!((session.packets, session.outcomes[0].passed), (3, 3), "none is cut");
 }
 
-/// What people see of a recording counts packets from 1, as `explain` does.
+/// Packets of a recording are counted from 1 for people, as `explain` does.
 #[test]
 fn departures_of_a_recording_are_numbered_from_1() {
     let folder = Folder::new("numbers");

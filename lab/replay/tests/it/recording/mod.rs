@@ -149,10 +149,10 @@ fn drive(recording: &Recording, seed: u64, packets: usize) -> Outcomes {
     })
 }
 
-/// What the control plane does after a packet: its number, when it came, and what it is.
+/// An action of the control plane after a packet: its number, when it came, and what it is.
 type Operation<'a> = dyn FnMut(u64, Instant, &Fields, &mut Engine<u64>, &mut Outcomes) + 'a;
 
-/// The same, of a configuration, with what the control plane does.
+/// Drives a given configuration, with the actions of the control plane.
 fn drive_with(recording: &Recording, text: &str, seed: u64, packets: usize, act: &mut Operation<'_>) -> Outcomes {
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut engine = Engine::new(&load(text), &setup(), now).unwrap();

@@ -135,7 +135,7 @@ fn a_recording_is_exact_through_changes_and_promises() {
     }
 }
 
-/// What comes of a recording without its calls of one kind.
+/// Replays a recording without its calls of one kind.
 fn without(folder: &Folder, kind: &str) -> Verdict {
     let mut reader = reader(folder);
     let mut replayer = exact::Replayer::new(Keep::default());
