@@ -100,12 +100,13 @@ const BOUNDARIES: &[Boundary] = &[
     Boundary { only: Some(&["tidegate-units", "serde", "serde_json", "thiserror"]), ..boundary("control") },
     boundary("daemon"),
     Boundary {
-        only: Some(&["tidegate-metrics", "parquet", "bytes", "pdf-writer", "resvg", "skrifa", "unicode-width"]),
+        only: Some(&["tidegate-metrics", "tidegate-display", "parquet", "bytes", "pdf-writer", "resvg", "skrifa"]),
         never: WORLD,
         ..boundary("report")
     },
     boundary("exec"),
-    Boundary { only: Some(&["pulldown-cmark", "tidegate-report"]), ..boundary("book") },
+    Boundary { only: Some(&["unicode-width"]), never: WORLD, ..boundary("display") },
+    Boundary { only: Some(&["pulldown-cmark", "tidegate-display"]), ..boundary("book") },
     boundary("papers"),
     boundary("tidegate"),
     Boundary { only: Some(PYTHON), ..boundary("python") },
