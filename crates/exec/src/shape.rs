@@ -73,7 +73,7 @@ impl Packets {
             pure_ack: headers.is_pure_ack(),
             shape: Shape::Single,
         };
-        // The result only says how a superpacket was segmented, and this is a single packet.
+        // The driver only ever asks for the segmentation of superpackets, and this is a single packet.
         let _ = driver.offer(now, Arrival::new(slot, &meta), self);
     }
 
