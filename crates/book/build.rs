@@ -1,5 +1,5 @@
 //! Collects the chapters of `book/src` and the manuals at the heads of the core's files, so that a new chapter or
-//! discipline is in the book without a list to maintain.
+//! discipline appears in the book without a list that somebody maintains.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ fn main() -> io::Result<()> {
     let mut code = String::new();
     let mut doctests = String::new();
     let mut list = |name: &str, files: Vec<(String, PathBuf)>, tested: bool| {
-        let _ = writeln!(code, "/// Names and texts.\npub(crate) static {name}: &[(&str, &str)] = &[");
+        let _ = writeln!(code, "/// Slugs and texts.\npub(crate) static {name}: &[(&str, &str)] = &[");
         for (n, (slug, path)) in files.iter().enumerate() {
             let include = format!("include_str!({:?})", path.display().to_string());
             let _ = writeln!(code, "    ({slug:?}, {include}),");
-            // The HOWTO builds crates of its own, in a test of its own.
+            // The code of the HOWTO is built as separate crates, by a separate test.
             if tested && !slug.starts_with("howto") {
                 let _ = writeln!(doctests, "#[cfg(doctest)]\n#[doc = {include}]\nmod chapter_{n} {{}}");
             }

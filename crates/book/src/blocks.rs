@@ -1,20 +1,24 @@
-//! Fenced blocks of a chapter, for tests.
+//! Finds the fenced blocks of a chapter, for tests.
 //!
-//! The first word after the fence is the language. Words after commas are attributes: `toml,file:home.toml` is also
-//! written to the folder in which the chapter's commands run, `sh,root` needs privileges or a network and is only
-//! parsed, `sh,needs:ns` runs only where the program `ns` is installed, `toml,part` is a part of a file. `text,says`
-//! is what the commands before it print, with `...` for lines between; `sh,fails` are commands of which the last fails.
+//! The first word after the fence is the language. The words after commas are attributes:
+//!
+//! * `toml,file:home.toml` is also written to that file, in the folder where the chapter's commands run.
+//! * `toml,part` is a fragment of a file.
+//! * `sh,root` needs privileges or a network, so it is only parsed.
+//! * `sh,needs:ns` runs only if the program `ns` is installed.
+//! * `sh,fails` contains commands of which the last one fails.
+//! * `text,says` shows the output of the commands before it, with `...` in place of omitted lines.
 
 /// A fenced block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// The line of its fence, from 1.
+    /// The line number of its fence, counted from 1.
     pub line: usize,
     /// The language; empty when there is none.
     pub language: String,
-    /// The attributes of the fence.
+    /// The attributes after the language.
     pub words: Vec<String>,
-    /// The text.
+    /// The lines between the fences.
     pub text: String,
 }
 
@@ -23,17 +27,17 @@ impl Block {
     pub fn is(&self, word: &str) -> bool {
         self.words.iter().any(|own| own == word)
     }
-    /// The program without which its commands cannot run.
+    /// The program that its commands need, from the attribute `needs`.
     pub fn needs(&self) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix("needs:"))
     }
-    /// The file name of a block with the attribute `file`.
+    /// The file name, from the attribute `file`.
     pub fn file(&self) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix("file:"))
     }
 }
 
-/// The fenced blocks of a text in Markdown.
+/// Returns the fenced blocks of a Markdown text.
 pub fn blocks(text: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut open: Option<(Block, String)> = None;

@@ -1,4 +1,4 @@
-//! The book as HTML: a page for each chapter, the contents beside it, the colours of the reports.
+//! Renders the book as HTML: a page for each chapter with the contents beside it, in the colours of the reports.
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use tidegate_display::assets::THEME_CSS;
@@ -26,7 +26,7 @@ pub fn pages(chapters: &[Chapter], sections: &[Section]) -> Vec<(String, String)
     pages
 }
 
-/// Converts a title to one line of HTML; code stays code.
+/// Converts a title to one line of HTML. Text in backticks becomes `<code>`.
 fn title(text: &str) -> String {
     let mut out = String::new();
     for (n, part) in text.split('`').enumerate() {
@@ -60,7 +60,8 @@ fn page(chapter: &Chapter, before: Option<&Chapter>, after: Option<&Chapter>, al
     )
 }
 
-/// The contents beside a chapter: the chapters by parts. Deeper ones are folded, except beside the current chapter.
+/// Returns the contents that are shown beside a chapter: all chapters, grouped by the parts of the book. Subordinate
+/// chapters are folded, except around the current chapter.
 fn contents(current: &Chapter, all: &[Chapter]) -> String {
     let up = "../".repeat(current.slug.matches('/').count());
     let link = |entry: &Chapter| {
@@ -90,7 +91,7 @@ fn contents(current: &Chapter, all: &[Chapter]) -> String {
     out + "</ul>"
 }
 
-/// The title in the contents: of a manual, its name.
+/// Shortens a title for the contents. A manual is listed by its name alone.
 fn short(title: &str) -> String {
     match title.strip_prefix('`').and_then(|rest| rest.split_once("`:")) {
         Some((name, _)) => format!("`{name}`"),
@@ -98,12 +99,12 @@ fn short(title: &str) -> String {
     }
 }
 
-/// The parts of the text of a chapter.
+/// Parses the Markdown of a chapter.
 pub(crate) fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES)
 }
 
-/// The anchor of a heading, as mdbook makes it.
+/// Returns the anchor of a heading, formed as mdbook does.
 pub(crate) fn anchor(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {
@@ -140,7 +141,7 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                 let outside = dest_url.contains("://") || dest_url.starts_with('#');
                 if !outside && !local(&chapter.slug, dest_url).is_some_and(|(path, _)| known(&path)) {
-                    // A file of the repository: the text stays, without a link, which would have no target.
+                    // The link points to a file of the repository, which is not part of the pages. Its text is kept.
                     nowhere = true;
                     continue;
                 }
@@ -158,7 +159,7 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
                     id: id.clone(),
                 }));
             }
-            // In the page itself, which loads nothing.
+            // A page loads no images, so the SVG is inlined.
             Event::Start(Tag::Image { dest_url, .. }) if figure(&chapter.slug, dest_url).is_some() => {
                 in_figure = true;
                 let svg = figure(&chapter.slug, dest_url).unwrap_or_default();
@@ -183,13 +184,13 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
     page
 }
 
-/// The figure that the chapter `from` shows as `path`.
+/// Returns the SVG that the chapter `from` includes as `path`.
 fn figure(from: &str, path: &str) -> Option<&'static str> {
     let path = resolved(from, path)?;
     crate::FIGURES.iter().find(|(known, _)| *known == path).map(|(_, svg)| *svg)
 }
 
-/// The path in the book of what the chapter `from` refers to as `path`.
+/// Resolves `path`, which is relative to the chapter `from`, to a path in the book.
 fn resolved(from: &str, path: &str) -> Option<String> {
     if path.contains("://") {
         return None;
@@ -208,7 +209,7 @@ fn resolved(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The chapter and the anchor that a link of the chapter `from` refers to, if it refers to a chapter.
+/// Resolves a link in the chapter `from` to a chapter and an anchor. Returns `None` for a link to anything else.
 pub(crate) fn local(from: &str, link: &str) -> Option<(String, String)> {
     let (path, rest) = link.find('#').map_or((link, ""), |at| link.split_at(at));
     Some((resolved(from, path.strip_suffix(".md")?)?, rest.to_owned()))
@@ -231,7 +232,7 @@ mod tests {
         let chapters = crate::Book::new().chapters();
         for chapter in &chapters {
             if chapter.slug.starts_with("lab/papers/") {
-                // These are pages of the repository, with links to its files.
+                // These are READMEs of the repository, which link to its files.
                 continue;
             }
             for event in Parser::new(&chapter.text) {
@@ -273,7 +274,7 @@ mod tests {
         assert!(scripts.len() == 1 && scripts[0].starts_with("src=\"../book.js\" data-up=\"../\">"), "{scripts:?}");
         assert_eq!(page.matches("src=").count(), 1);
         assert!(page.contains("<em>Law</em>"));
-        // Beside a manual the manuals are unfolded, and nothing else.
+        // In the contents beside a manual only the list of manuals is unfolded.
         let contents = page.split_once("id=\"contents\"").and_then(|(_, rest)| rest.split_once("</nav>")).unwrap().0;
         assert_eq!(contents.matches("<details open>").count(), 1, "{contents}");
         assert!(contents.matches("<details>").count() >= 4, "{contents}");

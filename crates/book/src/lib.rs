@@ -1,8 +1,8 @@
-//! The book: chapters, the manuals at the heads of the disciplines' files, and pages of the experiments; for the
-//! terminal, as HTML that opens without a network, and as sources for mdbook.
+//! The book. It consists of chapters, the manuals at the heads of the disciplines' files, and pages of the experiments.
+//! It can be read in the terminal, as HTML that needs no network, and as sources for mdbook.
 //!
-//! Code in it is compiled and run: `rust` as doctests of this crate, `toml` by the tests of this crate, `sh` by the
-//! tests of the command.
+//! The code in the book is compiled and run: `rust` blocks as doctests of this crate, `toml` blocks by the tests of
+//! this crate, and `sh` blocks by the tests of the command.
 
 pub mod blocks;
 mod html;
@@ -12,18 +12,18 @@ use std::borrow::Cow;
 
 include!(concat!(env!("OUT_DIR"), "/chapters.rs"));
 
-/// A chapter.
+/// A chapter of the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chapter {
-    /// The path in the book without an extension: `cookbook/home`, `disciplines/fifo`.
+    /// The path in the book without an extension, such as `cookbook/home` or `disciplines/fifo`.
     pub slug: String,
     /// The first heading.
     pub title: String,
     /// The depth in the contents, from 0.
     pub depth: usize,
-    /// The title of the part of the book that begins with this chapter.
+    /// The title of the part of the book, if a part begins with this chapter.
     pub part: Option<&'static str>,
-    /// The text in Markdown.
+    /// The text, in Markdown.
     pub text: Cow<'static, str>,
 }
 
@@ -32,7 +32,7 @@ impl Chapter {
         let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().trim().to_owned();
         Self { slug: slug.into(), title, depth, part: None, text }
     }
-    /// The last part of the slug, the argument of `tidegate book`.
+    /// The last component of the slug, which `tidegate book` takes as its argument.
     pub fn topic(&self) -> &str {
         self.slug.rsplit_once('/').map_or(&self.slug, |(_, name)| name)
     }
@@ -47,14 +47,14 @@ fn written(slug: &str) -> Option<&'static str> {
     CHAPTERS.iter().find(|(name, _)| *name == slug).map(|(_, text)| *text)
 }
 
-/// The chapter after which the manuals of disciplines are inserted.
+/// The chapter after which the manuals of selectable disciplines are inserted.
 const MANUALS_AFTER: &str = "disciplines";
-/// The chapter after which the manuals of other parts are inserted.
+/// The chapter after which the manuals of the disciplines' building blocks are inserted.
 const PARTS_AFTER: &str = "parts";
 /// The chapter after which the pages of the experiments are inserted.
 const EXPERIMENTS_AFTER: &str = "experiments";
 
-/// The book, with the texts that the program adds.
+/// The book, together with the texts that the program adds.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     appended: Vec<(String, String)>,
@@ -65,7 +65,7 @@ impl Book {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Appends `text` to the chapter `slug`: references that are generated from the program.
+    /// Appends `text` to the chapter `slug`, for reference material that the program generates.
     #[must_use]
     pub fn append(mut self, slug: impl Into<String>, text: impl Into<String>) -> Self {
         self.appended.push((slug.into(), text.into()));
@@ -81,26 +81,26 @@ impl Book {
         }
         chapters
     }
-    /// The figures that chapters show: their paths in the book, with the extension, and their texts as SVG.
+    /// The figures of the chapters: their paths in the book, with the extension, and their SVG texts.
     pub fn figures(&self) -> &'static [(&'static str, &'static str)] {
         FIGURES
     }
-    /// The chapter with this slug, or the one whose slug ends with it.
+    /// Finds the chapter with this slug, or else the one whose slug ends with it.
     pub fn find(&self, topic: &str) -> Option<Chapter> {
         let topic = topic.trim_end_matches(".md");
         let chapters = self.chapters();
         let exact = chapters.iter().find(|chapter| chapter.slug == topic);
         let named = || chapters.iter().find(|chapter| chapter.topic() == topic);
-        // Manuals have the names of modules, which differ from those of disciplines in files: `fq_codel` and
-        // `fq-codel`.
+        // Manuals are named after modules (`fq_codel`), whose names differ from those in configuration files
+        // (`fq-codel`).
         let alike = || chapters.iter().find(|chapter| chapter.topic().replace('_', "-") == topic.replace('_', "-"));
         exact.or_else(named).or_else(alike).cloned()
     }
-    /// The paths and contents of HTML pages, with an index. They open without a network.
+    /// Returns the paths and contents of the HTML pages and of the search index. The pages need no network.
     pub fn pages(&self) -> Vec<(String, String)> {
         html::pages(&self.chapters(), &self.sections())
     }
-    /// The paths and contents of sources for mdbook, manuals and experiments included.
+    /// Returns the paths and contents of the sources for mdbook, manuals and experiments included.
     pub fn sources(&self) -> Vec<(String, String)> {
         let chapters = self.chapters();
         let mut contents = String::from("# Contents\n\n");
@@ -123,10 +123,11 @@ impl Book {
     }
 }
 
-/// All chapters in the order of the contents.
+/// Returns all chapters in the order of the contents.
 ///
-/// A line of the contents is `- [Title](path.md)`, deeper ones indented by two spaces; `# Title` begins a part. The manuals linked from the
-/// chapter `disciplines` follow that chapter, the others follow `parts`, and the pages of the experiments follow
+/// A chapter is listed in `SUMMARY.md` as `- [Title](path.md)`, indented by two spaces for each level, and `# Title`
+/// begins a part of the book. The manuals linked from the
+/// chapter `disciplines` follow that chapter, the other manuals follow `parts`, and the pages of the experiments follow
 /// `experiments`.
 fn chapters() -> Vec<Chapter> {
     let (mut chapters, mut part) = (Vec::new(), None);
@@ -136,7 +137,8 @@ fn chapters() -> Vec<Chapter> {
         let Some(text) = written(slug) else { continue };
         chapters.push(Chapter { part: part.take(), ..Chapter::new(slug, depth, Cow::Borrowed(text)) });
         if slug == MANUALS_AFTER || slug == PARTS_AFTER {
-            // Manuals of disciplines that can be selected come first, then those of the parts they consist of.
+            // Disciplines that a configuration can select follow the first of these chapters, their building blocks the
+            // second.
             let wanted = MANUALS.iter().filter(|(name, _)| is_offered(name) == (slug == MANUALS_AFTER));
             chapters.extend(wanted.map(|(name, text)| {
                 Chapter::new(format!("disciplines/{name}"), depth + 1, Cow::Owned(manual(name, text)))
@@ -152,12 +154,12 @@ fn chapters() -> Vec<Chapter> {
     chapters
 }
 
-/// Whether the chapter on choosing a discipline links to this manual.
+/// Whether the chapter about choosing a discipline links to this manual.
 fn is_offered(name: &str) -> bool {
     written(MANUALS_AFTER).is_some_and(|text| text.contains(&format!("](disciplines/{name}.md)")))
 }
 
-/// Depth and path of an entry of the contents.
+/// Parses an entry of the contents into its depth and its slug.
 fn entry(line: &str) -> Option<(usize, &str)> {
     let (_, rest) = line.split_once("](")?;
     let (path, _) = rest.split_once(')')?;
@@ -166,12 +168,12 @@ fn entry(line: &str) -> Option<(usize, &str)> {
     Some((depth, path.strip_prefix("./").unwrap_or(path).strip_suffix(".md")?))
 }
 
-/// Converts a manual to a chapter: removes what only rustdoc interprets.
+/// Converts a manual to a chapter, without the markup that only rustdoc interprets.
 fn manual(name: &str, head: &str) -> String {
     let mut out = String::new();
     let mut lines = head.lines().peekable();
     if let Some(first) = lines.next() {
-        // "FIFO: first in, first out" or "[`Mered`]: ...": the first sentence is the heading.
+        // The first sentence becomes the heading, such as "FIFO: first in, first out" or "[`Mered`]: ...".
         let mut title = first.to_owned();
         while !title.ends_with('.') && lines.peek().is_some_and(|line| !line.trim().is_empty()) {
             title.push(' ');
@@ -187,13 +189,13 @@ fn manual(name: &str, head: &str) -> String {
             let rust = code && (tag.is_empty() || tag.starts_with("should_panic") || tag == "no_run");
             out.push_str(if rust { "```rust" } else { line });
         } else if code {
-            // Lines that a doctest hides.
+            // rustdoc hides these lines of a doctest.
             if line == "#" || line.starts_with("# ") {
                 continue;
             }
             out.push_str(line);
         } else {
-            // Each part of the manual becomes a paragraph.
+            // A part such as *Law* becomes a paragraph of its own.
             if line.starts_with('*') && !line.starts_with("**") && !line.starts_with("* ") && !out.ends_with("\n\n") {
                 out.push('\n');
             }
@@ -204,7 +206,7 @@ fn manual(name: &str, head: &str) -> String {
     out
 }
 
-/// Replaces links that only rustdoc resolves by their text: ``[`X`](crate::x)`` becomes `` `X` ``.
+/// Replaces each link that only rustdoc can resolve by its text: ``[`X`](crate::x)`` becomes `` `X` ``.
 fn plain_links(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;

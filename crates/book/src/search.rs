@@ -1,4 +1,4 @@
-//! The sections of the book, and those in which words are found: for the terminal, and as an index for the pages.
+//! Searches the sections of the book, for the terminal, and builds the search index for the HTML pages.
 
 use std::cmp::Reverse;
 
@@ -6,37 +6,37 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 
 use crate::{Book, html};
 
-/// A long section is not better for mentioning a word more often than this.
+/// The number of mentions of a word that count. Otherwise long sections would rank first because of their length.
 const MENTIONS: usize = 5;
-/// A heading is what a section is about: a word in it counts as this many mentions.
+/// A word in the heading counts as this many mentions in the text.
 const HEADING: usize = 20;
 
-/// A section: a heading with what follows it.
+/// A section: a heading and the text below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Section {
     /// The slug of its chapter.
     pub slug: String,
     /// The title of its chapter.
     pub title: String,
-    /// The heading, without marks; of the first section of a chapter its title.
+    /// The heading without markup. For the first section of a chapter it is the title.
     pub heading: String,
-    /// The anchor of the heading in the page of the chapter; empty for its beginning.
+    /// The anchor of the heading in the chapter's page; empty for the first section.
     pub anchor: String,
-    /// The text, without marks and addresses of links.
+    /// The text without markup and link targets.
     pub text: String,
 }
 
-/// A section that has the words of a search.
+/// A search result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The section.
     pub section: Section,
-    /// The first line that has one of the words; empty where they are in the heading alone.
+    /// The first line that contains one of the words; empty if only the heading does.
     pub line: String,
 }
 
 impl Book {
-    /// The sections of all chapters, in the order of the contents.
+    /// Returns the sections of all chapters, in the order of the contents.
     pub fn sections(&self) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
         for chapter in self.chapters() {
@@ -74,7 +74,8 @@ impl Book {
         sections
     }
 
-    /// The sections that contain all words of `words`, the best first, equal ones in the order of the contents.
+    /// Finds the sections that contain all of `words`. The best come first; equally good ones keep the order of the
+    /// contents.
     pub fn search(&self, words: &str) -> Vec<Found> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         let mut found = Vec::new();
@@ -96,7 +97,7 @@ impl Book {
     }
 }
 
-/// The sections as a script, which pages can load from files as well.
+/// Returns the sections as a script. Unlike JSON, a page opened from a file can load a script.
 pub(crate) fn index(sections: &[Section]) -> String {
     let mut out = String::from("// Slug, title of the chapter, heading, anchor, text.\nwindow.bookSections = [\n");
     for Section { slug, title, heading, anchor, text } in sections {
@@ -107,7 +108,7 @@ pub(crate) fn index(sections: &[Section]) -> String {
     out
 }
 
-/// A string of JavaScript.
+/// Quotes a string for JavaScript.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The inner process: creates a namespace, a device, addresses and routes, and then executes the program.
+//! The inner process. It creates a namespace, a device, addresses and routes, and then executes the program.
 //!
 //! The program sees the host's files, processes and user ids. Its network has one device with an address that is used
 //! for nothing else (RFC 7600's dummy address in IPv4), through which all traffic leaves.
@@ -23,24 +23,26 @@ use tidegate_sys::process::take_stdin;
 pub const DEVICE: &str = "tidegate0";
 /// The program's IPv4 address: 192.0.0.8, which RFC 7600 reserves for hosts without an IPv4 address.
 pub const V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
-/// The program's IPv6 address, of the documentation prefix: programs prefer IPv6 with it as with any global address,
-/// and no other host has it.
+/// The program's IPv6 address, from the documentation prefix. Programs prefer IPv6 with it as they do with any global
+/// address, and no other host has it.
 pub const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x7469, 0x6465, 0, 0, 0, 1);
 
-/// The loopback that the program reaches at 127.0.0.1.
+/// Selects the services that the program reaches at 127.0.0.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Loopback {
-    /// The host: its services on 127.0.0.0/8 can be reached, and are shaped. Its name service works on any address.
-    /// The program does not reach its own services there. In IPv6 ::1 is always the program's own.
+    /// The host's services. The program reaches them on all of 127.0.0.0/8, and this traffic is shaped; a name server
+    /// of the host works on any of these addresses. The program cannot reach services of its own there. The IPv6
+    /// address ::1 always belongs to the program.
     #[default]
     Host,
-    /// The program's own loopback: it reaches its own services on 127.0.0.1, and of the host only name servers at
-    /// other loopback addresses, such as 127.0.0.53.
+    /// The program's own services. It reaches none of the host's on loopback except name servers at addresses other
+    /// than 127.0.0.1, such as 127.0.0.53.
     Own,
 }
 
-/// Makes this process, which must have one thread, the program `command` in a namespace of its own; returns the exit
-/// code on failure. Its standard input is the socket of the parent, which sends the program's, and reports the error.
+/// Replaces this process, which must be single-threaded, by the program `command` in a namespace of its own. Returns
+/// an exit code only on failure. On entry standard input is a socket to the parent: the parent sends the program's
+/// standard input through it, and reports the errors that this function writes to it.
 pub fn run(loopback: Loopback, command: &[OsString]) -> u8 {
     let Ok(mut socket) = take_stdin().map(UnixStream::from) else { return 125 };
     if !receive(&socket).is_ok_and(|input| rustix::stdio::dup2_stdin(input).is_ok()) {
@@ -53,7 +55,7 @@ pub fn run(loopback: Loopback, command: &[OsString]) -> u8 {
             }
         }
         Err(text) => {
-            // Without a descriptor: a reason. If the parent has ended, no process reads it.
+            // A message without a descriptor is the reason of the failure. If the parent has exited, nobody reads it.
             let _ = socket.write_all(text.as_bytes());
             return 125;
         }
@@ -75,7 +77,7 @@ pub(crate) fn signal_ready(mut socket: &UnixStream) -> io::Result<()> {
 }
 
 fn prepare(loopback: Loopback) -> Result<OwnedFd, String> {
-    // The host's, before leaving its namespace.
+    // These describe the host, so they are read before this process leaves the host's namespace.
     let v6 = has_v6();
     let servers = name_servers();
     netns::isolate().map_err(|error| error.to_string())?;
@@ -94,15 +96,15 @@ fn prepare(loopback: Loopback) -> Result<OwnedFd, String> {
 fn configure(loopback: Loopback, v6: bool, servers: &[IpAddr]) -> Result<(), Box<dyn std::error::Error>> {
     let mut rtnl = Rtnl::open()?;
     let (lo, device) = (rtnl.index("lo")?, rtnl.index(DEVICE)?);
-    // The maximum, so that no datagram needs fragmentation here; TCP uses the segment size that the relay announces.
+    // With the maximum MTU no datagram is fragmented here. TCP uses the segment size that the relay announces.
     rtnl.set_mtu(device, tun::MAX_MTU)?;
     rtnl.up(lo)?;
     rtnl.up(device)?;
-    // Sent to 127.0.0.0/8 through the device, and answered from there.
+    // Packets to 127.0.0.0/8 leave through the device, and the replies arrive through it.
     for (setting, value) in [("route_localnet", "1"), ("accept_local", "1"), ("rp_filter", "0")] {
         sysctl::write(&format!("ipv4/conf/{DEVICE}/{setting}"), value)?;
     }
-    // Every user may ping; the relay asks the host for permission. In a user namespace there is one group.
+    // Every user inside may ping; whether the relay may is up to the host. A user namespace has only one group.
     let own = rustix::process::getegid().as_raw();
     let _ = sysctl::write("ipv4/ping_group_range", "0 2147483647")
         .or_else(|_| sysctl::write("ipv4/ping_group_range", &format!("{own} {own}")));
@@ -149,7 +151,7 @@ fn name_servers() -> Vec<IpAddr> {
         .collect()
 }
 
-/// Sends a descriptor.
+/// Sends a file descriptor.
 pub(crate) fn send(socket: &UnixStream, descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -158,7 +160,7 @@ pub(crate) fn send(socket: &UnixStream, descriptor: BorrowedFd<'_>) -> rustix::i
     rustix::net::sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// The descriptor that the other side sends, or the reason why there is none.
+/// Receives a file descriptor from the other side, or the reason why it sent none.
 pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -180,7 +182,7 @@ pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
 mod tests {
     #[test]
     fn a_host_has_name_servers_or_none() {
-        // Any content is accepted: only addresses are read.
+        // The file may have any content; only lines with addresses count.
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         assert_eq!(super::name_servers().is_empty(), !text.lines().any(|line| line.starts_with("nameserver ")));
     }

@@ -1,10 +1,10 @@
-//! One program and its children behind their own shapers, in both directions, without changes to the host.
+//! Runs one program and its children behind shapers of their own, in both directions, without changes to the host.
 //!
-//! The program runs in a network namespace whose only device is a TUN device; its other end is a relay in this
-//! process. Packets from the program pass one engine, packets to it another, with the disciplines that shape an
-//! interface. Between the engines the relay terminates TCP with its own stack and forwards the traffic over ordinary
-//! sockets of the host. So it needs no privileges, no rules and no address, and static binaries and UDP are shaped
-//! like everything else.
+//! The program runs in a network namespace whose only device is a TUN device. A relay in this process holds the other
+//! end of the device. Packets from the program pass one engine and packets to it pass another; both use the
+//! disciplines that also shape interfaces. Behind the engines the relay terminates TCP with its own stack and forwards
+//! the traffic over ordinary sockets of the host. So it needs no privileges, no firewall rules and no address of its
+//! own, and it shapes static binaries and UDP like everything else.
 //!
 //! ```text
 //! program ─> kernel ─> TUN ─> engine (up)   ─> relay ─> sockets of the host ─> network
@@ -14,9 +14,9 @@
 //! *Fail closed*: if the relay dies, the device disappears and the program gets "network is unreachable"; it never
 //! sends unshaped traffic.
 //!
-//! *Limits*: TCP, UDP and ICMP echo only. TCP connections are terminated, so options and path MTU are those of the
-//! host. The program cannot accept connections from outside. At most [`tcp::CONNECTIONS`] connections and
-//! [`udp::ASSOCIATIONS`] UDP sockets at once.
+//! *Limits*: only TCP, UDP and ICMP echo are relayed. TCP connections are terminated, so TCP options and path MTU are
+//! those of the host. The program cannot accept connections from outside. It can have at most [`tcp::CONNECTIONS`]
+//! connections and [`udp::ASSOCIATIONS`] UDP sockets at once.
 #![cfg(target_os = "linux")]
 
 pub mod inside;
@@ -42,50 +42,50 @@ pub use relay::relay_packets;
 pub use tcp::CONNECTIONS;
 pub use udp::ASSOCIATIONS;
 
-/// When to end.
+/// The event that ends a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Until {
-    /// When the program and all its descendants have ended.
+    /// The run ends when the program and all its descendants have exited.
     #[default]
     LastProcess,
-    /// When the program has ended. Remaining descendants lose the network.
+    /// The run ends when the program has exited. Descendants that still run lose the network.
     Command,
 }
 
 /// The configuration of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The shaper for packets from the program; `None` does not shape.
+    /// The shaper for packets from the program. With `None` they are not shaped.
     pub up: Option<Config>,
-    /// The shaper for packets to the program; `None` does not shape.
+    /// The shaper for packets to the program. With `None` they are not shaped.
     pub down: Option<Config>,
-    /// When to end.
+    /// The event that ends the run.
     pub until: Until,
 }
 
 /// Counters of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// Packets that passed.
+    /// The number of packets that passed.
     pub packets: u64,
-    /// Their bytes, IP headers included.
+    /// The bytes of these packets, IP headers included.
     pub bytes: u64,
-    /// Packets that a discipline dropped.
+    /// The number of packets that a discipline dropped.
     pub dropped: u64,
-    /// The classes of the engine; empty without a shaper.
+    /// The status of the engine's classes; empty without a shaper.
     pub classes: Vec<ClassStatus>,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The exit code of the program; 128 plus the number of the signal that killed it.
+    /// The program's exit code, or 128 plus the number of the signal that killed it.
     pub code: u8,
-    /// Packets from the program.
+    /// Counters of the packets from the program.
     pub up: Traffic,
-    /// Packets to the program.
+    /// Counters of the packets to the program.
     pub down: Traffic,
-    /// The number of its TCP connections.
+    /// The number of TCP connections that the program established.
     pub connections: u64,
     /// The duration of the run.
     pub lasted: Span,
@@ -94,10 +94,10 @@ pub struct Outcome {
 /// Why the program did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("cannot {operation}: {source}")]
     System {
-        /// The operation that failed.
+        /// The operation that failed, as it follows "cannot".
         operation: &'static str,
         /// The error of the system.
         source: io::Error,
@@ -105,7 +105,7 @@ pub enum Error {
     /// An engine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildFailure),
-    /// The namespace could not be set up; the text has a remedy.
+    /// The namespace could not be set up. The text suggests a remedy.
     #[error("{0}")]
     Inside(String),
     /// The program could not be started in the namespace; the exit code is that of shells, 126 or 127.
@@ -113,7 +113,7 @@ pub enum Error {
     Command {
         /// Why the program could not be started.
         text: String,
-        /// 127 when there is no such program, 126 when it may not be run.
+        /// 127 if there is no such program, 126 if it cannot be executed.
         code: u8,
     },
 }
@@ -124,11 +124,12 @@ fn system(operation: &'static str) -> impl FnOnce(io::Error) -> Error {
 
 /// Runs a program behind the shapers and waits for its end.
 ///
-/// `again` is the command that starts this executable again, which must call [`inside::run`] and becomes the program. Only a process with one thread can create the namespace, and this process may
-/// have several.
+/// `again` is a command that starts this executable a second time. That process must call [`inside::run`], which
+/// creates the namespace and then executes the program. It has to be a separate process because only a single-threaded
+/// process can create the namespace, and this one may have several threads.
 ///
 /// # Errors
-/// See [`Error`]; the program is then not running.
+/// See [`Error`]. The program is not running then.
 pub fn run(options: &Options, mut again: Command) -> Result<Outcome, Error> {
     let (up, down) = (shape::driver(options.up.as_ref())?, shape::driver(options.down.as_ref())?);
     let (ours, theirs) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
@@ -136,11 +137,11 @@ pub fn run(options: &Options, mut again: Command) -> Result<Outcome, Error> {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     again.stdin(Stdio::from(OwnedFd::from(theirs)));
     let child = again.spawn().map_err(system("start again inside the namespace"))?;
-    // With their end of the connection: only the child keeps that open.
+    // This closes our copy of the child's socket, so that only the child holds it open.
     drop(again);
-    // If the child has ended already, it says nothing more, which is noticed next.
+    // If the child has already exited, this fails, and so does the receive below, which reports it.
     let _ = inside::send(&ours, io::stdin().as_fd());
-    // Only now: the program must not inherit the blocked signals.
+    // Signals are blocked only after the spawn, because the program must not inherit the signal mask.
     let signals = signals::Signals::new().map_err(system("watch for signals"))?;
     let (child, tun) = receive(child, &ours)?;
     let relay = relay::Relay::new(tun, signals, child.id(), options.until, down);
@@ -153,7 +154,7 @@ pub fn run(options: &Options, mut again: Command) -> Result<Outcome, Error> {
     relay.run(up, [options.up.is_some(), options.down.is_some()]).map_err(system("relay packets"))
 }
 
-/// The device that the child created, or the reason why it could not.
+/// Receives the TUN device from the child, or the reason why it could not create one.
 fn receive(child: Child, ours: &UnixStream) -> Result<(Child, OwnedFd), Error> {
     match inside::receive(ours) {
         Ok(tun) => Ok((child, tun)),
@@ -173,6 +174,6 @@ fn started(mut ours: &UnixStream) -> Result<(), Error> {
 }
 
 fn reap(mut child: Child) {
-    // It has ended, or ends when its socket closes.
+    // The child has exited already, or exits when its socket closes.
     let _ = child.wait();
 }

@@ -23,16 +23,16 @@ use crate::tcp::{Connections, Segment};
 use crate::udp::{Datagrams, Owner};
 use crate::{Outcome, Until, shape, wire};
 
-/// The most packets read from the device in one turn.
+/// The maximum number of packets read from the device in one turn.
 const BATCH: usize = 64;
-/// The longest sleep; idle sockets are searched at least this often.
+/// The longest sleep, so that idle sockets are found in time.
 const SLEEP: Span = Span::from_secs(1);
-/// With [`Until::Command`], the time limit for the program's last data to leave.
+/// With [`Until::Command`], the time that the program's last data has to leave.
 const DRAIN: Span = Span::from_secs(2);
-/// After this time a message explains why the program has ended and `exec` has not.
+/// If `exec` still runs this long after the program has exited, a message explains why.
 const EXPLAIN: Span = Span::from_secs(1);
 
-/// The source of an event.
+/// The source of an epoll event.
 #[derive(Clone, Copy)]
 enum Token {
     Device,
@@ -62,19 +62,20 @@ impl Token {
     }
 }
 
-/// The program and its descendants.
+/// The state of the program and its descendants.
 struct Program {
     process: u32,
     until: Until,
-    /// Its exit code, and when it ended.
+    /// The exit code, and the time of the exit.
     ended: Option<(u8, Instant)>,
-    /// Whether all its descendants have ended.
+    /// Whether no child of this process is left: all descendants of the program have exited.
     alone: bool,
     given_up: bool,
     explained: bool,
 }
 
-/// The relay: the data path of what the program sends. What it receives passes a driver of its own in the same loop.
+/// The relay, which is the data path of the packets that the program sends. Packets to the program pass a second driver
+/// in the same loop.
 pub(crate) struct Relay {
     tun: OwnedFd,
     poll: OwnedFd,
@@ -84,10 +85,10 @@ pub(crate) struct Relay {
     down: Direction,
     world: World,
     began: Instant,
-    /// Whether the device may have packets. Initially unknown.
+    /// Whether the device may have packets to read. This is unknown at first, and therefore `true`.
     device: bool,
     buffer: Vec<u8>,
-    /// The exit code, once everything is finished.
+    /// The exit code, once the run is over.
     over: Option<u8>,
 }
 
@@ -100,7 +101,7 @@ struct World {
 
 impl Relay {
     pub fn new(tun: OwnedFd, signals: Signals, process: u32, until: Until, down: Driver<u32>) -> io::Result<Self> {
-        // If permitted: a busy machine must not slow the program below its rates.
+        // With real-time priority, if it is permitted, a busy machine does not slow the program below its rates.
         timing::prepare_thread(Priority::RealTime);
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&poll, &tun, Token::Device.encode(), EventFlags::IN)?;
@@ -113,7 +114,7 @@ impl Relay {
         Ok(Self { tun, poll, signals, program, up, down, world, began, device: true, buffer, over: None })
     }
 
-    /// Relays until the program has ended. `shaped` is whether each direction is shaped.
+    /// Relays until the program has ended. `shaped` says whether the directions up and down are shaped.
     pub fn run(mut self, mut up: Driver<u32>, shaped: [bool; 2]) -> io::Result<Outcome> {
         driver::run(&mut up, &mut self).map_err(|failure| match failure {
             Failure::Path(error) => error,
@@ -128,7 +129,7 @@ impl Relay {
         })
     }
 
-    /// Sleeps until something is ready or the time is over, and handles sockets and signals.
+    /// Sleeps until a descriptor is ready or `time` has passed, then handles sockets and signals.
     fn sleep(&mut self, time: Span) -> io::Result<()> {
         let nanos = time.as_nanos();
         let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
@@ -153,7 +154,7 @@ impl Relay {
         Ok(())
     }
 
-    /// The exit code, once everything is finished.
+    /// Returns the exit code once the run is over. A wait that lasts is explained on standard error.
     fn is_over(&mut self, now: Instant) -> Option<u8> {
         let (code, since) = self.program.ended?;
         let lasted = now.since(since);
@@ -173,7 +174,7 @@ impl Relay {
             } else {
                 "processes that the program started still run"
             };
-            // An error of standard error does not change the wait.
+            // If standard error cannot be written, the wait goes on without the message.
             let _ = writeln!(io::stderr(), "tidegate: {why}; Ctrl-C gives it up");
         }
         None
@@ -190,7 +191,7 @@ impl DataPath for Relay {
     }
 
     fn wait(&mut self, wait: Wait) -> io::Result<ControlFlow<()>> {
-        // In the first turn readiness is unknown: the device is read before the first sleep.
+        // While the device may have packets, there is no sleep. In the first turn this is the case.
         if !self.device {
             let now = timing::now();
             let next = [wait.until, self.down.deadline(now), self.world.connections.deadline()];
@@ -199,7 +200,7 @@ impl DataPath for Relay {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Reads packets of the program.
+    /// Reads packets that the program has sent.
     fn receive(&mut self, now: Instant, driver: &mut Driver<u32>) -> io::Result<usize> {
         if !std::mem::take(&mut self.device) {
             return Ok(0);
@@ -224,7 +225,7 @@ impl DataPath for Relay {
         world.connections.timers(now, down);
         world.datagrams.sweep(now);
         down.depart(now, |packet| {
-            // An error means that the program is gone.
+            // A failure means that the program is gone.
             let _ = rustix::io::write(&*tun, packet);
         });
         Ok(())
@@ -240,7 +241,7 @@ impl Program {
     fn handle(&mut self, action: SignalAction, now: Instant) {
         match action {
             SignalAction::Child => self.reap(now),
-            // The program has ended, so the signal ends the wait for the rest.
+            // The program has exited, so a signal ends the wait for its descendants and its data.
             SignalAction::PassOn(_) | SignalAction::Terminal(_) if self.ended.is_some() => self.given_up = true,
             SignalAction::PassOn(signal) => pass_on(self.process, signal),
             SignalAction::Terminal(_) => {}
@@ -266,8 +267,9 @@ impl Program {
     }
 }
 
-/// Relays the packets that `bytes` consist of, each behind its length in two bytes, from a program that nothing is known
-/// of; for fuzzing. Connections go where the packets say: the caller is in a network namespace without a network.
+/// Relays the packets in `bytes` as if a program had sent them, for fuzzing. Each packet is preceded by its length in
+/// two bytes. Connections are made wherever the packets are addressed to, so the caller must be in a network namespace
+/// without a network.
 #[doc(hidden)]
 pub fn relay_packets(bytes: &[u8]) -> io::Result<()> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -290,7 +292,7 @@ pub fn relay_packets(bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether an address may be one end of a connection.
+/// Whether an address may be an endpoint of a TCP connection.
 fn unicast(address: IpAddr) -> bool {
     !address.is_multicast() && !address.is_unspecified() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
@@ -300,7 +302,7 @@ impl World {
         Self { connections: Connections::new(seed), datagrams: Datagrams::new(), scratch: Vec::new() }
     }
 
-    /// Handles readiness of a socket of the host.
+    /// Handles an event of one of the host's sockets.
     fn ready(&mut self, now: Instant, event: &epoll::Event, down: &mut Direction) {
         match Token::decode(event.data) {
             Token::Connection(slot) => self.connections.ready(now, slot, event.flags, down),
@@ -309,7 +311,7 @@ impl World {
         }
     }
 
-    /// Forwards a packet of the program.
+    /// Forwards a packet that the program sent.
     fn send(&mut self, now: Instant, packet: &[u8], down: &mut Direction, poll: &OwnedFd) {
         let Ok(dissection) = dissect::network(packet, packet.len()) else { return };
         let (source, destination): (IpAddr, IpAddr) = match dissection.fields.hosts {
@@ -317,7 +319,7 @@ impl World {
             Hosts::V6 { source, destination } => (source.into(), destination.into()),
             Hosts::Unknown => return,
         };
-        // The device accepts whole packets, so ordinary programs send no fragments.
+        // The device's MTU is the maximum, so ordinary programs send no fragments.
         if dissection.fields.fragment.is_some() {
             return;
         }
@@ -325,7 +327,8 @@ impl World {
         let ports = dissection.fields.source_port.zip(dissection.fields.destination_port);
         match (dissection.fields.protocol, ports) {
             (Some(protocol::TCP), Some((from, to))) => {
-                // A segment between other addresses is discarded without a reply (RFC 9293, section 3.9.2.3).
+                // A segment to or from an address that is not unicast is discarded without a reply (RFC 9293, section
+                // 3.9.2.3).
                 if !unicast(source) || !unicast(destination) {
                     return;
                 }
@@ -342,10 +345,10 @@ impl World {
                 self.datagram(now, owner, SocketAddr::new(destination, to), class, packet, &dissection, down, poll);
             }
             (Some(protocol::ICMP | protocol::ICMPV6), _) => {
-                // Options may be missing that the header's length includes.
+                // The packet may be shorter than its header length claims.
                 let message = packet.get(usize::from(dissection.network_header)..).unwrap_or_default();
-                // Echo requests only; errors refer to the relay's own packets, and there is no neighbour discovery on
-                // a TUN device.
+                // Only echo requests are forwarded. ICMP errors of the program concern packets of the relay, and a TUN
+                // device has no neighbour discovery.
                 if message.len() >= 8 && matches!((source, message[0]), (IpAddr::V4(_), 8) | (IpAddr::V6(_), 128)) {
                     let owner = Owner::Echo(source, u16::from_be_bytes([message[4], message[5]]));
                     self.datagram(now, owner, SocketAddr::new(destination, 0), class, packet, &dissection, down, poll);
@@ -355,7 +358,7 @@ impl World {
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // The fields of one packet.
+    #[allow(clippy::too_many_arguments)] // They are the parts of one dissected packet.
     fn datagram(
         &mut self,
         now: Instant,
@@ -385,7 +388,7 @@ impl World {
         }
     }
 
-    /// Reports to the program that its packet is unreachable.
+    /// Reports to the program that the destination of its packet is unreachable.
     fn unreachable(
         &mut self,
         now: Instant,
@@ -415,7 +418,7 @@ mod tests {
             ([10, 0, 0, 1], [0; 4]),
             ([0; 4], [127, 0, 0, 1]),
         ] {
-            // An acknowledgement of no connection, which is answered by a reset if it is accepted.
+            // An ACK that belongs to no connection. If it were accepted, a reset would answer it.
             let mut packet = vec![0, 40, 0x45, 0, 0, 40, 0, 1, 0, 0, 64, 6, 0, 0];
             packet.extend(source.iter().chain(&destination));
             packet.extend([0x9c, 0x40, 0x1e, 0x61, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);

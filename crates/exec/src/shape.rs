@@ -1,4 +1,4 @@
-//! One direction: packets are offered to the engine, and taken when it releases them.
+//! One direction of the relay. Packets are offered to an engine and taken when the engine releases them.
 
 use tidegate_capture::{dissect, rewrite};
 use tidegate_config::shaper::{self, Config};
@@ -11,16 +11,16 @@ use tidegate_units::Span;
 
 use crate::Traffic;
 
-/// The relay has no real-time priority: lateness up to this is compensated.
+/// Lateness up to this span is compensated. The relay may have to run without real-time priority.
 const CATCH_UP: Span = Span::from_millis(20);
 
-/// The configuration without a shaper: a FIFO that every packet passes at once.
+/// The configuration of a direction without a shaper: a FIFO without a rate, which releases every packet at once.
 const UNSHAPED: &str = "version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"1GB\"\n";
 
-/// The driver of a direction, shaped by `config` or unshaped.
+/// Creates the driver of a direction, which shapes according to `config`, or not at all without one.
 pub(crate) fn driver(config: Option<&Config>) -> Result<Driver<u32>, BuildFailure> {
     let mut secret = [0; 16];
-    // Without entropy, early at boot, the secret is predictable, but works.
+    // Early at boot there may be no entropy yet. The secret is predictable then, but nothing fails.
     let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::NONBLOCK);
     let secret = u128::from_ne_bytes(secret);
     let secret = [secret as u64, (secret >> 64) as u64];
@@ -34,7 +34,7 @@ pub(crate) fn driver(config: Option<&Config>) -> Result<Driver<u32>, BuildFailur
     Ok(Driver::new(Engine::new(&config, &setup, now)?, Params::default(), now))
 }
 
-/// The bytes of the packets of a direction, and its sink.
+/// Stores the packets of a direction, and is the sink of its engine.
 #[derive(Default)]
 pub(crate) struct Packets {
     bytes: Vec<Vec<u8>>,
@@ -73,11 +73,11 @@ impl Packets {
             pure_ack: headers.is_pure_ack(),
             shape: Shape::Single,
         };
-        // Only superpackets are segmented.
+        // The driver only ever asks for the segmentation of superpackets, and this is a single packet.
         let _ = driver.offer(now, Arrival::new(slot, &meta), self);
     }
 
-    /// Takes the packets that were released, in their order.
+    /// Passes the packets that were released to `take`, in the order of their release.
     pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
         for (slot, change) in self.ready.drain(..) {
             let packet = &mut self.bytes[slot as usize];
@@ -98,29 +98,28 @@ impl Packets {
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.free.len() == self.bytes.len()
     }
-    /// Whether packets are released and not yet taken.
+    /// Whether packets were released and not yet taken.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The counters so far. `driver` is given if the direction is shaped.
+    /// The counters so far. `driver` is `Some` if the direction is shaped.
     pub fn traffic(&self, driver: Option<&Driver<u32>>) -> Traffic {
         Traffic { classes: driver.map(|driver| driver.engine().status()).unwrap_or_default(), ..self.traffic.clone() }
     }
 }
 
-/// A direction whose packets are offered from several places.
+/// A direction together with its driver, for packets that are offered from several places.
 pub(crate) struct Direction {
     driver: Driver<u32>,
     packets: Packets,
 }
 
 impl Direction {
-    /// A direction that `driver` shapes.
+    /// Creates a direction that `driver` shapes.
     pub fn new(driver: Driver<u32>) -> Self {
         Self { driver, packets: Packets::default() }
     }
-    /// Offers a packet.
     pub fn offer(&mut self, now: Instant, packet: &[u8]) {
         self.packets.offer(now, packet, &mut self.driver);
     }
@@ -133,7 +132,7 @@ impl Direction {
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         if self.packets.is_ready() { Some(now) } else { self.driver.next_departure(now) }
     }
-    /// The counters so far; with classes if the direction is shaped.
+    /// The counters so far, with those of the classes if the direction is shaped.
     pub fn traffic(&self, shaped: bool) -> Traffic {
         self.packets.traffic(shaped.then_some(&self.driver))
     }

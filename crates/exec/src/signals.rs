@@ -1,4 +1,4 @@
-//! Signals: those of other processes are passed on to the program; those of the terminal reach it directly.
+//! Signals. Those sent by other processes are passed on to the program; those of the terminal reach it directly.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,7 +7,6 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-/// The signals that are passed on.
 const PASSED_ON: [Signal; 7] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -18,25 +17,25 @@ const PASSED_ON: [Signal; 7] = [
     Signal::SIGALRM,
 ];
 
-/// The handling of a signal.
+/// The relay's reaction to a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SignalAction {
     /// A child has ended.
     Child,
-    /// Sent to this process by another; to be passed on to the program.
+    /// Another process sent the signal to this one, so it is passed on to the program.
     PassOn(Signal),
-    /// Sent by the terminal to the whole foreground group, the program included.
+    /// The terminal sent the signal to the whole foreground process group, which includes the program.
     Terminal(Signal),
 }
 
-/// Signals as a descriptor to wait for. Suspension (Ctrl-Z) is left to the kernel: it stops the program and the relay
-/// together, and `fg` resumes both.
+/// A signalfd for the signals that the relay handles. Suspension (Ctrl-Z) is left to the kernel, which stops the
+/// program and the relay together; `fg` resumes both.
 pub(crate) struct Signals {
     descriptor: SignalFd,
 }
 
 impl Signals {
-    /// Blocks them for this thread and its children.
+    /// Blocks the signals for this thread and its children, and opens the signalfd.
     pub fn new() -> io::Result<Self> {
         let mut set = SigSet::empty();
         PASSED_ON.into_iter().chain([Signal::SIGCHLD]).for_each(|signal| set.add(signal));
@@ -48,7 +47,7 @@ impl Signals {
     pub fn next(&self) -> Option<SignalAction> {
         let info = self.descriptor.read_signal().ok()??;
         let signal = Signal::try_from(info.ssi_signo as i32).ok()?;
-        // The code is 0 (kill) or negative for signals of processes, and positive for those of the kernel.
+        // `si_code` is 0 (`kill`) or negative for signals from processes, and positive for signals from the kernel.
         Some(match signal {
             Signal::SIGCHLD => SignalAction::Child,
             signal if info.ssi_code > 0 => SignalAction::Terminal(signal),
@@ -63,7 +62,7 @@ impl AsFd for Signals {
     }
 }
 
-/// Sends a signal to the program; it may have ended already.
+/// Sends a signal to the program. It is no error if the program has exited already.
 pub(crate) fn pass_on(process: u32, signal: Signal) {
     let _ = kill(Pid::from_raw(process as i32), signal);
 }

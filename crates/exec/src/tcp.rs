@@ -1,10 +1,12 @@
-//! TCP: for each connection that the program makes, one connection with the program and one with the remote host.
+//! Relays TCP. For each connection that the program makes there is one connection with the program and one with the
+//! remote host.
 //!
-//! The connection with the program uses `smoltcp`, one interface and one socket each, so that the connection of a
-//! packet is looked up in a table and not by a search of all sockets. The program receives a reply only when the
-//! remote host has replied: a refusal is a refusal, and an unreachable host is unreachable.
+//! The connections with the program use `smoltcp`. Each has an interface and a socket of its own, so that a packet's
+//! connection is found by a lookup in a table and not by a search through all sockets. The handshake with the program
+//! is completed only after the remote host has replied, so a refused connection is refused to the program as well, and
+//! an unreachable host is unreachable.
 //!
-//! *Cost*: constant per packet; a heap of timers.
+//! *Cost*: constant per packet. A heap holds the timers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -26,33 +28,33 @@ use tidegate_units::Span;
 use crate::shape::Direction;
 use crate::wire;
 
-/// The most connections; more are refused.
+/// The maximum number of connections. Further ones are refused.
 pub const CONNECTIONS: usize = 4_096;
 
-/// The receive window for the program: at most the queue of a shaper, so that the first burst of a connection cannot
-/// overflow it. The path is short, so it suffices for a gigabit per second. Towards the remote host the buffer is
-/// that of the host's socket.
+/// The receive window announced to the program. It is no larger than a shaper's queue, so that the first burst of a
+/// connection cannot overflow that queue. The path is short, so the window suffices for a gigabit per second. Towards
+/// the remote host, the buffer of the host's socket applies.
 const RECEIVE: usize = 64 << 10;
-/// The most data in flight to the program; see [`Window`].
+/// The maximum amount of data in flight to the program; see [`Window`].
 const SEND: usize = 256 << 10;
-/// The size of packets that the relay writes to the program, as on Ethernet.
+/// The MTU towards the program, that of Ethernet.
 const MTU: usize = 1_500;
-/// The payload of such a packet.
+/// The TCP payload of a packet with this MTU in IPv4.
 const MSS: usize = 1_460;
 
-/// The ends of a connection: the program's and the remote one.
+/// The endpoints of a connection: the program's and the remote one.
 pub(crate) type Key = (SocketAddr, SocketAddr);
 
-/// A parsed packet of a connection.
+/// A parsed TCP segment.
 pub(crate) struct Segment<'a> {
     pub key: Key,
     pub flags: TcpFlags,
-    /// The octet with code point and ECN field.
+    /// The octet with the DSCP and the ECN field (TOS or traffic class).
     pub class: u8,
     pub bytes: &'a [u8],
 }
 
-/// All connections.
+/// All connections, by slot and by endpoints, and their timers.
 pub(crate) struct Connections {
     slots: Vec<Option<Connection>>,
     free: Vec<u32>,
@@ -69,7 +71,7 @@ struct Connection {
 }
 
 enum Phase {
-    /// The remote host has not replied; the program's first segment is kept.
+    /// The remote host has not replied yet. The program's SYN is kept until it has.
     Connecting {
         socket: TcpStream,
         first: Vec<u8>,
@@ -82,48 +84,50 @@ struct Open {
     interface: Interface,
     sockets: SocketSet<'static>,
     handle: SocketHandle,
-    /// The readiness of the host's socket, until it would block.
+    /// Whether the host's socket can be read and written; reset when an operation would block.
     readable: bool,
     writable: bool,
     /// The remote end has sent FIN.
     fin_received: bool,
-    /// The program has sent FIN, and it was passed on.
+    /// The program has sent FIN, and the relay has passed it on.
     fin_sent: bool,
     due: Option<Instant>,
     window: Window,
 }
 
-/// The limit of data in flight to the program.
+/// Limits the data in flight to the program.
 ///
-/// The sender before the shaper is this process, so it chooses the amount queued there. Data that is not yet read
-/// from the host's socket stays there, and TCP's window slows the remote sender down in time. So a shaper need not
-/// drop as a signal, and the queue of a connection is about [`Window::SET`], independent of its share of the rate.
+/// This process sends the data that the shaper queues, so it can choose how much is queued. Data that it has not read
+/// yet stays in the host's socket, whose receive window then slows the remote sender down. So a shaper need not drop
+/// packets to signal congestion, and the queue of a connection lasts about [`Window::SET`], whatever the connection's
+/// share of the rate is.
 ///
-/// *Source*: the idea of dynamic queue limits (Linux 3.3, `lib/dynamic_queue_limits.c`), by delay instead of
-/// starvation.
+/// *Source*: the idea is that of dynamic queue limits (Linux 3.3, `lib/dynamic_queue_limits.c`), but the limit follows
+/// the delay instead of starvation.
 struct Window {
     limit: usize,
-    /// Bytes taken from the remote end so far.
+    /// Bytes read from the remote end so far.
     taken: u64,
-    /// When the program has acknowledged this number of bytes, the data of this instant has arrived.
+    /// A delay measurement in progress: a value of `taken`, and when it was reached. The measurement ends when the
+    /// program has acknowledged as many bytes.
     sample: Option<(u64, Instant)>,
-    /// Whether more could have been taken since the last sample.
+    /// Whether the limit has held back data since the last sample.
     held_back: bool,
 }
 
 impl Window {
     /// The target delay.
     const SET: Span = Span::from_millis(30);
-    /// Below this delay the limit is increased.
+    /// The limit is increased while the delay is below this.
     const LOW: Span = Span::from_millis(15);
-    /// Two for one acknowledgement, and one in flight meanwhile.
+    /// Two segments that a delayed ACK covers, and one in flight meanwhile.
     const LEAST: usize = 3 * MSS;
 
     fn new() -> Self {
         Self { limit: 4 * MSS, taken: 0, sample: None, held_back: false }
     }
 
-    /// How much may be taken while `waiting` bytes are queued for the program.
+    /// The number of bytes that may be read while `waiting` bytes are queued for the program.
     fn room(&mut self, now: Instant, waiting: usize) -> usize {
         if let Some((mark, since)) = self.sample
             && self.taken - waiting as u64 >= mark
@@ -139,7 +143,7 @@ impl Window {
             self.held_back = false;
         }
         let room = self.limit.saturating_sub(waiting);
-        // Small pieces would need a packet each.
+        // Each small piece would need a packet of its own.
         let room = if room < MSS && waiting > 0 { 0 } else { room };
         self.held_back |= room == 0;
         room
@@ -151,7 +155,7 @@ impl Window {
     }
 }
 
-/// Registers a socket with the number that identifies it.
+/// Registers a socket for events, under the number of its slot.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(&TcpStream, u32) -> io::Result<()>;
 
 impl Connections {
@@ -167,13 +171,13 @@ impl Connections {
         }
     }
 
-    /// The number of connections so far.
+    /// The number of connections established so far.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// Whether all data was passed on to remote hosts, once no sender is left: a connection without a reply carries
-    /// no data.
+    /// Whether all data was passed on to the remote hosts, given that the senders have exited. A connection that the
+    /// remote host has not answered carries no data.
     pub fn is_drained(&self) -> bool {
         self.slots.iter().flatten().all(|connection| match &connection.state {
             Phase::Connecting { .. } => true,
@@ -181,7 +185,7 @@ impl Connections {
         })
     }
 
-    /// Processes a segment of the program.
+    /// Processes a segment that the program sent.
     pub fn segment(&mut self, now: Instant, segment: &Segment<'_>, down: &mut Direction, watch: Watch<'_>) {
         if let Some(&slot) = self.table.get(&segment.key) {
             let connection = self.slots[slot as usize].as_mut();
@@ -189,7 +193,7 @@ impl Connections {
                 open.poll(now, Some(segment.bytes), down, &mut self.scratch);
                 self.drive(now, slot, down);
             }
-            // Until the remote host replies the program can only retransmit its SYN.
+            // Until the remote host replies, the program can only retransmit its SYN, which needs no answer.
             return;
         }
         let opens = segment.flags.any(TcpFlags::SYN) && !segment.flags.any(TcpFlags::ACK | TcpFlags::RST);
@@ -216,7 +220,7 @@ impl Connections {
         }
     }
 
-    /// Handles readiness of the host's socket of a connection.
+    /// Handles an event of a connection's socket of the host.
     pub fn ready(&mut self, now: Instant, slot: u32, events: EventFlags, down: &mut Direction) {
         let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
         let ended = events.intersects(EventFlags::ERR | EventFlags::HUP);
@@ -248,7 +252,7 @@ impl Connections {
             let Some(Some(Connection { state: Phase::Open(open), .. })) = self.slots.get_mut(slot as usize) else {
                 continue;
             };
-            // An entry that is not the latest of the connection is obsolete.
+            // An entry is obsolete unless it is the latest of its connection.
             if open.due == Some(due) {
                 open.due = None;
                 open.poll(now, None, down, &mut self.scratch);
@@ -262,7 +266,7 @@ impl Connections {
         self.timers.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// The remote host has replied: completes the handshake with the program.
+    /// Completes the handshake with the program, after the remote host has replied.
     fn answer(&mut self, now: Instant, slot: u32, down: &mut Direction) {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let seed = self.seed;
@@ -276,7 +280,7 @@ impl Connections {
         }
     }
 
-    /// Moves bytes as long as possible, then removes the connection if it has ended.
+    /// Moves bytes for as long as possible, then removes the connection if it is closed.
     fn drive(&mut self, now: Instant, slot: u32, down: &mut Direction) {
         let Some(Some(Connection { state: Phase::Open(open), .. })) = self.slots.get_mut(slot as usize) else { return };
         while open.transfer(now) {
@@ -284,7 +288,7 @@ impl Connections {
         }
         if matches!(open.socket().state(), State::Closed | State::TimeWait) {
             if !(open.fin_received && open.fin_sent) {
-                // The program reset the connection: reset it towards the remote host, too.
+                // The program has reset the connection, so it is reset towards the remote host, too.
                 let _ = sockopt::set_socket_linger(&open.stream, Some(std::time::Duration::ZERO));
             }
             self.forget(slot);
@@ -306,7 +310,7 @@ impl Connections {
         Some(connection)
     }
 
-    /// Reports to the program why there is no connection.
+    /// Reports to the program why the connection failed, with a reset or an ICMP message.
     fn refuse(&mut self, now: Instant, key: Key, first: &[u8], error: &io::Error, down: &mut Direction) {
         if error.kind() == ErrorKind::ConnectionRefused
             || error.kind() == ErrorKind::ConnectionReset
@@ -318,7 +322,7 @@ impl Connections {
         }
     }
 
-    /// Replies to a segment without a connection, by an interface without sockets.
+    /// Replies with a reset to a segment that belongs to no connection. An interface without sockets does so.
     fn reset(&mut self, now: Instant, key: Key, bytes: &[u8], down: &mut Direction) {
         let mut port = Port { receive: Some(bytes), now, down, scratch: &mut self.scratch };
         let mut interface = interface(now, key, 0, &mut port);
@@ -329,11 +333,11 @@ impl Connections {
 impl Open {
     fn new(now: Instant, key: Key, stream: TcpStream, seed: u64) -> Self {
         let mut socket = Socket::new(SocketBuffer::new(vec![0; RECEIVE]), SocketBuffer::new(vec![0; SEND]));
-        // Data is passed on as it arrives; the remote sender has chosen its segments.
+        // The remote sender has already chosen its segments, so data is passed on as it arrives.
         socket.set_nagle_enabled(false);
         socket.set_congestion_control(CongestionControl::Reno);
         let endpoint = IpListenEndpoint { addr: Some(key.1.ip().into()), port: key.1.port() };
-        // It rejects port 0 and a socket in use; this one is new, and port 0 cannot be connected to.
+        // `listen` fails only for port 0, to which no connection can be made, and for a socket in use.
         let _ = socket.listen(endpoint);
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
@@ -367,7 +371,7 @@ impl Open {
         Some(Instant::from_nanos(u64::try_from(at.total_micros()).unwrap_or(0) * 1_000))
     }
 
-    /// Moves bytes between the two connections; returns whether the program's must be polled again.
+    /// Moves bytes between the two connections. Returns whether the one with the program must be polled again.
     fn transfer(&mut self, now: Instant) -> bool {
         let Self { stream, sockets, handle, readable, writable, fin_received, fin_sent, window, .. } = self;
         let socket: &mut Socket<'static> = sockets.get_mut(*handle);
@@ -431,7 +435,7 @@ impl Open {
     }
 }
 
-/// Starts a connection to a remote host.
+/// Starts to connect to a remote host, without waiting.
 fn connect(to: SocketAddr, class: u8) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -446,7 +450,7 @@ fn connect(to: SocketAddr, class: u8) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sets the code point that the program uses. Errors are ignored.
+/// Sets the DSCP and ECN field that the program uses. Errors are ignored.
 pub(crate) fn mark_class(socket: &OwnedFd, to: SocketAddr, class: u8) {
     let _ = match to {
         SocketAddr::V4(_) => sockopt::set_ip_tos(socket, class),
@@ -454,7 +458,7 @@ pub(crate) fn mark_class(socket: &OwnedFd, to: SocketAddr, class: u8) {
     };
 }
 
-/// Whether it is connected now.
+/// Whether the connection is established. Returns the error if it failed.
 fn connected(socket: &TcpStream) -> io::Result<bool> {
     if let Some(error) = socket.take_error()? {
         return Err(error);
@@ -470,13 +474,13 @@ fn stack_time(now: Instant) -> StackInstant {
     StackInstant::from_micros((now.as_nanos() / 1_000) as i64)
 }
 
-/// An interface with the remote host's address.
+/// Creates an interface that has the remote host's address.
 fn interface(now: Instant, key: Key, seed: u64, device: &mut impl Device) -> Interface {
     let mut config = Config::new(HardwareAddress::Ip);
     config.random_seed = seed;
     let mut interface = Interface::new(config, device, stack_time(now));
     interface.update_ip_addrs(|addresses| {
-        // There is space for more than one; the prefix 0 makes the program a neighbour.
+        // The list has space for this one address. With prefix length 0, the program is a neighbour.
         let _ = addresses.push(IpCidr::new(key.1.ip().into(), 0));
     });
     interface
@@ -489,7 +493,7 @@ fn capabilities() -> DeviceCapabilities {
     capabilities
 }
 
-/// A device with capabilities only.
+/// A device that never has a packet. It only describes its capabilities, from which an interface is created.
 struct Described;
 
 impl Device for Described {
@@ -506,7 +510,7 @@ impl Device for Described {
     }
 }
 
-/// One packet in, and packets out through the shaper.
+/// A device that receives at most one packet, and transmits packets through the shaper.
 struct Port<'p> {
     receive: Option<&'p [u8]>,
     now: Instant,

@@ -1,7 +1,7 @@
-//! Datagrams: UDP, and ICMP echo where the host allows everybody to ping.
+//! Relays datagrams: UDP, and ICMP echo where the host allows everybody to ping.
 //!
-//! A socket of the program has one socket of the host for all its peers, so that replies from other addresses than
-//! the destination arrive as well. It is removed after [`IDLE`] without a packet.
+//! Each socket of the program is associated with one socket of the host, whatever its peers, so that replies from
+//! addresses other than the destination arrive as well. An association is removed after [`IDLE`] without a packet.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,25 +15,25 @@ use tidegate_units::Span;
 use crate::shape::Direction;
 use crate::wire;
 
-/// The most associations; beyond it the one that was idle longest is removed.
+/// The maximum number of associations. A further one replaces the one that has been idle longest.
 pub const ASSOCIATIONS: usize = 1_024;
-/// Longer than the two minutes required by RFC 4787.
+/// The idle time after which an association is removed. RFC 4787 requires at least two minutes.
 const IDLE: Span = Span::from_secs(180);
-/// The interval of searches for idle ones.
+/// The interval between searches for idle associations.
 const SWEEP: Span = Span::from_secs(5);
-/// The most datagrams read from one socket at once, so that others are not delayed.
+/// The maximum number of datagrams read from one socket in a row, so that other sockets are not delayed.
 const BATCH: u32 = 32;
 
-/// The owner of an association.
+/// The endpoint of the program to which an association belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Owner {
-    /// A UDP socket.
+    /// The UDP socket with this address.
     Udp(SocketAddr),
-    /// Echo requests with an identifier.
+    /// Echo requests from this address with this identifier.
     Echo(IpAddr, u16),
 }
 
-/// All associations.
+/// All associations, by slot and by owner.
 pub(crate) struct Datagrams {
     slots: Vec<Option<Association>>,
     free: Vec<u32>,
@@ -50,7 +50,7 @@ struct Association {
     used: Instant,
 }
 
-/// Registers a socket with the number that identifies it.
+/// Registers a socket for events, under the number of its slot.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(&OwnedFd, u32) -> io::Result<()>;
 
 impl Datagrams {
@@ -65,7 +65,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a packet of the program; returns the reason if the host refuses.
+    /// Sends a packet of the program. Returns an error if the host refuses it.
     pub fn send(
         &mut self,
         now: Instant,
@@ -86,7 +86,7 @@ impl Datagrams {
             crate::tcp::mark_class(&association.socket, to, class);
         }
         match rustix::net::sendto(&association.socket, payload, rustix::net::SendFlags::empty(), &to) {
-            // As with a full queue: the datagram is lost.
+            // The host's socket buffer is full. The datagram is lost, as it would be at a full queue.
             Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -109,13 +109,14 @@ impl Datagrams {
         Ok(slot)
     }
 
-    /// Handles readiness of a socket.
+    /// Reads the datagrams of a socket that is ready, and offers them to the program.
     pub fn ready(&mut self, now: Instant, slot: u32, down: &mut Direction) {
         let Some(Some(association)) = self.slots.get_mut(slot as usize) else { return };
         association.used = now;
         for _ in 0..BATCH {
             let flags = rustix::net::RecvFlags::DONTWAIT;
-            // An error of an earlier datagram is reported once and cleared; datagrams wait behind it.
+            // The error of an earlier datagram is reported once and then cleared. Datagrams queued behind it stay
+            // readable, so the socket becomes ready again.
             let Ok((length, _, from)) = rustix::net::recvfrom(&association.socket, &mut self.buffer[..], flags) else {
                 return;
             };
@@ -124,7 +125,7 @@ impl Datagrams {
             let written = match association.owner {
                 Owner::Udp(program) => wire::udp(from, program, payload, &mut self.scratch),
                 Owner::Echo(program, identifier) if payload.len() >= 8 => {
-                    // The host has chosen another identifier.
+                    // The host's ping socket uses an identifier of its own, so the program's is restored.
                     payload[4..6].copy_from_slice(&identifier.to_be_bytes());
                     wire::icmp(from.ip(), program, payload, &mut self.scratch)
                 }
@@ -136,7 +137,7 @@ impl Datagrams {
         }
     }
 
-    /// Removes associations that were idle too long.
+    /// Removes the associations that have been idle longer than [`IDLE`].
     pub fn sweep(&mut self, now: Instant) {
         if now.since(self.swept) < SWEEP {
             return;
@@ -168,7 +169,7 @@ impl Owner {
                 if program.is_ipv4() {
                     socket.set_broadcast(true)?;
                 }
-                // As large as permitted: bursts of remote hosts are for the shaper to handle.
+                // The buffer is as large as permitted, so that the shaper, and not the socket, decides about bursts.
                 let _ = sockopt::set_socket_recv_buffer_size(&socket, 1 << 20);
                 socket.into()
             }

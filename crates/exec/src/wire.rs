@@ -1,4 +1,4 @@
-//! UDP datagrams and ICMP messages written by the relay, in IPv4 and IPv6.
+//! Writes the UDP datagrams and ICMP messages that the relay sends to the program, in IPv4 and IPv6.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use smoltcp::wire::{
 
 const HOP_LIMIT: u8 = 64;
 
-/// Writes a UDP packet to `to`; returns `false` when it would exceed the largest IP packet.
+/// Writes a UDP packet to the buffer `to`. Returns `false` if the packet would exceed the largest IP packet.
 pub(crate) fn udp(from: SocketAddr, target: SocketAddr, payload: &[u8], to: &mut Vec<u8>) -> bool {
     let length = UDP_HEADER_LEN + payload.len();
     let Some(at) = header(from.ip(), target.ip(), IpProtocol::Udp, length, to) else { return false };
@@ -28,7 +28,7 @@ pub(crate) fn udp(from: SocketAddr, target: SocketAddr, payload: &[u8], to: &mut
     true
 }
 
-/// Writes an ICMP or ICMPv6 message of at least eight bytes and sets its checksum; returns `false` as [`udp`] does.
+/// Writes an ICMP or ICMPv6 message of at least eight bytes and sets its checksum. Returns `false` as [`udp`] does.
 pub(crate) fn icmp(from: IpAddr, target: IpAddr, message: &[u8], to: &mut Vec<u8>) -> bool {
     let protocol = if from.is_ipv4() { IpProtocol::Icmp } else { IpProtocol::Icmpv6 };
     let Some(at) = header(from, target, protocol, message.len(), to) else { return false };
@@ -42,10 +42,10 @@ pub(crate) fn icmp(from: IpAddr, target: IpAddr, message: &[u8], to: &mut Vec<u8
     true
 }
 
-/// Writes the ICMP message that `packet` did not reach `from`, to the program at `target`; returns `false` when there
-/// is no such message for `error`.
+/// Writes the ICMP destination-unreachable message that tells the program at `target` that its `packet` did not reach
+/// `from`. Returns `false` as [`udp`] does.
 pub(crate) fn unreachable(from: IpAddr, target: IpAddr, packet: &[u8], error: &io::Error, to: &mut Vec<u8>) -> bool {
-    // RFC 792 and RFC 4443, which also specify how much of the packet an error may quote.
+    // The codes are from RFC 792 and RFC 4443, which also limit how much of the packet an error may quote.
     let (kind, code, quoted) = match from {
         IpAddr::V4(_) => {
             let code = match error.kind() {
@@ -74,13 +74,13 @@ pub(crate) fn unreachable(from: IpAddr, target: IpAddr, packet: &[u8], error: &i
     icmp(from, target, &message, to)
 }
 
-/// Makes `to` a packet with an IP header and `length` zero bytes of payload; returns the offset of the payload.
+/// Fills the buffer `to` with an IP header and `length` zero bytes of payload. Returns the offset of the payload.
 fn header(from: IpAddr, target: IpAddr, protocol: IpProtocol, length: usize, to: &mut Vec<u8>) -> Option<usize> {
     if from.is_ipv4() != target.is_ipv4() {
         return None;
     }
     let header = IpRepr::new(from.into(), target.into(), protocol, length, HOP_LIMIT);
-    // The device accepts at most 65,535 bytes with the header.
+    // The device accepts at most 65,535 bytes, the IP header included.
     u16::try_from(header.buffer_len()).ok()?;
     to.clear();
     to.resize(header.buffer_len(), 0);
@@ -92,7 +92,7 @@ fn header(from: IpAddr, target: IpAddr, protocol: IpProtocol, length: usize, to:
 mod tests {
     use super::*;
 
-    /// The sum of 16-bit words with end-around carry (RFC 1071).
+    /// The sum of 16-bit words with end-around carry (RFC 1071), added to `from`.
     fn sum(bytes: &[u8], from: u64) -> u16 {
         let words = bytes.chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)));
         let mut sum = words.sum::<u64>() + from;
@@ -112,8 +112,8 @@ mod tests {
             assert_eq!((dissection.fields.source_port, dissection.fields.destination_port), (Some(53), Some(4000)));
             assert_eq!(dissection.payload(), 3);
             let at = usize::from(dissection.network_header);
-            // A sum over all of it, checksum included, is all ones (RFC 1071). The addresses are at the end of the IP
-            // header; the pseudo-header also has the protocol and the length.
+            // The sum over the whole datagram, checksum included, is all ones (RFC 1071). The addresses come from the
+            // end of the IP header; the pseudo-header also contains the protocol and the length.
             let addresses = if from.is_ipv4() { 12..20 } else { 8..40 };
             let pseudo = u64::from(sum(&packet[addresses], 17 + (packet.len() - at) as u64));
             assert_eq!(sum(&packet[at..], pseudo), 0xffff);

@@ -1,5 +1,6 @@
-//! The items of an experiment of the papers as lines `id,verdict,measured`, without what `tidegate reproduce` needs beside:
-//! `cargo run --example items -- NAME PREFIX RUNS`. `tools/planted` compares what it writes before and after a fault.
+//! Prints the items of an experiment as lines `id,verdict,measured`, without building the whole command:
+//! `cargo run --example items -- NAME PREFIX RUNS`. `tools/planted` compares the output before and after a fault is
+//! planted in the code.
 
 use std::process::ExitCode;
 use std::sync::Arc;

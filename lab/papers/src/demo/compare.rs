@@ -1,4 +1,4 @@
-//! Sends the same real flows through shaper files of the user, one after the other.
+//! Compares shaper files of the user: the same real flows are sent through one after the other.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tidegate_units::{Bytes, Rate};
 use super::progress;
 use crate::Failure;
 
-/// The part of each phase at its beginning that is not measured, while TCP starts up.
+/// The fraction of each phase, at its beginning, that is not measured because TCP is still in slow start.
 const WARM_UP: f64 = 0.25;
 
 /// The result of one flow with one file.
@@ -38,17 +38,18 @@ struct Total {
     wait_p99_ns: u64,
 }
 
-/// Four greedy transfers, and a call that shows the delay.
+/// Four bulk transfers, and a call that shows the delay.
 fn flows() -> Vec<FlowSpec> {
     let mut flows: Vec<_> = (1..=4_u16).map(|n| FlowSpec::tcp(format!("transfer {n}"), 5_000 + n, 0)).collect();
     flows.push(FlowSpec::udp("call", 5_010, 0, Rate::from_kbit(64), Bytes::new(160)));
     flows
 }
 
-/// Runs the flows through each configuration, which has the name of its file: `seconds` for all of them together.
+/// Runs the flows through each configuration, which is paired with the name of its file. All configurations together
+/// take `seconds`.
 ///
 /// # Errors
-/// When the machine allows no namespaces, no queue or no traffic in them.
+/// If namespaces cannot be created, or traffic cannot be sent or queued in them.
 pub fn run(files: &[(String, Config)], seconds: u64, json: bool, width: Option<usize>) -> Result<(), Failure> {
     let way = tidegate_live::netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
     let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;

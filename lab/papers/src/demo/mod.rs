@@ -1,4 +1,4 @@
-//! Shaped traffic between namespaces, without configuration of or changes to the host.
+//! A demonstration of shaped traffic between namespaces. It needs no configuration and changes nothing on the host.
 
 mod compare;
 mod plan;
@@ -18,22 +18,22 @@ use testbed::{Moment, Testbed};
 pub use compare::run as compare;
 pub use plan::SHAPER;
 
-/// How the demonstration is shown.
+/// The presentation of the demonstration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
-    /// A live view in the terminal, then the table.
+    /// Shows a live view in the terminal, then the table.
     Screen,
-    /// Lines on standard error, then the table.
+    /// Prints lines on standard error, then the table.
     Lines,
-    /// Lines on standard error, then the table as JSON.
+    /// Prints lines on standard error, then the table as JSON.
     Json,
 }
 
-/// Runs the demonstration for `seconds`, unshaped and shaped together; its table is for a terminal of `width` characters,
-/// or for a pipe. Must be called before the process has threads.
+/// Runs the demonstration. The unshaped and the shaped part last `seconds` together; the table fits a terminal of
+/// `width` characters, or is for a pipe. It must be called while the process is single-threaded.
 ///
 /// # Errors
-/// When the machine allows no namespaces, no queue or no traffic in them.
+/// If namespaces cannot be created, or traffic cannot be sent or queued in them.
 pub fn run(seconds: u64, show: Show, width: Option<usize>) -> Result<(), Failure> {
     let way = netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
     let testbed = Testbed::build()?;
@@ -63,12 +63,12 @@ pub fn run(seconds: u64, show: Show, width: Option<usize>) -> Result<(), Failure
     }
 }
 
-/// Writes a line to standard error. A reader that has closed its end does not stop the demonstration.
+/// Writes a line to standard error. A closed pipe does not stop the demonstration.
 fn progress(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Prints a line a second where there is no terminal.
+/// Prints a line each second, for use without a terminal.
 #[derive(Default)]
 struct Lines {
     notes: usize,

@@ -4,7 +4,7 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_testbed::{FlowSpec, Transport};
 use tidegate_units::{Bytes, Rate};
 
-/// The shaper file of the demonstration: the classes of the FBQ paper's experiment, 80 of 100 Mbit/s.
+/// The shaper file of the demonstration. Its classes are those of the FBQ paper's experiment, and use 80 of 100 Mbit/s.
 pub const SHAPER: &str = r#"version = 1
 
 [shaper]
@@ -80,11 +80,11 @@ pub const WIRE: Rate = Rate::from_mbit(100);
 
 /// A flow of the demonstration.
 pub struct DemoFlow {
-    /// How it sends.
+    /// The traffic that it sends.
     pub spec: FlowSpec,
     /// The class that its rule names.
     pub class: &'static str,
-    /// Its terms in the configuration, as text.
+    /// The terms of its rule, as text.
     pub terms: &'static str,
 }
 
@@ -107,7 +107,7 @@ pub fn flows() -> Vec<DemoFlow> {
     ]
 }
 
-/// A change while the demonstration runs.
+/// A change that is applied while the demonstration runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// A flow is preferred by this number of steps.
@@ -116,15 +116,15 @@ pub enum Change {
     Minimum(usize, Rate),
 }
 
-/// The changes, each at a fraction of the shaped time.
+/// The changes, each with the fraction of the shaped phase after which it is applied.
 pub fn changes() -> [(f64, Change); 2] {
     [(0.4, Change::Prefer(5, 2)), (0.7, Change::Minimum(8, Rate::from_mbit(20)))]
 }
 
-/// The parsed shaper file.
+/// Parses the shaper file.
 ///
 /// # Panics
-/// When it is not valid, which a test excludes.
+/// If the file is not valid, which a test excludes.
 pub fn config() -> shaper::Config {
     let source = Source::new("demo.toml", SHAPER);
     let mut diagnostics = Diagnostics::new();
@@ -134,7 +134,7 @@ pub fn config() -> shaper::Config {
     }
 }
 
-/// The demand of a flow as text.
+/// Describes the demand of a flow.
 pub fn demand(spec: &FlowSpec) -> String {
     match spec.transport {
         Transport::Udp { rate, .. } => format!("UDP {rate}"),

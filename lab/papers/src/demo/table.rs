@@ -10,7 +10,8 @@ use super::plan::{self, DemoFlow};
 use super::testbed::Outcome;
 use crate::Failure;
 
-/// One flow, unshaped beside shaped. Jitter is the mean deviation of the gaps between packets from their mean.
+/// The results of one flow, shaped and unshaped. Jitter is the mean deviation of the gaps between packets from the mean
+/// gap.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     flow: String,
@@ -32,7 +33,7 @@ pub struct Row {
     dscps_seen: Vec<u8>,
 }
 
-/// The rows of the table.
+/// Creates the rows of the table.
 pub fn rows(flows: &[DemoFlow], before: &[Outcome], after: &[Outcome]) -> Vec<Row> {
     flows.iter().zip(before).zip(after).map(|((flow, before), after)| row(flow, before, after)).collect()
 }
@@ -63,7 +64,7 @@ fn row(flow: &DemoFlow, before: &Outcome, after: &Outcome) -> Row {
     }
 }
 
-/// The table as JSON.
+/// Writes the table as JSON.
 pub fn json(
     out: &mut impl Write,
     rows: &[Row],
@@ -83,7 +84,7 @@ pub fn json(
     Ok(())
 }
 
-/// The table for a terminal of `width` characters, or for a pipe.
+/// Writes the table for a terminal of `width` characters, or for a pipe.
 pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result<(), Failure> {
     let mbit = |rate: f64| format!("{:.2}", rate / 1e6);
     let ms = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| format!("{:.2}", nanos / 1e6));

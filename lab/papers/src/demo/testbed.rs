@@ -17,11 +17,11 @@ use crate::Failure;
 /// The state of a class at a sample.
 #[derive(Clone, Debug)]
 pub struct ClassNow {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
-    /// Its guaranteed rate in bit/s; none while traffic is not shaped.
+    /// Its guaranteed rate in bit/s; `None` while traffic is not shaped.
     pub promised: Option<f64>,
-    /// Its rate in bit/s, on the link.
+    /// Its current rate on the link, in bit/s.
     pub rate: f64,
     /// The backlog.
     pub queue: Bytes,
@@ -29,26 +29,26 @@ pub struct ClassNow {
     pub median_wait: Span,
     /// The 99th percentile of the delay in the queue.
     pub long_wait: Span,
-    /// Packets dropped.
+    /// The number of packets dropped.
     pub drops: u64,
 }
 
 /// The state of a flow at a sample.
 #[derive(Clone, Debug)]
 pub struct FlowNow {
-    /// Its name.
+    /// The name of the flow.
     pub name: String,
-    /// The class it is in now.
+    /// The class that it is in now.
     pub class: String,
-    /// The granted rate d(f) in bit/s; none while traffic is not shaped.
+    /// The granted rate d(f) in bit/s; `None` while traffic is not shaped.
     pub promised: Option<f64>,
     /// The rate of arriving payload in bit/s.
     pub rate: f64,
     /// The backlog.
     pub queue: Bytes,
-    /// Jitter in ns, for UDP.
+    /// The jitter in ns; only for UDP.
     pub jitter: Option<f64>,
-    /// 99th percentile of the one-way delay in ns, for UDP.
+    /// The 99th percentile of the one-way delay in ns; only for UDP.
     pub delay: Option<u64>,
     /// Packets dropped by the shaper.
     pub drops: u64,
@@ -90,7 +90,7 @@ pub struct Outcome {
 pub struct Testbed {
     pair: Pair,
     flows: Vec<DemoFlow>,
-    /// Why the link could not be limited, if so.
+    /// The reason why the link could not be limited, if so.
     pub open_wire: Option<String>,
 }
 
@@ -98,18 +98,19 @@ impl Testbed {
     /// Creates the hosts and the link.
     pub fn build() -> Result<Self, Failure> {
         let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;
-        // A quarter of a megabyte of queue, 20 ms, as in a plain interface or a small router.
+        // The queue holds 256 kB, which is 20 ms of the link, as in a plain interface or a small router.
         let open_wire = pair.limit_wire(plan::WIRE, Bytes::new(256_000)).err().map(|error| error.to_string());
         Ok(Self { pair, flows: plan::flows(), open_wire })
     }
 
-    /// Returns the flows in the order of the rules.
+    /// The flows, in the order of the rules.
     pub fn flows(&self) -> &[DemoFlow] {
         &self.flows
     }
 
-    /// Sends for `length` and passes each sample to `watch`, until that returns `false`. A `shaped` phase shapes and
-    /// applies the planned changes.
+    /// Runs a phase of `length`, or until `watch`, which is passed each sample, returns `false`. With `shaped` the
+    /// traffic
+    /// is shaped and the planned changes are applied.
     pub fn run(
         &self,
         shaped: bool,
@@ -205,8 +206,8 @@ fn stopped(error: tidegate_live::shaping::StartError) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// The flows of the shaper by the number of the flow: rule `i` is profile `i + 1`. Of several (a connection and its
-/// handshake before) the one that sent most.
+/// Returns the shaper's flows by their number in the plan, because rule `i` has profile `i + 1`. If several flows match
+/// one rule (a connection and an earlier handshake), the one that sent most counts.
 fn views(shaping: &Shaping) -> Result<HashMap<usize, FlowView>, Failure> {
     let all = shaping.with(|engine, _| engine.tree().flows()).map_err(stopped)?;
     let mut best: HashMap<usize, FlowView> = HashMap::new();
@@ -219,7 +220,7 @@ fn views(shaping: &Shaping) -> Result<HashMap<usize, FlowView>, Failure> {
     Ok(best)
 }
 
-/// Converts counters to rates between two samples.
+/// Takes samples, and converts counters to rates between two of them.
 struct Watcher<'a> {
     testbed: &'a Testbed,
     shaped: bool,

@@ -12,7 +12,7 @@ use ratatui::{DefaultTerminal, Frame};
 use super::testbed::Moment;
 use crate::Failure;
 
-/// The terminal in raw mode; restored when dropped.
+/// The terminal in raw mode. It is restored on drop.
 pub struct Screen {
     terminal: DefaultTerminal,
 }
@@ -23,7 +23,7 @@ impl Screen {
         Ok(Self { terminal: ratatui::try_init()? })
     }
 
-    /// Shows a sample; returns whether to continue.
+    /// Shows a sample. Returns `false` if the user wants to quit.
     pub fn draw(&mut self, moment: &Moment) -> Result<bool, Failure> {
         self.terminal.draw(|frame| paint(frame, moment))?;
         while event::poll(Duration::ZERO)? {

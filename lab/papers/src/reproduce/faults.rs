@@ -1,5 +1,6 @@
-//! Faults of a running shaper, and what each costs the traffic: `tidegate run` between two namespaces, 2,000 packets a
-//! second with a queue, one fault, and what was lost, what was reordered and how long nothing arrived.
+//! Measures what faults of a running shaper cost the traffic. `tidegate run` shapes 2,000 packets a second between two
+//! namespaces so that a queue builds up; then one fault is caused. The results are the packets lost, the packets
+//! reordered, and the longest time without an arrival.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -29,35 +30,36 @@ pub const NAME: &str = "faults";
 pub const SENTENCE: &str =
     "A fault in a running shaper: what is lost, what is reordered, and for how long nothing passes";
 
-/// 7.5 Mbit/s of the 8 that are offered, and room for what waits: packets are queued all the time, and none is dropped.
+/// The shaper passes 7.5 of the 8 Mbit/s offered and has room for the rest, so packets are always queued and none is
+/// dropped.
 const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000B\"\n\
     [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
     limit = \"8MB\"\nflow-limit = \"4MB\"\n";
-/// The bytes of [`SHAPER`]'s rate in 100 ms.
+/// The bytes that [`SHAPER`] passes in 100 ms.
 const SHAPED: u64 = 7_500_000 / 8 / 10;
-/// With 28 bytes of headers 500 bytes, 2,000 times a second.
+/// The payload of a packet: 500 bytes with 28 bytes of headers, sent 2,000 times a second.
 const PAYLOAD: u64 = 472;
 const RATE: Rate = Rate::from_kbit(7_552);
-/// Traffic before the fault, and after what was done about it.
+/// The duration of traffic before the fault, and after `Fault::cause` has returned.
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(1);
-/// How long to wait for a process on a busy machine.
+/// The longest wait for a process on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long nothing arrives before all that was sent has arrived or is lost.
+/// If nothing arrives for this long, the packets that are still missing count as lost.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// The bounds: when the shaper is silent, when its process ends or is replaced, and when it runs on.
+/// Bounds on the longest gap in ms: for faults after which the shaper makes no progress, and for all others.
 const SILENT: u32 = 500;
 const REPLACED: u32 = 50;
 
-/// A fault, how to cause it, and what may come of it.
+/// A fault, how to cause it, and the bound on its effect.
 struct Fault {
     id: &'static str,
     what: &'static str,
     /// Further arguments of `tidegate run`.
     arguments: &'static [&'static str],
     cause: fn(&mut Bench) -> io::Result<()>,
-    /// The longest time without an arrival, in milliseconds; none where the link itself is down.
+    /// The bound on the time without an arrival, in ms; `None` if the link itself is down.
     gap: Option<u32>,
 }
 
@@ -113,7 +115,7 @@ const FAULTS: &[Fault] = &[
         bench.pair.sender.namespace.run(|| {
             let mut socket = Socket::open(Protocol::Netfilter).map_err(io::Error::other)?;
             for (family, name) in nft::tables(&mut socket).map_err(io::Error::other)? {
-                // The kernel refuses it where a process owns the table.
+                // The kernel refuses to delete a table that another process owns.
                 let _ = nft::delete(&mut socket, family, &name);
             }
             Ok(())
@@ -172,7 +174,7 @@ const FAULTS: &[Fault] = &[
     }),
 ];
 
-/// A shaper that runs, and traffic through it.
+/// A running shaper between two namespaces.
 pub(super) struct Bench {
     pub pair: Pair,
     directory: PathBuf,
@@ -181,7 +183,7 @@ pub(super) struct Bench {
 
 struct Shaper {
     child: Child,
-    /// The lines that the process prints. The channel is closed when this is dropped.
+    /// The lines that the process prints on standard error. Dropping the receiver closes the pipe.
     lines: Option<Receiver<String>>,
     said: String,
 }
@@ -198,11 +200,11 @@ impl Bench {
     fn start(&self, arguments: &[&str]) -> io::Result<Shaper> {
         start(&self.pair, &self.directory, arguments)
     }
-    /// The address of the control socket.
+    /// The path of the control socket.
     pub fn control(&self) -> PathBuf {
         self.directory.join("control")
     }
-    /// The process of the shaper.
+    /// The process id of the shaper.
     pub fn process(&self) -> u32 {
         self.shaper.child.id()
     }
@@ -212,7 +214,7 @@ impl Bench {
     fn says(&mut self, text: &str) -> io::Result<()> {
         self.shaper.says(text)
     }
-    /// The process of the guardian, as it was announced at the start.
+    /// The process id of the guardian, as the shaper announced it at its start.
     fn guardian(&self) -> io::Result<i32> {
         let said = self.shaper.said.split_once("guardian: process ").map(|(_, rest)| rest);
         let number = said.and_then(|rest| rest.split(' ').next()?.parse().ok());
@@ -256,7 +258,7 @@ fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper
     };
     command.arg("run").arg(directory.join("shaper.toml")).args(["--interface", pair.sender.interface]);
     command.arg("--control").arg(directory.join("control"));
-    // Looking up the names of functions takes longer than anything that is measured.
+    // Symbolising a backtrace would take longer than anything measured here.
     command.env_remove("RUST_BACKTRACE");
     command.args(arguments.iter().filter(|argument| !matches!(**argument, "--few-descriptors" | "--full-disk")));
     let output = if arguments.contains(&"--full-disk") {
@@ -267,7 +269,7 @@ fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper
     let mut child = command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped()).spawn()?;
     let printed = child.stderr.take().ok_or_else(|| io::Error::other("its standard error was asked for"))?;
     let (to, lines) = mpsc::channel();
-    // Ends, and closes the pipe, when nobody reads the lines.
+    // This thread ends, and closes the pipe, once the receiver is dropped.
     thread::Builder::new()
         .spawn(move || BufReader::new(printed).lines().map_while(Result::ok).try_for_each(|line| to.send(line)))?;
     let mut shaper = Shaper { child, lines: Some(lines), said: String::new() };
@@ -275,18 +277,19 @@ fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper
     Ok(shaper)
 }
 
-/// How many packets were sent and lost.
+/// The measurements of one fault.
 pub(super) struct Outcome {
     pub sent: u64,
     pub lost: u64,
     pub reordered: u64,
     pub gap: Duration,
-    /// The most bytes that passed within 100 ms beyond the rate of the shaper.
+    /// The largest number of bytes by which a span of 100 ms exceeded the rate of the shaper.
     pub beyond: u64,
 }
 
-/// Runs a shaper with these further arguments, sends traffic through it, and calls `cause` meanwhile. With `excused` what
-/// the receiver had no processor time for is not lost.
+/// Runs a shaper with these additional arguments, sends traffic through it, and meanwhile calls `cause`. If `excused`
+/// is
+/// set, packets that the receiver dropped for lack of processor time do not count as lost.
 pub(super) fn measure(
     arguments: &[&str],
     excused: bool,
@@ -301,7 +304,7 @@ pub(super) fn measure(
     sleep(BEFORE);
     let caused = cause(&mut bench);
     sleep(AFTER);
-    // What is queued leaves at the rate of the shaper.
+    // The sender stops, and the queue drains at the rate of the shaper.
     senders.set_rate(0, Rate::ZERO);
     sleep(Duration::from_millis(50));
     let sent = senders.sent(0).packets.load(Ordering::Relaxed);
@@ -316,7 +319,7 @@ pub(super) fn measure(
     senders.stop();
     let report = sink.stop().swap_remove(0);
     caused?;
-    // A receiver without processor time drops packets that have passed.
+    // A receiver that gets no processor time drops packets that have passed the shaper.
     let excused = if excused { dropped_between(&ends[0], &ends[1])?.saturating_sub(dropped) } else { 0 };
     Ok(Outcome {
         sent,
@@ -329,7 +332,7 @@ pub(super) fn measure(
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if let Some(page) = &options.page {
-        // Before minutes of measurements.
+        // This is checked before minutes of measurements begin.
         output::check_table(page, NAME)?;
     }
     let wanted: Vec<&Fault> = FAULTS.iter().filter(|fault| options.wants(fault.id)).collect();
@@ -379,7 +382,7 @@ fn judge(fault: &Fault, outcome: &Outcome) -> Vec<Item> {
     }
 }
 
-/// The results as a table of the page.
+/// Formats the results as the table of the page.
 fn table(rows: &[(&Fault, Outcome)]) -> String {
     let mut text = String::from(
         "| fault | sent | lost | reordered | longest gap | aim | above the rate within 100 ms |\n\

@@ -1,32 +1,32 @@
-//! Figures that are drawn of items: ours and the values that the paper's text gives, at the same places of an axis.
+//! Figures that plot items: our values, and the paper's at the same x values.
 
 use tidegate_report::{Axis, Curve, Plot, Style};
 
 use super::{Item, Options};
 use crate::Failure;
 
-/// The end of the name of a curve of the paper's values, after the name of ours.
+/// The suffix that turns the name of our curve into the name of the paper's.
 pub(super) const PAPER: &str = ", the paper";
 
-/// Curves over items: a name, and the place on the axis with the id of each.
+/// A figure whose curves plot items.
 #[derive(Debug, Default)]
 pub struct Figure {
-    /// The name of the file, without its ending.
+    /// The name of the file without its extension.
     pub name: String,
     /// The title, in one line.
     pub title: String,
-    /// How points are drawn.
+    /// The style of the curves; lines by default.
     pub style: Option<Style>,
-    /// The name of a curve, with the place on the x axis and the id of each of its items.
+    /// The curves. Each has a name, and the x value and the id of each of its items.
     pub curves: Vec<(String, Vec<(f64, String)>)>,
 }
 
 impl Figure {
-    /// Draws the items that there are, if plots are wanted; nothing if there are none. What the paper has of them is a curve
-    /// of its own.
+    /// Draws those of its items that are in `items`, if plots are wanted. The paper's values form curves of their own.
+    /// Without any items there is no plot.
     ///
     /// # Errors
-    /// When the plot cannot be written.
+    /// If the plot cannot be written.
     pub fn draw(self, options: &Options, items: &[Item], x: Axis, y: Axis) -> Result<(), Failure> {
         if !options.plots.wanted() {
             return Ok(());

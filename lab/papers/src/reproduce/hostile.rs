@@ -1,7 +1,7 @@
-//! Hostile clients of a running shaper: another user floods the control socket or the page of metrics, while traffic
+//! Hostile clients of a running shaper. Another user floods the control socket or the metrics endpoint, while traffic
 //! passes and root asks for the status.
 //!
-//! The other user is a process of its own: this program again, with [`CLIENT`] in its environment.
+//! The other user's process is this program, started again with [`CLIENT`] in its environment.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,24 +27,25 @@ pub const NAME: &str = "hostile";
 pub const SENTENCE: &str =
     "Another user floods a running shaper: what traffic loses, and how long root waits for replies";
 
-/// Makes this program a hostile client: the kind of the flood, and the address.
+/// The environment variable that turns this program into a hostile client. It holds the kind of the flood and the
+/// address.
 const CLIENT: &str = "TIDEGATE_REPRODUCE_CLIENT";
-/// A user who is nobody's.
+/// A user id that no account has.
 const OTHER: u32 = 4_000_001;
-/// Connections of a flood; one user may have 256.
+/// The connections of a flood. One user may have 256.
 const CONNECTIONS: usize = 250;
-/// Calls of root during a flood, and the pause between two.
+/// The number of root's calls during a flood, and the pause between two calls.
 const CALLS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(10);
-/// The port of the page of metrics.
+/// The port of the metrics endpoint.
 const METRICS: u16 = 9_095;
 
-/// The longest time of root's calls in milliseconds, at the median and at the 99th percentile, and the largest memory.
+/// Bounds on the duration of root's calls in ms, at the median and at the 99th percentile, and on the memory in MB.
 const MEDIAN: f64 = 50.0;
 const LAST: f64 = 250.0;
 const MEMORY: f64 = 64.0;
 
-/// A flood, and what it consists of.
+/// The floods, each with its description.
 const FLOODS: &[(&str, &str)] = &[
     ("none", "no flood"),
     ("unread", "250 connections that ask for all flows and read nothing"),
@@ -56,12 +57,12 @@ const FLOODS: &[(&str, &str)] = &[
     ("web", "250 connections to the page of metrics that read nothing"),
 ];
 
-/// A flood as root observes it.
+/// The measurements during a flood.
 struct Seen {
     outcome: Outcome,
     median: Duration,
     last: Duration,
-    /// The largest resident memory in MB.
+    /// The peak resident memory of the shaper in MB.
     memory: f64,
 }
 
@@ -70,7 +71,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         be_hostile(&flood.to_string_lossy());
     }
     if let Some(page) = &options.page {
-        // Before minutes of measurements.
+        // This is checked before minutes of measurements begin.
         output::check_table(page, NAME)?;
     }
     let wanted: Vec<_> = FLOODS.iter().filter(|(id, _)| options.wants(id)).collect();
@@ -97,7 +98,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// Whether there are other users: a user namespace made by this user has itself alone.
+/// Whether this process is root and can become another user. In a user namespace of its own it cannot.
 fn is_root_of_the_machine() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let all = map.split_ascii_whitespace().last().and_then(|count| count.parse().ok()) == Some(u32::MAX);
@@ -115,7 +116,8 @@ fn observe(id: &str) -> io::Result<Seen> {
     Ok(Seen { outcome, median, last, memory })
 }
 
-/// Calls of root during a flood: their median, their 99th percentile, and the largest memory of the shaper in MB.
+/// Measures root's calls during a flood. Returns their median and 99th percentile, and the peak memory of the shaper in
+/// MB.
 fn flooded(id: &str, bench: &mut Bench) -> io::Result<(Duration, Duration, f64)> {
     let path = bench.control();
     let address = match id {
@@ -132,7 +134,7 @@ fn flooded(id: &str, bench: &mut Bench) -> io::Result<(Duration, Duration, f64)>
         _ => Some(bench.pair.sender.namespace.run(start)??),
     };
     if let Some(output) = other.as_mut().and_then(|other| other.stdout.take()) {
-        // It has begun.
+        // The client prints a line once the flood has begun.
         BufReader::new(output).read_line(&mut String::new())?;
     }
     let calls = (0..CALLS).map(|_| {
@@ -152,7 +154,7 @@ fn flooded(id: &str, bench: &mut Bench) -> io::Result<(Duration, Duration, f64)>
     Ok((times[CALLS / 2], times[CALLS * 99 / 100], largest / 1024.0))
 }
 
-/// How long root waits for the status, with a connection of its own.
+/// Measures how long root waits for the status over a new connection.
 fn status(path: &Path) -> io::Result<Duration> {
     let began = Instant::now();
     let mut stream = UnixStream::connect(path)?;
@@ -179,7 +181,7 @@ fn judge(id: &str, what: &str, seen: &Seen) -> Vec<Item> {
     ]
 }
 
-/// The results as a table of the page.
+/// Formats the results as the table of the page.
 fn table(rows: &[(&str, Seen)]) -> String {
     let mut text = String::from(
         "| flood | sent | lost | reordered | longest gap | root's status: median | 99th percentile | memory |\n\
@@ -218,7 +220,7 @@ fn be_hostile(flood: &str) -> ! {
     let begun = AtomicBool::new(false);
     let tell = || {
         if !begun.swap(true, Ordering::Relaxed) {
-            // The one that waits for it may have ended.
+            // The process that waits for this line may have exited.
             let _ = writeln!(io::stdout(), "begun").and_then(|()| io::stdout().flush());
         }
     };
@@ -231,7 +233,7 @@ fn be_hostile(flood: &str) -> ! {
             continue;
         }
         let mut streams: Vec<Box<dyn Flooded>> = (0..CONNECTIONS).filter_map(|_| connect(kind, address).ok()).collect();
-        // Those that were closed are connected again, all together, once half are.
+        // Once half of the connections are closed, all are opened anew.
         while streams.len() > CONNECTIONS / 2 {
             streams.retain_mut(|stream| flood_once(stream.as_mut(), text.as_bytes(), reads));
             tell();
@@ -241,7 +243,7 @@ fn be_hostile(flood: &str) -> ! {
     }
 }
 
-/// A connection of either kind.
+/// A connection over TCP or a Unix socket.
 trait Flooded: Read + Write {}
 impl<T: Read + Write> Flooded for T {}
 
@@ -257,7 +259,7 @@ fn connect(kind: &str, address: &str) -> io::Result<Box<dyn Flooded>> {
     })
 }
 
-/// Writes what there is room for, and reads if `reads`. Returns whether the connection is open.
+/// Writes as much as the socket accepts, and reads if `reads` is set. Returns whether the connection is still open.
 fn flood_once(stream: &mut dyn Flooded, text: &[u8], reads: bool) -> bool {
     let is_open = |result: io::Result<usize>| match result {
         Ok(count) => count > 0,

@@ -1,4 +1,5 @@
-//! An item of an experiment: what was measured, what the paper has, the bound that follows from the paper, the verdict.
+//! An item of an experiment: a measured value, the paper's value, the bound that follows from the paper, and the
+//! verdict.
 
 use std::borrow::Cow;
 
@@ -8,18 +9,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within a bound that follows from the paper.
+    /// The value is within a bound that follows from the paper.
     Reproduced,
-    /// Outside, for a cause that an experiment of its own found, and as far as that experiment predicts.
+    /// The value is outside of the bound, for a cause that a separate experiment found and within the range which that
+    /// experiment predicts.
     Deviates,
-    /// Outside.
+    /// The value is outside of the bound.
     Contradicted,
-    /// There is no bound.
+    /// The item has no bound.
     Information,
 }
 
 impl Verdict {
-    /// All, in the order in which they are counted.
+    /// All verdicts, in the order in which they are counted.
     pub const ALL: [Self; 4] = [Self::Reproduced, Self::Deviates, Self::Contradicted, Self::Information];
 
     /// The verdict in a table or a file.
@@ -33,26 +35,26 @@ impl Verdict {
     }
 }
 
-/// Where a bound comes from, with one line of text: the section, the formula, the runs.
+/// The basis of a bound. The text names the section, the formula or the runs in one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Basis {
     /// A number or a claim of the paper.
     Paper(Cow<'static, str>),
     /// Arithmetic on parameters that the paper states.
     Theory(Cow<'static, str>),
-    /// How far runs of the paper's own are from each other.
+    /// The spread among the paper's own runs.
     Spread(Cow<'static, str>),
 }
 
-/// A number or a claim of the paper as the basis of a bound.
+/// Creates a basis that is a number or a claim of the paper.
 pub fn paper(text: impl Into<Cow<'static, str>>) -> Basis {
     Basis::Paper(text.into())
 }
-/// Arithmetic as the basis of a bound.
+/// Creates a basis that is arithmetic on parameters of the paper.
 pub fn theory(text: impl Into<Cow<'static, str>>) -> Basis {
     Basis::Theory(text.into())
 }
-/// The paper's own runs as the basis of a bound.
+/// Creates a basis that is the spread among the paper's own runs.
 pub fn spread(text: impl Into<Cow<'static, str>>) -> Basis {
     Basis::Spread(text.into())
 }
@@ -68,7 +70,7 @@ impl Basis {
     }
 }
 
-/// The values that an item may have, with the basis: there is no bound without one.
+/// The range of values that an item may have. Every bound states its basis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bound {
     low: f64,
@@ -77,55 +79,56 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// From `low` to `high`.
+    /// The values from `low` to `high`.
     pub fn between(low: f64, high: f64, basis: Basis) -> Self {
         assert!(low <= high, "the bound {low} .. {high} contains nothing");
         Self { low, high, basis }
     }
-    /// `high` or less.
+    /// The values up to and including `high`.
     pub fn at_most(high: f64, basis: Basis) -> Self {
         Self::between(f64::NEG_INFINITY, high, basis)
     }
-    /// `low` or more.
+    /// The values from `low` on.
     pub fn at_least(low: f64, basis: Basis) -> Self {
         Self::between(low, f64::INFINITY, basis)
     }
-    /// Less than `high`.
+    /// The values below `high`.
     pub fn below(high: f64, basis: Basis) -> Self {
         Self::at_most(high.next_down(), basis)
     }
-    /// More than `low`.
+    /// The values above `low`.
     pub fn above(low: f64, basis: Basis) -> Self {
         Self::at_least(low.next_up(), basis)
     }
-    /// Within `part` of `value` on either side.
+    /// The values that differ from `value` by at most the fraction `part` of it.
     pub fn near(value: f64, part: f64, basis: Basis) -> Self {
         let margin = (value * part).abs();
         Self::between(value - margin, value + margin, basis)
     }
-    /// Within `margin` of `value` on either side.
+    /// The values that differ from `value` by at most `margin`.
     pub fn around(value: f64, margin: f64, basis: Basis) -> Self {
         Self::between(value - margin, value + margin, basis)
     }
-    /// The least value, if it has one.
+    /// The lower end, if there is one.
     pub fn low(&self) -> Option<f64> {
         self.low.is_finite().then_some(self.low)
     }
-    /// The largest value, if it has one.
+    /// The upper end, if there is one.
     pub fn high(&self) -> Option<f64> {
         self.high.is_finite().then_some(self.high)
     }
-    /// Where it comes from.
+    /// The basis of the bound.
     pub fn basis(&self) -> &Basis {
         &self.basis
     }
-    /// Whether `value` is a number within the bound.
+    /// Whether `value` is within the bound. NaN never is.
     pub fn contains(&self, value: f64) -> bool {
         value >= self.low && value <= self.high
     }
 }
 
-/// Why a value is outside of its bound: what an experiment of its own found, and the values that it predicts.
+/// The reason why a value is outside of its bound: the name of the finding, and the range of values which that finding
+/// predicts.
 #[derive(Clone, PartialEq, Debug)]
 struct Cause {
     finding: &'static str,
@@ -133,21 +136,21 @@ struct Cause {
     high: f64,
 }
 
-/// Mean and 95 % interval of the mean over runs with different seeds.
+/// The mean over runs with different seeds, and its 95 % confidence interval.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
     /// The mean.
     pub mean: f64,
-    /// The ends of the interval, by Student's distribution; `None` for a single run.
+    /// The ends of the confidence interval by Student's t-distribution; `None` for a single run.
     pub interval: Option<(f64, f64)>,
     /// The value of each run.
     pub runs: Vec<f64>,
 }
 
 impl Sample {
-    /// Makes a sample of one value for each run.
+    /// Creates a sample from one value per run.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        /// Quantiles of Student's distribution at 97.5 % for 1 to 30 degrees of freedom.
+        /// The 97.5 % quantiles of Student's t-distribution for 1 to 30 degrees of freedom.
         const T: [f64; 30] = [
             12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
             2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -164,43 +167,43 @@ impl Sample {
     }
 }
 
-/// The noise of a machine: the least and the largest of the same measurement in several runs.
+/// Describes the noise of a machine: the least and the largest value of one measurement in several runs.
 pub fn range(runs: &[f64], digits: usize) -> String {
     let (low, high) = runs.iter().fold((f64::MAX, f64::MIN), |(low, high), &run| (low.min(run), high.max(run)));
     format!("{low:.digits$} to {high:.digits$} in {} runs", runs.len())
 }
 
-/// The median of runs on a machine; of an even number the higher of the two in the middle.
+/// The median of several runs on a machine. For an even number of runs it is the higher of the two in the middle.
 pub fn median(mut runs: Vec<f64>) -> f64 {
     runs.sort_by(f64::total_cmp);
     runs.get(runs.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// One cell, figure reading or claim of a paper.
+/// One cell of a table, reading of a figure, or claim of a paper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Record", from = "Record")]
 pub struct Item {
-    /// Unique within the experiment, groups first: `a2.c1.green`.
+    /// The id, unique within the experiment. It begins with the group: `a2.c1.green`.
     pub id: String,
     /// A description of the quantity that is measured.
     pub what: String,
     /// The unit of the value.
     pub unit: String,
-    /// The paper's value, where it states a number.
+    /// The paper's value, if it states a number.
     pub paper: Option<f64>,
-    /// Ours; null when it could not be measured here.
+    /// The measured value; `None` if it could not be measured here.
     pub measured: Option<f64>,
-    /// The 95 % interval of the mean, where several runs with different seeds were made.
+    /// The 95 % confidence interval of the mean, if there were several runs with different seeds.
     pub interval: Option<(f64, f64)>,
-    /// The values of these runs, where they are numbers.
+    /// The values of these runs, as far as they are finite.
     pub runs: Vec<f64>,
-    /// A remark: what the machine lacks, how it was measured.
+    /// A remark, such as what the machine lacks or how the value was measured.
     pub note: String,
     bound: Option<Bound>,
     cause: Option<Cause>,
 }
 
-/// An item as JSON has it. What follows from the bound is written and not read.
+/// An item in JSON. Fields that follow from others, such as the verdict, are written but not read.
 #[derive(Serialize, Deserialize)]
 struct Record {
     id: String,
@@ -213,14 +216,14 @@ struct Record {
     runs: Vec<f64>,
     low: Option<f64>,
     high: Option<f64>,
-    /// Where the bound comes from.
+    /// The basis of the bound.
     source: Option<String>,
-    /// Why the value may be outside of the bound.
+    /// The finding that explains why the value is outside of the bound.
     #[serde(skip_deserializing)]
     cause: Option<&'static str>,
     #[serde(skip_deserializing)]
     verdict: Option<Verdict>,
-    /// Whether it is not contradicted: what there was before the verdict.
+    /// Whether the verdict is not "contradicted". Kept for readers of the format that preceded `verdict`.
     #[serde(skip_deserializing)]
     holds: Option<bool>,
     note: String,
@@ -265,10 +268,10 @@ impl From<Record> for Item {
     }
 }
 
-/// The items of a result that `tidegate reproduce NAME --json` printed, without what explains a deviation.
+/// Reads the items of a result that `tidegate reproduce NAME --json` printed. The causes of deviations are lost.
 ///
 /// # Errors
-/// When `text` is no result of the experiment of that name.
+/// If `text` is not a result of the experiment of that name.
 pub fn from_json(text: &str, experiment: &str) -> Result<Vec<Item>, String> {
     #[derive(Deserialize)]
     struct Whole {
@@ -283,7 +286,7 @@ pub fn from_json(text: &str, experiment: &str) -> Result<Vec<Item>, String> {
 }
 
 impl Item {
-    /// A measured item: information, until it has a bound.
+    /// Creates a measured item, which is information until it has a bound.
     pub fn measured(id: impl Into<String>, what: impl Into<String>, unit: impl Into<String>, measured: f64) -> Self {
         Self {
             id: id.into(),
@@ -298,55 +301,59 @@ impl Item {
             cause: None,
         }
     }
-    /// An item with one value for each run: the mean with its interval.
+    /// Creates an item with one value per run, whose value is the mean with its confidence interval.
     pub fn sampled(id: impl Into<String>, what: impl Into<String>, unit: impl Into<String>, sample: Sample) -> Self {
         let mut runs = sample.runs;
         runs.retain(|run| sample.interval.is_some() && run.is_finite());
         Self { interval: sample.interval, runs, ..Self::measured(id, what, unit, sample.mean) }
     }
-    /// A claim that is true or false: measured 1 or 0, and it must be 1.
+    /// Creates an item for a claim. Its value is 1 if the claim is true and 0 otherwise, and must be 1.
     pub fn claim(id: impl Into<String>, what: impl Into<String>, holds: bool, basis: Basis) -> Self {
         Self::measured(id, what, "true=1", f64::from(u8::from(holds))).bound(Bound::at_least(1.0, basis))
     }
-    /// An item that this machine cannot measure, with the reason. It never counts as passed.
+    /// Creates an item that this machine cannot measure, with the reason. It never counts as reproduced.
     pub fn unmeasured(id: impl Into<String>, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { measured: None, note: why.into(), ..Self::measured(id, what, "", 0.0) }
     }
-    /// With the paper's value.
+    /// Sets the paper's value.
     #[must_use]
     pub fn paper(mut self, value: f64) -> Self {
         self.paper = Some(value);
         self.check();
         self
     }
-    /// With a bound on what was measured, in which the paper's value lies.
+    /// Sets the bound on the measured value. The paper's value must lie within it.
     #[must_use]
     pub fn bound(mut self, bound: Bound) -> Self {
         self.bound = Some(bound);
         self.check();
         self
     }
-    /// Outside of the bound it deviates, instead of contradicting the paper, from `low` to `high`: what `finding`, an
-    /// item, a group of items or a heading of the experiment's page, predicts.
+    /// Sets the cause of a deviation. A value outside of the bound then deviates, instead of contradicting the paper,
+    /// if
+    /// it is in the range `low` to `high` that `finding` predicts. `finding` is an item, a group of items or a heading
+    /// of
+    /// the experiment's page.
     #[must_use]
     pub fn because(mut self, finding: &'static str, low: f64, high: f64) -> Self {
         self.cause = Some(Cause { finding, low, high });
         self
     }
-    /// Returns the row with a note.
+    /// Sets the note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
-    /// A bound without the paper's own value does not follow from the paper.
+    /// Panics if the bound excludes the paper's own value, because such a bound cannot follow from the paper.
     fn check(&self) {
         if let (Some(paper), Some(bound)) = (self.paper, &self.bound) {
             assert!(bound.contains(paper), "{}: the paper's value {paper} is outside of its bound {bound:?}", self.id);
         }
     }
-    /// The verdict; `None` when it could not be measured here. Where there is an interval, all of it must be within the
-    /// bound.
+    /// The verdict, or `None` if the item could not be measured here. If there is a confidence interval, all of it must
+    /// be
+    /// within the bound.
     pub fn verdict(&self) -> Option<Verdict> {
         let measured = self.measured?;
         let Some(bound) = &self.bound else { return Some(Verdict::Information) };
@@ -359,15 +366,15 @@ impl Item {
             Verdict::Contradicted
         })
     }
-    /// The least that it may be.
+    /// The lower end of the bound, if there is one.
     pub fn low(&self) -> Option<f64> {
         self.bound.as_ref().and_then(Bound::low)
     }
-    /// The most that it may be.
+    /// The upper end of the bound, if there is one.
     pub fn high(&self) -> Option<f64> {
         self.bound.as_ref().and_then(Bound::high)
     }
-    /// Where the bound comes from.
+    /// The basis of the bound.
     pub fn basis(&self) -> Option<&Basis> {
         self.bound.as_ref().map(Bound::basis)
     }
@@ -377,18 +384,18 @@ impl Item {
     }
 }
 
-/// How many items have each verdict.
+/// The number of items with each verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Within their bounds.
+    /// Items within their bounds.
     pub reproduced: usize,
-    /// Outside, with a cause that was found.
+    /// Items outside of their bounds, for a known cause.
     pub deviates: usize,
-    /// Outside.
+    /// Items outside of their bounds, for no known cause.
     pub contradicted: usize,
-    /// Without a bound.
+    /// Items without a bound.
     pub information: usize,
-    /// Not measured here.
+    /// Items that could not be measured here.
     pub unmeasured: usize,
 }
 
@@ -463,7 +470,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_students() {
-        // Mean 3, deviation sqrt(2.5), four degrees of freedom: 2.776 * sqrt(2.5 / 5).
+        // The mean is 3, the standard deviation sqrt(2.5), with four degrees of freedom: 2.776 * sqrt(2.5 / 5).
         let (low, high) = Sample::of([1.0, 2.0, 3.0, 4.0, 5.0]).interval.unwrap();
         assert!((low - 1.037).abs() < 1e-3 && (high - 4.963).abs() < 1e-3, "{low} {high}");
     }

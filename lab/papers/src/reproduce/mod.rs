@@ -1,4 +1,4 @@
-//! The experiments of the papers, the paper's value beside ours.
+//! Repeats experiments of papers, and compares each measured value with the paper's.
 
 mod cbq;
 mod faults;
@@ -21,33 +21,33 @@ use tidegate_report::Plot;
 use crate::Failure;
 pub use item::{Item, Verdict};
 
-/// How an experiment is to be run.
+/// The options of a run of an experiment.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Only items whose id begins with this.
+    /// If present, only items whose id begins with this prefix are wanted.
     pub only: Option<String>,
-    /// No items of groups that begin with one of these: see [`Experiment::on_this_machine`].
+    /// Items whose id begins with one of these prefixes are not wanted. See [`Experiment::on_this_machine`].
     pub without: &'static [&'static str],
-    /// Runs with seeds `seed .. seed + runs`.
+    /// The number of runs, which have the seeds `seed .. seed + runs`.
     pub runs: u32,
     /// The first seed.
     pub seed: u64,
-    /// Where plots go, if they are wanted.
+    /// The destination of plots.
     pub plots: Arc<Gallery>,
-    /// The page that the table of an experiment is written into, if it has one.
+    /// The page (README) into which the experiment writes its table, if it has one.
     pub page: Option<PathBuf>,
 }
 
-/// Where the plots of an experiment go.
+/// The destination of an experiment's plots: a folder, a report, both or neither.
 #[derive(Debug, Default)]
 pub struct Gallery {
     folder: Option<PathBuf>,
-    /// Those of a report, if there is to be one.
+    /// The plots kept for a report, if there is to be one.
     kept: Option<Mutex<Vec<Plot>>>,
 }
 
 impl Gallery {
-    /// Plots go into `folder`, if there is one; with `keep` they are kept for a report, too.
+    /// Creates a gallery that writes plots into `folder`, if present, and keeps them for a report if `keep` is set.
     pub fn new(folder: Option<PathBuf>, keep: bool) -> Self {
         Self { folder, kept: keep.then(Mutex::default) }
     }
@@ -55,7 +55,7 @@ impl Gallery {
     pub fn wanted(&self) -> bool {
         self.folder.is_some() || self.kept.is_some()
     }
-    /// Writes `plot` as `name`.svg where plots were asked for, and keeps it for the report.
+    /// Writes `plot` as `name`.svg into the folder, and keeps it for the report, as far as these are wanted.
     ///
     /// # Errors
     /// The file system's error if the figure cannot be written.
@@ -78,38 +78,39 @@ impl Gallery {
 }
 
 impl Options {
-    /// Whether the item (or, for a prefix of ids, any item of the group) is wanted.
+    /// Whether the item `id` is wanted or, if `id` is the prefix of a group, any item of the group.
     pub fn wants(&self, id: &str) -> bool {
         self.only.as_deref().is_none_or(|only| id.starts_with(only) || only.starts_with(id))
             && !self.without.iter().any(|group| id.starts_with(group))
     }
 }
 
-/// An experiment: its name, the sentence that captions it, and how to run it.
+/// An experiment of a paper.
 #[derive(Debug)]
 pub struct Experiment {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// The sentence that captions it.
+    /// The caption of its results.
     pub sentence: &'static str,
-    /// Its page: what is expected, what was found, where the bounds come from.
+    /// Its README, which explains the expectations, the results and the bounds.
     page: &'static str,
-    /// The groups of items that are measured on the clock and the kernel of this machine; all others are the same on
-    /// every machine.
+    /// Prefixes of the items that are measured with the clock and the kernel of this machine. All other items have the
+    /// same values on every machine.
     pub on_this_machine: &'static [&'static str],
-    /// How many seeds a result needs, where each of the runs that are asked for is one.
+    /// The number of runs, each with its own seed, for which the verdicts are recorded.
     pub runs: u32,
-    /// The verdicts of the others, as recorded.
+    /// The recorded verdicts of the items that do not depend on the machine.
     pub recorded: &'static str,
-    /// The verdicts of the first seed alone, with which a change can be compared within seconds. Empty if the experiment
-    /// has only one run.
+    /// The recorded verdicts of the first seed alone, against which a change can be checked within seconds. Empty if
+    /// the
+    /// experiment has only one run.
     pub recorded_short: &'static str,
     run: fn(&Options) -> Result<Vec<Item>, Failure>,
-    /// Draws the figures whose points are items.
+    /// Draws the figures that plot items.
     draw: fn(&Options, &[Item]) -> Result<(), Failure>,
 }
 
-/// Every experiment there is, one line each.
+/// All experiments.
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "fbq",
@@ -136,7 +137,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: hostile::NAME,
         page: include_str!("../../hostile/README.md"),
-        // All of it shapes live traffic.
+        // The whole experiment shapes live traffic.
         on_this_machine: &[""],
         runs: 1,
         recorded: "id,verdict\n",
@@ -148,7 +149,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: faults::NAME,
         page: include_str!("../../faults/README.md"),
-        // All of it shapes live traffic.
+        // The whole experiment shapes live traffic.
         on_this_machine: &[""],
         runs: 1,
         recorded: "id,verdict\n",
@@ -192,24 +193,25 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-/// How many simulations of this process have begun to be wanted, and how many have ended: for a display of the progress.
+/// The number of simulations that were requested in this process, and of those that have ended, for a progress display.
 #[derive(Debug, Default)]
 pub struct Work {
     wanted: AtomicUsize,
     ended: AtomicUsize,
 }
 
-/// The simulations of this process.
+/// The progress of the simulations in this process.
 pub static WORK: Work = Work { wanted: AtomicUsize::new(0), ended: AtomicUsize::new(0) };
 
 impl Work {
-    /// How many have ended, and how many are wanted so far. Parts of an experiment that follow add to the latter.
+    /// Returns how many simulations have ended, and how many were requested so far. The second number grows when a
+    /// further part of an experiment begins.
     pub fn progress(&self) -> (usize, usize) {
         (self.ended.load(Ordering::Relaxed), self.wanted.load(Ordering::Relaxed))
     }
 }
 
-/// Runs each of `inputs` on the processors there are; results in the order of the inputs.
+/// Runs each of `inputs` on the available processors, and returns the results in the order of the inputs.
 fn in_parallel<T: Sync, R: Send>(inputs: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from).min(inputs.len().max(1));
     WORK.wanted.fetch_add(inputs.len(), Ordering::Relaxed);
@@ -225,14 +227,15 @@ fn in_parallel<T: Sync, R: Send>(inputs: &[T], run: impl Fn(&T) -> R + Sync) -> 
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
-        // A worker that panics has a bug that the user should see.
+        // A panic of a worker is a bug that the user should see.
         threads.into_iter().flat_map(|thread| thread.join().expect("a simulation panicked")).collect()
     });
     results.sort_by_key(|(n, _)| *n);
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Simulates `runs` seeds from that of `options` on, on the processors there are; results in the order of the seeds.
+/// Simulates `runs` consecutive seeds, beginning with that of `options`, on the available processors. Returns the
+/// results in the order of the seeds.
 fn under_seeds<R: Send>(
     options: &Options,
     runs: u64,
@@ -243,19 +246,19 @@ fn under_seeds<R: Send>(
 }
 
 impl Experiment {
-    /// The experiment of that name.
+    /// Finds an experiment by its name.
     pub fn find(name: &str) -> Option<&'static Self> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }
-    /// Its page in the repository.
+    /// The experiment's README.
     pub fn page(&self) -> &'static str {
         self.page
     }
-    /// Compares the verdicts of `items`, of a run with `options`, with those recorded; one line for each difference.
-    /// Items of this machine are not compared.
+    /// Compares the verdicts of `items`, from a run with `options`, with the recorded ones. Returns a line for each
+    /// difference. Items that depend on the machine are not compared.
     ///
     /// # Errors
-    /// When there are none for so many runs, or the recorded verdicts are not readable.
+    /// If no verdicts are recorded for this number of runs, or they are not readable.
     pub fn differences(&self, items: &[Item], options: &Options) -> Result<Vec<String>, String> {
         let (file, recorded) = match options.runs {
             runs if runs == self.runs => ("verdicts.csv", self.recorded),
@@ -272,20 +275,20 @@ impl Experiment {
         let found = verdicts::differences(&items, recorded, options.only.as_deref().unwrap_or_default());
         found.map_err(|wrong| format!("lab/papers/{}/{file}, {wrong}", self.name))
     }
-    /// Runs it. The items are those that the options ask for.
+    /// Runs the experiment and returns the items that the options ask for.
     ///
     /// # Errors
-    /// When the machine does not let it be run, or a plot cannot be written.
+    /// If the experiment cannot run on this machine, or a plot cannot be written.
     pub fn run(&self, options: &Options) -> Result<Vec<Item>, Failure> {
         let mut items = (self.run)(options)?;
         (self.draw)(options, &items)?;
         items.retain(|item| options.wants(&item.id));
         Ok(items)
     }
-    /// Draws the figures whose points are items of `items`, measured elsewhere or before.
+    /// Draws the figures that plot items, from `items` that were measured earlier or on another machine.
     ///
     /// # Errors
-    /// When a plot cannot be written.
+    /// If a plot cannot be written.
     pub fn draw(&self, options: &Options, items: &[Item]) -> Result<(), Failure> {
         (self.draw)(options, items)
     }

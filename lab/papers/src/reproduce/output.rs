@@ -1,4 +1,4 @@
-//! The items of an experiment as a report, as columns for notebooks, as JSON and as a table.
+//! Writes the items of an experiment as a report, as columns for notebooks, as JSON and as a table.
 
 use std::io::Write;
 
@@ -24,7 +24,6 @@ struct Report<'a> {
     items: &'a [Item],
 }
 
-/// The bounds as text.
 fn bounds(item: &Item) -> String {
     match (item.low(), item.high()) {
         (None, None) => String::new(),
@@ -36,7 +35,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or(String::new(), digits)
 }
 
-/// How far ours is from the paper's, in percent.
+/// The relative difference between the measured value and the paper's, in percent.
 fn deviation(item: &Item) -> String {
     match (item.paper, item.measured) {
         (Some(paper), Some(measured)) if paper != 0.0 => format!("{:+.1} %", (measured / paper - 1.0) * 100.0),
@@ -48,17 +47,17 @@ fn verdict(item: &Item) -> &'static str {
     item.verdict().map_or("not here", Verdict::name)
 }
 
-/// The interval of the mean as text.
+/// The confidence interval of the mean as text.
 fn interval(item: &Item) -> String {
     item.interval.map_or(String::new(), |(low, high)| format!("{} .. {}", digits(low), digits(high)))
 }
 
-/// Where the bound comes from, or nothing.
+/// The basis of the bound as text, or nothing.
 fn source(item: &Item) -> String {
     item.basis().map_or(String::new(), Basis::line)
 }
 
-/// The note, with what explains a deviation.
+/// The note, preceded by the cause if the item deviates.
 fn note(item: &Item) -> String {
     match item.finding().filter(|_| item.verdict() == Some(Verdict::Deviates)) {
         Some(finding) if item.note.is_empty() => format!("cause: {finding}"),
@@ -72,7 +71,7 @@ pub fn nothing_contradicted(items: &[Item]) -> bool {
     items.iter().all(|item| item.verdict() != Some(Verdict::Contradicted))
 }
 
-/// The paper's values beside ours, an item a row.
+/// A table with a row for each item, the paper's value beside ours.
 fn table(items: &[&Item]) -> Table {
     let heads =
         ["item", "what", "unit", ">paper", ">measured", ">95 %", ">deviation", ">bounds", "verdict", "source", "note"];
@@ -105,7 +104,7 @@ fn table(items: &[&Item]) -> Table {
     table
 }
 
-/// Summarises the verdicts in a sentence.
+/// Summarises the verdicts in words.
 fn said(items: &[Item]) -> String {
     let Counts { reproduced, deviates, contradicted, information, unmeasured } = Counts::of(items);
     let bounded = reproduced + deviates + contradicted;
@@ -125,7 +124,7 @@ fn said(items: &[Item]) -> String {
     text + "."
 }
 
-/// `items` in groups of equal names, in the order in which these appear.
+/// Groups `items` by name. The groups are in the order in which their names first appear.
 fn grouped<'a, K: PartialEq>(
     items: impl IntoIterator<Item = &'a Item>,
     name: impl Fn(&'a Item) -> K,
@@ -141,12 +140,12 @@ fn grouped<'a, K: PartialEq>(
     groups
 }
 
-/// The part of the paper that an item is of: the beginning of its id.
+/// The part of the paper that an item belongs to, which is the first word of its id.
 fn part(item: &Item) -> &str {
     item.id.split('.').next().unwrap_or_default()
 }
 
-/// The verdicts of each part of the paper.
+/// Compares the parts of the paper by their verdicts.
 fn verdicts(items: &[Item]) -> Comparison {
     let counts = ["reproduced", "deviates", "contradicted", "information"];
     let mut measures: Vec<Measure> = counts.iter().map(|name| Measure::new(*name, "", Better::Neither)).collect();
@@ -167,11 +166,12 @@ fn verdicts(items: &[Item]) -> Comparison {
     Comparison { title: "Verdicts by the part of the paper".to_owned(), groups: vec![group] }
 }
 
-/// The most measures beside each other.
+/// The maximum number of measures beside each other.
 const BESIDE: usize = 5;
 
-/// The means and the runs of the items that have several, a comparison for each part of the paper. The last word of an id is
-/// a measure, and the one before it what is measured: `dialup.red.response`.
+/// Compares the items that have several runs, with means and single runs, in one comparison for each part of the paper.
+/// The last word of an id names
+/// the measure, and the word before it the subject, as in `dialup.red.response`.
 fn over_seeds(items: &[Item]) -> Vec<Comparison> {
     /// The group, the row and the measure of an item.
     fn place(item: &Item) -> (&str, &str, (&str, &str)) {
@@ -216,7 +216,8 @@ fn over_seeds(items: &[Item]) -> Vec<Comparison> {
         .collect()
 }
 
-/// How far the curves of a figure are from those of the paper, at the places that both have; `None` where it has none.
+/// Tabulates how far the curves of a figure are from those of the paper, at the x values that both have. Returns
+/// `None` if the paper has no curve in it.
 fn deviations(plot: &Plot) -> Option<Table> {
     let heads = ["curve", ">places", ">mean distance", ">greatest distance", ">at"];
     let mut table = Table::new(format!("Distance from the paper: {}", plot.title), heads);
@@ -242,7 +243,7 @@ fn deviations(plot: &Plot) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// The report of an experiment.
+/// Creates the report of an experiment.
 pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page {
     let facts = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -299,7 +300,7 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
     }
 }
 
-/// A digest of what was measured.
+/// A digest of the measured values.
 fn digest(items: &[Item]) -> String {
     let mut digest = tidegate_metrics::Digest::default();
     for item in items {
@@ -334,10 +335,10 @@ pub fn tidy(experiment: &Experiment, seed: u64, items: &[Item]) -> columns::Tabl
         .with("note", Column::Text(items.iter().map(|item| Some(note(item))).collect()))
 }
 
-/// The result as JSON.
+/// Writes the result as JSON.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If `out` cannot be written.
 pub fn json(out: &mut impl Write, experiment: &Experiment, seed: u64, items: &[Item]) -> Result<(), Failure> {
     let (version, holds) = (env!("CARGO_PKG_VERSION"), nothing_contradicted(items));
     let verdicts = Counts::of(items);
@@ -347,17 +348,17 @@ pub fn json(out: &mut impl Write, experiment: &Experiment, seed: u64, items: &[I
     Ok(())
 }
 
-/// The result as a table for a terminal of `width` characters, or for a pipe.
+/// Writes the result as a table for a terminal of `width` characters, or for a pipe.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If `out` cannot be written.
 pub fn print(out: &mut impl Write, sentence: &str, items: &[Item], width: Option<usize>) -> Result<(), Failure> {
     write!(out, "{}\n{}", wrapped(sentence, width), table(&items.iter().collect::<Vec<_>>()).text(width))?;
     writeln!(out, "{}", wrapped(&Counts::of(items).to_string(), width))?;
     Ok(())
 }
 
-/// The text before and after the table on the page of an experiment, including the two marker lines around it.
+/// Returns the text before and after the table on the page of an experiment, including the two marker lines.
 fn around_table(path: &std::path::Path, experiment: &str) -> Result<(String, String), Failure> {
     let (begin, end) = (format!("<!-- written by tidegate reproduce {experiment} --page -->\n"), "<!-- end -->\n");
     let failed = |text: String| Failure::Failed(format!("{}: {text}", path.display()));
@@ -367,12 +368,12 @@ fn around_table(path: &std::path::Path, experiment: &str) -> Result<(String, Str
     Ok((format!("{before}{begin}"), format!("{end}{after}")))
 }
 
-/// Whether a table can be written into the page of an experiment: to be asked before minutes of measurements.
+/// Checks that a table can be written into the page of an experiment, before minutes of measurements begin.
 pub(super) fn check_table(path: &std::path::Path, experiment: &str) -> Result<(), Failure> {
     around_table(path, experiment).map(drop)
 }
 
-/// Writes a table into the page of an experiment, between two lines that the page has for it.
+/// Writes a table into the page of an experiment, between the two marker lines.
 pub(super) fn write_table(path: &std::path::Path, experiment: &str, table: &str) -> Result<(), Failure> {
     let (before, after) = around_table(path, experiment)?;
     let written = std::fs::write(path, format!("{before}{table}{after}"));

@@ -1,5 +1,6 @@
-//! The verdicts of an experiment as a file of the repository, which a later run is compared with: a result that
-//! contradicts the paper stays a result, and a change that alters a verdict is noticed.
+//! The recorded verdicts of an experiment, a file of the repository against which later runs are compared. A result
+//! that
+//! contradicts the paper is recorded like any other, and a change that alters a verdict is noticed.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +8,22 @@ use super::Item;
 
 const HEAD: &str = "id,verdict";
 
-/// The verdict of an item as the file has it.
+/// The verdict of an item as the file spells it.
 fn name(item: &Item) -> &'static str {
     item.verdict().map_or("unmeasured", super::Verdict::name)
 }
 
-/// The verdicts of `items` as CSV.
+/// Formats the verdicts of `items` as CSV.
 pub fn csv(items: &[Item]) -> String {
     let lines = items.iter().map(|item| format!("{},{}\n", item.id, name(item)));
     format!("{HEAD}\n{}", lines.collect::<String>())
 }
 
-/// Compares `items` with the verdicts of a file. Returns a line for each difference: another verdict, an item that the
-/// file does not have, and one of the file that begins with `only` and was not measured.
+/// Compares `items` with the verdicts of a file. Returns a line for each verdict that differs, each item that the file
+/// lacks, and each item of the file whose id begins with `only` and that was not measured.
 ///
 /// # Errors
-/// The line of the file that is not one of [`csv`].
+/// If a line of the file is not in the format of [`csv`]; the text names it.
 pub fn differences(items: &[Item], file: &str, only: &str) -> Result<Vec<String>, String> {
     let mut lines = (1..).zip(file.lines());
     if lines.next().map(|(_, head)| head) != Some(HEAD) {
