@@ -8,7 +8,6 @@
 //! *Units*: rates in bit/s of the payload of UDP and TCP, unless specified as rates of the link; times in ns of the
 //! machine's clock, which both ends share, so that one-way delays are exact.
 
-
 pub mod browser;
 pub mod effort;
 pub mod evaluator;
