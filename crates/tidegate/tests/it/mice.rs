@@ -1,10 +1,14 @@
 //! `tidegate reproduce mice` by the built binary: the fast items have their recorded verdicts, twice the same.
 
+use tidegate_testbed::is_nightly;
+
 use crate::command::tidegate;
 
 #[test]
 fn the_quick_groups_are_as_recorded_and_repeat_themselves() {
-    for only in ["dialup.me", "dialup.default", "dialup.start", "ared"] {
+    let groups: &[&str] =
+        if is_nightly() { &["dialup.me", "dialup.default", "dialup.start", "ared"] } else { &["ared"] };
+    for &only in groups {
         let args = ["reproduce", "mice", "--only", only, "--recorded", "--json"];
         let (first, second) = (tidegate(&args), tidegate(&args));
         assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));

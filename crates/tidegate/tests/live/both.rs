@@ -59,7 +59,7 @@ pub fn one_file_shapes_both_ways() -> Ended {
     running.signal(libc::SIGHUP);
     running.says("was read again and is in force");
     assert!(works(&["status", "--file"]).contains("20mbit"));
-    scratch.write("both.toml", &BOTH.replace("[[down.class]]", "[[down.clas]]"));
+    scratch.write("both.toml", BOTH.replace("[[down.class]]", "[[down.clas]]"));
     running.signal(libc::SIGHUP);
     running.says("is not applied, nothing has changed");
     running.signal(libc::SIGINT);

@@ -125,7 +125,7 @@ fn status(pair: &Pair, scratch: &Folder) -> serde_json::Value {
 /// after a pause.
 fn under(bug: &str, reason: &str) -> (Arrivals, String) {
     let (pair, scratch) = (Pair::new(), Folder::new("test"));
-    let file = scratch.write("shaper.toml", &format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
+    let file = scratch.write("shaper.toml", format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
     let mut running = command(&pair);
     running.arg("run").arg(file).args(["--interface", DEVICE, "--control"]).arg(scratch.0.join("control"));
     let mut running = Running::start(running);
@@ -187,7 +187,7 @@ pub fn bugs_when_it_is_built_or_thrown_away_stop_nothing() -> Ended {
 
 fn bugs_when_it_is_built_or_thrown_away() -> Result<(), String> {
     let (pair, scratch) = (Pair::new(), Folder::new("test"));
-    let file = |name, bug| scratch.write(name, &format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
+    let file = |name, bug| scratch.write(name, format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
     let mut running = command(&pair);
     let good = file("good.toml", "drop = true");
     running.arg("run").arg(&good).args(["--interface", DEVICE, "--control"]).arg(scratch.0.join("control"));

@@ -107,7 +107,7 @@ pub fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     told(&manager, "READY=1");
     let rate = || first_rate(&status(&pair, control)).clone();
     assert_eq!(rate(), 5_000_000);
-    scratch.write("shaper.toml", &SHAPER.replace("5mbit", "3mbit"));
+    scratch.write("shaper.toml", SHAPER.replace("5mbit", "3mbit"));
     running.signal(libc::SIGHUP);
     told(&manager, "RELOADING=1");
     told(&manager, "READY=1");
@@ -137,7 +137,7 @@ pub fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
     told(&manager, "READY=1");
     drop(running.stderr.take());
     for rate in ["3mbit", "4mbit"] {
-        scratch.write("shaper.toml", &SHAPER.replace("5mbit", rate));
+        scratch.write("shaper.toml", SHAPER.replace("5mbit", rate));
         signal(running.id(), libc::SIGHUP).unwrap();
         told(&manager, "RELOADING=1");
         told(&manager, "READY=1");

@@ -64,7 +64,7 @@ pub fn each_interface_is_shown_and_followed() -> Ended {
     assert!(works(&["top", "--once"]).contains("lan1 "), "the rates of each");
     // The file in force names both; a file for others is refused.
     assert!(works(&["status", "--file"]).contains("name = [\"lan1\", \"lan2\"]"));
-    let other = scratch.write("other.toml", &FILE.replace("\"lan1\", ", ""));
+    let other = scratch.write("other.toml", FILE.replace("\"lan1\", ", ""));
     let (code, said) = output(&pair, &["apply", other.to_str().unwrap(), at[0], at[1]]);
     assert!(code != Some(0) && said.contains("lan1 + lan2 is being shaped, and the file is for lan2"), "{said}");
     works(&["set", "class", "work", "rate", "4mbit"]);
@@ -147,7 +147,7 @@ pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
         )
     };
     let files = [("lan1", "5mbit"), ("lan2", "8mbit")]
-        .map(|(name, rate)| scratch.write(&format!("{name}.toml"), &text(name, rate)).display().to_string());
+        .map(|(name, rate)| scratch.write(&format!("{name}.toml"), text(name, rate)).display().to_string());
     let socket = scratch.0.join("s");
     let at = ["--control", socket.to_str().unwrap()];
     let mut running = Running::start(command(&pair, &["run", &files[0], &files[1], at[0], at[1]]));
@@ -166,7 +166,7 @@ pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
     assert!(works(&["status", "--file", "--direction", "lan2"]).contains("6mbit"));
     let (code, said) = call(&["status", "--file"]);
     assert!(code != Some(0) && said.contains("lan1.up, lan1.down, lan2.up, lan2.down"), "{said}");
-    let changed = scratch.write("changed.toml", &text("lan2", "7mbit"));
+    let changed = scratch.write("changed.toml", text("lan2", "7mbit"));
     works(&["apply", changed.to_str().unwrap()]);
     let status = works(&["status"]);
     assert!(status.contains("lan1.up: 5mbit in total") && status.contains("lan2.up: 7mbit in total"), "{status}");
@@ -189,10 +189,10 @@ pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
 
 pub fn what_cannot_be_is_refused() -> Ended {
     let (pair, scratch) = (with_lans(), Folder::new("test"));
-    let file = scratch.write("lans.toml", &FILE.replace("\"lan2\"", "\"lan1\""));
+    let file = scratch.write("lans.toml", FILE.replace("\"lan2\"", "\"lan1\""));
     let (code, said) = output(&pair, &["run", file.to_str().unwrap()]);
     assert!(code == Some(2) && said.contains("lans.toml:3:17") && said.contains("`lan1` is named twice"), "{said}");
-    let file = scratch.write("lans.toml", &FILE.replace("lan2", "lan9"));
+    let file = scratch.write("lans.toml", FILE.replace("lan2", "lan9"));
     let (code, said) = output(&pair, &["run", file.to_str().unwrap()]);
     assert!(code == Some(2) && said.contains("no interface is called `lan9` here"), "{said}");
     let (code, said) = output(&pair, &["run", "--up", "5mbit", "--interface", "lan1,lan1"]);

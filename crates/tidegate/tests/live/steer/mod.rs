@@ -69,7 +69,7 @@ pub fn rates_change_while_packets_wait() -> Ended {
     assert!(out.contains("class media: rate 2mbit -> 500kbit") && out.contains("priority"), "{out}");
     measured.hold(|| about(&traffic, meanwhile(), 500.0));
     // The file again, edited as its owner would, and what is shown is what a file in force looks like.
-    let file = stage.scratch.write("shaper.toml", &SHAPER.replacen("rate = \"1mbit\"", "rate = \"4mbit\"", 1));
+    let file = stage.scratch.write("shaper.toml", SHAPER.replacen("rate = \"1mbit\"", "rate = \"4mbit\"", 1));
     let shown = stage.does(&["apply", file.to_str().unwrap(), "--dry-run"]);
     assert_eq!(stage.rate("media"), Some(500_000), "a dry run changes nothing");
     assert_eq!(shown, stage.does(&["apply", file.to_str().unwrap()]));
@@ -357,7 +357,7 @@ pub fn a_flow_is_preferred_from_the_screen_and_no_longer() -> Ended {
 
 pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
     let stage = Stage::new(SHAPER);
-    let wrong = stage.scratch.write("wrong.toml", &SHAPER.replace("borrow = false", "borow = false"));
+    let wrong = stage.scratch.write("wrong.toml", SHAPER.replace("borrow = false", "borow = false"));
     let wrong = wrong.to_str().unwrap();
     for (code, arguments, texts) in [
         (2, &["set", "class", "nix", "rate", "1mbit"][..], &["there is no class `nix`", "media"][..]),
