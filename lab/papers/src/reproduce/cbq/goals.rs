@@ -1,4 +1,4 @@
-//! Section 5: whether the link-sharing goals are met.
+//! Section 5 of the paper: whether the link-sharing goals are met.
 
 use tidegate_core::cbq::{Class, Conserving, Lead, Params};
 use tidegate_core::{Bytes, Span};
@@ -137,16 +137,16 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
                 paper("section 6.1: with the efficient option TCP throughput deteriorates even further"),
             ),
         ));
-        // A receiver that acknowledges each segment, as BSD does where it takes half of the buffer or more.
+        // This receiver acknowledges each segment, as BSD does if a segment fills half of the buffer or more.
         let rig = Rig { delayed_ack: None, ..Rig::new(kernel(mtu), two(tcp, udp, true)) };
         let at_once = share(&rig.with_driver(at_500_hz(Driver::MODIFIED)).run());
         let what = of("borrow, 20 + 32 KB, each segment acknowledged at once");
         items.push(Item::measured(format!("s5.2.acks.{test}"), what, "%", at_once));
-        // Nothing else takes from TCP: its window is all that it may have on the way.
+        // Only its window, which limits the data in flight, can keep TCP from its share.
         let wide = Load::Tcp { connections: 1, mss, window: 65_535 };
         let small_wide = Rig::new(kernel(mtu), two(wide, udp, true)).with_driver(at_500_hz(Driver::SMALL)).run();
         if test == "a" {
-            // A window of 16 KB holds one segment of 9140 B: stop and wait, whatever the queue does.
+            // A window of 16 KB holds one segment of 9140 B, so TCP stops and waits, whatever the queue does.
             let basis =
                 theory("one segment of 9140 B in a round trip of 79 ms: 18 on the links, 24.5 and 36.7 to send");
             items.push(
@@ -196,7 +196,7 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
             .paper(75.0)
             .bound(respected("section 5.4: the best way is to avoid the limits of the window")),
         );
-        // Twice the packet that really comes, not the link's largest.
+        // The lead is twice the time of the packets that really arrive, not of the link's largest.
         let lead = Lead::Within(Span::from_millis(12));
         let cure = run(Params { lead, ..cured(mtu) }, exact(Driver::MODIFIED), true);
         draw(
@@ -228,10 +228,10 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Figure 10: where TCP's packets wait, without borrowing and with it.
+/// Figure 10: where TCP's packets wait, with and without borrowing.
 fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item>) {
     let id = |how: &str| format!("s5.2.{test}.waits.{how}");
-    // The turn of the class in the figure.
+    // The bytes that the class sends in its turn in the figure.
     const TURN: f64 = 3.0 * 1_500.0;
     let what = format!("TCP's bytes in the queue of its class, the median, by three packets: test {test}, no borrow");
     let basis =
@@ -247,7 +247,7 @@ fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item
     items.push(Item::measured(id("borrow"), what, "part", driver / (driver + class)).bound(Bound::above(0.5, basis)));
 }
 
-/// Figure 12, one change at a time: what makes test (b) the worst.
+/// Figure 12 with one change at a time, to find what makes test (b) the worst.
 fn worst_test(items: &mut Vec<Item>) {
     let part = |mss: u16, packet: u64, params: Params, software: u64| {
         let tcp = Load::Tcp { connections: 1, mss, window: 16_384 };
@@ -261,14 +261,15 @@ fn worst_test(items: &mut Vec<Item>) {
         let what = format!("TCP's part of what was sent, of 75 %: borrow, 20 + 32 KB, {how}");
         Item::measured(format!("s5.2.worst.{id}"), what, "%", value)
     };
-    // The lead at which the clock is held is 16 of the link's largest packets: 590 or 96 ms.
+    // The clock is held at a lead of 16 of the link's largest packets, which is 590 or 96 ms.
     let (b, c) = (part(1_460, 1_500, held_clock(9_180), buffer), part(1_460, 1_500, held_clock(1_500), buffer));
     let basis = paper("section 5.2, figure 12: in test (b) TCP's throughput is the worst of all three tests");
     items.push(item("held.b", "test b, the clock held at its lead", b).bound(Bound::below(c, basis)));
     items.push(item("held.c", "test c, the clock held at its lead", c));
-    // BSD rounds segments down to whole clusters of 2048 bytes, so that two of them fit a window of 16 KB.
+    // BSD rounds segments down to whole clusters of 2048 bytes, so that two segments fit into a window of 16 KB.
     items.push(item("clusters", "test a, segments of 8192 B", part(8_192, 9_180, kernel(9_180), buffer)));
-    // A packet of 9180 B enters a buffer in which just 20 KB wait: it holds 29 KB where test b has 22.
+    // A packet of 9180 B may enter a buffer that already holds almost 20 KB, which then holds 29 KB. In test b it is 22
+    // KB.
     let filled = buffer - (9_180 - 1_500);
     items.push(item(
         "filled",
@@ -330,7 +331,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         }
         let what = |how: &str| format!("{how}, borrow, 20 + 32 KB, {rtt} ms: the worst deviation from its part");
         let alone = Item::measured(format!("s5.4.{rtt}ms.one"), what("one TCP a class"), "%", worst(&one, 5));
-        // An equal split is two thirds more than a part of 20 %. The paper has it for its testbed only.
+        // An equal split is two thirds more than a share of 20 %. The paper reports it for its testbed only.
         let equal = paper("section 5.3, figure 14: an equal split, two thirds more than the class of 20 % should have");
         items.push(if rtt == 9 { alone.paper(200.0 / 3.0).bound(Bound::near(200.0 / 3.0, 0.1, equal)) } else { alone });
         let right = |text: &'static str| Bound::at_most(3.0, paper(text));
@@ -344,7 +345,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
                 .bound(right("section 5.4: the best way is to avoid the limits of the window; a plot hides 3 %")),
         );
     }
-    // Figure 15: the long path, two classes.
+    // Figure 15 has two classes and the long path.
     let names = [(1, "TCP, 75 %"), (2, "25 %")];
     let round_trips = (Span::from_millis(9), Span::from_millis(94));
     for (kind, small) in [("udp", UDP), ("tcp", TCP)] {
@@ -406,7 +407,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
                 ),
         );
         if kind == "udp" {
-            // 16 KB in 121 ms without a queue are 54 % of the link; each KB of buffer before it takes 4 ms more.
+            // Without a queue, 16 KB in 121 ms are 54 % of the link. Each KB in the buffer before it adds 4 ms.
             let driver = Driver { hardware: Bytes::new(3_000), ..Driver::SMALL };
             let basis = paper("section 5.4: with small buffers the big class gets more than the small one");
             items.push(

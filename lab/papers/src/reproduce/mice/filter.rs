@@ -1,4 +1,5 @@
-//! The second scenario of the paper: 100 Mbit/s, downloads of 100 kB on average, one a second, the ingress filter.
+//! The second scenario of the paper: a line of 100 Mbit/s, one download a second of 100 kB on average, and the ingress
+//! filter.
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::fifo::Limit;
@@ -14,23 +15,23 @@ use crate::reproduce::item::{Bound, Sample, paper, theory};
 use crate::reproduce::under_seeds;
 
 const LINE: Rate = Rate::from_mbit(100);
-/// 120 ms of the line.
+/// The limit of the queue, which is 120 ms of the line.
 const ROOM: Limit = Limit { packets: 1_000, bytes: Bytes::new(1_500_000) };
 
 /// The arrangements of line and filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// Mice only, drop tail before the line.
+    /// Mice only, with drop tail before the line.
     Only,
-    /// The elephant, drop tail before the line.
+    /// Mice and the elephant, with drop tail before the line.
     Congested,
-    /// The elephant, drop tail before the line, the filter behind it.
+    /// Mice and the elephant, with drop tail before the line and the filter behind it.
     Filter,
-    /// The elephant, M&E as the queue before the line.
+    /// Mice and the elephant, with M&E as the queue before the line.
     Queue,
 }
 
-/// Mean response in seconds, and the elephant's goodput in bit/s, over two minutes.
+/// Returns the mean response time in seconds and the elephant's goodput in bit/s, over two minutes.
 fn simulate(way: Way, seed: u64) -> Result<(f64, f64), Failure> {
     let mut net = Network::new(seed);
     let (server, gateway, client) = (net.host("server"), net.router("gateway"), net.host("client"));
