@@ -129,7 +129,7 @@ impl Group {
     /// States which variant is the best by a measure, and by how much. Returns `None` if the measure has no answer.
     fn sentence(&self, at: usize) -> Option<String> {
         let measure = &self.measures[at];
-        let of = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
+        let subject = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
         let ranked = self.ranked(at);
         let (best, worst) = (ranked.first()?, ranked.last()?);
         if ranked.len() < 2 || measure.better == Better::Neither {
@@ -137,7 +137,7 @@ impl Group {
         }
         let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
         if great - small <= SMALL * great {
-            return Some(format!("{}{of}: no difference above 2 %, {}", measure.name, measure.value(best.1.mean)));
+            return Some(format!("{}{subject}: no difference above 2 %, {}", measure.name, measure.value(best.1.mean)));
         }
         let ends = match measure.better {
             Better::More => "the most",
@@ -146,7 +146,7 @@ impl Group {
         // Variants whose intervals overlap that of the best are as good as it.
         let overlap = |other: &Estimate| other.low() <= best.1.high() && best.1.low() <= other.high();
         let equal: Vec<&str> = ranked[1..].iter().filter(|(_, other)| overlap(other)).map(|(name, _)| *name).collect();
-        let mut text = format!("{}{of}: {} has {ends}, {}", measure.name, best.0, measure.value(best.1.mean));
+        let mut text = format!("{}{subject}: {} has {ends}, {}", measure.name, best.0, measure.value(best.1.mean));
         if equal.len() + 1 == ranked.len() {
             text += "; the intervals of all overlap, so that more runs are needed to tell them apart";
             return Some(text);

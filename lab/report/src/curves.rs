@@ -236,7 +236,7 @@ impl Kind<'_> {
     }
     /// The title of the plot. `whole` is set for a link with packets of a single colour.
     fn title(&self, whole: bool) -> String {
-        let of = |subject: &str, variant: &str| {
+        let suffix = |subject: &str, variant: &str| {
             [subject, variant]
                 .iter()
                 .filter(|name| !name.is_empty())
@@ -249,13 +249,13 @@ impl Kind<'_> {
                 format!("{} of each {family}, distribution", capital(words(measure)))
             }
             Self::PartsSpread(subject, measure, variant, part) => {
-                format!("{} of each {part}{}, distribution", capital(words(measure)), of(subject, variant))
+                format!("{} of each {part}{}, distribution", capital(words(measure)), suffix(subject, variant))
             }
-            Self::Goodput(variant) => format!("Goodput of the flows that are watched{}", of("", variant)),
-            Self::Whole(subject, measure) => capital(words(measure)) + &of(subject, ""),
-            Self::Parts(subject, measure, variant, _) if whole => capital(words(measure)) + &of(subject, variant),
+            Self::Goodput(variant) => format!("Goodput of the flows that are watched{}", suffix("", variant)),
+            Self::Whole(subject, measure) => capital(words(measure)) + &suffix(subject, ""),
+            Self::Parts(subject, measure, variant, _) if whole => capital(words(measure)) + &suffix(subject, variant),
             Self::Parts(subject, measure, variant, part) => {
-                format!("{} of each {part}{}", capital(words(measure)), of(subject, variant))
+                format!("{} of each {part}{}", capital(words(measure)), suffix(subject, variant))
             }
         }
     }
@@ -364,12 +364,12 @@ mod tests {
     fn runs_have_their_median_and_how_far_they_are_apart() {
         let run = |by: f64| [measured("", "throughput", "time_s", &[(0.0, by), (1.0, 2.0 * by)])];
         let runs: Vec<_> = [1.0, 2.0, 3.0, 4.0, 100.0].map(run).into();
-        let of = |count: usize| Runs::new(runs[..count].iter().map(<[Measured; 1]>::as_slice));
-        let three = of(3);
+        let merged = |count: usize| Runs::new(runs[..count].iter().map(<[Measured; 1]>::as_slice));
+        let three = merged(3);
         assert_eq!(three.medians[0].points, [(0.0, 2.0), (1.0, 4.0)]);
         assert_eq!(three.bands[0], [(0.0, 1.0, 3.0), (1.0, 2.0, 6.0)]);
         // Five runs have a band of quartiles, which a single outlier does not move.
-        assert_eq!(of(5).bands[0], [(0.0, 2.0, 4.0), (1.0, 4.0, 8.0)]);
+        assert_eq!(merged(5).bands[0], [(0.0, 2.0, 4.0), (1.0, 4.0, 8.0)]);
         // The share of a distribution is valid up to its next value, and 0 below its first.
         let shares = |points: &[(f64, f64)]| [measured("", "delay", "value_ns", points)];
         let (a, b) = (shares(&[(10.0, 0.5), (30.0, 1.0)]), shares(&[(20.0, 1.0)]));

@@ -23,8 +23,8 @@ pub fn decimate(points: &[(f64, f64)], most: usize, place: impl Fn(f64) -> f64) 
     let mut kept = Vec::with_capacity(steps * 4);
     let mut begin = 0;
     while begin < points.len() {
-        let of = step(points[begin].0);
-        let end = begin + points[begin..].iter().take_while(|point| step(point.0) == of).count();
+        let current = step(points[begin].0);
+        let end = begin + points[begin..].iter().take_while(|point| step(point.0) == current).count();
         let by_height = |a: &usize, b: &usize| points[*a].1.total_cmp(&points[*b].1);
         let lowest = (begin..end).min_by(by_height).unwrap_or(begin);
         let highest = (begin..end).max_by(by_height).unwrap_or(begin);

@@ -180,13 +180,20 @@ mod tests {
             &["fifo", "fifo, the paper"],
         ];
         let pens = Pens::named(plots.iter().copied().flatten().copied());
-        let of = plots.map(|names| pens.of_curves(names));
+        let pens_of = plots.map(|names| pens.of_curves(names));
         // Red is the third of the disciplines in every report.
-        assert_eq!((of[0][1].colour, of[1][0].colour, of[2][0].colour, of[2][1].colour), (2, 2, 2, 2));
+        assert_eq!(
+            (pens_of[0][1].colour, pens_of[1][0].colour, pens_of[2][0].colour, pens_of[2][1].colour),
+            (2, 2, 2, 2)
+        );
         assert_eq!(Pens::named(["red"].into_iter()).pen("red").colour, 2);
-        assert_eq!(of[0][0].colour, of[2][3].colour, "the same name, the same colour");
-        assert_eq!(of[1][0].dash, 0, "alone");
-        assert!(of[2][0].dash != of[2][1].dash && of[3][0].dash != of[3][1].dash && of[3][0].colour == of[3][1].colour);
+        assert_eq!(pens_of[0][0].colour, pens_of[2][3].colour, "the same name, the same colour");
+        assert_eq!(pens_of[1][0].dash, 0, "alone");
+        assert!(
+            pens_of[2][0].dash != pens_of[2][1].dash
+                && pens_of[3][0].dash != pens_of[3][1].dash
+                && pens_of[3][0].colour == pens_of[3][1].colour
+        );
         // All 32 pens differ, and neighbours differ in both colour and dash.
         let all: Vec<Pen> = (0..32).map(Pen::nth).collect();
         assert!(all.iter().enumerate().all(|(n, pen)| !all[..n].contains(pen)));

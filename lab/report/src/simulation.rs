@@ -311,8 +311,8 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
         }
     }
     let find = |subject: &str, variant: &str, measure: &str| {
-        let of = |quantity: &&Quantity| quantity.plain() == subject && quantity.variant == variant;
-        quantities.iter().filter(of).find(|quantity| quantity.measure == measure)
+        let is_wanted = |quantity: &&Quantity| quantity.plain() == subject && quantity.variant == variant;
+        quantities.iter().filter(is_wanted).find(|quantity| quantity.measure == measure)
     };
     let used = |subject: &str| used.get(subject).copied().unwrap_or(0.0);
     let (mut links, mut chosen): (Vec<&str>, Vec<&str>) = subjects.iter().partition(|name| name.starts_with("link "));
@@ -469,9 +469,9 @@ mod tests {
             runs: runs.iter().map(|values| run(values)).collect(),
         };
         let quantities = simulation.quantities();
-        let of = |measure| quantities.iter().find(|quantity| quantity.measure == measure).unwrap();
-        let dropped = of("dropped for early");
+        let quantity = |measure| quantities.iter().find(|quantity| quantity.measure == measure).unwrap();
+        let dropped = quantity("dropped for early");
         assert_eq!((dropped.mean, dropped.values[..].to_vec()), (4.0, vec![Some(11.0), Some(1.0), Some(0.0), None]));
-        assert_eq!(of("queueing mean").mean, 5.0, "no packet has a delay in the other runs");
+        assert_eq!(quantity("queueing mean").mean, 5.0, "no packet has a delay in the other runs");
     }
 }
