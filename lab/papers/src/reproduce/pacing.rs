@@ -182,7 +182,7 @@ fn figure_5(numbers: &Paper, items: &mut Vec<Item>) {
     let basis =
         paper("section 3, figure 5: sleep(2 milliseconds) results in a sleep of 10 milliseconds; by a clock of 1 ms");
     items.push(
-        Item::measured("fig5.sleep2", "the longest that a sleep of 2 ms is", "ms", longest)
+        Item::measured("fig5.sleep2", "the longest duration of a sleep of 2 ms", "ms", longest)
             .paper(tick)
             .bound(Bound::around(tick, 1.0, basis))
             .because("fig5.one-tick", tick, 2.0 * tick)
@@ -205,7 +205,7 @@ fn figure_5(numbers: &Paper, items: &mut Vec<Item>) {
         }
         slept.as_nanos() as f64 / 1e6
     };
-    let what = "what 100 packets of figure 7, S = 500, would sleep if a short sleep were a tick; the paper has 819 ms";
+    let what = "the sleep of 100 packets in figure 7, S = 500, if a short sleep took one tick; the paper has 819 ms";
     items.push(Item::measured("fig5.one-tick", what, "ms", slept(numbers)));
 }
 
@@ -264,7 +264,7 @@ fn figure_6(numbers: &Paper, items: &mut Vec<Item>) {
     }
     let (least, most) =
         plateau.iter().fold((f64::MAX, 0.0_f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
-    let what = "DT0, S = 1400 byte: the largest rate by the least, R from 150,000 to 650,000 byte/s";
+    let what = "DT0, S = 1400 byte: the largest rate over the least, R from 150,000 to 650,000 byte/s";
     let basis = paper("section 3: apparent constant throughput for a whole range of R");
     items.push(
         Item::measured("fig6.plateau", what, "ratio", most / least).paper(1.0).bound(Bound::between(1.0, 1.05, basis)),
@@ -356,7 +356,7 @@ fn figure_12(numbers: &Paper, options: &Options, items: &mut Vec<Item>) {
     if options.wants("section4.dt2") && !bursts.is_empty() {
         let mean = bursts.iter().sum::<f64>() / bursts.len() as f64;
         let basis = paper("section 4: DT2 is inevitably more bursty than DT1");
-        let what = "packets for each sleep, DT2 by DT1: the mean over the grid";
+        let what = "packets for each sleep, DT2 over DT1: the mean of the grid";
         items.push(Item::measured("section4.dt2", what, "ratio", mean).bound(Bound::above(1.0, basis)));
     }
 }
@@ -384,7 +384,8 @@ fn burstiness(numbers: &Paper, options: &Options, point: &Point, items: &mut Vec
     let ((dt1, sleep), (dt2, _)) = (after_a_sleep(Kind::Dt1), after_a_sleep(Kind::Dt2));
     // After a sleep of `sleep`, n = R sleep / (S - R T) packets are due. The paper writes G for the sleep.
     let expected = sleep / rest;
-    let what = format!("DT1, packets for each sleep by R G / (S - R T), G being what it sleeps, {}", point.what());
+    let what =
+        format!("DT1, packets for each sleep over R G / (S - R T), G being the length of a sleep, {}", point.what());
     let basis = paper("section 4: n is roughly R G / (S - R T)");
     items.push(
         Item::measured(format!("section4.n.{}", point.id), what, "ratio", dt1 / expected)

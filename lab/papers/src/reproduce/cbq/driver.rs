@@ -11,7 +11,7 @@ use crate::reproduce::item::{Bound, paper, theory};
 
 pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
     let leaves = || vec![Leaf::new(1, percent(75).borrowing(), TCP), Leaf::new(2, percent(25).borrowing(), UDP)];
-    let what = "most UDP packets between the arrival of a TCP packet at an empty queue and its leaving";
+    let what = "most UDP packets that leave between the arrival of a TCP packet at an empty queue and its departure";
     let numbers = &numbers.overtaken;
     let classes = [(1, "TCP"), (2, "UDP")];
     let mut items = Vec::new();

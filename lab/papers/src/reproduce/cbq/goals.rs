@@ -75,7 +75,7 @@ fn udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         items.push(
             Item::measured(
                 format!("s5.1.{how}"),
-                "three UDP classes: the worst deviation from its part",
+                "three UDP classes: the worst deviation from a class's share",
                 "%",
                 worst(&measured, 2),
             )
@@ -85,9 +85,13 @@ fn udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             )),
         );
         items.push(
-            Item::measured(format!("s5.1.{how}.cure"), "the same with the cures", "%", worst(&cure, 2)).bound(
-                Bound::at_most(1.0, theory("shares by bytes; packets of 0.02 % of what is counted, and bursts")),
-            ),
+            Item::measured(
+                format!("s5.1.{how}.cure"),
+                "three UDP classes with the cures: the worst deviation from a class's share",
+                "%",
+                worst(&cure, 2),
+            )
+            .bound(Bound::at_most(1.0, theory("shares by bytes; packets of 0.02 % of what is counted, and bursts"))),
         );
     }
     Ok(())
@@ -127,20 +131,22 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
             &names,
         )?;
         let id = |what: &str| format!("s5.2.{test}.{what}");
-        let of = |what: &str| format!("TCP's part of what was sent, of 75 %: test {test}, {what}");
+        let describe = |what: &str| format!("TCP's share of the traffic, should be 75 %: test {test}, {what}");
         shares_by_test.push(share(&large));
         let efficient =
             run(Params { conserving: Conserving::Efficient, ..kernel(mtu) }, at_500_hz(Driver::MODIFIED), true);
-        items.push(Item::measured(id("efficient"), of("borrow, 20 + 32 KB, efficient"), "%", share(&efficient)).bound(
-            Bound::below(
-                share(&large),
-                paper("section 6.1: with the efficient option TCP throughput deteriorates even further"),
+        items.push(
+            Item::measured(id("efficient"), describe("borrow, 20 + 32 KB, efficient"), "%", share(&efficient)).bound(
+                Bound::below(
+                    share(&large),
+                    paper("section 6.1: with the efficient option TCP throughput deteriorates even further"),
+                ),
             ),
-        ));
+        );
         // This receiver acknowledges each segment, as BSD does if a segment fills half of the buffer or more.
         let rig = Rig { delayed_ack: None, ..Rig::new(kernel(mtu), two(tcp, udp, true)) };
         let at_once = share(&rig.with_driver(at_500_hz(Driver::MODIFIED)).run());
-        let what = of("borrow, 20 + 32 KB, each segment acknowledged at once");
+        let what = describe("borrow, 20 + 32 KB, each segment acknowledged at once");
         items.push(Item::measured(format!("s5.2.acks.{test}"), what, "%", at_once));
         // Only its window, which limits the data in flight, can keep TCP from its share.
         let wide = Load::Tcp { connections: 1, mss, window: 65_535 };
@@ -150,17 +156,17 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
             let basis =
                 theory("one segment of 9140 B in a round trip of 79 ms: 18 on the links, 24.5 and 36.7 to send");
             items.push(
-                Item::measured(id("no-borrow"), of("no borrow"), "%", share(&no_borrow))
+                Item::measured(id("no-borrow"), describe("no borrow"), "%", share(&no_borrow))
                     .bound(Bound::at_most(46.5, basis)),
             );
             let basis = paper("section 5.2: with borrowing and large buffers the TCP connection is penalised");
             items.push(
-                Item::measured(id("large"), of("borrow, 20 + 32 KB"), "%", share(&large))
+                Item::measured(id("large"), describe("borrow, 20 + 32 KB"), "%", share(&large))
                     .bound(Bound::below(share(&no_borrow), basis)),
             );
             let basis = paper("section 5.2: reducing the buffers clearly improves the performance of TCP");
             items.push(
-                Item::measured(id("small"), of("borrow, 2 + 16 KB"), "%", share(&small))
+                Item::measured(id("small"), describe("borrow, 2 + 16 KB"), "%", share(&small))
                     .bound(Bound::above(share(&large) * 1.05, basis)),
             );
             continue;
@@ -168,17 +174,17 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
         let respected = |text: &'static str| Bound::near(75.0, 0.04, paper(text));
         waits(test, &no_borrow, &large, items);
         items.push(
-            Item::measured(id("no-borrow"), of("no borrow"), "%", share(&no_borrow))
+            Item::measured(id("no-borrow"), describe("no borrow"), "%", share(&no_borrow))
                 .paper(75.0)
                 .bound(respected("section 5.2, figure 11: the rules are respected without borrowing; 4 % in a plot")),
         );
         items.push(
-            Item::measured(id("large"), of("borrow, 20 + 32 KB"), "%", share(&large))
+            Item::measured(id("large"), describe("borrow, 20 + 32 KB"), "%", share(&large))
                 .bound(Bound::below(72.0, paper("section 5.2: the class cannot fully exploit its allocated bandwidth")))
                 .note("defect: TCP's packets wait in the driver, where no class counts"),
         );
         items.push(
-            Item::measured(id("small"), of("borrow, 2 + 16 KB"), "%", share(&small))
+            Item::measured(id("small"), describe("borrow, 2 + 16 KB"), "%", share(&small))
                 .paper(75.0)
                 .bound(respected(
                     "section 5.2, figure 13: in all tests the flows adhere to the link sharing rules; 4 % in a plot",
@@ -189,7 +195,7 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
         items.push(
             Item::measured(
                 format!("s5.2.window.{test}"),
-                of("borrow, 2 + 16 KB, a window of 64 KB"),
+                describe("borrow, 2 + 16 KB, a window of 64 KB"),
                 "%",
                 share(&small_wide),
             )
@@ -207,7 +213,7 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
             &names,
         )?;
         items.push(
-            Item::measured(id("cure"), of("borrow, 20 + 32 KB, a lead of 12 ms"), "%", share(&cure))
+            Item::measured(id("cure"), describe("borrow, 20 + 32 KB, a lead of 12 ms"), "%", share(&cure))
                 .bound(Bound::near(75.0, 0.02, theory("three quarters by bytes; 2 % for whole packets")))
                 .note("cure, with the large buffers still there"),
         );
@@ -216,7 +222,7 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
     items.push(
         Item::measured(
             "s5.2.worst",
-            "TCP's part in test b less the smaller one of tests a and c: borrow, 20 + 32 KB",
+            "TCP's share in test b minus the smaller of those in tests a and c: borrow, 20 + 32 KB",
             "%",
             b - a.min(c),
         )
@@ -233,7 +239,8 @@ fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item
     let id = |how: &str| format!("s5.2.{test}.waits.{how}");
     // The bytes that the class sends in its turn in the figure.
     const TURN: f64 = 3.0 * 1_500.0;
-    let what = format!("TCP's bytes in the queue of its class, the median, by three packets: test {test}, no borrow");
+    let what =
+        format!("the median of TCP's bytes in the queue of its class over three packets: test {test}, no borrow");
     let basis =
         paper("section 5.2, figure 10: without borrowing enough backlog in the queue, for three packets each round");
     items.push(
@@ -242,7 +249,7 @@ fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item
     );
     let (driver, class) = (borrow.median_in_driver(1, 2), borrow.median_backlog(1, 2));
     let what =
-        format!("TCP's bytes in the driver of those in driver and class, medians: test {test}, borrow, 20 + 32 KB");
+        format!("TCP's bytes in the driver over those in driver and class, medians: test {test}, borrow, 20 + 32 KB");
     let basis = paper("section 5.2, figure 10: with borrowing they are mainly queued at the output buffer");
     items.push(Item::measured(id("borrow"), what, "part", driver / (driver + class)).bound(Bound::above(0.5, basis)));
 }
@@ -258,7 +265,7 @@ fn worst_test(items: &mut Vec<Item>) {
     };
     let buffer = Driver::MODIFIED.software.as_u64();
     let item = |id: &str, how: &str, value| {
-        let what = format!("TCP's part of what was sent, of 75 %: borrow, 20 + 32 KB, {how}");
+        let what = format!("TCP's share of the traffic, should be 75 %: borrow, 20 + 32 KB, {how}");
         Item::measured(format!("s5.2.worst.{id}"), what, "%", value)
     };
     // The clock is held at a lead of 16 of the link's largest packets, which is 590 or 96 ms.
@@ -290,7 +297,7 @@ fn tcp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
     draw(options, "figure-14-borrow", "One TCP a class, borrow (figure 14)", &large, &NAMES)?;
     draw(options, "figure-14-cured", "One TCP a class, borrow, with the cures", &cure, &NAMES)?;
     let one = |id: &str, how: &str, value, high: f64, basis| {
-        let what = format!("one TCP a class, {how}: the worst deviation from its part");
+        let what = format!("one TCP per class, {how}: the worst deviation from a class's share");
         Item::measured(format!("s5.3.{id}"), what, "%", value).bound(Bound::at_most(high, basis))
     };
     let alone = paper("section 5.3, figure 14: observed only when borrowing is not allowed; a plot hides 3 %");
@@ -299,13 +306,13 @@ fn tcp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         items.push(
             Item::measured(
                 format!("s5.3.borrow.{id}"),
-                format!("one TCP a class, borrow, 20 + 32 KB: the part of class {id}"),
+                format!("one TCP per class, borrow, 20 + 32 KB: the share of class {id}"),
                 "%",
                 100.0 * large.share(id, 5),
             )
             .paper(100.0 / 3.0)
             .bound(Bound::near(100.0 / 3.0, 0.05, paper("section 5.3: the flows share the bandwidth equally")))
-            .note("defect: an equal split, whatever the parts are"),
+            .note("defect: an equal split, whatever the configured shares are"),
         );
     }
     let small_buffers = paper("section 5.3: the link share was respected with 2 + 16 KB; a plot hides 3 %");
@@ -329,7 +336,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         if rtt == 9 {
             draw(options, "figure-16", "Five TCPs a class, borrow (figure 16)", &more, &NAMES)?;
         }
-        let what = |how: &str| format!("{how}, borrow, 20 + 32 KB, {rtt} ms: the worst deviation from its part");
+        let what = |how: &str| format!("{how}, borrow, 20 + 32 KB, {rtt} ms: the worst deviation from a class's share");
         let alone = Item::measured(format!("s5.4.{rtt}ms.one"), what("one TCP a class"), "%", worst(&one, 5));
         // An equal split is two thirds more than a share of 20 %. The paper reports it for its testbed only.
         let equal = paper("section 5.3, figure 14: an equal split, two thirds more than the class of 20 % should have");
@@ -370,7 +377,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             &reduced,
             &names,
         )?;
-        let what = |how: &str| format!("the big class's part, of 75 %: TCP/{kind}, 94 ms, {how}");
+        let what = |how: &str| format!("the big class's share, should be 75 %: TCP/{kind}, 94 ms, {how}");
         let mut buffers = None;
         let item = Item::measured(format!("s5.4.94ms.{kind}.large"), what("20 + 32 KB"), "%", share(&large));
         items.push(if kind == "udp" {
@@ -381,7 +388,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             };
             let (local, local_reduced) = (run(Driver::MODIFIED), run(Driver::SMALL));
             let gain = |reduced: &Outcome, large: &Outcome| share(reduced) / share(large);
-            let what = "TCP's part with 2 + 16 KB by that with 20 + 32 KB, beside UDP: at 94 ms by at 9 ms";
+            let what = "TCP's share with 2 + 16 KB over that with 20 + 32 KB, beside UDP: the ratio at 94 ms over that at 9 ms";
             let affected = gain(&reduced, &large) / gain(&local_reduced, &local);
             let basis =
                 paper("section 5.4: the output buffers affect especially flows with a small bandwidth-delay product");

@@ -118,11 +118,11 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
     let idle = Params { finish: Finish::Actual, ..kernel(1_500) };
     debug_assert_ne!(idle.accounting, Accounting::Bytes);
     let as_rsvp = Class { packet_size: None, max_burst: 16, min_burst: 2, ..granted(idle)?.1 };
-    let what = |how: &str| format!("256 kbit/s reserved, packets of 200 B, {how}: what the flow gets");
+    let what = |how: &str| format!("256 kbit/s reserved, packets of 200 B, {how}: the rate of the flow");
     items.push(
         Item::measured(
             "s7.2.default-size",
-            what("packet size the link's largest"),
+            what("packet size configured as the link's largest"),
             "kbit/s",
             run(idle, as_rsvp).kbit(50, 2),
         )
@@ -135,7 +135,7 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
     items.push(
         Item::measured(
             "s7.2.reserved-size",
-            what("packet size as reserved"),
+            what("packet size configured as reserved"),
             "kbit/s",
             run(idle, granted(idle)?.1).kbit(50, 2),
         )
@@ -144,7 +144,7 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
     let cure = Params::new(LINK, Bytes::new(1_500), ROOT);
     let (grant, class) = granted(cure)?;
     let outcome = run(cure, class);
-    items.push(Item::measured("s7.2.bytes", what("bytes"), "kbit/s", outcome.kbit(50, 2)).bound(Bound::near(
+    items.push(Item::measured("s7.2.bytes", what("bytes counted"), "kbit/s", outcome.kbit(50, 2)).bound(Bound::near(
         256.0,
         0.01,
         theory("the reserved rate, by bytes"),

@@ -90,7 +90,7 @@ fn shares(
         items.push(
             Item::measured(
                 format!("{prefix}.{}", leaf.id),
-                format!("{name}: the least in a second with demand, in percent of its part"),
+                format!("{name}: the least rate in a second with demand, in percent of the allocation"),
                 "%",
                 least(outcome, leaf, settling),
             )
@@ -123,7 +123,7 @@ fn flat(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         items.push(
             Item::measured(
                 format!("ls.flat.{name}.used"),
-                "how much of the link is used while two of three have demand",
+                "the utilisation of the link while two of three classes have demand",
                 "%",
                 (1..=3).map(|id| part(&outcome, id, 11, 15)).sum(),
             )
@@ -159,7 +159,7 @@ fn agencies(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         let settling = if sharing == Sharing::AncestorOnly { 3 } else { 0 };
         shares(items, &format!("ls.agencies.{name}"), &outcome, &leaves, &names, settling);
         let worst = leaves.iter().map(|leaf| least(&outcome, leaf, 0)).fold(f64::MAX, f64::min);
-        let what = "the least that any class had in a second with demand, seconds after a change counted";
+        let what = "the least rate of any class in a second with demand, including the seconds after a change";
         let item = Item::measured(format!("ls.agencies.{name}.least"), what, "%", worst);
         items.push(if settling > 0 {
             item.bound(Bound::below(
@@ -212,7 +212,7 @@ fn who_borrows(items: &mut Vec<Item>) {
         waits.push(wait);
         let item = Item::measured(
             format!("ls.borrow.{name}.wait"),
-            format!("{name}: the longest that a packet of B's data waits, A's video asking for all"),
+            format!("{name}: the longest wait of a packet of B's data while A's video demands the whole link"),
             "ms",
             wait,
         );
@@ -228,7 +228,7 @@ fn who_borrows(items: &mut Vec<Item>) {
         items.push(
             Item::measured(
                 format!("ls.borrow.{name}.part"),
-                format!("{name}: B's data, of its demand"),
+                format!("{name}: the rate of B's data in percent of its demand"),
                 "%",
                 outcome.kbit(22, 2) / 29.0,
             )

@@ -42,13 +42,19 @@ pub fn left_over(_: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
     let redistributed = paper("section 2: the excess of a class is redistributed; the 80 % without it, and 3 %");
     let of_link = |id: &str, what: &str, value| Item::measured(format!("s2.{id}"), what, "%", value);
     let excess = |id: &str, how: &str, outcome: &Outcome| {
-        let what = format!("what the class of 50 % has over that of 30 %, by their allocations, borrow, {how}");
+        let what =
+            format!("the rate of the class of 50 % over that of 30 %, relative to their allocations, borrow, {how}");
         Item::measured(format!("s2.{id}"), what, "ratio", part(outcome))
     };
-    let what = "what classes of 50 and 30 % use of the link, no borrow, a third idle";
+    let what = "the part of the link that classes of 50 and 30 % use while a third is idle, no borrow";
     Ok(vec![
         of_link("wasted", what, used(&alone)).paper(80.0).bound(Bound::near(80.0, 0.03, wasted)),
-        of_link("used", "the same with borrow", used(&lent)).bound(Bound::above(82.4, redistributed)),
+        of_link(
+            "used",
+            "the part of the link that classes of 50 and 30 % use while a third is idle, borrow",
+            used(&lent),
+        )
+        .bound(Bound::above(82.4, redistributed)),
         excess("excess", "weighted round robin", &lent).paper(1.0).bound(Bound::near(1.0, 0.03, proportion)),
         excess("by-packets", "packet round robin", &by_packets),
     ])
@@ -94,7 +100,8 @@ fn backlogs(options: &Options, five: &Outcome, items: &mut Vec<Item>) -> Result<
         options.plots.add("figure-16b", plot)?;
     }
     for (id, share) in PARTS {
-        let what = |how: &str| format!("bytes in the queue of the class of {share} %, {how}: median by its allotment");
+        let what =
+            |how: &str| format!("bytes in the queue of the class of {share} %, {how}: median over its allotment");
         let basis =
             paper("section 5.4, figure 16b: there is now enough backlog to fully exploit the allotment of each class");
         items.push(
@@ -180,7 +187,9 @@ fn classes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         let mut before: Option<f64> = None;
         for n in [3, 5, 10, 20] {
             let wait = longest(n, borrow);
-            let what = format!("the longest wait of a packet now and then for the driver, {n} full classes, {how}");
+            let what = format!(
+                "the longest wait in the scheduler of a class that sends now and then, {n} full classes, {how}"
+            );
             let item = Item::measured(format!("s5.4.classes.{n}.{id}"), what, "ms", wait);
             let basis = paper("section 5.4: the more classes there are, the larger the delay guaranteed to each class");
             items.push(match before {
@@ -227,7 +236,9 @@ fn fast_links(items: &mut Vec<Item>) {
         items.push(
             Item::measured(
                 format!("s5.45mbit.{id}"),
-                format!("links of 45, 45 and 10 Mbit/s, {how}: the worst deviation from its part of what is sent"),
+                format!(
+                    "links of 45, 45 and 10 Mbit/s, {how}: the worst deviation from a class's share of the traffic"
+                ),
                 "%",
                 parts.fold(0.0, f64::max),
             )

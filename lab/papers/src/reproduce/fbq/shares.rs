@@ -112,9 +112,9 @@ fn sharing(items: &mut Vec<Item>) {
     let mut bench = Bench::new(vec![class(CLASS)], vec![Profile::default()]);
     let flows: Vec<_> = (0..5).map(|key| (key, 0, 0)).collect();
     for (id, n, what) in [
-        ("equal.4", 4, "four flows in a class of 10 Mbit/s: the one with the least"),
-        ("equal.5", 5, "a fifth flow comes: the one with the least"),
-        ("equal.2", 2, "three end: the one with the least"),
+        ("equal.4", 4, "four flows in a class of 10 Mbit/s: the least rate"),
+        ("equal.5", 5, "a fifth flow begins: the least rate"),
+        ("equal.2", 2, "three of them end: the least rate"),
     ] {
         bench.greedy(&flows[..n], HALF);
         let rates = bench.greedy(&flows[..n], HALF);
@@ -142,7 +142,13 @@ fn minimums(items: &mut Vec<Item>) {
         5.0,
         "section 4.1: shaping must not reduce the share below the minimum",
     ));
-    items.push(mbit("minimum.others", "one of the five", rates[&1], 1.0, "section 4.1: the others share what remains"));
+    items.push(mbit(
+        "minimum.others",
+        "one of the five flows beside the one with a minimum",
+        rates[&1],
+        1.0,
+        "section 4.1: the others share what remains",
+    ));
 
     let mut bench = Bench::new(vec![class(CLASS)], vec![Profile::default(), minimum(5)]);
     bench.greedy(&[(0, 0, 1), (1, 0, 1)], HALF);
@@ -183,7 +189,7 @@ fn preference(items: &mut Vec<Item>) {
     ));
     items.push(mbit(
         "preferred.others",
-        "one of the other three",
+        "one of the three flows beside the preferred one",
         rates[&1],
         11.0 / 6.0,
         "section 4.2: at the expense of the shares of the others",
@@ -232,7 +238,7 @@ fn displacement(items: &mut Vec<Item>) {
     let rates = bench.greedy(&flows, HALF);
     items.push(mbit(
         "displaced.rate",
-        "what it has there, alone",
+        "its rate there, where it is alone",
         rates[&0],
         CLASS as f64,
         "section 4.2: flows are displaced to classes with room",

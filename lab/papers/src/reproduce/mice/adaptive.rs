@@ -168,7 +168,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     let improves =
         paper("Conclusion: ARED is a significant improvement on RED; its paper: the queue depends less on the load");
-    let what = "how far the average queue moves from 5 flows to 40 and back, ARED by RED";
+    let what = "how far the average queue moves from 5 flows to 40 and back, ARED over RED";
     let ratios = Sample::of(moved[1].iter().zip(&moved[0]).map(|(ared, red)| ared / red));
     items.push(Item::sampled("ared.improves", what, "ratio", ratios).bound(Bound::below(1.0, improves)));
     Ok(items)

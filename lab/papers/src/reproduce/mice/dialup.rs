@@ -173,7 +173,7 @@ fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
             got.goodput,
             got.refused * 100.0
         );
-        let what = format!("M&E with its defaults but {name}: response by mice only");
+        let what = format!("M&E with its defaults but {name}: response over that of mice only");
         items.push(Item::measured(id, what, "ratio", ratio).note(note));
     }
     Ok(items)
@@ -207,9 +207,9 @@ fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
         means.push(mean);
     }
     let ratio = |id: &str, what: &str, value| Item::measured(format!("dialup.start.{id}"), what, "ratio", value);
-    let credit = "from 15 to 90 s: the elephant, M&E with its defaults by the floor from packet to packet";
+    let credit = "from 15 to 90 s: goodput of the elephant, M&E with its defaults over the floor from packet to packet";
     items.push(ratio("credit", credit, means[3] / means[2]));
-    let timeouts = "from 15 to 90 s, timeouts of 5 s or more: the elephant by what it has in the long run";
+    let timeouts = "from 15 to 90 s, timeouts of 5 s or more: goodput of the elephant over that in the long run";
     items.push(ratio("timeouts", timeouts, means[4] / long_run));
     Ok(items)
 }
@@ -276,22 +276,22 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         };
         let improved =
             || paper("Scenario Testing, illustration 7: dramatic improvement of response and connection times");
-        let exchanges = |n: f64, of: f64| {
+        let exchanges = |n: f64, total: f64| {
             let basis =
                 theory(format!("{n} exchanges of a mouse may each meet a packet of the elephant, 214 ms, on the line"));
-            Bound::at_most(1.0 + n * packet / of, basis)
+            Bound::at_most(1.0 + n * packet / total, basis)
         };
         let goodput = |run: &Outcome| run.goodput;
         items.extend([
             sampled(&id("response"), &format!("{name}, with an elephant: mean response"), "s", &ours, response),
             sampled(&id("connect"), &format!("{name}, with an elephant: mean time to connect"), "s", &ours, connect),
-            ratio(&id("response_gain"), "mean response by that under drop tail", response, &congested)
+            ratio(&id("response_gain"), "mean response over that under drop tail", response, &congested)
                 .bound(Bound::at_most(0.5, improved())),
-            ratio(&id("connect_gain"), "mean time to connect by that under drop tail", connect, &congested)
+            ratio(&id("connect_gain"), "mean time to connect over that under drop tail", connect, &congested)
                 .bound(Bound::at_most(0.5, improved())),
-            ratio(&id("response_ratio"), "mean response by that of mice only", response, &only)
+            ratio(&id("response_ratio"), "mean response over that of mice only", response, &only)
                 .bound(exchanges(3.0, numbers.only.response_s)),
-            ratio(&id("connect_ratio"), "mean time to connect by that of mice only", connect, &only)
+            ratio(&id("connect_ratio"), "mean time to connect over that of mice only", connect, &only)
                 .bound(exchanges(1.0, numbers.only.connect_s)),
             sampled(
                 &id("refused"),
@@ -301,7 +301,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
                 |run| run.refused * 100.0,
             )
             .bound(Bound::at_most(0.0, paper("Scenario Testing: not all could be started in the congested test only"))),
-            ratio(&id("elephant"), "goodput of the elephant by that under drop tail", goodput, &congested).bound(
+            ratio(&id("elephant"), "goodput of the elephant over that under drop tail", goodput, &congested).bound(
                 Bound::at_least(
                     0.95,
                     theory("mice need what they need under both; nothing is lost by retransmissions"),
@@ -320,8 +320,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         let improves = "Mice and Elephants Strategies, Conclusion: fair queueing improves the response";
         let favours = "Mice and Elephants Strategies: the same rate for each flow disadvantages the short ones";
         items.extend([
-            by("response", "mean response, SFQ by drop tail", &fair, &congested, improves),
-            by("favoured", "mean response, M&E as published by SFQ", &published, &fair, favours),
+            by("response", "mean response, SFQ over drop tail", &fair, &congested, improves),
+            by("favoured", "mean response, M&E as published over SFQ", &published, &fair, favours),
         ]);
     }
     let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("dialup.{id}"), what, unit, value);
@@ -337,12 +337,12 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             continue;
         }
         let outcome = mean(options, peer, true)?;
-        let of = |what: &str| format!("with an elephant, {id}: {what}");
+        let describe = |what: &str| format!("with an elephant, {id}: {what}");
         items.extend([
-            item(&format!("all.{id}.response"), &of("mean response"), "s", outcome.response),
-            item(&format!("all.{id}.connect"), &of("mean time to connect"), "s", outcome.connect),
-            item(&format!("all.{id}.refused"), &of("mice that cannot be started"), "share", outcome.refused),
-            item(&format!("all.{id}.elephant"), &of("goodput of the elephant"), "bit/s", outcome.goodput),
+            item(&format!("all.{id}.response"), &describe("mean response"), "s", outcome.response),
+            item(&format!("all.{id}.connect"), &describe("mean time to connect"), "s", outcome.connect),
+            item(&format!("all.{id}.refused"), &describe("mice that cannot be started"), "share", outcome.refused),
+            item(&format!("all.{id}.elephant"), &describe("goodput of the elephant"), "bit/s", outcome.goodput),
         ]);
     }
     Ok(items)

@@ -82,25 +82,27 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         response("congested.response", "with an elephant, drop tail: mean response", &congested),
         response("filter.response", "with an elephant, filter: mean response", &filter),
         response("queue.response", "with an elephant, M&E as queue: mean response", &queue),
-        ratio("filter.improves", "mean response with an elephant, filter by drop tail", &filter, &congested, |run| {
+        ratio("filter.improves", "mean response with an elephant, filter over drop tail", &filter, &congested, |run| {
             run.0
         })
         .bound(Bound::at_most(0.5, improves)),
         ratio(
             "filter.less_than_queue",
-            "mean response with an elephant, filter by M&E as queue",
+            "mean response with an elephant, filter over M&E as queue",
             &filter,
             &queue,
             |run| run.0,
         )
         .bound(Bound::above(1.0, less)),
-        ratio("filter.elephant", "goodput of the elephant, filter by drop tail", &filter, &congested, |run| run.1)
+        ratio("filter.elephant", "goodput of the elephant, filter over drop tail", &filter, &congested, |run| run.1)
             .bound(Bound::between(
                 0.7,
                 0.95,
                 theory("Reno without a buffer has three quarters of the 95 % that the filter leaves, at most all"),
             )),
-        ratio("queue.elephant", "goodput of the elephant, M&E as queue by drop tail", &queue, &congested, |run| run.1)
-            .bound(Bound::near(1.0, 0.05, theory("mice take a hundredth of the line; both conserve work"))),
+        ratio("queue.elephant", "goodput of the elephant, M&E as queue over drop tail", &queue, &congested, |run| {
+            run.1
+        })
+        .bound(Bound::near(1.0, 0.05, theory("mice take a hundredth of the line; both conserve work"))),
     ])
 }

@@ -409,8 +409,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
 
 /// The claims of the paper, with bounds for a machine that also has other load.
 fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item>) {
-    let of = |name: &str| outcomes.iter().find(|(way, _)| way.name() == name).map(|(_, outcome)| outcome);
-    let (Some(only), Some(fifo), Some(mered), Some(paper_)) = (of("only"), of("fifo"), of("mered"), of("mered_paper"))
+    let outcome_of = |name: &str| outcomes.iter().find(|(way, _)| way.name() == name).map(|(_, outcome)| outcome);
+    let (Some(only), Some(fifo), Some(mered), Some(paper_)) =
+        (outcome_of("only"), outcome_of("fifo"), outcome_of("mered"), outcome_of("mered_paper"))
     else {
         return;
     };
@@ -440,7 +441,7 @@ fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item
         let basis = paper("Scenario Testing: not all could be started in the congested test only");
         items.push(Item::claim(all, "with an elephant, M&E: every mouse can be started", all_started, basis));
     }
-    if let Some(filter) = of("filter") {
+    if let Some(filter) = outcome_of("filter") {
         let improves = "response of mice with the elephant: filter by drop tail";
         let basis = paper("Scenario Testing, illustration 8: the improvement of the response is still impressive");
         items.push(ratio("filter.improves", improves, by(filter, fifo)).bound(Bound::at_most(0.5, basis)));

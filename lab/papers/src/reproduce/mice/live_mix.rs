@@ -179,8 +179,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if options.plots.wanted() {
         options.plots.add("mice-live-mix", plot(&outcomes))?;
     }
-    let of = |wanted: &str| outcomes.iter().find(|outcome| outcome.name == wanted);
-    if let (Some(fq), Some(me), Some(fifo)) = (of("fq_codel"), of("mered"), of("fifo")) {
+    let outcome_of = |wanted: &str| outcomes.iter().find(|outcome| outcome.name == wanted);
+    if let (Some(fq), Some(me), Some(fifo)) = (outcome_of("fq_codel"), outcome_of("mered"), outcome_of("fifo")) {
         let p99 = |outcome: &Outcome| outcome.median(|run| quantile(&run.mice(), 0.99));
         let elephants = |outcome: &Outcome| outcome.median(Run::elephants);
         let ratio = |id: &str, what: &str, value| Item::measured(format!("{GROUP}.{id}"), what, "ratio", value);

@@ -171,8 +171,10 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             options.plots.add(&format!("mice-mix-load{percent}"), plot(percent, &outcomes))?;
         }
         let runs_of = |wanted: Peer| &runs[Peer::ALL.iter().position(|peer| *peer == wanted).unwrap_or_default()].1;
-        let of = |wanted: Peer| outcomes.iter().find(|(peer, _)| *peer == wanted).map(|(_, outcome)| outcome);
-        let (Some(fq), Some(me), Some(fifo)) = (of(Peer::FqCodel), of(Peer::Mered), of(Peer::Fifo)) else {
+        let outcome_of = |wanted: Peer| outcomes.iter().find(|(peer, _)| *peer == wanted).map(|(_, outcome)| outcome);
+        let (Some(fq), Some(me), Some(fifo)) =
+            (outcome_of(Peer::FqCodel), outcome_of(Peer::Mered), outcome_of(Peer::Fifo))
+        else {
             continue;
         };
         let best = |seed: usize| runs.iter().map(|(_, runs)| runs[seed].mean()).fold(f64::INFINITY, f64::min);
@@ -180,7 +182,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         items.push(
             Item::sampled(
                 format!("{group}.srpt_bound"),
-                "mean completion of all transfers: SRPT by the best of the disciplines",
+                "mean completion of all transfers: SRPT over the best of the disciplines",
                 "ratio",
                 Sample::of(by_best),
             )
@@ -205,7 +207,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         let pairs = runs_of(Peer::Mered).iter().zip(runs_of(Peer::FqCodel));
         let carried = Item::sampled(
             format!("{group}.carried"),
-            "goodput of all: MERED by FQ-CoDel",
+            "goodput of all: MERED over FQ-CoDel",
             "ratio",
             Sample::of(pairs.map(|(me, fq)| me.goodput / fq.goodput)),
         );

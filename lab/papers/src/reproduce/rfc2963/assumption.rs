@@ -45,7 +45,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         items.push(
             Item::sampled(
                 format!("assumption.fewer.cir{cir}"),
-                what("two TCPs a router by ten"),
+                what("two TCPs a router over ten"),
                 "ratio",
                 Sample::of(fewer),
             )

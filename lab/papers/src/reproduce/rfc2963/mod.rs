@@ -181,8 +181,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         wanted.iter().map(|&(shaper, cbs)| (shaper == Coupling::Green, cbs)).zip(runs).collect();
     for cell in cells() {
         let Some(runs) = runs.get(&(cell.shaper() == Coupling::Green, cell.cbs_kb)) else { continue };
-        let of = |outcome: &Outcome| cell.measured(&outcome.customers[cell.customer - 1]);
-        let sample = Sample::of(runs.values(of));
+        let measured = |outcome: &Outcome| cell.measured(&outcome.customers[cell.customer - 1]);
+        let sample = Sample::of(runs.values(measured));
         let item = Item::sampled(cell.id(), cell.describe(), "Mbit/s", sample).paper(cell.value).bound(bound(&cell));
         items.push(match cause(&cell) {
             Some((finding, below, above)) => {
@@ -235,14 +235,15 @@ fn claim_items(options: &Options, runs: &BTreeMap<(bool, u64), Runs>) -> Vec<Ite
             items.extend(proportions(at(false, 3)));
         }
         for (n, cir) in [(1, 2), (3, 6)] {
-            let of = |customer: &Customer| customer.goodput;
+            let goodput = |customer: &Customer| customer.goodput;
             let text = format!("goodput at CBS 25 KB, shaped over unshaped: no longer better, CIR {cir} Mbit/s");
-            let gone = Item::sampled(format!("claim.{name}.gone.cir{cir}"), text, "ratio", at(green, 25).gains(n, of));
+            let gone =
+                Item::sampled(format!("claim.{name}.gone.cir{cir}"), text, "ratio", at(green, 25).gains(n, goodput));
             let table = if green { "a7" } else { "a4" };
             let (at_25, at_large) = (published(table, &[25], n), published(table, &large, n));
             items.push(gone.paper(at_25).bound(ratio(at_25, "the cells at CBS 25 KB of A.4 and A.7")));
             let mean = |seed: usize| {
-                large.iter().map(|&cbs| at(green, cbs).gain_of(seed, n, of)).sum::<f64>() / large.len() as f64
+                large.iter().map(|&cbs| at(green, cbs).gain_of(seed, n, goodput)).sum::<f64>() / large.len() as f64
             };
             let text = if green { "about even" } else { "slightly worse" };
             let text = format!("goodput at CBS 100 KB and more, shaped over unshaped: {text}, CIR {cir} Mbit/s");
@@ -364,8 +365,8 @@ mod tests {
         assert_eq!(ids.len(), 140, "every cell has its own id");
         assert!(cells().all(|cell| cell.value > 0.5 && cell.value < 12.0 && (cell.customer > 5) == cell.is_shaped()));
         let red = |table, router, total: f64| {
-            let of = |what| cells().find(|cell| (cell.table, cell.customer, cell.what) == (table, router, what));
-            total - of("green").unwrap().value - of("yellow").unwrap().value
+            let cell_of = |what| cells().find(|cell| (cell.table, cell.customer, cell.what) == (table, router, what));
+            total - cell_of("green").unwrap().value - cell_of("yellow").unwrap().value
         };
         // The RFC's value for red is the rest of the total. For C1 in A.2 it is 2.25 - 1.10 - 0.93.
         assert!((red("a2", 1, 2.25) - 0.22).abs() < 1e-9);

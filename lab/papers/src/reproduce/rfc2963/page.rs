@@ -42,8 +42,8 @@ fn rows<K: std::fmt::Display>(
 pub fn tables(items: &[Item]) -> String {
     let mut out = String::new();
     let near = |tables: &[&str]| {
-        let of = cells().filter(|cell| tables.contains(&cell.table));
-        of.filter_map(|cell| distance(&cell, items)).map(f64::abs).collect::<Vec<f64>>()
+        let compared = cells().filter(|cell| tables.contains(&cell.table));
+        compared.filter_map(|cell| distance(&cell, items)).map(f64::abs).collect::<Vec<f64>>()
     };
     let within = |distances: &[f64], part: f64| distances.iter().filter(|distance| **distance <= part).count();
     let (first, all) = (near(&["a2", "a3"]), near(&["a2", "a3", "a4", "a5", "a6", "a7"]));
@@ -70,10 +70,10 @@ pub fn tables(items: &[Item]) -> String {
             dotted(&first),
             dotted(&second)
         );
-        let of = |n: usize, cell: &Cell<'_>| {
+        let columns_of = |n: usize, cell: &Cell<'_>| {
             (cell.table == unshaped || cell.table == shaped) && (cell.customer - 1) % 5 == n
         };
-        rows(&mut out, items, &super::CIRS, of);
+        rows(&mut out, items, &super::CIRS, columns_of);
         let _ = writeln!(
             out,
             "\n### {}: goodput in Mbit/s against CBS, {name}\n\n| CBS in KB | C1, 2 Mbit/s, unshaped | C6, shaped | C3, \

@@ -124,7 +124,7 @@ pub fn run() -> Result<Vec<Item>, Failure> {
     items.push(
         Item::measured(
             "section2.average.queue",
-            "what is queued after a second of 3 Mbit/s, CIR being 2 Mbit/s",
+            "backlog after a second of 3 Mbit/s, CIR being 2 Mbit/s",
             "B",
             steady.backlog().bytes.as_u64() as f64,
         )
