@@ -18,8 +18,7 @@ const ENOUGH: usize = 5;
 
 impl Comparison {
     /// Draws the runs of each variant as points and, if there are at least five, a box with the quartiles and the
-    /// median.
-    /// Returns `None` if nothing was run twice.
+    /// median. Returns `None` if nothing was run twice.
     pub fn boxes(&self, pens: &Pens) -> Option<Drawing> {
         let runs = self.groups.iter().map(Group::runs).max().filter(|runs| *runs > 1)?;
         let title = format!("{}: box plots of {runs} runs", self.title);

@@ -162,8 +162,7 @@ const GROUP: usize = 1 << 20;
 
 impl Table {
     /// Formats the table as an uncompressed Parquet file with strings and 64-bit numbers. Integers are unsigned. A
-    /// column
-    /// has a dictionary if that makes it smaller.
+    /// column has a dictionary if that makes it smaller.
     ///
     /// # Errors
     /// If the writer of the format fails.

@@ -20,8 +20,7 @@ pub struct Runs {
 
 impl Runs {
     /// Merges the curves of runs into their median at each x, and a band between the least and the greatest value or,
-    /// from
-    /// five runs on, between the quartiles. A run without a value of a series at some x does not count there. In a
+    /// from five runs on, between the quartiles. A run without a value of a series at some x does not count there. In a
     /// distribution the share of the last smaller x counts.
     pub fn new<'a>(runs: impl IntoIterator<Item = &'a [Measured]>) -> Self {
         let runs: Vec<&[Measured]> = runs.into_iter().collect();

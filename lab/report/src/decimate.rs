@@ -9,8 +9,7 @@
 /// increase in x.
 ///
 /// `place` maps an x to its position on the axis and is the identity or a logarithm. All points are kept if there are
-/// at
-/// most `most`. A value of `most` below 4 counts as 4.
+/// at most `most`. A value of `most` below 4 counts as 4.
 pub fn decimate(points: &[(f64, f64)], most: usize, place: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     if points.len() <= most {

@@ -61,10 +61,8 @@ impl Report {
     }
 
     /// Draws the plot with this title or else all plots whose title contains it. Small multiples stay together; other
-    /// plots
-    /// are drawn one below the other over the same ranges. Only curves whose name contains `curve` are drawn. Case does
-    /// not
-    /// matter.
+    /// plots are drawn one below the other over the same ranges. Only curves whose name contains `curve` are drawn.
+    /// Case does not matter.
     ///
     /// # Errors
     /// If no plot matches (the error lists the existing titles), or several plots match whose axes differ.

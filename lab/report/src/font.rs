@@ -1,6 +1,5 @@
 //! The font of figures in PDF and PNG, so that they look alike on every machine and in every reader. It is a subset of
-//! Roboto
-//! (`assets/roboto.LICENSE`) with Latin-1, a few Greek letters and signs.
+//! Roboto (`assets/roboto.LICENSE`) with Latin-1, a few Greek letters and signs.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,7 @@
 //! [`Report::html`]: the report as one HTML file that needs no network.
 //!
 //! The file contains text and tables as HTML, readable without a script, the points of the plots as JSON, and uPlot
-//! with
-//! a few hundred lines of script, which draw them. A content security policy forbids loading anything, so a page
+//! with a few hundred lines of script, which draw them. A content security policy forbids loading anything, so a page
 //! that needed something from outside would not work for its author either.
 
 use std::fmt::Write as _;
@@ -18,8 +17,7 @@ use tidegate_display::escape;
 use tidegate_display::{Align, Mood, Table, assets, human};
 
 /// The maximum number of points of a curve on the page: four for each of a thousand steps, which are more than the
-/// curve
-/// has columns of pixels on a wide screen.
+/// curve has columns of pixels on a wide screen.
 const POINTS: usize = 4_000;
 
 /// A column with a cell of more characters than this has a minimum width.
@@ -562,8 +560,7 @@ mod tests {
         assert!(page.contains("9,10,35,60,61") && page.contains("5,5,null,5,5"), "{page}");
         assert_eq!(page.matches("null").count(), 1, "{page}");
         // Of 23 points, 22 are counted, because one is a gap. In print the line restarts after the gap, and each curve
-        // has
-        // its sample in the legend.
+        // has its sample in the legend.
         assert!(summary(&plot).rows[0].iter().any(|cell| cell.text == "22"));
         let svg = plot.svg();
         let lines: Vec<_> = svg.lines().filter(|line| line.contains("stroke-width=\"1.8\"")).collect();

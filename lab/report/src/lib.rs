@@ -1,8 +1,7 @@
 //! Reports: an HTML file that needs no network, plots as SVG, PDF and PNG for papers, and columns for notebooks.
 //!
 //! The crate does no I/O. It converts a model to text or bytes, which the caller writes. Tables, numbers, plots and
-//! colours
-//! follow [`tidegate_display`].
+//! colours follow [`tidegate_display`].
 //!
 //! ```
 //! use tidegate_report::{Axis, Curve, Plot, Report, Section, Style};

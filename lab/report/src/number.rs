@@ -1,8 +1,7 @@
 //! Formats numbers for machines, and computes quantiles.
 
 /// Sorts `values` and returns the least, the lower quartile, the median, the upper quartile and the greatest, with
-/// linear
-/// interpolation. Returns `None` if there are no values.
+/// linear interpolation. Returns `None` if there are no values.
 pub(crate) fn quantiles(values: &mut [f64]) -> Option<[f64; 5]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)? as f64;

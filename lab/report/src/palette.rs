@@ -1,16 +1,12 @@
 //! The eight colours of curves, which are the same in the browser ([`THEME_CSS`](tidegate_display::assets::THEME_CSS))
-//! and
-//! in SVG.
+//! and in SVG.
 //!
 //! Curves with the same name are drawn with the same [pen](Pens) in all plots of a report, and disciplines have the
-//! same
-//! pen in all reports.
+//! same pen in all reports.
 //!
 //! Each colour has a contrast of at least 3:1 against its background (WCAG 2.2, 1.4.11 for graphics), and any two can
-//! be
-//! distinguished even if one of the three kinds of cones is missing. Neighbours also differ in their [dash](DASHES), or
-//! in
-//! the shape of their marks, so colour is never the only distinction.
+//! be distinguished even if one of the three kinds of cones is missing. Neighbours also differ in their [dash](DASHES),
+//! or in the shape of their marks, so colour is never the only distinction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +22,7 @@ pub const DARK: [&str; 8] = ["#56b4e9", "#dd6b3d", "#22ec86", "#a8689a", "#ecec5
 pub const DASHES: [&[u32]; 4] = [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3]];
 
 /// The disciplines, each of which has the same pen in every report, whatever else the report contains. Those that are
-/// often compared come
-/// first, since the first eight have distinct colours.
+/// often compared come first, since the first eight have distinct colours.
 const DISCIPLINES: [&str; 24] = [
     "fifo", "fq-codel", "red", "codel", "pie", "cake", "fbq", "mice", "cbq", "drr", "sfq", "htb", "hfsc", "wfq",
     "wf2q", "fq-pie", "ared", "mered", "meredt", "rio", "wred", "srr", "tail", "priority",
@@ -98,8 +93,7 @@ impl Pens {
         Pen::nth(self.known.get(split(name).0).copied().unwrap_or(0))
     }
     /// The pens of the curves of one plot. Curves with the same subject have the same colour and differ in the dash. No
-    /// two
-    /// curves have the same pen as long as there are unused ones. A single curve is solid.
+    /// two curves have the same pen as long as there are unused ones. A single curve is solid.
     pub fn of_curves(&self, names: &[&str]) -> Vec<Pen> {
         if let [only] = names {
             return vec![Pen { dash: 0, ..self.pen(only) }];

@@ -1,7 +1,7 @@
 //! `tidegate reproduce cbq`: the defects of a CBQ router, each beside its cure.
 //!
-//! Sources: F. Risso and P. Gevros, "Operational and performance issues of a CBQ router", 1999; for the last group
-//! S. Floyd and V. Jacobson, "Link-sharing and resource management models for packet networks", 1995. The README,
+//! Sources: F. Risso and P. Gevros, "Operational and performance issues of a CBQ router", 1999; for the last group S.
+//! Floyd and V. Jacobson, "Link-sharing and resource management models for packet networks", 1995. The README,
 //! `lab/papers/cbq/README.md`, explains the expectations, the results and the bounds.
 
 mod driver;

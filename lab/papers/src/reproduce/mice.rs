@@ -85,8 +85,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
 }
 
 /// Draws illustrations 7 and 8, which compare the tests with the values that the paper's text states, and 9 and 10,
-/// which show
-/// processor time.
+/// which show processor time.
 pub fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
     let curve = |name: &str, ids: &[&str]| {
         (name.to_owned(), (1..).zip(ids).map(|(n, id)| (f64::from(n), (*id).to_owned())).collect())

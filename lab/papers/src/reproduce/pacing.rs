@@ -439,8 +439,7 @@ fn figure_14(numbers: &Paper, items: &mut Vec<Item>) {
             let mut gaps: Vec<f64> =
                 times.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos() as f64 / 1e6).collect();
             // DT0 and DT1 take the pause for the send time of one packet, so one gap is missing. According to the paper
-            // no
-            // other gap is affected.
+            // no other gap is affected.
             if name.starts_with("dt") && batch > 0 {
                 gaps.sort_by(f64::total_cmp);
                 gaps.remove(0);

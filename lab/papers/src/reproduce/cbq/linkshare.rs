@@ -1,5 +1,5 @@
-//! The link-sharing experiments of Floyd and Jacobson, 1995: a flat structure and two agencies, under the formal,
-//! the ancestor-only and the top-level guidelines.
+//! The link-sharing experiments of Floyd and Jacobson, 1995: a flat structure and two agencies, under the formal, the
+//! ancestor-only and the top-level guidelines.
 //!
 //! The classes have 99 % of the link together; in the simulations of the authors it is 98 %. Otherwise the class at the
 //! top would never be over its limit, and the approximations would never regulate a class.
@@ -189,9 +189,8 @@ fn agencies(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
 
 fn who_borrows(items: &mut Vec<Item>) {
     // A's video (priority 0) demands the whole link, B's data (priority 1) no more than its allocation. Under the
-    // formal
-    // guideline A's video may not borrow while B's data is unsatisfied. Under the ancestor-only guideline it borrows as
-    // long as the class at the top is below its limit, and B's packets wait.
+    // formal guideline A's video may not borrow while B's data is unsatisfied. Under the ancestor-only guideline it
+    // borrows as long as the class at the top is below its limit, and B's packets wait.
     let mut waits = Vec::new();
     for (name, sharing) in GUIDELINES {
         let leaves = vec![

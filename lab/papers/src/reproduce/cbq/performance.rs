@@ -218,8 +218,7 @@ fn packets(classes: u32, size: u32) -> Vec<SimPacket> {
 }
 
 /// Measures the time in ns that each of several disciplines takes to enqueue and dequeue a packet. The disciplines run
-/// in
-/// turn, and the shortest of many short runs counts, because other load of the machine can only add to it.
+/// in turn, and the shortest of many short runs counts, because other load of the machine can only add to it.
 fn nanoseconds(disciplines: &mut [(&mut dyn Qdisc<SimPacket>, &[SimPacket])]) -> Vec<f64> {
     const RUN: u32 = 5_000;
     // The time between two packets is so long that the smallest class here is never over its limit.
@@ -491,8 +490,8 @@ fn bursts(numbers: &Paper, items: &mut Vec<Item>) {
             };
             let rate = 20.0 * share as f64;
             // With c = s/r - s/B, the offtime of m packets is c (1 + 32 ((32/31)^(m-1) - 1)), which is more than the m
-            // c
-            // that m packets are worth. So the class loses the fraction (1 - share) (offtime / c - m) / m of its rate.
+            // c that m packets are worth. So the class loses the fraction (1 - share) (offtime / c - m) / m of its
+            // rate.
             let m = f64::from(row.min_burst);
             let offtime = 1.0 + 32.0 * ((32.0_f64 / 31.0).powf(m - 1.0) - 1.0);
             let loss = (1.0 - share as f64 / 100.0) * (offtime - m).max(0.0) / m;
@@ -511,8 +510,7 @@ fn bursts(numbers: &Paper, items: &mut Vec<Item>) {
                     .note(format!("defect; {expected:.0} kbit/s follow from offtime by arithmetic")),
             );
             // From a burst of 5 on, `offtime` is 96 ms or more, but the paper's rates no longer fall, as if no
-            // suspension
-            // were longer.
+            // suspension were longer.
             let off = (1.0 - share as f64 / 100.0) * offtime * 12_000.0 / (rate * 1e3);
             let idle = IdleBounds { off: Some(Span::from_nanos((off.min(LONGEST) * 1e9) as u64)), ..class.idle };
             let capped = Rig::new(kernel(1_500), vec![Leaf::new(1, Class { idle, ..class }, UDP)]);

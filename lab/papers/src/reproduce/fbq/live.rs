@@ -153,8 +153,7 @@ fn shape(pair: &Pair, share: &str) -> io::Result<Shaping> {
 }
 
 /// The processor time in seconds that this process has used for senders, receiver and, under FBQ, the data path. Under
-/// none of
-/// the systems does it include the kernel's work in interrupts.
+/// none of the systems does it include the kernel's work in interrupts.
 pub fn busy_time() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The fields follow the name, which may contain any character. State is the first of them, and user and system time

@@ -81,8 +81,7 @@ impl Load {
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     /// The jitter in ns: the mean deviation of the gaps between a flow's packets on the wire from the mean gap,
-    /// averaged
-    /// over the flows. (The variation of the one-way delay would count smoothing as jitter.)
+    /// averaged over the flows. (The variation of the one-way delay would count smoothing as jitter.)
     jitter: f64,
     /// The rate of all flows on the wire, in bit/s.
     rate: f64,
@@ -145,8 +144,7 @@ pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
 }
 
 /// Creates the items of one load: the measurements of each system, and the paper's claims about them. `results` has the
-/// runs of each of
-/// [`System::ALL`]. Runs with the same index have the same arrivals.
+/// runs of each of [`System::ALL`]. Runs with the same index have the same arrivals.
 fn items(prefix: &str, load: Load, results: &[Vec<Outcome>; 4], claims_bind: bool, note: &str) -> Vec<Item> {
     let id = |what: &str| format!("{prefix}.{}.{what}", load.id);
     let mut items = Vec::new();

@@ -223,8 +223,8 @@ fn unused(options: &Options) -> Vec<Item> {
         .collect()
 }
 
-/// The configuration of FBQ with buckets for all that may arrive in a tick, which is 6 kB for a flow of 5 Mbit/s and
-/// 50 kB for a class of 40 Mbit/s.
+/// The configuration of FBQ with buckets for all that may arrive in a tick, which is 6 kB for a flow of 5 Mbit/s and 50
+/// kB for a class of 40 Mbit/s.
 fn passing() -> Config {
     let text = include_str!("../../../fbq/fbq.toml");
     let text = text.replace("\nburst = \"2856B\"", "\nburst = \"60000B\"\nflow-burst = \"12000B\"");

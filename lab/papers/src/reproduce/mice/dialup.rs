@@ -18,8 +18,8 @@ const LINE: Rate = Rate::from_kbit(56);
 const ROOM: u64 = 30;
 /// The one-way delay. The paper does not state it.
 const DELAY: Span = Span::from_millis(50);
-/// The maximum number of uploads that the client has open at once. The paper states that some could not be started,
-/// but not when.
+/// The maximum number of uploads that the client has open at once. The paper states that some could not be started, but
+/// not when.
 const MOST_OPEN: u32 = 25;
 /// The number of runs per seed for the early interval, whose results vary more.
 const STARTS: u64 = 5;

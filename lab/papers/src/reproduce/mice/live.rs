@@ -108,8 +108,8 @@ const FILTER: Scenario = Scenario {
     sizes: (50_000, 150_000),
     direction: Direction::Download,
     most_open: 200,
-    // With a round-trip time of almost nothing, a single CUBIC that left slow start early takes minutes to fill a
-    // queue of 120 ms.
+    // With a round-trip time of almost nothing, a single CUBIC that left slow start early takes minutes to fill a queue
+    // of 120 ms.
     elephants: 4,
     warm_up: Duration::from_secs(7),
     measured: Duration::from_secs(12),

@@ -93,8 +93,7 @@ impl System {
 }
 
 /// The processor time of the whole process and of the data path's thread alone, as shares of one processor, and the
-/// rate
-/// that was received.
+/// rate that was received.
 struct Cost {
     process: Option<f64>,
     data_path: Option<f64>,

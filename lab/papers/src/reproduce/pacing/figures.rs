@@ -1,6 +1,5 @@
 //! The figures of the paper on their axes, with our results, the ideal, and the points that the paper's text states.
-//! Our
-//! copy of the paper lacks the pictures, so no values are read from them.
+//! Our copy of the paper lacks the pictures, so no values are read from them.
 
 use tidegate_pace::{Clock, Kind, VirtualClock};
 use tidegate_report::{Axis, Curve, Plot, Style};

@@ -84,8 +84,7 @@ impl Cell<'_> {
 }
 
 /// The relative tolerance of a cell. It is three times the spread among the RFC's own cells that differ only in a CBS
-/// so
-/// large that it no longer matters.
+/// so large that it no longer matters.
 const TOLERANCE: f64 = 0.10;
 
 /// The bound of a cell.
@@ -95,9 +94,8 @@ fn bound(cell: &Cell<'_>) -> Bound {
 }
 
 /// For a cell that deviates, returns which parameter that the RFC leaves open causes this, and how far below and above
-/// the
-/// RFC's value the cell may then be. A separate experiment found the cause: its items are the same cells with another
-/// value of the parameter.
+/// the RFC's value the cell may then be. A separate experiment found the cause: its items are the same cells with
+/// another value of the parameter.
 fn cause(cell: &Cell<'_>) -> Option<(&'static str, f64, f64)> {
     Some(match (cell.table, cell.customer, cell.what) {
         ("a2", 1, _) if cell.cbs_kb == 3 => ("sensitivity.delay.50ms.a2.c1", 0.0, 0.25),
@@ -386,10 +384,8 @@ mod tests {
         for outcome in &outcomes {
             let sum: f64 = outcome.customers.iter().map(|customer| customer.goodput).sum();
             // Without the headers, 40 of 1500 bytes, 70 Mbit/s are 68.13. Data that waited at the receivers for a gap
-            // to
-            // close when the warm-up ended counts, too: at most 64 KB of each of 100 flows over 6 s, which is 8.7
-            // Mbit/s, but
-            // in fact far less.
+            // to close when the warm-up ended counts, too: at most 64 KB of each of 100 flows over 6 s, which is 8.7
+            // Mbit/s, but in fact far less.
             assert!(sum > 60.0 && sum < 70.0, "{sum}");
             assert_eq!(outcome.lost_elsewhere, 0);
             let green = |n: usize| outcome.customers[n - 1].colour(Colour::Green);

@@ -1,6 +1,5 @@
 //! Readings of the schedules T1 and T2 of RFC 2963 that differ from that of [`tidegate_core::ras`], to see whether the
-//! results
-//! depend on the reading.
+//! results depend on the reading.
 
 use std::collections::VecDeque;
 
@@ -15,8 +14,7 @@ use tidegate_core::{Credit, Instant, Packet, Qdisc, Rate, Span};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schedule {
     /// The head leaves when the previous packet is paid for at the shaping rate, which changes with every arrival. This
-    /// is
-    /// the reading of the core.
+    /// is the reading of the core.
     Paid,
     /// Like `Paid`, but at the rate that was in force when the previous packet left.
     PaidAtOnce,

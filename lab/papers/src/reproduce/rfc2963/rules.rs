@@ -132,8 +132,7 @@ pub fn run() -> Result<Vec<Item>, Failure> {
     );
     let milli = |times: &[Instant], n: usize| times.get(n).map_or(f64::NAN, |at| at.as_nanos() as f64 / 1e6);
     // Three packets arrive at once. By T1 each takes 6 ms at CIR. T2 is the time when both buckets hold enough; at
-    // first
-    // each holds one packet.
+    // first each holds one packet.
     for (id, coupling, cbs, pbs, expected, text) in [
         (
             "plain",
