@@ -388,7 +388,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             };
             let (local, local_reduced) = (run(Driver::MODIFIED), run(Driver::SMALL));
             let gain = |reduced: &Outcome, large: &Outcome| share(reduced) / share(large);
-            let what = "TCP's share with 2 + 16 KB over that with 20 + 32 KB, beside UDP: the ratio at 94 ms over that at 9 ms";
+            let what = "TCP's share beside UDP, 2 + 16 KB over 20 + 32 KB: the ratio at 94 ms over that at 9 ms";
             let affected = gain(&reduced, &large) / gain(&local_reduced, &local);
             let basis =
                 paper("section 5.4: the output buffers affect especially flows with a small bandwidth-delay product");

@@ -472,7 +472,7 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
             )),
     );
     items.push(
-        Item::measured("s6.3.gap.cure", "longest rest of a class of 25 % with 128 B sent, 9180 B configured, byte accounting, a burst of one packet", "ms", cure)
+        Item::measured("s6.3.gap.cure", "longest rest of that class with byte accounting and a burst of one packet", "ms", cure)
             .bound(Bound::at_most(147.0, theory("9180 B at 500 kbit/s: a burst of one packet as configured"))),
     );
     Ok(())
