@@ -126,8 +126,8 @@ impl Book {
 /// Returns all chapters in the order of the contents.
 ///
 /// A chapter is listed in `SUMMARY.md` as `- [Title](path.md)`, indented by two spaces for each level, and `# Title`
-/// begins a part of the book. The manuals linked from the
-/// chapter `disciplines` follow that chapter, the other manuals follow `parts`, and the pages of the experiments follow
+/// begins a part of the book. The manuals linked from the chapter `disciplines` follow that chapter, the other manuals
+/// follow `parts`, and the pages of the experiments follow
 /// `experiments`.
 fn chapters() -> Vec<Chapter> {
     let (mut chapters, mut part) = (Vec::new(), None);

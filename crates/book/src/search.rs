@@ -155,10 +155,13 @@ mod tests {
     #[test]
     fn sections_have_the_words_of_links_and_not_their_addresses() {
         let sections = Book::new().sections();
-        let of = |slug: &'static str| sections.iter().filter(move |section| section.slug == slug);
-        let seen = of("seeing").map(|section| section.text.as_str()).collect::<String>();
+        let sections_of = |slug: &'static str| sections.iter().filter(move |section| section.slug == slug);
+        let seen = sections_of("seeing").map(|section| section.text.as_str()).collect::<String>();
         assert!(!seen.contains("](") && !seen.contains("**") && !seen.contains("```"), "{seen}");
-        assert!(of("concepts").count() > 3 && of("concepts").skip(1).all(|section| !section.anchor.is_empty()));
+        assert!(
+            sections_of("concepts").count() > 3
+                && sections_of("concepts").skip(1).all(|section| !section.anchor.is_empty())
+        );
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub enum Loopback {
     Own,
 }
 
-/// Replaces this process, which must be single-threaded, by the program `command` in a namespace of its own. Returns
-/// an exit code only on failure. On entry standard input is a socket to the parent: the parent sends the program's
+/// Replaces this process, which must be single-threaded, by the program `command` in a namespace of its own. Returns an
+/// exit code only on failure. On entry standard input is a socket to the parent: the parent sends the program's
 /// standard input through it, and reports the errors that this function writes to it.
 pub fn run(loopback: Loopback, command: &[OsString]) -> u8 {
     let Ok(mut socket) = take_stdin().map(UnixStream::from) else { return 125 };

@@ -1,10 +1,10 @@
 //! Runs one program and its children behind shapers of their own, in both directions, without changes to the host.
 //!
 //! The program runs in a network namespace whose only device is a TUN device. A relay in this process holds the other
-//! end of the device. Packets from the program pass one engine and packets to it pass another; both use the
-//! disciplines that also shape interfaces. Behind the engines the relay terminates TCP with its own stack and forwards
-//! the traffic over ordinary sockets of the host. So it needs no privileges, no firewall rules and no address of its
-//! own, and it shapes static binaries and UDP like everything else.
+//! end of the device. Packets from the program pass one engine and packets to it pass another; both use the disciplines
+//! that also shape interfaces. Behind the engines the relay terminates TCP with its own stack and forwards the traffic
+//! over ordinary sockets of the host. So it needs no privileges, no firewall rules and no address of its own, and it
+//! shapes static binaries and UDP like everything else.
 //!
 //! ```text
 //! program ─> kernel ─> TUN ─> engine (up)   ─> relay ─> sockets of the host ─> network

@@ -1,6 +1,6 @@
 //! Congestion controls in Python: the kind `python` of `tcp.congestion`, and [`PythonControl`], which calls an object.
 //!
-//! An exception in a call ends the run, as that of a discipline does.
+//! An exception in a call ends the run, like an exception in a discipline.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -60,17 +60,17 @@ pub struct PyAck(Ack);
 
 #[pymethods]
 impl PyAck {
-    /// The time of its arrival in ns.
+    /// The arrival time in ns.
     #[getter]
     fn now(&self) -> u64 {
         self.0.now.as_nanos()
     }
-    /// Bytes by which it advances SND.UNA.
+    /// The number of bytes by which it advances SND.UNA.
     #[getter]
     fn acked(&self) -> u64 {
         self.0.acked
     }
-    /// Bytes in flight before it.
+    /// The bytes in flight before the acknowledgement.
     #[getter]
     fn flight_size(&self) -> u64 {
         self.0.flight_size
@@ -80,22 +80,22 @@ impl PyAck {
     fn is_cwnd_limited(&self) -> bool {
         self.0.cwnd_limited
     }
-    /// The RTT sample that it completes, in ns.
+    /// The RTT sample that it provides, in ns.
     #[getter]
     fn rtt_ns(&self) -> Option<u64> {
         self.0.rtt.map(|span| span.as_nanos())
     }
-    /// SRTT in ns.
+    /// The smoothed RTT (SRTT) in ns.
     #[getter]
     fn srtt_ns(&self) -> Option<u64> {
         self.0.srtt.map(|span| span.as_nanos())
     }
-    /// Bytes delivered so far.
+    /// The number of bytes delivered so far.
     #[getter]
     fn delivered(&self) -> u64 {
         self.0.delivered
     }
-    /// The loss recovery in progress before it: `"none"`, `"fast"` or `"timeout"`.
+    /// The loss recovery that was in progress before the acknowledgement: `"none"`, `"fast"` or `"timeout"`.
     #[getter]
     fn recovery(&self) -> &'static str {
         match self.0.recovery {
@@ -104,7 +104,7 @@ impl PyAck {
             LossRecovery::Timeout => "timeout",
         }
     }
-    /// SND.UNA after it.
+    /// SND.UNA after the acknowledgement.
     #[getter]
     fn una(&self) -> u64 {
         self.0.una
@@ -114,40 +114,40 @@ impl PyAck {
     fn nxt(&self) -> u64 {
         self.0.nxt
     }
-    /// Bytes that were delivered ECN-capable so far.
+    /// The number of bytes delivered in ECN-capable packets so far.
     #[getter]
     fn ecn_capable(&self) -> u64 {
         self.0.ecn.capable
     }
-    /// How many of these were marked "congestion experienced" (CE).
+    /// The number of these bytes that were marked "congestion experienced" (CE).
     #[getter]
     fn ecn_ce(&self) -> u64 {
         self.0.ecn.ce
     }
 }
 
-/// The delivery that an acknowledgement reports.
+/// The delivery rate sample of an acknowledgement.
 #[pyclass(frozen, name = "DeliverySample", module = "tidegate._tidegate")]
 pub struct PySample(DeliverySample);
 
 #[pymethods]
 impl PySample {
-    /// The rate of delivery in bit/s; `None` for an interval below the least RTT.
+    /// The delivery rate in bit/s; `None` if the interval is shorter than the minimum RTT.
     #[getter]
     fn rate_bps(&self) -> Option<u64> {
         self.0.rate.map(|rate| rate.as_bps())
     }
-    /// Bytes delivered in the interval.
+    /// The number of bytes delivered in the interval.
     #[getter]
     fn delivered(&self) -> u64 {
         self.0.delivered
     }
-    /// Bytes that had been delivered when the newest of its segments was sent.
+    /// The number of bytes that had been delivered when the newest acknowledged segment was sent.
     #[getter]
     fn prior_delivered(&self) -> u64 {
         self.0.prior_delivered
     }
-    /// The interval in ns.
+    /// The sampling interval in ns.
     #[getter]
     fn interval_ns(&self) -> u64 {
         self.0.interval.as_nanos()
@@ -157,12 +157,12 @@ impl PySample {
     fn rtt_ns(&self) -> Option<u64> {
         self.0.rtt.map(|span| span.as_nanos())
     }
-    /// Bytes in the network after it.
+    /// The bytes in flight after the acknowledgement.
     #[getter]
     fn in_flight(&self) -> u64 {
         self.0.in_flight
     }
-    /// Whether the application had nothing more to send.
+    /// Whether the sample was limited by the application, which had no more data to send.
     #[getter]
     fn is_app_limited(&self) -> bool {
         self.0.app_limited
@@ -174,7 +174,7 @@ impl PySample {
     }
 }
 
-/// A congestion control that calls an object of Python, and reads its `cwnd`, `ssthresh` and `pacing_bps` after each call.
+/// A congestion control that calls a Python object, and reads its `cwnd`, `ssthresh` and `pacing_bps` after each call.
 pub struct PythonControl {
     object: Py<PyAny>,
     on_ack: Py<PyAny>,
@@ -187,7 +187,7 @@ pub struct PythonControl {
     window: Window,
 }
 
-/// The object's last decision.
+/// The values that the object has last decided on.
 #[derive(Clone, Copy)]
 struct Window {
     cwnd: u64,
@@ -195,7 +195,7 @@ struct Window {
     pacing: Option<Rate>,
 }
 
-/// A number of bytes or of bit/s, as Python computes it; infinity is the greatest.
+/// Reads an attribute that is a number of bytes or of bit/s. Infinity becomes the largest number.
 fn whole(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     let Some(value) = object.getattr_opt(name)?.filter(|value| !value.is_none()) else { return Ok(None) };
     let value: f64 = value.extract()?;
@@ -243,7 +243,7 @@ impl PythonControl {
         })
     }
 
-    /// Does something in Python, and reads what the object has decided.
+    /// Calls Python, and then reads the object's decision.
     fn call(&mut self, work: impl FnOnce(Python<'_>, &Self) -> PyResult<()>) {
         let window = Python::attach(|py| {
             work(py, self)?;
@@ -292,7 +292,7 @@ impl CongestionControl for PythonControl {
     fn on_idle(&mut self, restart: u64) {
         self.call(|py, this| match &this.on_idle {
             Some(method) => method.call1(py, (restart,)).map(drop),
-            // The trait asks for it.
+            // The trait requires the window to be reduced after an idle period.
             None if this.window.cwnd > restart => this.object.setattr(py, intern!(py, "cwnd"), restart),
             None => Ok(()),
         });

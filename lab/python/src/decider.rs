@@ -1,8 +1,7 @@
-//! Deciders: a FIFO whose decision to drop or mark is made by a function, in Python or compiled, or by a number that Python
-//! sets.
+//! Deciders: a FIFO that drops or marks packets as a function, in Python or compiled, or a number that Python sets
+//! tells it to.
 //!
-//! The queue is in Rust. With a number or a compiled function no call of Python is made at all, so that simulations with it
-//! run in parallel.
+//! The queue is in Rust. With a number or a compiled function Python is never called, so simulations run in parallel.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,17 +19,17 @@ use tidegate_core::{AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Ou
 use crate::failure;
 use crate::function::Function;
 
-/// Where the probability comes from.
+/// The source of the probability.
 enum Source {
     /// The bits of a float that Python sets.
     Number(AtomicU64),
     Function(Function),
 }
 
-/// All deciders that are alive, by number: a file has the number.
+/// All deciders that are alive, by the number with which a file refers to them.
 static ALIVE: Mutex<BTreeMap<u64, Weak<Source>>> = Mutex::new(BTreeMap::new());
 
-/// A decider of a section; it lives as long as the scenario.
+/// The decider of a section, which lives as long as the scenario.
 #[derive(Clone)]
 pub struct Handle(Arc<Source>);
 
@@ -97,17 +96,19 @@ impl Kind for DeciderQueue {
     }
 }
 
-/// Makes the kind `decider` known to all files that this process reads.
+/// Registers the kind `decider` for all files that this process reads.
 pub fn register_kind() {
-    // A second interpreter of the process finds it registered.
+    // With a second interpreter in the process, the kind is registered already.
     let _ = register::<DeciderQueue>();
 }
 
-/// A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
+/// Decides with which probability each arriving packet of a FIFO is dropped or marked.
 ///
-/// By a function `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the queueing
-/// delay of the packet that left last, called at most every `every_ns`; or by the number `probability`, which can be set
-/// while simulations run. A function that was compiled for C, `numba.cfunc` or one of `ctypes`, is called by its address.
+/// The probability is either the result of a function or the number `probability`, which can be set while simulations
+/// run. The function is `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the
+/// queueing delay of the packet that left last. It is called at most every `every_ns`. A compiled C function, from
+/// `numba.cfunc` or
+/// `ctypes`, is called by its address.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Decider {
     number: u64,
@@ -148,7 +149,7 @@ impl Decider {
         Ok(Self { number, source, packets, mark, every_ns })
     }
 
-    /// The probability, where it is a number.
+    /// The probability, if it is a number and not a function.
     #[getter]
     fn probability(&self) -> Option<f64> {
         match &*self.source {
@@ -167,7 +168,7 @@ impl Decider {
         }
     }
 
-    /// The queue of a link as a dictionary.
+    /// The section for the queue of a link, as a dictionary.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
         let table = pyo3::types::PyDict::new(py);
         table.set_item("kind", DeciderQueue::KIND)?;
@@ -186,9 +187,9 @@ struct Decided {
     limit: u64,
     mark: bool,
     every: Span,
-    /// The last decision of a function, and until when it holds.
+    /// The last decision of a function, and the time until which it holds.
     held: Option<(Instant, f64)>,
-    /// Packets with the times of their arrival.
+    /// The queued packets with their arrival times.
     queue: VecDeque<(Instant, AnyPacket)>,
     backlog: Backlog,
     /// The queueing delay of the packet that left last.

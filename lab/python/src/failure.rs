@@ -1,4 +1,4 @@
-//! Errors and panics as Python exceptions.
+//! Converts errors and panics to Python exceptions.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,7 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyType};
 use tidegate_config::{Diagnostics, Severity, Source};
 
-/// The payload of an unwinding.
+/// The payload of a panic.
 pub type Payload = Box<dyn Any + Send>;
 
 /// The class `name` of the module `tidegate.errors`.
@@ -18,7 +18,7 @@ fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
     Ok(module.bind(py).getattr(name)?.cast_into::<PyType>()?)
 }
 
-/// An exception `tidegate.NAME` with a text.
+/// Creates an exception `tidegate.NAME` with a text.
 pub fn error(name: &str, text: impl Into<String>) -> PyErr {
     Python::attach(|py| match class(py, name) {
         Ok(class) => PyErr::from_type(class, (text.into(),)),
@@ -26,7 +26,7 @@ pub fn error(name: &str, text: impl Into<String>) -> PyErr {
     })
 }
 
-/// `tidegate.ConfigError` with all that was found in `source`: rendered with marks as its text, and as a list.
+/// Creates a `tidegate.ConfigError` with all diagnostics about `source`, as rendered text and as a list.
 pub fn config(source: &Source, diagnostics: &Diagnostics) -> PyErr {
     let text = diagnostics.render(source).trim_end().to_owned();
     Python::attach(|py| {
@@ -49,14 +49,14 @@ pub fn config(source: &Source, diagnostics: &Diagnostics) -> PyErr {
     })
 }
 
-/// Ends what runs with a Python exception: `guarded` returns it. For errors inside of calls that cannot return one, those
-/// of disciplines in Python.
+/// Unwinds with a Python exception, which `guarded` returns. This is for errors in calls that cannot return an error,
+/// such as those of disciplines in Python.
 pub fn unwind(error: PyErr) -> ! {
-    // Not a panic: the hook that writes to standard error is not called.
+    // Unlike a panic, this does not call the hook that writes to standard error.
     resume_unwind(Box::new(error))
 }
 
-/// The exception for what ended a run.
+/// Converts the payload that ended a run to an exception.
 pub fn exception(payload: Payload) -> PyErr {
     match payload.downcast::<PyErr>() {
         Ok(error) => *error,
@@ -71,19 +71,19 @@ pub fn exception(payload: Payload) -> PyErr {
     }
 }
 
-/// Runs `work`; a panic is its error.
+/// Runs `work`. A panic is returned as the error.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Payload> {
-    // What a panic leaves behind is dropped with `work` or, where it lives on, refuses further calls.
+    // State that a panic leaves inconsistent is dropped with `work`, or refuses further calls if it outlives it.
     catch_unwind(AssertUnwindSafe(work))
 }
 
-/// Runs `work` on a thread that the interpreter has not made, so that calls of Python in it are cheap: the state that the
-/// interpreter keeps of a thread is made once, and not for each call.
+/// Runs `work` on a thread that was not created by the interpreter, so that calls into Python are cheap: the
+/// interpreter's state of the thread is created once, and not for each call.
 pub fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     Python::attach(|py| py.detach(work))
 }
 
-/// Runs `work` with the interpreter's lock released; a panic is an exception.
+/// Runs `work` with the interpreter's lock (GIL) released. A panic becomes an exception.
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
     py.detach(|| caught(work)).unwrap_or_else(|payload| Err(exception(payload)))
 }

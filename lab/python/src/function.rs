@@ -1,4 +1,4 @@
-//! [`Function`]: five integers to a float, in Python or compiled.
+//! [`Function`]: a function from five integers to a float, in Python or compiled.
 
 use std::cell::Cell;
 use std::io;
@@ -7,17 +7,17 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
-/// The signature, as messages have it.
+/// The signature, as messages spell it.
 const SIGNATURE: &str = "float64(uint64, uint64, uint64, uint64, uint64)";
 
-/// Compiled code of this signature. It may be called by several threads at the same time, and does not unwind.
+/// Compiled code with this signature. Several threads may call it at the same time, and it does not unwind.
 type Code = extern "C" fn(u64, u64, u64, u64, u64) -> f64;
 
 /// A function of five unsigned integers that returns a float.
 pub enum Function {
-    /// A callable object, called with the interpreter's lock held.
+    /// A callable object, which is called with the interpreter's lock held.
     Python(Py<PyAny>),
-    /// Machine code, called without the interpreter.
+    /// Machine code, which is called without the interpreter.
     Compiled {
         code: Code,
         /// Keeps the compiled code alive.
@@ -26,8 +26,8 @@ pub enum Function {
 }
 
 impl Function {
-    /// The function that `object` is: a callback of `numba.cfunc`, or any function of `ctypes`, of this signature; an
-    /// address of such code, which then must stay; or another callable.
+    /// Creates a function from `object`, which may be a `numba.cfunc` callback or a `ctypes` function with this
+    /// signature, the address of such code, which must then stay valid, or any other callable.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
             let address: usize = object.extract()?;
@@ -37,7 +37,7 @@ impl Function {
             }
             return Self::compiled(address, object);
         }
-        // A callback of numba has its function of ctypes as an attribute; arrays of numpy have another thing there.
+        // A numba callback has its ctypes function as the attribute `ctypes`. Numpy arrays have something else there.
         let inside = object.getattr_opt("ctypes")?.filter(Bound::is_callable);
         let function = inside.as_ref().unwrap_or(object);
         if function.getattr_opt("argtypes")?.is_some() && function.getattr_opt("restype")?.is_some() {
@@ -59,10 +59,11 @@ impl Function {
         Ok(Self::Compiled { code: code_at(owner.py(), address)?, _owner: owner.clone().unbind() })
     }
 
-    /// Calls it.
+    /// Calls the function.
     ///
     /// # Errors
-    /// The exception that the function raised, or a `TypeError` if it returned no number. Compiled code raises nothing.
+    /// The exception that the function raised, or a `TypeError` if it did not return a number. Compiled code cannot
+    /// fail.
     #[inline]
     pub fn call(&self, arguments: [u64; 5]) -> PyResult<f64> {
         match self {
@@ -79,36 +80,35 @@ impl Function {
 }
 
 thread_local! {
-    /// The code that [`receive_code`] was called with.
+    /// The code that was passed to [`receive_code`].
     static RECEIVED: Cell<Option<Code>> = const { Cell::new(None) };
 }
 
-/// Receives a function of C from the module `ctypes`.
+/// Receives a C function from the module `ctypes`.
 extern "C" fn receive_code(code: Option<Code>) {
     RECEIVED.set(code);
 }
 
-/// The function whose code is at `address`.
+/// Returns the function whose code is at `address`.
 ///
-/// No code shows its signature, so Rust cannot make a function of an address safely. `ctypes` can, for the user of Python
-/// who passes the address and answers for it there: this calls [`receive_code`] through it, with the address in the place of
-/// the function.
+/// Machine code does not reveal its signature, so safe Rust cannot convert an address to a function. `ctypes` can, on
+/// the responsibility of the Python user who passes the address. So this calls [`receive_code`] through `ctypes`, with
+/// the address in place of the function argument.
 fn code_at(py: Python<'_>, address: usize) -> PyResult<Code> {
     let ctypes = py.import("ctypes")?;
-    // The interpreter's lock is held during the call, so that it stays on this thread.
+    // `PYFUNCTYPE` keeps the interpreter's lock during the call, which stays on this thread.
     let receives = ctypes.getattr("PYFUNCTYPE")?.call1((py.None(), ctypes.getattr("c_void_p")?))?;
     receives.call1((receive_code as *const () as usize,))?.call1((address,))?;
     RECEIVED.take().ok_or_else(|| PyValueError::new_err("address 0 has no code"))
 }
 
-/// Whether memory of this process at `address` may be executed. Of an address that somebody wrote down this excludes what
-/// is certainly no function.
+/// Whether `address` is in executable memory of this process. This rejects addresses that certainly are not functions.
 fn is_executable(address: usize) -> io::Result<bool> {
     let maps = std::fs::read("/proc/self/maps")?;
     Ok(String::from_utf8_lossy(&maps).lines().any(|line| maps_code(line, address) == Some(true)))
 }
 
-/// Whether a line of proc_pid_maps(5) is a mapping of code that contains `address`.
+/// Whether a line of proc_pid_maps(5) describes an executable mapping that contains `address`.
 fn maps_code(line: &str, address: usize) -> Option<bool> {
     let (range, rest) = line.split_once(' ')?;
     let (begin, end) = range.split_once('-')?;
@@ -116,7 +116,7 @@ fn maps_code(line: &str, address: usize) -> Option<bool> {
     Some((bound(begin)?..bound(end)?).contains(&address) && rest.as_bytes().get(2) == Some(&b'x'))
 }
 
-/// Checks that a function of `ctypes` takes five integers of 64 bits, signed or not, and returns a float of 64 bits.
+/// Checks that a `ctypes` function takes five 64-bit integers, signed or not, and returns a 64-bit float.
 fn check_signature(function: &Bound<'_, PyAny>) -> PyResult<()> {
     let ctypes = function.py().import("ctypes")?;
     let integers = [ctypes.getattr("c_uint64")?, ctypes.getattr("c_int64")?];

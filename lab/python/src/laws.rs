@@ -1,4 +1,4 @@
-//! The six laws, for a discipline in Python.
+//! Tests a discipline in Python against the six laws.
 
 use pyo3::prelude::*;
 use tidegate_core::{AnyQdisc, Instant, Span};
@@ -8,15 +8,15 @@ use crate::failure;
 use crate::qdisc::PythonQdisc;
 use crate::watch;
 
-/// The law that was violated, the shortest script that shows it, and its seed.
+/// The law that was violated, the shortest script that shows the violation, and its seed.
 type Violation = (String, Vec<String>, u64);
 
-/// Steps of a script.
+/// The number of steps of a script.
 const STEPS: usize = 400;
 
-/// Runs random scripts with `operations` steps in total on the objects that `make` returns; each script runs three times.
-/// Returns the coverage: steps, packets enqueued, dequeued and dropped, deadlines that were verified. With a violation its
-/// law, its shortest script and its seed.
+/// Runs random scripts with `operations` steps in total on the objects that `make` returns. Each script runs three
+/// times. Returns the coverage (steps, packets enqueued, dequeued and dropped, and deadlines verified) and, if a law
+/// was violated, the law, the shortest script and its seed.
 #[pyfunction]
 #[pyo3(signature = (make, operations, seed, flows, classes))]
 pub fn check_laws(
@@ -55,7 +55,7 @@ pub fn check_laws(
     })
 }
 
-/// A step as a line.
+/// Formats a step as a line.
 fn line(op: &Op) -> String {
     let time = |span: &Span| span.to_string();
     match op {

@@ -1,5 +1,5 @@
-//! The native part of the Python package `tidegate`: it converts arguments and results, and calls the crates that do the
-//! work. What users import is in `python/tidegate`.
+//! The native part of the Python package `tidegate`. It converts arguments and results, and calls the crates that do
+//! the work. Users import the modules in `python/tidegate`.
 //!
 //! The interpreter's lock is released while Rust runs. Signals of the interpreter are checked every 20 ms
 //! ([`watch`]), and a panic becomes `tidegate.InternalError` ([`failure`]).

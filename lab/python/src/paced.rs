@@ -1,4 +1,4 @@
-//! [`Paced`]: a sender whose pacing rate a function returns.
+//! [`Paced`]: a congestion control whose pacing rate a function returns.
 
 use pyo3::exceptions::PyValueError;
 use tidegate_core::{Instant, Rate};
@@ -7,18 +7,19 @@ use tidegate_sim::tcp::{Ack, CongestionControl, CongestionSignal, DeliverySample
 use crate::failure;
 use crate::function::Function;
 
-/// A congestion control whose rate a function `f(now_ns, srtt_ns, min_rtt_ns, delivery_bps, losses)` returns, in bit/s, with
-/// each acknowledgement of new data. The window is twice the rate times the smoothed RTT, at least four segments.
+/// A congestion control whose rate in bit/s is the result of a function `f(now_ns, srtt_ns, min_rtt_ns, delivery_bps,
+/// losses)`, which is called for each acknowledgement of new data. The window is twice the rate times the smoothed RTT,
+/// and at least four segments.
 pub struct Paced {
     function: Function,
     mss: u64,
     cwnd: u64,
     pacing: Option<Rate>,
-    /// The least RTT so far in ns; 0 before the first sample.
+    /// The minimum RTT so far in ns; 0 before the first sample.
     least_ns: u64,
-    /// The rate of delivery that was measured last, in bit/s.
+    /// The last measured delivery rate, in bit/s.
     delivery_bps: u64,
-    /// Indications of congestion and timeouts.
+    /// The number of congestion indications and timeouts.
     losses: u64,
 }
 
@@ -43,7 +44,7 @@ impl CongestionControl for Paced {
             Err(PyValueError::new_err(text))
         });
         let rate = rate.unwrap_or_else(|error| failure::unwind(error));
-        // A rate below 1 bit/s does not pace.
+        // There is no pacing with a rate below 1 bit/s.
         self.pacing = Some(rate as u64).filter(|bps| *bps > 0).map(Rate::from_bps);
         self.cwnd = ((2.0 * rate * srtt_ns as f64 / 8e9) as u64).max(4 * self.mss);
     }

@@ -1,7 +1,7 @@
 //! Disciplines in Python: the kind `python` of files, and [`PythonQdisc`], which calls an object.
 //!
-//! An exception in a call cannot be returned by the trait: it ends the run ([`failure::unwind`]) and is raised by what
-//! began it.
+//! The trait's methods cannot return an exception. So an exception in a call unwinds ([`failure::unwind`]), which ends
+//! the run, and the function that started the run raises it.
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
@@ -54,18 +54,18 @@ impl Decode for Arguments {
 }
 
 impl Arguments {
-    /// The arguments of a call.
+    /// Converts them to the keyword arguments of a call.
     pub fn keywords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         Ok(py.import("json")?.getattr("loads")?.call1((self.0.to_string(),))?.cast_into::<PyDict>()?)
     }
 }
 
-/// The class of this name.
+/// Finds the class with this name.
 pub fn found<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("tidegate.qdisc")?.getattr("_found")?.call1((name,))
 }
 
-/// Checks that there is a class of this name.
+/// Checks that there is a class with this name.
 pub fn check_class(class: &Spanned<String>, what: &str, diagnostics: &mut Diagnostics) {
     if let Err(error) = Python::attach(|py| found(py, &class.value).map(drop)) {
         let help = "name a class of a module that can be imported, `module:Name`, or register it";
@@ -96,13 +96,14 @@ impl Kind for PythonQueue {
     }
 }
 
-/// Makes the kind `python` known to all files that this process reads.
+/// Registers the kind `python` for all files that this process reads.
 pub fn register_kind() {
-    // A second interpreter of the process finds it registered.
+    // With a second interpreter in the process, the kind is registered already.
     let _ = register::<PythonQueue>();
 }
 
-/// A packet that a discipline in Python has. It leaves by being returned from `dequeue` or by `out.drop`, once.
+/// A packet held by a discipline in Python. The discipline gives it up exactly once, by returning it from `dequeue` or
+/// passing it to `out.drop`.
 #[pyclass(module = "tidegate._tidegate")]
 pub struct Packet {
     inner: Option<AnyPacket>,
@@ -123,22 +124,22 @@ impl Packet {
 
 #[pymethods]
 impl Packet {
-    /// The bytes that it takes on the link.
+    /// The size on the link in bytes.
     #[getter]
     fn size(&self) -> PyResult<u64> {
         Ok(self.there()?.size().as_u64())
     }
-    /// The key of its flow: equal for packets of a flow.
+    /// The key of its flow, which is the same for all packets of the flow.
     #[getter]
     fn flow(&self) -> PyResult<u64> {
         Ok(self.there()?.flow().flow)
     }
-    /// A hash of its source address.
+    /// A hash of the source address.
     #[getter]
     fn source(&self) -> PyResult<u64> {
         Ok(self.there()?.flow().source)
     }
-    /// A hash of its destination address.
+    /// A hash of the destination address.
     #[getter]
     fn destination(&self) -> PyResult<u64> {
         Ok(self.there()?.flow().destination)
@@ -153,7 +154,7 @@ impl Packet {
     fn profile(&self) -> PyResult<u32> {
         Ok(self.there()?.profile())
     }
-    /// Its code point, 0 to 63.
+    /// The DSCP, 0 to 63.
     #[getter]
     fn dscp(&self) -> PyResult<u8> {
         Ok(self.there()?.dscp().value())
@@ -164,12 +165,12 @@ impl Packet {
         self.there_mut()?.set_dscp(dscp);
         Ok(())
     }
-    /// Its ECN field, two bits: 0 not capable, 1 ECT(1), 2 ECT(0), 3 congestion experienced.
+    /// The two bits of the ECN field: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 congestion experienced (CE).
     #[getter]
     fn ecn(&self) -> PyResult<u8> {
         Ok(self.there()?.ecn().bits())
     }
-    /// Its colour: `"green"`, `"yellow"` or `"red"`.
+    /// The colour: `"green"`, `"yellow"` or `"red"`.
     #[getter]
     fn colour(&self) -> PyResult<&'static str> {
         Ok(match self.there()?.colour() {
@@ -189,27 +190,27 @@ impl Packet {
         self.there_mut()?.set_colour(colour);
         Ok(())
     }
-    /// The packets on the wire that it represents.
+    /// The number of packets on the wire that it represents, which is more than one for a GSO packet.
     #[getter]
     fn segments(&self) -> PyResult<u32> {
         Ok(self.there()?.segments())
     }
-    /// Whether it is a TCP acknowledgement without data.
+    /// Whether it is a pure TCP acknowledgement, without data.
     #[getter]
     fn is_pure_ack(&self) -> PyResult<bool> {
         Ok(self.there()?.is_pure_ack())
     }
-    /// The bytes that its flow has yet to send after it, where known.
+    /// The number of bytes that its flow has yet to send after this packet, if known.
     #[getter]
     fn remaining(&self) -> PyResult<Option<u64>> {
         Ok(self.there()?.remaining().map(|bytes| bytes.as_u64()))
     }
-    /// Whether it is still with the discipline.
+    /// Whether the discipline still holds the packet.
     #[getter]
     fn is_here(&self) -> bool {
         self.inner.is_some()
     }
-    /// Records that it leaves through this class.
+    /// Records that the packet leaves through this class.
     fn leaves_by(&mut self, class_id: u32) -> PyResult<()> {
         self.there_mut()?.leaves_by(ClassId(class_id));
         Ok(())
@@ -224,7 +225,7 @@ impl Packet {
     }
 }
 
-/// Where a discipline in Python drops and marks packets, during a call.
+/// The object through which a discipline in Python drops and marks packets during a call.
 #[pyclass(name = "Outlet", module = "tidegate._tidegate")]
 #[derive(Default)]
 pub struct PyOutlet {
@@ -253,7 +254,7 @@ impl PyOutlet {
         self.dropped.push((packet.inner.take().ok_or_else(gone)?, reason));
         Ok(())
     }
-    /// Marks a packet "congestion experienced"; returns whether its transport is ECN-capable. It is not changed otherwise.
+    /// Marks a packet as "congestion experienced" (CE) if its transport is ECN-capable. Returns whether it is.
     fn mark(&mut self, mut packet: PyRefMut<'_, Packet>) -> PyResult<bool> {
         self.open()?;
         let packet = packet.there_mut()?;
@@ -265,20 +266,21 @@ impl PyOutlet {
     }
 }
 
-/// A discipline that calls an object of Python.
+/// A discipline that calls a Python object.
 pub struct PythonQdisc {
     enqueue: Py<PyAny>,
     dequeue: Py<PyAny>,
-    /// Without it the discipline is work-conserving.
+    /// The method `deadline`. Without it the discipline is work-conserving.
     deadline: Option<Py<PyAny>>,
     outlet: Py<PyOutlet>,
     backlog: Backlog,
-    /// The latest time of any call (law 2): the object sees no earlier one.
+    /// The latest time of any call. The object is never passed an earlier one (law 2).
     latest: Instant,
 }
 
 impl PythonQdisc {
-    /// Calls `object`, which is empty. Its method `begin(now, seed)` is called first, where it has one.
+    /// Creates a discipline that calls `object`, which must hold no packets. If it has a method `begin(now, seed)`,
+    /// that is called first.
     pub fn new(object: &Bound<'_, PyAny>, now: Instant, seed: u64) -> PyResult<Self> {
         let py = object.py();
         let method = |name: &Bound<'_, PyString>| -> PyResult<Option<Py<PyAny>>> {
@@ -300,7 +302,7 @@ impl PythonQdisc {
         Ok(Self { enqueue, dequeue, deadline, outlet, backlog: Backlog::default(), latest: now })
     }
 
-    /// Calls a method with the outlet, and passes on what it dropped.
+    /// Calls a method with the outlet, and passes the packets that it dropped on to `out`.
     fn call<T>(&mut self, out: &mut dyn Outlet<AnyPacket>, work: impl FnOnce(Python<'_>, &Self) -> PyResult<T>) -> T {
         Python::attach(|py| {
             let outlet = self.outlet.bind(py);

@@ -1,4 +1,4 @@
-//! Captures and recordings through configurations.
+//! Replays captures and recordings through configurations.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Sink};
@@ -25,7 +25,8 @@ use crate::results::Figure;
 use crate::table::Table;
 use crate::watch;
 
-/// The results of a replay: of a recording through its own configuration, and of all packets through others.
+/// The results of a replay: those of a recording with its own configuration, and those of all packets with other
+/// configurations.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Replay {
     file: String,
@@ -36,7 +37,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// That of the recording first.
+    /// All outcomes, beginning with that of the recording's own configuration.
     fn all(&self) -> impl Iterator<Item = &Outcome> {
         self.again.iter().filter_map(|again| again.outcome.as_ref()).chain(&self.outcomes)
     }
@@ -56,12 +57,12 @@ impl Replay {
 
 #[pymethods]
 impl Replay {
-    /// Packets that were put through.
+    /// The number of packets that were replayed.
     #[getter]
     fn packets(&self) -> u64 {
         self.packets
     }
-    /// Notices of repairs to the file and of parts that were left out.
+    /// Notices about repairs of the file and parts that were skipped.
     #[getter]
     fn notices(&self) -> Vec<String> {
         self.notices.clone()
@@ -72,7 +73,7 @@ impl Replay {
         let again = self.again.as_ref()?;
         Some(again.broken.is_none() && matches!(again.exact.verdict, Verdict::Equal))
     }
-    /// The first difference if a recording is not exact.
+    /// The first difference, if the recording was not reproduced exactly.
     #[getter]
     fn difference(&self) -> Option<String> {
         match &self.again.as_ref()?.exact.verdict {
@@ -80,7 +81,7 @@ impl Replay {
             _ => None,
         }
     }
-    /// The digest of all departures, by configuration.
+    /// The name of each configuration with the digest of its departures.
     #[getter]
     fn digests(&self) -> Vec<(String, String)> {
         self.all().map(|outcome| (outcome.name.clone(), outcome.digest.to_string())).collect()
@@ -110,7 +111,7 @@ impl Replay {
     fn titles(&self) -> Vec<String> {
         self.page().plots().map(|plot| plot.title.clone()).collect()
     }
-    /// The plot with this title, or those whose title contains it; see `Results.figure`.
+    /// Returns the plot with this title, or those whose title contains it; see `Results.figure`.
     #[pyo3(signature = (title, curve=""))]
     fn figure(&self, title: &str, curve: &str) -> PyResult<Figure> {
         self.page().figure(title, curve).map(Figure::new).map_err(PyValueError::new_err)
@@ -143,8 +144,8 @@ fn open(path: &Path) -> PyResult<Kind<Box<dyn Read>>> {
     sniff(Box::new(BufReader::with_capacity(256 << 10, file)) as Box<dyn Read>).map_err(failed)
 }
 
-/// Puts every packet of a capture or a recording through configurations, each a name and the text of a shaper file; a
-/// recording through its own, too.
+/// Replays all packets of a capture or a recording through configurations, each of which is a name and the text of a
+/// shaper file. A recording is also replayed through its own configuration.
 #[pyfunction]
 pub fn run_replay(
     py: Python<'_>,
@@ -170,8 +171,9 @@ pub fn run_replay(
     })
 }
 
-/// Explains as JSON what became of a packet of a capture or a recording, and why: packet `packet` (from 1), or that of
-/// record `event` (from 0) of a recording. A capture needs a configuration, the text of a shaper file.
+/// Explains, as JSON, what happened to a packet of a capture or a recording, and why. The packet is number `packet`
+/// (from 1) or, in a recording, that of record `event` (from 0). A capture needs a configuration, the text of a shaper
+/// file.
 #[pyfunction]
 #[pyo3(signature = (path, packet, event, configuration, link, seed))]
 pub fn run_explain(
@@ -223,7 +225,7 @@ pub fn run_explain(
     })
 }
 
-/// The rate of a line, where it was given.
+/// Parses the rate of a line, if one was given.
 fn rate(link: Option<String>) -> PyResult<Option<Rate>> {
     let Some(text) = link else { return Ok(None) };
     match text.parse::<Rate>() {
@@ -262,7 +264,7 @@ fn run(path: &Path, mut parts: Vec<Part>, keep: Keep) -> PyResult<Replay> {
         if let Some(setup) = again.as_ref().and_then(|again| again.setup.as_ref()) {
             parts.iter_mut().for_each(|part| part.settings.like_recorded(setup));
         }
-        // Signals are looked for between packets.
+        // Signals are checked between packets.
         let mut arrived = 0_u32;
         let mut pause = |_: Instant| {
             arrived = arrived.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! [`Results`]: the outcomes of a simulation, as tables, figures and the page of a report.
+//! [`Results`]: the results of a simulation as tables, figures and a report page.
 
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -21,14 +21,14 @@ pub struct Results {
     digest: Digest,
 }
 
-/// A plot. Notebooks show it; it is complete in itself and refers to nothing outside.
+/// A plot, which notebooks display. It is self-contained.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Figure {
     #[pyo3(get)]
     svg: String,
 }
 
-/// A run as reports show it.
+/// Converts an outcome to a run of a report.
 pub fn shown(outcome: &Outcome) -> Run<'_> {
     let Outcome { seed, values, curves, events, digest, .. } = outcome;
     Run { seed: *seed, events: *events, digest: digest.to_string(), values, curves }
@@ -67,7 +67,8 @@ impl Results {
 
 #[pymethods]
 impl Results {
-    /// The digest of all runs: equal for the same scenario and seeds on every machine, and that of `tidegate simulate`.
+    /// The digest of all runs. It is the same on every machine for the same scenario and seeds, and equals that of
+    /// `tidegate simulate`.
     #[getter]
     fn digest(&self) -> String {
         self.digest.to_string()
@@ -85,7 +86,7 @@ impl Results {
         self.outcomes.iter().map(|outcome| outcome.digest.to_string()).collect()
     }
 
-    /// Events that the simulator handled, in all runs.
+    /// The number of events that the simulator handled in all runs.
     #[getter]
     fn events(&self) -> u64 {
         self.outcomes.iter().map(|outcome| outcome.events).sum()
@@ -135,8 +136,8 @@ impl Results {
         }
     }
 
-    /// The calls that were made to shapers, and their reports: dictionaries with seed, time_ns, variant, link, kind, refused and
-    /// result.
+    /// The calls that were made to shapers, and their results: dictionaries with seed, time_ns, variant, link, kind,
+    /// refused and result.
     #[getter]
     fn reports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("json")?.getattr("loads")?.call1((self._reports(),))
@@ -166,8 +167,9 @@ impl Results {
         failure::guarded(py, || Ok(self.page().plots().map(|plot| plot.title.clone()).collect()))
     }
 
-    /// The plot with this title; or those whose title contains it, one below the other over the same ranges. With `curve`
-    /// only the curves whose name contains it.
+    /// Returns the plot with this title, or those whose title contains it, one below the other over the same ranges.
+    /// With
+    /// `curve` it has only the curves whose name contains that text.
     #[pyo3(signature = (title, curve=""))]
     fn figure(&self, py: Python<'_>, title: &str, curve: &str) -> PyResult<Figure> {
         failure::guarded(py, || match self.page().figure(title, curve) {
@@ -180,12 +182,12 @@ impl Results {
         })
     }
 
-    /// The page that `tidegate simulate --report` writes: one HTML document that opens without a network.
+    /// The page that `tidegate simulate --report` writes, one HTML document that needs no network.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
         failure::guarded(py, || Ok(self.page().html()))
     }
 
-    /// The page, inside a frame, for notebooks.
+    /// The page in a frame, for notebooks.
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         let page = self.to_html(py)?;
         Ok(format!(

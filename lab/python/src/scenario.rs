@@ -1,4 +1,4 @@
-//! [`Checked`]: a scenario that was read and can run.
+//! [`Checked`]: a scenario that has been read and checked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tidegate_sim::scenario::{Detail, Scenario};
 
 use crate::failure;
 
-/// A scenario that was read and checked. Immutable; any number of runs may use it at the same time.
+/// A scenario that has been read and checked. It is immutable, and any number of runs may use it at the same time.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 #[derive(Clone)]
 pub struct Checked {
@@ -19,12 +19,12 @@ pub struct Checked {
     pub folder: Option<PathBuf>,
 }
 
-/// Opens a file that a scenario names, relative to its folder.
+/// Opens a file that a scenario names, relative to the scenario's folder.
 pub fn open_beside(folder: &Path, name: &str) -> std::io::Result<Source> {
     Source::open(&folder.join(name))
 }
 
-/// A value of a file as JSON; a date is null.
+/// Converts a value of a file to JSON. A date becomes null.
 pub fn json(node: &Node) -> serde_json::Value {
     match &node.value {
         Value::Text(text) => text.as_str().into(),
@@ -38,7 +38,7 @@ pub fn json(node: &Node) -> serde_json::Value {
 }
 
 impl Checked {
-    /// [`Checked::new`] with the interpreter's lock released.
+    /// Like [`Checked::new`], with the interpreter's lock released.
     pub fn load(text: String, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
         let source = Source::new(name, text);
         let mut diagnostics = Diagnostics::new();
@@ -50,7 +50,7 @@ impl Checked {
         }
     }
 
-    /// The scenario to run: with `parts`, each flow and class of a watched link is measured over time as well.
+    /// Returns the scenario to run. With `parts`, each flow and class of a watched link is measured over time as well.
     pub fn detailed(&self, parts: bool) -> Arc<Scenario> {
         if !parts {
             return Arc::clone(&self.scenario);
@@ -63,7 +63,8 @@ impl Checked {
 
 #[pymethods]
 impl Checked {
-    /// Reads a scenario from its text. Files that it names are looked for in `folder`; without one it may name none.
+    /// Reads a scenario from its text. Files that it names are looked up in `folder`. Without a folder it may not name
+    /// any.
     #[new]
     #[pyo3(signature = (text, name, folder=None))]
     fn new(py: Python<'_>, text: String, name: String, folder: Option<PathBuf>) -> PyResult<Self> {

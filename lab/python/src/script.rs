@@ -1,4 +1,4 @@
-//! Scripts of arrivals.
+//! Runs scripts of arrivals.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ impl ScriptResult {
     fn expectations(&self) -> usize {
         self.outcome.expectations
     }
-    /// The expectations that failed, each with its place and what happened around it; empty where all hold.
+    /// The expectations that failed, each with its place in the script and the surrounding events. Empty if all hold.
     #[getter]
     fn failures(&self) -> String {
         if self.outcome.holds() { String::new() } else { self.outcome.failures() }
@@ -102,7 +102,7 @@ impl ScriptResult {
     }
 }
 
-/// Runs a script on what it names, or on the discipline in Python that `make` returns.
+/// Runs a script on the discipline or configuration that it names, or on the discipline in Python that `make` returns.
 #[pyfunction]
 #[pyo3(signature = (text, name, folder, make=None))]
 pub fn run_script(

@@ -1,4 +1,4 @@
-//! `simulate`: all runs of a scenario, on several processors.
+//! `simulate`: makes all runs of a scenario, on several processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,8 @@ use crate::results::Results;
 use crate::scenario::Checked;
 use crate::watch::{self, PERIOD};
 
-/// Runs seeds `seed`, `seed + 1`, ... of a scenario, each with all variants, `jobs` of these at a time.
+/// Simulates a scenario with the seeds `seed`, `seed + 1`, ..., each with all variants. `jobs` simulations run at a
+/// time.
 #[pyfunction]
 #[pyo3(signature = (scenario, seed, runs, jobs, parts))]
 pub fn simulate(
@@ -31,14 +32,15 @@ pub fn simulate(
     })
 }
 
-/// Runs one part; `None` when it was stopped.
+/// Runs one part of the scenario (a variant). Returns `None` if it was stopped.
 fn part(scenario: &Scenario, seed: u64, part: usize, stop: &AtomicBool) -> Option<Outcome> {
     let mut run = Run::new(scenario, seed, part);
     let end = Instant::ZERO + scenario.duration.max(Span::from_nanos(1));
     watch::steps(&mut run, end, || !stop.load(Ordering::Relaxed)).then(|| run.finish())
 }
 
-/// Runs `runs` seeds from `seed` on, with all variants, `jobs` of these at a time; signals end it.
+/// Simulates `runs` seeds, beginning with `seed`, with all variants. `jobs` simulations run at a time. A signal ends
+/// them.
 pub fn all(scenario: &Arc<Scenario>, seed: u64, runs: usize, jobs: usize) -> PyResult<Vec<Outcome>> {
     let parts = scenario.parts();
     let wanted = runs * parts;
@@ -81,7 +83,7 @@ pub fn all(scenario: &Arc<Scenario>, seed: u64, runs: usize, jobs: usize) -> PyR
             }
         }
     });
-    // A short run may have ended before signals were looked for.
+    // A short run may have ended before signals were checked.
     failed.map_or_else(watch::signals, Err)?;
     let mut outcomes = outcomes.into_iter().flatten();
     let of_seed = |n: usize| Outcome::joined(seed.wrapping_add(n as u64), outcomes.by_ref().take(parts).collect());

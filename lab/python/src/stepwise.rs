@@ -1,7 +1,7 @@
-//! [`Simulation`]: a run that goes on step by step.
+//! [`Simulation`]: a run that advances step by step.
 //!
-//! The network lives on a thread of its own, which ends with the object: so any thread of Python may use it, its
-//! interpreter's lock is released meanwhile, and several simulations run at the same time ([`run_all`]).
+//! The network lives on a thread of its own, which ends with the object. So any Python thread may use the simulation,
+//! the interpreter's lock is released while it runs, and several simulations can run at the same time ([`run_all`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -22,18 +22,18 @@ type Network = Run<Arc<Scenario>>;
 type Job = Box<dyn FnOnce(&mut Network) + Send>;
 type Reply<T> = mpsc::Receiver<Result<T, Payload>>;
 
-/// A run of a scenario that goes on step by step: run until a time, look, change something, go on.
+/// A run of a scenario that advances step by step: it can be run until some time, inspected, changed and continued.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Simulation {
     checked: Checked,
     seed: u64,
     parts: bool,
-    /// `None` once it is finished.
+    /// The channel to the thread of the network; `None` once the simulation is finished.
     jobs: Mutex<Option<Sender<Job>>>,
     stop: Arc<AtomicBool>,
 }
 
-/// A point in simulated time: nanoseconds, or text with a unit.
+/// A point in simulated time, in nanoseconds or as text with a unit.
 #[derive(FromPyObject)]
 pub enum Time {
     Nanos(u64),
@@ -60,17 +60,17 @@ fn ended() -> PyErr {
 }
 
 impl Simulation {
-    /// Hands `work` to the thread of the network.
+    /// Sends `work` to the thread of the network.
     fn send<T: Send + 'static>(&self, work: impl FnOnce(&mut Network) -> T + Send + 'static) -> PyResult<Reply<T>> {
         let (reply, receiver) = mpsc::channel();
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let job: Job = Box::new(move |network| {
             let done = caught(|| work(network));
             let failed = done.is_err();
-            // Nobody waits where Python was interrupted a second time.
+            // Nobody waits for the reply if Python was interrupted a second time.
             let _ = reply.send(done);
             if failed {
-                // The network is not whole any more: its thread ends.
+                // The network may be inconsistent after the failure, so its thread ends.
                 std::panic::resume_unwind(Box::new(()));
             }
         });
@@ -82,7 +82,7 @@ impl Simulation {
         Err(ended())
     }
 
-    /// Waits for a reply; signals set `stop`.
+    /// Waits for a reply. A signal sets `stop`.
     fn wait<T>(&self, reply: &Reply<T>) -> PyResult<T> {
         let mut interrupted: Option<PyErr> = None;
         loop {
@@ -108,7 +108,7 @@ impl Simulation {
         failure::guarded(py, || self.wait(&self.send(work)?))
     }
 
-    /// Begins to run until `end`.
+    /// Starts to run until `end`, without waiting.
     fn go(&self, end: Instant) -> PyResult<Reply<u64>> {
         self.stop.store(false, Ordering::Relaxed);
         let stop = Arc::clone(&self.stop);
@@ -121,8 +121,9 @@ impl Simulation {
 
 #[pymethods]
 impl Simulation {
-    /// Makes the scenario ready to run under `seed`; of a scenario with variants `variant` names one. With `parts` each flow
-    /// and class of a watched link is measured over time as well.
+    /// Prepares a run of the scenario with `seed`. If the scenario has variants, `variant` names one of them. With
+    /// `parts`
+    /// each flow and class of a watched link is measured over time as well.
     #[new]
     #[pyo3(signature = (scenario, seed, variant=None, parts=false))]
     fn new(scenario: &Checked, seed: u64, variant: Option<&str>, parts: bool) -> PyResult<Self> {
@@ -136,7 +137,7 @@ impl Simulation {
         let (jobs, receiver) = mpsc::channel::<Job>();
         let shared = scenario.detailed(parts);
         let thread = std::thread::Builder::new().name("tidegate".into()).spawn(move || {
-            // The error of a job was its reply.
+            // The failure of a job has already been sent as its reply.
             let _ = caught(move || {
                 failure::on_thread(move || {
                     let Ok(first) = receiver.recv() else { return };
@@ -153,8 +154,9 @@ impl Simulation {
         Ok(Self { checked: scenario.clone(), seed, parts, jobs, stop: Arc::new(AtomicBool::new(false)) })
     }
 
-    /// Runs until a time (ns, or text with a unit), or the end of the duration where that is earlier. Returns the simulated
-    /// time in ns. After Ctrl-C it stands at some time before, and can go on.
+    /// Runs until a time (ns, or text with a unit), or until the end of the scenario's duration if that is earlier.
+    /// Returns the simulated time in ns. After Ctrl-C the simulation has stopped at an earlier time, and can be
+    /// continued.
     fn run_until(&self, py: Python<'_>, time: Time) -> PyResult<u64> {
         let end = time.instant()?;
         failure::guarded(py, || self.wait(&self.go(end)?))
@@ -166,18 +168,18 @@ impl Simulation {
         self.call(py, |network| network.now().as_nanos())
     }
 
-    /// Whether the duration of the scenario is over.
+    /// Whether the end of the scenario's duration is reached.
     #[getter]
     fn is_over(&self, py: Python<'_>) -> PyResult<bool> {
         self.call(py, |network| network.is_over())
     }
 
-    /// The present state as JSON.
+    /// The current state as JSON.
     fn _look(&self, py: Python<'_>) -> PyResult<String> {
         self.call(py, |network| network.snapshot().to_string())
     }
 
-    /// Does an action, a table of TOML as in `[[at]]`; returns its report as JSON.
+    /// Performs an action, given as a TOML table as in `[[at]]`. Returns its report as JSON.
     fn _act(&self, py: Python<'_>, action: String) -> PyResult<String> {
         let source = Source::new("<action>", action);
         let folder = self.checked.folder.clone();
@@ -198,14 +200,14 @@ impl Simulation {
         }
     }
 
-    /// The results so far; the run can go on. Without reports of shapers, which :meth:`finish` has.
+    /// The results so far, without the reports of shapers, which only :meth:`finish` returns. The run can be continued.
     fn results(&self, py: Python<'_>) -> PyResult<Results> {
         let outcome = self.call(py, |network| network.outcome())?;
         Ok(Results::new(self.checked.clone(), vec![outcome], self.parts))
     }
 
-    /// Runs to the end of the duration and returns the results; the simulation has ended then. The digest is that of
-    /// `simulate` with this seed where nothing was changed and the scenario has no variants.
+    /// Runs to the end of the duration and returns the results. The simulation is then finished. If nothing was changed
+    /// and the scenario has no variants, the digest equals that of `simulate` with this seed.
     fn finish(&self, py: Python<'_>) -> PyResult<Results> {
         self.run_until(py, Time::Nanos(u64::MAX))?;
         let outcome = self.call(py, |network| network.finish())?;
@@ -226,7 +228,7 @@ impl Simulation {
     }
 }
 
-/// Runs several simulations at the same time, each until its time in ns; returns their simulated times in ns.
+/// Runs several simulations at the same time, each until its own time in ns. Returns their simulated times in ns.
 #[pyfunction]
 pub fn run_all(py: Python<'_>, simulations: Vec<Py<Simulation>>, times: Vec<u64>) -> PyResult<Vec<u64>> {
     if simulations.len() != times.len() {

@@ -1,4 +1,4 @@
-//! The runs of a sweep, and the rows of a batch. What begins batches and writes their files is in `sweeps.py`.
+//! The runs of a sweep, and the rows of a batch. `sweeps.py` starts the batches and writes their files.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use crate::results::shown;
 use crate::scenario::{Checked, open_beside};
 use crate::simulate::all;
 
-/// The path and the value of each axis, the text of the scenario, and the seed.
+/// A run: the path and the value of each axis, the text of the scenario, and the seed.
 type Run = (Vec<(String, String)>, String, u64);
 
-/// A scenario for every combination of the values of some axes, under several seeds.
+/// A sweep: a scenario for each combination of the values of some axes, with several seeds.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Sweep {
     sweep: sweep::Sweep,
@@ -26,8 +26,8 @@ pub struct Sweep {
 
 #[pymethods]
 impl Sweep {
-    /// The scenario `text` along axes, each a path and a list of TOML. Each value of an axis is checked in one run; files that
-    /// runs name are looked for in `folder`.
+    /// Creates a sweep of the scenario `text` along axes, each of which is a path and a TOML list. Each value of an
+    /// axis is checked in one run. Files that runs name are looked up in `folder`.
     #[new]
     fn new(
         py: Python<'_>,
@@ -53,7 +53,7 @@ impl Sweep {
                 }
             }
             for name in sweep.files() {
-                // Of a file that cannot be read the run that names it reports why.
+                // If a file cannot be read, the run that names it reports the error.
                 if let Ok(found) = beside(&name) {
                     sweep.depend_on(&name, found.text());
                 }
@@ -74,15 +74,15 @@ impl Sweep {
         self.sweep.batches()
     }
 
-    /// The name of the file of batch `number`, from 0, and its runs.
+    /// The file name and the runs of batch `number`, counted from 0.
     fn batch(&self, number: usize) -> PyResult<(String, Vec<Run>)> {
         let Batch { name, runs } = self.sweep.batch(number).map_err(PyKeyError::new_err)?;
         Ok((name, runs.into_iter().map(|Point { values, text, seed }| (values, text.to_string(), seed)).collect()))
     }
 }
 
-/// Makes some runs. Returns their rows as a Parquet file, empty where all of them failed, and the numbers of those that
-/// failed, with the reasons.
+/// Simulates some runs. Returns their rows as a Parquet file, which is empty if all of them failed, and the indices of
+/// the runs that failed, with the reasons.
 #[pyfunction]
 pub fn run_batch(py: Python<'_>, runs: Vec<Run>, folder: PathBuf) -> PyResult<(Vec<u8>, Vec<(usize, String)>)> {
     failure::guarded(py, || {
@@ -112,8 +112,8 @@ pub fn run_batch(py: Python<'_>, runs: Vec<Run>, folder: PathBuf) -> PyResult<(V
     })
 }
 
-/// Does `work`; the text of an exception or a panic is the inner error. What is no `Exception`, as a `KeyboardInterrupt`, is
-/// the outer one.
+/// Runs `work`. The inner error is the text of an exception or a panic. The outer error is an exception that is not an
+/// `Exception`, such as a `KeyboardInterrupt`.
 fn attempted<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<Result<T, String>> {
     let error = match caught(work) {
         Ok(Ok(done)) => return Ok(Ok(done)),

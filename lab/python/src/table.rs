@@ -15,8 +15,8 @@ use tidegate_report::columns::{self, Column};
 
 use crate::failure;
 
-/// A table of results: text (`utf8`), unsigned integers (`uint64`), numbers (`float64`) and booleans, each of which may be
-/// missing.
+/// A table of results with columns of text (`utf8`), unsigned integers (`uint64`), numbers (`float64`) and booleans.
+/// Values may be missing.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Table {
     batch: RecordBatch,
@@ -45,14 +45,15 @@ impl Table {
 /// A value of a column.
 #[derive(FromPyObject)]
 enum Cell {
-    // Before integers: a truth value is one in Python.
+    // This must precede integers, because a boolean is an integer in Python.
     Truth(bool),
     Integer(u64),
     Number(f64),
     Text(String),
 }
 
-/// The values of a column, which have one type; whole numbers beside others are numbers. Without a value it is text.
+/// Creates a column of values of one type. Integers mixed with floats become floats. A column without any value is
+/// text.
 fn column(name: &str, cells: Vec<Option<Cell>>) -> PyResult<Column> {
     let mixed = || PyTypeError::new_err(format!("column `{name}`: values of different types"));
     let has = |of: fn(&Cell) -> bool| cells.iter().flatten().any(of);
@@ -88,7 +89,7 @@ fn column(name: &str, cells: Vec<Option<Cell>>) -> PyResult<Column> {
 
 #[pymethods]
 impl Table {
-    /// A table of columns, each a list of texts, of numbers or of truth values; `None` is a missing value.
+    /// Creates a table from columns, each of which is a list of texts, numbers or booleans. `None` is a missing value.
     #[new]
     fn from_lists(columns: Vec<(String, Vec<Option<Cell>>)>) -> PyResult<Self> {
         let rows = columns.first().map_or(0, |(_, cells)| cells.len());
@@ -103,14 +104,15 @@ impl Table {
         Self::new(table)
     }
 
-    /// The Arrow PyCapsule interface: a stream of one record batch, which shares the memory of this table.
+    /// Implements the Arrow PyCapsule interface with a stream of one record batch, which shares the memory of this
+    /// table.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A request is a wish; the types here are the only ones.
+        // The interface allows a requested schema to be ignored, and this table has only one.
         let _ = requested_schema;
         let schema = self.batch.schema();
         let batches = RecordBatchIterator::new([Ok(self.batch.clone())], schema);

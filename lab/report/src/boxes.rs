@@ -1,4 +1,4 @@
-//! Box plots of a comparison: how far the runs of each variant are apart, a scale of its own for each measure.
+//! Box plots of a comparison, which show the spread of each variant's runs. Each measure has its own scale.
 
 use crate::comparison::{Comparison, Group, Row, WIDTH};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
@@ -13,12 +13,12 @@ const ROW: f64 = 20.0;
 const SIZE: f64 = 11.0;
 /// Half the height of a box.
 const HALF: f64 = 5.5;
-/// The runs from which on quartiles say more than the runs themselves.
+/// The number of runs from which a box with quartiles is drawn.
 const ENOUGH: usize = 5;
 
 impl Comparison {
-    /// Draws the runs of each variant as points, from five on with a box of the quartiles and its median; `None` where
-    /// nothing was run twice.
+    /// Draws the runs of each variant as points and, if there are at least five, a box with the quartiles and the
+    /// median. Returns `None` if nothing was run twice.
     pub fn boxes(&self, pens: &Pens) -> Option<Drawing> {
         let runs = self.groups.iter().map(Group::runs).max().filter(|runs| *runs > 1)?;
         let title = format!("{}: box plots of {runs} runs", self.title);
@@ -53,7 +53,7 @@ impl Comparison {
 }
 
 impl Group {
-    /// The most runs of a value.
+    /// The largest number of runs of any value.
     fn runs(&self) -> usize {
         let cells = self.rows.iter().flat_map(|row| &row.cells).flatten();
         cells.map(|estimate| estimate.values.len()).max().unwrap_or(0)
@@ -69,9 +69,9 @@ impl Group {
         let rows: Vec<(usize, Pen, Vec<f64>)> = self.rows.iter().enumerate().filter_map(runs).collect();
         let all = || rows.iter().flat_map(|(.., values)| values).copied();
         let (Some(low), Some(high)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
-        // Values that do not differ are in the middle.
+        // Equal values are drawn in the middle.
         let margin = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.1).max(0.5) };
-        // What cannot be negative has no negative end.
+        // The axis of nonnegative values does not become negative.
         let low = if low >= 0.0 { (low - margin).max(0.0) } else { low - margin };
         let mut ruler = Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), false);
         let unit = &self.measures[at].unit;
@@ -89,7 +89,8 @@ impl Group {
     }
 }
 
-/// Draws a box around `middle` from the places of least, lower quartile, median, upper quartile and greatest.
+/// Draws a box, vertically centred at `middle`, from the positions of the least value, the lower quartile, the median,
+/// the upper quartile and the greatest value.
 fn draw_box(drawing: &mut Drawing, [least, lower, median, upper, most]: [f64; 5], middle: f64, pen: Pen) {
     let ink = Ink::Curve(pen.colour);
     let corners = [(lower, -HALF), (upper, -HALF), (upper, HALF), (lower, HALF)].map(|(x, by)| (x, middle + by));
@@ -138,7 +139,7 @@ mod tests {
             })
             .collect();
         assert_eq!(marks.iter().map(|points| points.len()).collect::<Vec<_>>(), [5, 2]);
-        // Two runs have no box; the first is from the second to the fourth run.
+        // Two runs have no box. The first box is from the second to the fourth run.
         let boxes: Vec<&Vec<(f64, f64)>> = drawing
             .shapes
             .iter()

@@ -1,5 +1,5 @@
-//! [`Table`]: columns for notebooks, as CSV or Parquet. One observation per row, so that every tool can group and
-//! filter.
+//! [`Table`]: columns for notebooks, as CSV, JSON or Parquet. There is one observation per row, so that every tool can
+//! group and filter.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Table {
     /// Adds a column.
     ///
     /// # Panics
-    /// When its length differs from that of the others.
+    /// If its length differs from that of the others.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, column: Column) -> Self {
         assert!(self.columns.first().is_none_or(|first| first.len() == column.len()), "columns of equal length");
@@ -61,7 +61,7 @@ impl Table {
         self.columns.push(column);
         self
     }
-    /// Removes the columns of these names.
+    /// Removes the columns with these names.
     #[must_use]
     pub fn without(self, names: &[&str]) -> Self {
         let kept = self.names.into_iter().zip(self.columns).filter(|(name, _)| !names.contains(&name.as_str()));
@@ -76,7 +76,7 @@ impl Table {
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, Column::len)
     }
-    /// Formats as CSV with a header (RFC 4180; lines end in a line feed). Missing values are empty.
+    /// Formats the table as CSV with a header (RFC 4180, but lines end in a line feed). Missing values are empty.
     pub fn csv(&self) -> String {
         let mut out = String::new();
         let names: Vec<String> = self.names.iter().map(|name| field(name)).collect();
@@ -105,7 +105,7 @@ impl Table {
 }
 
 impl Table {
-    /// Formats as JSON: a list of objects, one per row and line. Missing values and NaN are null.
+    /// Formats the table as JSON, a list of objects with one per row and line. Missing values and NaN are null.
     pub fn json(&self) -> String {
         let mut out = String::from("[");
         for row in 0..self.rows() {
@@ -157,15 +157,15 @@ fn quote(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Rows of a row group: the amount that a reader holds at once.
+/// The number of rows of a row group, which a reader holds in memory at once.
 const GROUP: usize = 1 << 20;
 
 impl Table {
-    /// Formats as a Parquet file: strings and numbers of 64 bits, each column with a dictionary where that is
-    /// smaller, without compression. Integers are unsigned.
+    /// Formats the table as an uncompressed Parquet file with strings and 64-bit numbers. Integers are unsigned. A
+    /// column has a dictionary if that makes it smaller.
     ///
     /// # Errors
-    /// The error of the writer.
+    /// If the writer of the format fails.
     pub fn parquet(&self) -> Result<Vec<u8>, ParquetError> {
         let mut fields = Vec::with_capacity(self.columns.len());
         for (name, column) in self.names.iter().zip(&self.columns) {
@@ -199,10 +199,10 @@ impl Table {
 }
 
 impl Table {
-    /// Reads a Parquet file of [`Table::parquet`], whole.
+    /// Reads a whole Parquet file that [`Table::parquet`] has written.
     ///
     /// # Errors
-    /// When it is none, is damaged, or has values of other types.
+    /// If it is not a Parquet file, is damaged, or has values of other types.
     pub fn from_parquet(file: Vec<u8>) -> Result<Self, ParquetError> {
         let reader = SerializedFileReader::new(bytes::Bytes::from(file))?;
         let schema = reader.metadata().file_metadata().schema_descr();
@@ -235,7 +235,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The column of a name.
+    /// The column with this name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         let place = self.names.iter().position(|own| own == name)?;
         self.columns.get(place)
@@ -248,7 +248,7 @@ impl Column {
         rows: core::ops::Range<usize>,
         group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
     ) -> Result<(), ParquetError> {
-        /// The values that are present, and for every row whether it has one.
+        /// Returns the values that are present, and for each row whether it has one.
         fn split<T, U>(values: &[Option<T>], to: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
             let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
             (values.iter().flatten().map(to).collect(), levels)
@@ -278,7 +278,7 @@ impl Column {
     }
 }
 
-/// A field of a CSV line.
+/// Formats a field of a CSV line, quoted if necessary.
 pub fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! A comparison: measures of several variants beside each other, as words, as a figure and as a table.
+//! A comparison of several variants by their measures, in words, as a figure and as a table.
 
 use crate::columns::{self, Column};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
@@ -7,7 +7,7 @@ use crate::palette::{Pen, Pens};
 use tidegate_display::Table;
 use tidegate_display::human;
 
-/// Variants beside each other, in groups of what is measured of them.
+/// A comparison of variants, with a group for each subject.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Comparison {
     /// The title, in one line.
@@ -16,10 +16,10 @@ pub struct Comparison {
     pub groups: Vec<Group>,
 }
 
-/// The measurements of one subject: a flow, a link, a class.
+/// The measurements of one subject, such as a flow, a link or a class.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Group {
-    /// The subject; empty where there is only one.
+    /// The subject; empty if there is only one.
     pub name: String,
     /// The measures.
     pub measures: Vec<Measure>,
@@ -27,38 +27,38 @@ pub struct Group {
     pub rows: Vec<Row>,
 }
 
-/// A quantity.
+/// A measured quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measure {
     /// Its name.
     pub name: String,
     /// Its unit, as in [`human`].
     pub unit: String,
-    /// Which of two values is better.
+    /// The direction in which values are better.
     pub better: Better,
 }
 
-/// Which of two values is better.
+/// The direction in which values are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Better {
-    /// The smaller one: delays, losses.
+    /// Smaller values are better: delays, losses.
     Less,
-    /// The greater one: rates, fairness.
+    /// Greater values are better: rates, fairness.
     More,
-    /// Neither.
+    /// No value is better than another.
     Neither,
 }
 
-/// A variant.
+/// The values of one variant.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// For each of the measures what was measured, if it was.
+    /// The value of each measure, if it was measured.
     pub cells: Vec<Option<Estimate>>,
 }
 
-/// A mean with its interval.
+/// A mean with its confidence interval.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Estimate {
     /// The mean.
@@ -76,7 +76,7 @@ impl From<f64> for Estimate {
 }
 
 impl Estimate {
-    /// The mean of `values`, which are kept if there are several.
+    /// Creates an estimate. The values of the runs are kept if there are several.
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
         Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() } }
     }
@@ -95,26 +95,26 @@ impl Estimate {
 }
 
 impl Measure {
-    /// A measure.
+    /// Creates a measure.
     pub fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
         Self { name: name.into(), unit: unit.into(), better }
     }
-    /// The text of a value, with the unit.
+    /// Formats a value with the unit.
     fn value(&self, value: f64) -> String {
         human(value, &self.unit)
     }
 }
 
-/// Differences below this part are not named.
+/// Relative differences below this are not mentioned.
 const SMALL: f64 = 0.02;
 
 impl Group {
-    /// Whether one value may be better than another: without that there is no answer.
+    /// Whether any measure distinguishes better from worse values. Otherwise there is no answer.
     pub(crate) fn is_judged(&self) -> bool {
         self.measures.iter().any(|measure| measure.better != Better::Neither)
     }
 
-    /// The rows that have a value of this measure, the best first.
+    /// The rows that have a value of this measure, with the best first.
     fn ranked<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
         let measured = |row: &'a Row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?));
         let mut rows: Vec<(&str, &Estimate)> = self.rows.iter().filter_map(measured).collect();
@@ -126,10 +126,10 @@ impl Group {
         rows
     }
 
-    /// Which variant is the best of a measure and by how much; `None` where that has no answer.
+    /// States which variant is the best by a measure, and by how much. Returns `None` if the measure has no answer.
     fn sentence(&self, at: usize) -> Option<String> {
         let measure = &self.measures[at];
-        let of = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
+        let subject = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
         let ranked = self.ranked(at);
         let (best, worst) = (ranked.first()?, ranked.last()?);
         if ranked.len() < 2 || measure.better == Better::Neither {
@@ -137,16 +137,16 @@ impl Group {
         }
         let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
         if great - small <= SMALL * great {
-            return Some(format!("{}{of}: no difference above 2 %, {}", measure.name, measure.value(best.1.mean)));
+            return Some(format!("{}{subject}: no difference above 2 %, {}", measure.name, measure.value(best.1.mean)));
         }
         let ends = match measure.better {
             Better::More => "the most",
             _ => "the least",
         };
-        // The intervals of those as good as the best overlap its own.
+        // Variants whose intervals overlap that of the best are as good as it.
         let overlap = |other: &Estimate| other.low() <= best.1.high() && best.1.low() <= other.high();
         let equal: Vec<&str> = ranked[1..].iter().filter(|(_, other)| overlap(other)).map(|(name, _)| *name).collect();
-        let mut text = format!("{}{of}: {} has {ends}, {}", measure.name, best.0, measure.value(best.1.mean));
+        let mut text = format!("{}{subject}: {} has {ends}, {}", measure.name, best.0, measure.value(best.1.mean));
         if equal.len() + 1 == ranked.len() {
             text += "; the intervals of all overlap, so that more runs are needed to tell them apart";
             return Some(text);
@@ -166,7 +166,7 @@ impl Group {
         Some(text)
     }
 
-    /// The only variant in words.
+    /// Describes the only variant in words.
     fn description(&self) -> Option<String> {
         let [row] = self.rows.as_slice() else { return None };
         let cells = self.measures.iter().zip(&row.cells);
@@ -181,16 +181,16 @@ pub(crate) const WIDTH: f64 = 900.0;
 const ROW: f64 = 22.0;
 
 impl Comparison {
-    /// The answer in sentences, one for each measure of each group that has one.
+    /// The answer in sentences: one for each measure of each group, if the measure has an answer.
     pub fn sentences(&self) -> Vec<String> {
         self.answers().into_iter().flatten().collect()
     }
-    /// Which variant is the best in the first measure of each group that has one; empty without variants.
+    /// States which variant is the best by the first measure of each group that has an answer. Empty without variants.
     pub fn summary_of_variants(&self) -> Vec<String> {
         let first = |group: &Group| (0..group.measures.len()).find_map(|at| group.sentence(at));
         self.groups.iter().filter(|group| group.rows.len() > 1 && !group.name.is_empty()).filter_map(first).collect()
     }
-    /// The sentences of each group, in the order of weight of its measures.
+    /// The sentences of each group, in the order of its measures.
     pub(crate) fn answers(&self) -> Vec<Vec<String>> {
         let of_group = |group: &Group| match group.description() {
             Some(only) => vec![only],
@@ -199,7 +199,7 @@ impl Comparison {
         self.groups.iter().filter(|group| group.is_judged()).map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
 
-    /// All values, a variant of a group a row.
+    /// A table of all values, with a row for each variant of each group.
     pub fn table(&self) -> Table {
         let mut names: Vec<&str> = Vec::new();
         for measure in self.groups.iter().flat_map(|group| &group.measures) {
@@ -224,7 +224,7 @@ impl Comparison {
         table
     }
 
-    /// Its numbers, a row for each mean with its interval, or for each run.
+    /// The numbers as columns, with a row for each mean and its interval or, if `of_runs` is set, for each run.
     pub(crate) fn columns(&self, of_runs: bool) -> columns::Table {
         let mut texts: [Vec<Option<String>>; 4] = Default::default();
         let (mut run, mut value, mut half) = (Vec::new(), Vec::new(), Vec::new());
@@ -251,8 +251,8 @@ impl Comparison {
         }
     }
 
-    /// Draws it: a row for each variant, a column for each measure, with bars and 95 % intervals. The pens are
-    /// those of the rows' names.
+    /// Draws the comparison with a row for each variant, a column for each measure, bars and 95 % intervals. `pens`
+    /// assigns pens to the names of rows.
     pub fn drawing(&self, pens: &Pens) -> Drawing {
         let names = self.groups.iter().flat_map(|group| &group.rows).map(|row| room(&row.name, 12.0));
         let left = (names.fold(0.0, f64::max) + 30.0).clamp(70.0, 240.0);
@@ -298,7 +298,7 @@ impl Comparison {
 }
 
 impl Group {
-    /// Draws one value, as a bar with its interval and its number.
+    /// Draws one value as a bar with its interval and its number.
     fn bar(
         &self,
         drawing: &mut Drawing,
@@ -310,7 +310,7 @@ impl Group {
         let cells = || self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
         let most = cells().map(Estimate::high).fold(0.0_f64, f64::max);
         let text = self.measures[at].value(estimate.mean);
-        // The widest number, with a mark behind it.
+        // The space for numbers fits the widest of them with a mark behind it.
         let numbers = cells().map(|cell| room(&self.measures[at].value(cell.mean), 12.0)).fold(0.0, f64::max);
         let length = (column - numbers - 28.0).max(20.0);
         let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
@@ -329,7 +329,7 @@ impl Group {
         if estimate.half.is_some() {
             whisker(drawing, estimate.low(), estimate.high(), 4.0);
         }
-        // The best value of a column has a mark before it.
+        // The best value of a column is marked.
         let text = if best { format!("{text} *") } else { text };
         drawing.text((x + length + 6.0, y), Anchor::Start, 12.0, if best { Ink::Text } else { Ink::Muted }, text);
     }
@@ -369,7 +369,7 @@ mod tests {
         let mut wide = comparison();
         wide.groups[0].rows[0].cells[1] = estimate(20e6, 9e6);
         assert!(wide.sentences()[1].ends_with("more runs are needed to tell them apart"), "{:?}", wide.sentences());
-        // One variant alone is described.
+        // A single variant is described in words.
         wide.groups[0].rows.truncate(1);
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
     }
@@ -387,7 +387,7 @@ mod tests {
             .collect();
         assert_eq!(bars.len(), 6);
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
-        // Delays of 100 and 13 ms, in every second bar.
+        // Every second bar is a delay, of 100 and 13 ms.
         assert!((bars[1] / bars[3] - 100.0 / 13.0).abs() < 0.01, "{bars:?}");
         for shape in &drawing.shapes {
             let Shape::Lines { lines, .. } = shape else { continue };

@@ -1,27 +1,27 @@
-//! Plots of measured curves: which of them are compared in one plot or as small multiples, and how it is titled.
+//! Groups measured curves into plots and small multiples, and titles them.
 
 use tidegate_metrics::Curve as Measured;
 
 use crate::model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Scale, Section, Style};
 use crate::number::quantiles;
 
-/// The most curves of one plot; further curves are in another plot.
+/// The maximum number of curves of one plot. Further curves are in another plot.
 const CURVES: usize = 16;
-/// The most curves over time of one plot before each is in a panel of its own.
+/// The maximum number of curves over time in one plot. If there are more, each has a panel of its own.
 const OVERLAID: usize = 4;
 
-/// Runs with other seeds of which the curves are one.
+/// The curves of runs with different seeds, merged.
 pub struct Runs {
-    /// A curve for each that all runs have: at each place the median of the runs.
+    /// The merged curves, whose value at each x is the median of the runs.
     pub medians: Vec<Measured>,
-    /// The spread of the runs around each curve: x, the lower and the upper end.
+    /// The spread of the runs around each curve.
     pub bands: Vec<Band>,
 }
 
 impl Runs {
-    /// Joins the curves of runs: at each place the median, and a band between the least and the greatest run, from five runs
-    /// on between the quartiles. A run without a value at a place of a series counts for nothing there; a distribution has
-    /// the share of its last value below.
+    /// Merges the curves of runs into their median at each x, and a band between the least and the greatest value or,
+    /// from five runs on, between the quartiles. A run without a value of a series at some x does not count there. In a
+    /// distribution the share of the last smaller x counts.
     pub fn new<'a>(runs: impl IntoIterator<Item = &'a [Measured]>) -> Self {
         let runs: Vec<&[Measured]> = runs.into_iter().collect();
         let (mut medians, mut bands) = (Vec::new(), Vec::new());
@@ -42,7 +42,8 @@ impl Runs {
     }
 }
 
-/// The median of `all` at each of their places, and the band around it. `steps`: a value is valid until the next.
+/// Returns the median of `all` at each x that one of them has, and the band around it. With `steps` a value is valid
+/// until the next.
 fn spread(all: &[&[(f64, f64)]], steps: bool) -> (Vec<(f64, f64)>, Band) {
     let mut places: Vec<f64> = all.iter().flat_map(|points| points.iter().map(|point| point.0)).collect();
     places.sort_by(f64::total_cmp);
@@ -70,7 +71,7 @@ fn spread(all: &[&[(f64, f64)]], steps: bool) -> (Vec<(f64, f64)>, Band) {
     (median, band)
 }
 
-/// Removes what is before `begin`: bins of a time that was not measured are empty, and would be drawn as zeros.
+/// Removes the points before `begin`. Bins of the time that was not measured are empty, and would be drawn as zeros.
 pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
     let mut curves = curves.to_vec();
     for curve in curves.iter_mut().filter(|curve| curve.x == "time_s") {
@@ -79,12 +80,13 @@ pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
     curves
 }
 
-/// The plots of a run: over time, and distributions. Curves to compare are in one plot, or in panels beside each other.
+/// Returns sections with the plots of a run, over time and of distributions. Curves to compare share a plot, or are in
+/// panels beside each other.
 pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec<Section> {
     sections_with_bands(title, note, curves, &[], fold)
 }
 
-/// The plots of runs with several seeds, as [`sections`].
+/// Like [`sections`], for runs with several seeds.
 pub fn sections_of_runs(title: &str, note: &str, runs: &Runs, fold: Fold) -> Vec<Section> {
     sections_with_bands(title, note, &runs.medians, &runs.bands, fold)
 }
@@ -117,7 +119,8 @@ fn sections_with_bands(title: &str, note: &str, curves: &[Measured], bands: &[Ba
     sections.into_iter().filter(|section| !section.parts.is_empty()).collect()
 }
 
-/// The plots of `groups`, those that differ in the variant alone as small multiples at the place of the first.
+/// Returns the plots of `groups`. Those that differ in the variant alone become small multiples at the place of the
+/// first.
 fn parts(groups: &[Group<'_>]) -> Vec<Part> {
     let mut parts: Vec<(Option<String>, Panels)> = Vec::new();
     for group in groups {
@@ -139,7 +142,7 @@ fn parts(groups: &[Group<'_>]) -> Vec<Part> {
     parts.into_iter().filter_map(part).collect()
 }
 
-/// `flow` or `link`.
+/// The kind of a subject: `flow` or `link`.
 fn family(subject: &str) -> &str {
     subject.split_once(' ').map_or(subject, |(family, _)| family)
 }
@@ -147,13 +150,14 @@ fn family(subject: &str) -> &str {
 /// The key that groups curves into one plot.
 #[derive(PartialEq, Clone, Copy, Debug)]
 enum Kind<'a> {
-    /// A measure of all flows, or of all links, of all variants.
+    /// A measure of all flows, or of all links, in all variants.
     Distribution(&'a str, &'a str),
-    /// A measure of the parts of a subject, in one variant: subject, measure, variant, kind of part.
+    /// The distribution of a measure over the parts of a subject, in one variant: subject, measure, variant, kind of
+    /// part.
     PartsSpread(&'a str, &'a str, &'a str, &'a str),
     /// The goodput of all flows of a variant.
     Goodput(&'a str),
-    /// A measure of a link, all variants beside each other.
+    /// A measure of a link, in all variants.
     Whole(&'a str, &'a str),
     /// A measure of the parts of a link, in one variant: subject, measure, variant, kind of part.
     Parts(&'a str, &'a str, &'a str, &'a str),
@@ -185,7 +189,7 @@ struct Group<'a> {
     curves: Vec<Banded<'a>>,
 }
 
-/// The text of a measure in a title.
+/// The name of a measure in titles.
 fn words(measure: &str) -> &str {
     match measure {
         "queueing" => "queueing delay",
@@ -212,7 +216,7 @@ fn join(variant: &str, rest: &str) -> String {
 }
 
 impl Kind<'_> {
-    /// That of all variants; `None` where they are in one plot.
+    /// The key without the variant; `None` if all variants share one plot.
     fn without_variant(self) -> Option<Self> {
         match self {
             Self::Whole(..) => Some(self),
@@ -229,9 +233,9 @@ impl Kind<'_> {
             Self::Whole(..) | Self::Distribution(..) => "",
         }
     }
-    /// The title of its plot. `whole`: of the single colour of a link.
+    /// The title of the plot. `whole` is set for a link with packets of a single colour.
     fn title(&self, whole: bool) -> String {
-        let of = |subject: &str, variant: &str| {
+        let suffix = |subject: &str, variant: &str| {
             [subject, variant]
                 .iter()
                 .filter(|name| !name.is_empty())
@@ -244,25 +248,25 @@ impl Kind<'_> {
                 format!("{} of each {family}, distribution", capital(words(measure)))
             }
             Self::PartsSpread(subject, measure, variant, part) => {
-                format!("{} of each {part}{}, distribution", capital(words(measure)), of(subject, variant))
+                format!("{} of each {part}{}, distribution", capital(words(measure)), suffix(subject, variant))
             }
-            Self::Goodput(variant) => format!("Goodput of the flows that are watched{}", of("", variant)),
-            Self::Whole(subject, measure) => capital(words(measure)) + &of(subject, ""),
-            Self::Parts(subject, measure, variant, _) if whole => capital(words(measure)) + &of(subject, variant),
+            Self::Goodput(variant) => format!("Goodput of the flows that are watched{}", suffix("", variant)),
+            Self::Whole(subject, measure) => capital(words(measure)) + &suffix(subject, ""),
+            Self::Parts(subject, measure, variant, _) if whole => capital(words(measure)) + &suffix(subject, variant),
             Self::Parts(subject, measure, variant, part) => {
-                format!("{} of each {part}{}", capital(words(measure)), of(subject, variant))
+                format!("{} of each {part}{}", capital(words(measure)), suffix(subject, variant))
             }
         }
     }
 }
 
 impl Group<'_> {
-    /// Whether it is of a single colour, which needs no distinction.
+    /// Whether the packets have a single colour, which need not be named.
     fn is_whole(&self) -> bool {
         matches!(self.kind, Kind::Parts(_, _, _, "colour")) && self.curves.len() == 1
     }
 
-    /// Its plots, each with its name among those of the other variants.
+    /// The plots of the group, each with the name that distinguishes it from the other variants.
     fn plots(&self) -> Vec<(String, Plot)> {
         if matches!(self.kind, Kind::Whole(..)) && self.curves.len() > OVERLAID {
             let alone = |curve: &Banded<'_>| {
@@ -321,11 +325,11 @@ impl Group<'_> {
             style: if distribution { Style::Cdf } else { Style::Lines },
             curves: curves.iter().map(scaled).collect(),
         };
-        // Without arrivals there is no delay.
+        // While no packets arrive, there is no delay to plot.
         if !distribution && first.y == "delay_ns" {
             plot = plot.with_gaps();
         }
-        // A logarithmic axis only if the values span more than a decade.
+        // The axis is logarithmic only if the values span more than a decade.
         if distribution {
             let values =
                 || plot.curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).filter(|x| *x > 0.0);
@@ -359,13 +363,13 @@ mod tests {
     fn runs_have_their_median_and_how_far_they_are_apart() {
         let run = |by: f64| [measured("", "throughput", "time_s", &[(0.0, by), (1.0, 2.0 * by)])];
         let runs: Vec<_> = [1.0, 2.0, 3.0, 4.0, 100.0].map(run).into();
-        let of = |count: usize| Runs::new(runs[..count].iter().map(<[Measured; 1]>::as_slice));
-        let three = of(3);
+        let merged = |count: usize| Runs::new(runs[..count].iter().map(<[Measured; 1]>::as_slice));
+        let three = merged(3);
         assert_eq!(three.medians[0].points, [(0.0, 2.0), (1.0, 4.0)]);
         assert_eq!(three.bands[0], [(0.0, 1.0, 3.0), (1.0, 2.0, 6.0)]);
-        // Of five the quartiles, which one run far away does not move.
-        assert_eq!(of(5).bands[0], [(0.0, 2.0, 4.0), (1.0, 4.0, 8.0)]);
-        // A distribution is valid up to its next value, and nothing is below its first.
+        // Five runs have a band of quartiles, which a single outlier does not move.
+        assert_eq!(merged(5).bands[0], [(0.0, 2.0, 4.0), (1.0, 4.0, 8.0)]);
+        // The share of a distribution is valid up to its next value, and 0 below its first.
         let shares = |points: &[(f64, f64)]| [measured("", "delay", "value_ns", points)];
         let (a, b) = (shares(&[(10.0, 0.5), (30.0, 1.0)]), shares(&[(20.0, 1.0)]));
         let both = Runs::new([a.as_slice(), b.as_slice()]);

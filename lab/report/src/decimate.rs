@@ -1,15 +1,15 @@
 //! Reduces the points of a curve without changing its picture.
 //!
-//! A screen has a few hundred columns of pixels. Of the points in one column, a line shows only where it enters,
-//! where it leaves, and the extremes between. [`decimate`] keeps exactly these four points of each of equally wide
-//! steps (M4: Jugel, Jerzak, Hackenbroich, Markl, "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB
+//! A screen has a few hundred columns of pixels. In one column a line shows only where it enters, where it leaves, and
+//! the extremes between. [`decimate`] divides the range into equally wide steps, and keeps exactly these four points of
+//! each (M4: Jugel, Jerzak, Hackenbroich, Markl, "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB
 //! 2014). No point is averaged or interpolated, and no peak is lost.
 
-/// Returns at most `most` of the points, which must increase in x: of each step the first, the lowest, the highest
-/// and the last.
+/// Returns at most `most` of the points: the first, the lowest, the highest and the last of each step. The points must
+/// increase in x.
 ///
-/// `place` maps an x to its position on the axis: the identity, or a logarithm. All points are kept if there are at
-/// most `most`. A value of `most` below 4 counts as 4.
+/// `place` maps an x to its position on the axis and is the identity or a logarithm. All points are kept if there are
+/// at most `most`. A value of `most` below 4 counts as 4.
 pub fn decimate(points: &[(f64, f64)], most: usize, place: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     if points.len() <= most {
@@ -22,8 +22,8 @@ pub fn decimate(points: &[(f64, f64)], most: usize, place: impl Fn(f64) -> f64) 
     let mut kept = Vec::with_capacity(steps * 4);
     let mut begin = 0;
     while begin < points.len() {
-        let of = step(points[begin].0);
-        let end = begin + points[begin..].iter().take_while(|point| step(point.0) == of).count();
+        let current = step(points[begin].0);
+        let end = begin + points[begin..].iter().take_while(|point| step(point.0) == current).count();
         let by_height = |a: &usize, b: &usize| points[*a].1.total_cmp(&points[*b].1);
         let lowest = (begin..end).min_by(by_height).unwrap_or(begin);
         let highest = (begin..end).max_by(by_height).unwrap_or(begin);
@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn of_each_step_the_first_the_lowest_the_highest_and_the_last_stay() {
-        // Two steps of five points, [0, 4.5) and [4.5, 9]. In the first: 3 first, 9 highest, 1 lowest, 4 last.
+        // There are two steps of five points, [0, 4.5) and [4.5, 9]. In the first, 3 is first, 9 highest, 1 lowest, 4
+        // last.
         let heights = [3.0, 9.0, 5.0, 1.0, 4.0, 2.0, 2.0, 8.0, 0.0, 6.0];
         let points: Vec<_> = heights.iter().enumerate().map(|(x, y)| (x as f64, *y)).collect();
         let kept: Vec<f64> = decimate(&points, 8, |x| x).iter().map(|p| p.1).collect();

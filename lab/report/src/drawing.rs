@@ -1,11 +1,12 @@
-//! A figure as shapes, and its form as SVG; [`pdf`](crate::pdf) and [`png`](crate::png) have the others.
+//! A figure as shapes, and its output as SVG. The modules [`pdf`](crate::pdf) and [`png`](crate::png) have the other
+//! formats.
 
 use std::fmt::Write as _;
 
 use crate::palette::{self, Pen};
 use tidegate_display::escape;
 
-/// A figure: its size and its shapes, from back to front. Positions are in points of 1/72 inch from the upper left.
+/// A figure: its size, and its shapes from back to front. Positions are in points (1/72 inch) from the upper left.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Drawing {
     pub(crate) width: f64,
@@ -15,14 +16,14 @@ pub struct Drawing {
     pub(crate) shapes: Vec<Shape>,
 }
 
-/// A colour by its use: an SVG on a page has those of the reader's theme.
+/// A colour, named by its use, so that an SVG on a page can take the colours of the reader's theme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ink {
     Text,
     Muted,
     Grid,
     Ground,
-    /// The index of a colour of curves.
+    /// The colour of curves with this index.
     Curve(usize),
 }
 
@@ -40,7 +41,7 @@ impl Ink {
     pub(crate) fn rgb(self) -> [u8; 3] {
         [1, 3, 5].map(|at| u8::from_str_radix(&self.hex()[at..at + 2], 16).unwrap_or(0))
     }
-    /// The variable of the page's theme.
+    /// The CSS variable of the page's theme.
     fn variable(self) -> String {
         match self {
             Self::Text => "var(--tg-ink)".into(),
@@ -52,7 +53,7 @@ impl Ink {
     }
 }
 
-/// Where a text begins.
+/// The alignment of a text relative to its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Anchor {
     Start,
@@ -61,7 +62,7 @@ pub(crate) enum Anchor {
 }
 
 impl Anchor {
-    /// Where a text of this width begins.
+    /// The x at which a text of this width begins.
     pub(crate) fn begin(self, x: f64, width: f64) -> f64 {
         match self {
             Self::Start => x,
@@ -80,19 +81,19 @@ pub(crate) enum Shape {
         height: f64,
         ink: Ink,
     },
-    /// Open lines of one pen.
+    /// Open polylines drawn with one pen.
     Lines {
         lines: Vec<Vec<(f64, f64)>>,
         width: f64,
         ink: Ink,
         dash: &'static [u32],
     },
-    /// An area, of which what is behind it shines through.
+    /// A translucent area.
     Area {
         outline: Vec<(f64, f64)>,
         ink: Ink,
     },
-    /// A mark at each point, of this radius; the shape is that of the pen.
+    /// A mark of this radius at each point. The pen determines its shape.
     Marks {
         points: Vec<(f64, f64)>,
         radius: f64,
@@ -108,10 +109,10 @@ pub(crate) enum Shape {
     },
 }
 
-/// How much an area covers what is behind it.
+/// The opacity of an area.
 pub(crate) const OPACITY: f64 = 0.22;
 
-/// The corners of a mark around its centre; `None` for a circle.
+/// The corners of a mark around its centre, or `None` if the mark is a circle.
 pub(crate) fn corners(pen: Pen, (x, y): (f64, f64), r: f64) -> Option<Vec<(f64, f64)>> {
     Some(match pen.dash % 4 {
         0 => return None,
@@ -137,7 +138,7 @@ impl Drawing {
         self.shapes.push(Shape::Rectangle { x, y, width, height, ink });
     }
 
-    /// Adds the shapes of `other` below those that there are.
+    /// Appends the shapes of `other` below the present ones.
     pub(crate) fn append(&mut self, other: Self) {
         let by = self.height;
         self.width = self.width.max(other.width);
@@ -157,11 +158,11 @@ impl Drawing {
         }));
     }
 
-    /// Formats it as SVG on white.
+    /// Formats the drawing as SVG on a white background.
     pub fn svg(&self) -> String {
         self.svg_in(|ink| ink.hex().to_owned())
     }
-    /// Formats it as SVG in the colours of a page's theme.
+    /// Formats the drawing as SVG in the colours of a page's theme.
     pub(crate) fn svg_of_page(&self) -> String {
         self.svg_in(Ink::variable)
     }
@@ -259,7 +260,7 @@ impl Shape {
 
 #[cfg(test)]
 impl Drawing {
-    /// Texts that are not within the drawing, and those over each other.
+    /// Returns the texts that exceed the drawing or overlap each other.
     pub(crate) fn misplaced(&self) -> Vec<String> {
         let mut texts: Vec<(&str, [f64; 4])> = Vec::new();
         let mut found = Vec::new();

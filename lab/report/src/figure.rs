@@ -1,4 +1,4 @@
-//! Figures of a report: its comparison, and plots by their titles.
+//! Finds the figures of a report: its comparison, and plots by their titles.
 
 use crate::comparison::Comparison;
 use crate::drawing::Drawing;
@@ -23,12 +23,12 @@ impl Section {
 }
 
 impl Report {
-    /// All plots, in display order.
+    /// All plots of the report, in display order.
     pub fn plots(&self) -> impl Iterator<Item = &Plot> {
         self.sections.iter().flat_map(Section::plots)
     }
 
-    /// Its comparisons, in display order.
+    /// All comparisons of the report, in display order.
     pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         self.sections.iter().flat_map(|section| &section.parts).filter_map(|part| match part {
             Part::Comparison(comparison) => Some(comparison),
@@ -36,7 +36,7 @@ impl Report {
         })
     }
 
-    /// The pens of what has a name in it.
+    /// Assigns a pen to each name that appears in the report.
     pub fn pens(&self) -> Pens {
         let rows = self.comparisons().flat_map(|comparison| &comparison.groups).flat_map(|group| &group.rows);
         let curves = self.plots().flat_map(|plot| &plot.curves);
@@ -45,30 +45,30 @@ impl Report {
         Pens::named(names.iter().copied())
     }
 
-    /// Its first figure: the comparison, or else the first plot; `None` without any.
+    /// The first figure of the report, which is the comparison or else the first plot. `None` if there is neither.
     pub fn first_figure(&self) -> Option<Drawing> {
         let pens = self.pens();
         let comparison = self.comparisons().next().map(|comparison| comparison.drawing(&pens));
         comparison.or_else(|| self.plots().next().map(|plot| plot.drawing(&plot.pens(&pens))))
     }
 
-    /// The plot with this title as SVG: see [`drawing`](Self::drawing).
+    /// Returns the plot with this title as SVG; see [`drawing`](Self::drawing).
     ///
     /// # Errors
-    /// No plot is meant, with the titles that there are; or several that have different axes.
+    /// If no plot matches (the error lists the existing titles), or several plots match whose axes differ.
     pub fn figure(&self, title: &str, curve: &str) -> Result<String, String> {
         self.drawing(title, curve).map(|drawing| drawing.svg())
     }
 
-    /// The plot with this title; or those whose title contains it: small multiples as such, others one below the other and
-    /// over the same ranges. Only the curves whose name contains `curve`, all of them where it is empty. Upper and lower case
-    /// are equal.
+    /// Draws the plot with this title or else all plots whose title contains it. Small multiples stay together; other
+    /// plots are drawn one below the other over the same ranges. Only curves whose name contains `curve` are drawn.
+    /// Case does not matter.
     ///
     /// # Errors
-    /// No plot is meant, with the titles that there are; or several that have different axes.
+    /// If no plot matches (the error lists the existing titles), or several plots match whose axes differ.
     pub fn drawing(&self, title: &str, curve: &str) -> Result<Drawing, String> {
         let (title, curve) = (title.to_lowercase(), curve.to_lowercase());
-        // Closed sections have the plots of open ones again, of other runs.
+        // Closed sections repeat the plots of open ones for other runs.
         let open = || self.sections.iter().filter(|section| section.fold == Fold::Open);
         let titles = || open().flat_map(Section::plots).map(|plot| plot.title.as_str());
         let exact = titles().any(|found| found.to_lowercase() == title);
@@ -79,7 +79,7 @@ impl Report {
         let left = |plot: &Plot| {
             let mut plot = plot.clone();
             plot.curves.retain(|found| found.name.to_lowercase().contains(&curve));
-            // One curve alone has no legend.
+            // A single curve has no legend, so its name goes into the title.
             if let ([only], false) = (plot.curves.as_slice(), curve.is_empty()) {
                 plot.title = format!("{}: {}", plot.title, only.name);
             }
@@ -97,7 +97,7 @@ impl Report {
                 .collect(),
         };
         let mut groups = open().flat_map(Section::panels).map(of_group);
-        // The others that are meant would not be seen.
+        // Small multiples may only be drawn as such if this omits no other plot that matches.
         let whole = |group: &Panels| {
             group.panels.len() > 1 && (group.title.to_lowercase() == title || group.panels.len() == meant.len())
         };

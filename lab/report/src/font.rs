@@ -1,5 +1,5 @@
-//! The font of figures as PDF and PNG: a part of Roboto (`assets/roboto.LICENSE`), so that they look alike on every machine
-//! and in every reader. It has Latin-1, a few Greek letters and signs.
+//! The font of figures in PDF and PNG, so that they look alike on every machine and in every reader. It is a subset of
+//! Roboto (`assets/roboto.LICENSE`) with Latin-1, a few Greek letters and signs.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use skrifa::instance::{LocationRef, Size};
 use skrifa::metrics::{GlyphMetrics, Metrics};
 use skrifa::{FontRef, MetadataProvider as _};
 
-/// The font as TrueType.
+/// The font as a TrueType file.
 pub(crate) const FILE: &[u8] = include_bytes!("../assets/roboto.ttf");
 
 struct Font {
@@ -27,17 +27,17 @@ static FONT: LazyLock<Font> = LazyLock::new(|| {
     }
 });
 
-/// The metrics of the font in its own units.
+/// The metrics of the font, in units of the font.
 pub(crate) fn metrics() -> &'static Metrics {
     &FONT.metrics
 }
 
-/// A length in units of the font, in thousandths of its size.
+/// Converts a length in units of the font to thousandths of the font size.
 pub(crate) fn thousandths(units: f32) -> f64 {
     f64::from(units) * 1000.0 / f64::from(FONT.metrics.units_per_em)
 }
 
-/// The width of a character, in thousandths of the size of the text.
+/// The width of a character, in thousandths of the font size.
 pub(crate) fn advance(character: char) -> f64 {
     let glyph = FONT.characters.map(character).unwrap_or_default();
     thousandths(FONT.glyphs.advance_width(glyph).unwrap_or(0.0))
@@ -48,15 +48,15 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size / 1000.0
 }
 
-/// The part that a text may be wider in a reader's font than in this one.
+/// The factor by which a text may be wider in the reader's font than in this one.
 const WIDER: f64 = 1.18;
 
-/// The width that a text of this size may have in a reader's font.
+/// The width to reserve for a text of this size, because the reader's font may be wider.
 pub(crate) fn room(text: &str, size: f64) -> f64 {
     width(text, size) * WIDER
 }
 
-/// `text` without its middle, where it is wider than `most`.
+/// Omits the middle of `text` if it is wider than `most`.
 pub(crate) fn fitted(text: &str, size: f64, most: f64) -> String {
     let chars: Vec<char> = text.chars().collect();
     let shortened = |kept: usize| -> String {
@@ -79,7 +79,7 @@ mod tests {
         {
             assert!(FONT.characters.map(character).is_some(), "{character}");
         }
-        // Digits are of equal width, so that numbers of equal length end alike.
+        // Digits have equal widths, so that numbers with the same number of digits align.
         assert!("0123456789".chars().all(|digit| advance(digit) == advance('0')));
         assert!((width("00", 10.0) - 2.0 * advance('0') / 100.0).abs() < 1e-9);
     }

@@ -1,8 +1,8 @@
-//! [`Report::html`]: the report as one file that opens without a network.
+//! [`Report::html`]: the report as one HTML file that needs no network.
 //!
-//! It contains everything: text and tables as HTML, readable without a script; the points of the plots as JSON; uPlot
-//! and a few hundred lines of script that draw them. A content security policy forbids loading anything, so that a
-//! page that needs something from outside does not work for its author either.
+//! The file contains text and tables as HTML, readable without a script, the points of the plots as JSON, and uPlot
+//! with a few hundred lines of script, which draw them. A content security policy forbids loading anything, so a page
+//! that needed something from outside would not work for its author either.
 
 use std::fmt::Write as _;
 
@@ -16,16 +16,17 @@ use crate::palette::{Pen, Pens};
 use tidegate_display::escape;
 use tidegate_display::{Align, Mood, Table, assets, human};
 
-/// The most points of a curve on the page. Four for each of a thousand steps: more than a wide screen has columns.
+/// The maximum number of points of a curve on the page: four for each of a thousand steps, which are more than the
+/// curve has columns of pixels on a wide screen.
 const POINTS: usize = 4_000;
 
-/// Characters of a cell from which on its column has a least width.
+/// A column with a cell of more characters than this has a minimum width.
 const LONG: usize = 30;
 
 const CSS: &str = include_str!("../assets/report.css");
 const JS: &str = include_str!("../assets/report.js");
 
-/// A JSON string that is safe inside a script element.
+/// Formats a JSON string that is safe inside a script element.
 fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -42,13 +43,13 @@ fn json(text: &str) -> String {
     out
 }
 
-/// Writing to a string cannot fail.
+/// Appends formatted text. Writing to a string cannot fail.
 fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = to.write_fmt(text);
 }
 
 impl Report {
-    /// Formats the report as one HTML file without any address and without anything to load.
+    /// Formats the report as one HTML file, which contains no URL and loads nothing.
     pub fn html(&self) -> String {
         let mut page = String::new();
         self.head(&mut page);
@@ -95,7 +96,7 @@ impl Report {
         page.push_str("</header>\n");
     }
 
-    /// Writes the list of sections. Sections of one subject, `Seed 1: Rates` and those after it, are listed once.
+    /// Writes the list of sections. Consecutive sections of one subject, such as `Seed 1: Rates`, have one entry.
     fn contents(&self, page: &mut String) {
         page.push_str("<nav aria-label=\"Contents\">\n<ul class=\"scroll\">\n");
         let subject = |section: &Section| section.title.split_once(": ").map(|(subject, _)| subject.to_owned());
@@ -206,14 +207,14 @@ fn table_html(table: &Table, page: &mut String) {
              <table>\n<caption>{caption}</caption>\n<thead><tr>"
         ),
     );
-    // Sentences would be a word wide beside numbers.
+    // Without a minimum width a column of sentences beside numbers would be one word wide.
     let is_long = |n: usize| table.rows.iter().any(|row| row[n].text.len() > LONG);
     let class = |n: usize, align: Align| match align {
         Align::Right => " class=\"n\"",
         Align::Left if is_long(n) => " class=\"long\"",
         Align::Left => "",
     };
-    // A column without a single value would only make the others narrow.
+    // A column without any value is omitted, because it would only narrow the others.
     let filled = |n: usize| n == 0 || table.rows.is_empty() || table.rows.iter().any(|row| !row[n].text.is_empty());
     for (n, column) in table.columns.iter().enumerate().filter(|(n, _)| filled(*n)) {
         push(page, format_args!("<th scope=\"col\"{}>{}</th>", class(n, column.align), escape(&column.name)));
@@ -248,7 +249,7 @@ fn table_html(table: &Table, page: &mut String) {
 }
 
 impl Comparison {
-    /// The answer in sentences, the figure, its values as a table, and how far the runs are apart.
+    /// Writes the answer in sentences, the figure, its values as a table, and the spread of the runs.
     fn html(&self, page: &mut String, pens: &Pens) {
         let answers = self.answers();
         if !answers.is_empty() {
@@ -283,7 +284,7 @@ impl Comparison {
     }
 }
 
-/// A figure that needs no script, with its values as a table and as CSV.
+/// Writes a figure that needs no script, with its values as a table and as CSV.
 fn drawn(drawing: &Drawing, note: &str, (table, values): (Option<&Table>, &columns::Table), page: &mut String) {
     let title = escape(&drawing.title);
     push(
@@ -322,7 +323,7 @@ impl Panels {
     }
 }
 
-/// The frame of a plot, with a text that is readable without a script.
+/// Writes the frame of a plot, with a text that is readable without a script.
 fn figure(plot: &Plot, title: &str, n: usize, page: &mut String) {
     let title = escape(title);
     push(
@@ -353,7 +354,7 @@ fn figure(plot: &Plot, title: &str, n: usize, page: &mut String) {
     page.push_str("<div class=\"points\"></div>\n</details>\n</figure>\n");
 }
 
-/// The statistics of the curves as a table.
+/// Summarises the curves of a plot in a table.
 fn summary(plot: &Plot) -> Table {
     let placed = |curve: &Curve| curve.placed(&plot.x, &plot.y);
     if plot.style == Style::Cdf {
@@ -411,13 +412,13 @@ fn data(plot: &Plot, pens: &[Pen], page: &mut String) {
         let mut points = decimate(&curve.placed(&plot.x, &plot.y), POINTS, |x| if log { x.log10() } else { x });
         for gap in curve.gaps() {
             let at = points.partition_point(|point| point.0 <= gap);
-            // One gap between two points suffices; gaps before the first and after the last point are omitted.
+            // One gap between two points suffices. Gaps before the first and after the last point are omitted.
             if (1..points.len()).contains(&at) && !points[at - 1].1.is_nan() {
                 points.insert(at, (gap, f64::NAN));
             }
         }
-        // Where a line is vertical, two points share an x. The script joins curves by x: the later point moves by the
-        // smallest possible amount, so that none is lost.
+        // In a vertical line two points share an x. The script joins curves by x, so the later point moves by the
+        // smallest possible amount and is not lost.
         for n in 1..points.len() {
             if points[n].0 <= points[n - 1].0 {
                 points[n].0 = points[n - 1].0.next_up();
@@ -425,7 +426,7 @@ fn data(plot: &Plot, pens: &[Pen], page: &mut String) {
         }
         let mut last = f64::NEG_INFINITY;
         let xs = points.iter().map(|&(x, _)| {
-            // Nine digits where they keep the order, otherwise all.
+            // Nine digits are written if they keep the order of the points, and all digits otherwise.
             let short = exact(x);
             let value = short.parse().unwrap_or(x);
             let text = if value > last { short } else { x.to_string() };
@@ -452,7 +453,8 @@ fn data(plot: &Plot, pens: &[Pen], page: &mut String) {
     page.push_str("]}");
 }
 
-/// The band around a curve as JSON, thinned to as many places as its line: of each equal step the widest.
+/// Formats the band around a curve as JSON. It is thinned to as many points as the line: each step has its widest
+/// extent.
 fn band(curve: &Curve) -> String {
     if curve.band.is_empty() {
         return String::new();
@@ -542,7 +544,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_point_for_long_no_line_is_drawn() {
-        // A point per second up to 10 s, and from 60 s on; the other curve has a point every 20 s throughout.
+        // One curve has a point per second up to 10 s and from 60 s on, the other one every 20 s throughout.
         let halting = (0..=10).chain(60..=70).map(|t| (f64::from(t), 5.0));
         let seldom = [0.0, 20.0, 40.0, 60.0].map(|t| (t, 1.0));
         let plot = Plot {
@@ -557,8 +559,8 @@ mod tests {
         data(&plot, &[Pen::default(); 2], &mut page);
         assert!(page.contains("9,10,35,60,61") && page.contains("5,5,null,5,5"), "{page}");
         assert_eq!(page.matches("null").count(), 1, "{page}");
-        // Of 23 points, 22 are counted, without the gap. In print the line restarts after it; each has its sample in the
-        // legend.
+        // Of 23 points, 22 are counted, because one is a gap. In print the line restarts after the gap, and each curve
+        // has its sample in the legend.
         assert!(summary(&plot).rows[0].iter().any(|cell| cell.text == "22"));
         let svg = plot.svg();
         let lines: Vec<_> = svg.lines().filter(|line| line.contains("stroke-width=\"1.8\"")).collect();

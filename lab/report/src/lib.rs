@@ -1,7 +1,7 @@
-//! Reports: one HTML file that opens offline, plots as SVG, PDF and PNG for papers, columns for notebooks.
+//! Reports: an HTML file that needs no network, plots as SVG, PDF and PNG for papers, and columns for notebooks.
 //!
-//! The crate is pure: it converts a model to text or bytes, and the caller writes them. Tables, numbers, plots and colours
-//! look as in [`tidegate_display`].
+//! The crate does no I/O. It converts a model to text or bytes, which the caller writes. Tables, numbers, plots and
+//! colours follow [`tidegate_display`].
 //!
 //! ```
 //! use tidegate_report::{Axis, Curve, Plot, Report, Section, Style};

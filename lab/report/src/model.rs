@@ -1,4 +1,4 @@
-//! The content of a report, independent of its format: sections of text, tables and plots, and the input files.
+//! The content of a report, independent of its format: sections with text, tables and plots, and the input files.
 
 use tidegate_display::Table;
 
@@ -11,11 +11,11 @@ pub struct Report {
     pub title: String,
     /// One sentence under the title.
     pub sentence: Option<String>,
-    /// The identification of the run: version, seed, digest, interface. Names and values, in display order.
+    /// Names and values that identify the run, such as version, seed, digest and interface, in display order.
     pub facts: Vec<(String, String)>,
     /// The sections.
     pub sections: Vec<Section>,
-    /// The text of configurations and scenarios, complete: the input to repeat the run.
+    /// The configurations and scenarios, with their complete text, from which the run can be repeated.
     pub sources: Vec<Source>,
 }
 
@@ -35,24 +35,24 @@ pub struct Section {
     pub title: String,
     /// One or two sentences that explain the section.
     pub note: Option<String>,
-    /// Whether the section is open initially.
+    /// Whether the section is folded.
     pub fold: Fold,
-    /// Tables and plots.
+    /// The content: text, tables and plots.
     pub parts: Vec<Part>,
 }
 
-/// Whether a section can be closed.
+/// The folding of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fold {
-    /// Always open.
+    /// The section is always open.
     #[default]
     Open,
-    /// Closed until the reader opens it.
+    /// The section is closed until the reader opens it.
     Closed,
 }
 
 impl Section {
-    /// An empty section.
+    /// Creates an empty section.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), note: None, fold: Fold::Open, parts: Vec::new() }
     }
@@ -114,18 +114,19 @@ impl From<Panels> for Part {
 pub struct Panels {
     /// A one-line title for all panels.
     pub title: String,
-    /// The name of each, and its plot.
+    /// The name and the plot of each panel.
     pub panels: Vec<(String, Plot)>,
 }
 
 impl Panels {
-    /// Their plots.
+    /// The plots of the panels.
     pub fn plots(&self) -> impl Iterator<Item = &Plot> + Clone {
         self.panels.iter().map(|(_, plot)| plot)
     }
 }
 
-/// A plot: for the page ([`Report::html`](crate::Report::html)) and for a paper ([`Plot::svg`](crate::Plot::svg)).
+/// A plot, which can be shown on a page ([`Report::html`](crate::Report::html)) and in a paper
+/// ([`Plot::svg`](crate::Plot::svg)).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plot {
     /// The title, in one line.
@@ -134,7 +135,7 @@ pub struct Plot {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// How points are drawn.
+    /// The style of the curves.
     pub style: Style,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -142,8 +143,8 @@ pub struct Plot {
 
 impl Plot {
     /// Inserts a gap into a curve where neighbouring points are far apart: more than a fiftieth of the plot's range,
-    /// and more than three times the usual distance of its points. For measurements that exist only when something
-    /// happens, for example the wait of packets. Points must increase in x.
+    /// and more than three times the usual distance of its points. This is for measurements that exist only when
+    /// something happens, for example the wait of packets. Points must increase in x.
     #[must_use]
     pub fn with_gaps(mut self) -> Self {
         let ends = self.curves.iter().flat_map(|curve| [curve.points.first(), curve.points.last()]).flatten();
@@ -183,26 +184,27 @@ impl Plot {
 pub struct Axis {
     /// The quantity.
     pub title: String,
-    /// The unit: `s`, `bit/s`, `B`, `packets`, `1` for a share, or any other text.
+    /// The unit, such as `s`, `bit/s`, `B`, `packets`, or `1` for a share. Any other text is allowed.
     pub unit: String,
     /// The scale.
     pub scale: Scale,
 }
 
 impl Axis {
-    /// A linear axis.
+    /// Creates a linear axis.
     pub fn new(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { title: title.into(), unit: unit.into(), scale: Scale::Linear }
     }
-    /// A logarithmic axis. Values that are not positive are omitted.
+    /// Creates a logarithmic axis. Values that are not positive are omitted.
     pub fn log(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { scale: Scale::Log, ..Self::new(title, unit) }
     }
-    /// A vertical axis of the shares of a distribution, with as much space for the last percent as for the last tenth.
+    /// Creates a vertical axis for the shares of a distribution, on which the steps from 90 % to 99 % and from 99 % to
+    /// 99.9 % are equally long.
     pub fn tail(title: impl Into<String>) -> Self {
         Self { scale: Scale::Tail, ..Self::new(title, "1") }
     }
-    /// Title, unit, and the scale if it is not linear.
+    /// The label: title, unit, and the scale if it is not linear.
     pub fn label(&self) -> String {
         let scale = match self.scale {
             Scale::Linear => "",
@@ -218,7 +220,7 @@ impl Axis {
 }
 
 impl Axis {
-    /// Whether the value has a place on it.
+    /// Whether the axis can show the value.
     pub(crate) fn has(&self, value: f64) -> bool {
         value.is_finite() && (self.scale != Scale::Log || value > 0.0)
     }
@@ -235,46 +237,46 @@ pub enum Scale {
     Tail,
 }
 
-/// How points are drawn.
+/// The style in which points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// Joined by lines.
+    /// Points joined by lines.
     Lines,
-    /// Steps: a value is valid until the next.
+    /// Steps, in which a value is valid until the next.
     Steps,
     /// Separate marks.
     Marks,
-    /// A cumulative distribution: steps from 0 to 1.
+    /// A cumulative distribution, drawn as steps from 0 to 1.
     Cdf,
 }
 
-/// The band around a curve: x, the lower and the upper end of it there.
+/// A band around a curve: each x with the lower and the upper end of the band there.
 pub type Band = Vec<(f64, f64, f64)>;
 
 /// A curve of a plot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Curve {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// The points by increasing x; they are sorted if necessary. A point whose y is NaN is a gap: the line ends
-    /// before it and restarts after it.
+    /// The points, which are sorted by x if necessary. A point whose y is NaN is a gap: the line ends before it and
+    /// restarts after it.
     pub points: Vec<(f64, f64)>,
-    /// A band around it, by rising x: x, the lower and the upper end; empty for none. Where an end is NaN it has a gap.
+    /// The band around the curve, by increasing x; empty if there is none. An entry with an end that is NaN is a gap.
     pub band: Band,
 }
 
 impl Curve {
-    /// A curve.
+    /// Creates a curve.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect(), band: Vec::new() }
     }
-    /// The positions of its gaps, sorted.
+    /// The x values of its gaps, sorted.
     pub(crate) fn gaps(&self) -> Vec<f64> {
         let mut gaps: Vec<f64> = self.points.iter().filter(|point| point.1.is_nan()).map(|point| point.0).collect();
         gaps.sort_by(f64::total_cmp);
         gaps
     }
-    /// The points that are on the axes, sorted by x, without gaps.
+    /// The points that the axes can show, sorted by x, without gaps.
     pub(crate) fn placed(&self, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
         let has = |axis: &Axis, value: f64| axis.has(value);
         let mut points: Vec<_> = self.points.iter().copied().filter(|p| has(x, p.0) && has(y, p.1)).collect();

@@ -1,7 +1,7 @@
-//! Numbers for machines, and what several of them have in common.
+//! Formats numbers for machines, and computes quantiles.
 
-/// Least, lower quartile, median, upper quartile and greatest of `values`, which are sorted; between two values in
-/// proportion. `None` without any.
+/// Sorts `values` and returns the least, the lower quartile, the median, the upper quartile and the greatest, with
+/// linear interpolation. Returns `None` if there are no values.
 pub(crate) fn quantiles(values: &mut [f64]) -> Option<[f64; 5]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)? as f64;
@@ -13,7 +13,7 @@ pub(crate) fn quantiles(values: &mut [f64]) -> Option<[f64; 5]> {
     Some([0.0, 0.25, 0.5, 0.75, 1.0].map(at))
 }
 
-/// The shortest text that parses to `value` rounded to nine significant digits.
+/// Formats `value`, rounded to nine significant digits, as the shortest text that parses to it.
 pub(crate) fn exact(value: f64) -> String {
     let rounded: f64 = format!("{value:.8e}").parse().unwrap_or(value);
     if rounded == 0.0 {

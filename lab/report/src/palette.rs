@@ -1,11 +1,12 @@
-//! The colours of curves, the same eight in the browser ([`THEME_CSS`](tidegate_display::assets::THEME_CSS)) and in SVG.
+//! The eight colours of curves, which are the same in the browser ([`THEME_CSS`](tidegate_display::assets::THEME_CSS))
+//! and in SVG.
 //!
-//! Curves of the same name are drawn with the same [pen](Pens) in all plots of a report; disciplines have the same pen in
-//! all reports.
+//! Curves with the same name are drawn with the same [pen](Pens) in all plots of a report, and disciplines have the
+//! same pen in all reports.
 //!
-//! Each colour has a contrast of at least 3:1 against its background (WCAG 2.2, 1.4.11 for graphics), and any two are
-//! distinguishable also with one of the three kinds of cones missing. Neighbours also differ in their [dash](DASHES), or in
-//! the shape of their marks: colour is never the only distinction.
+//! Each colour has a contrast of at least 3:1 against its background (WCAG 2.2, 1.4.11 for graphics), and any two can
+//! be distinguished even if one of the three kinds of cones is missing. Neighbours also differ in their [dash](DASHES),
+//! or in the shape of their marks, so colour is never the only distinction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const LIGHT_GROUND: &str = "#ffffff";
 /// The background of plots on dark pages.
 pub const DARK_GROUND: &str = "#14171c";
-/// Colours on [`LIGHT_GROUND`].
+/// The colours on [`LIGHT_GROUND`].
 pub const LIGHT: [&str; 8] = ["#0072b2", "#e0401c", "#0ca348", "#75704a", "#35207a", "#8f80f0", "#5a2f5c", "#6a1210"];
-/// Colours on [`DARK_GROUND`].
+/// The colours on [`DARK_GROUND`].
 pub const DARK: [&str; 8] = ["#56b4e9", "#dd6b3d", "#22ec86", "#a8689a", "#ecec50", "#cdf4ff", "#6a60e0", "#f0a8a8"];
-/// Dashes in pixels, drawn and skipped. Empty: a solid line.
+/// The dash patterns, as pixels drawn and skipped in turn. An empty pattern is a solid line.
 pub const DASHES: [&[u32]; 4] = [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3]];
 
-/// Names of disciplines: each has the same pen in every report, whatever else is in it. The common ones of comparisons
-/// first, since the first eight have a colour of their own.
+/// The disciplines, each of which has the same pen in every report, whatever else the report contains. Those that are
+/// often compared come first, since the first eight have distinct colours.
 const DISCIPLINES: [&str; 24] = [
     "fifo", "fq-codel", "red", "codel", "pie", "cake", "fbq", "mice", "cbq", "drr", "sfq", "htb", "hfsc", "wfq",
     "wf2q", "fq-pie", "ared", "mered", "meredt", "rio", "wred", "srr", "tail", "priority",
 ];
 
-/// The colour and the dash of a curve; of marks the shape instead of the dash.
+/// The colour and the dash of a curve. For marks the dash selects the shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pen {
     /// The index of the colour in [`LIGHT`] and [`DARK`].
@@ -37,31 +38,31 @@ pub struct Pen {
 }
 
 impl Pen {
-    /// One of 32 pens: neighbours differ in colour and in dash.
+    /// The `n`-th of 32 pens. Neighbours differ in colour and in dash.
     const fn nth(n: usize) -> Self {
         let (n, colours) = (n % (LIGHT.len() * DASHES.len()), LIGHT.len());
         Self { colour: n % colours, dash: (n % colours + n / colours) % DASHES.len() }
     }
-    /// Its dash in pixels.
+    /// The dash pattern in pixels.
     pub const fn dashes(self) -> &'static [u32] {
         DASHES[self.dash % DASHES.len()]
     }
 }
 
-/// The pens of a report: what has the same name has the same colour in every plot.
+/// The pens of a report. A name has the same colour in every plot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pens {
     known: BTreeMap<String, usize>,
 }
 
-/// Splits a curve's name into its subject and what distinguishes it from other curves of that subject: `red: flow bulk`,
-/// `red, the paper`.
+/// Splits a curve's name into its subject and the rest, which distinguishes it from other curves of that subject, as in
+/// `red: flow bulk` and `red, the paper`.
 fn split(name: &str) -> (&str, &str) {
     let end = name.find(": ").into_iter().chain(name.find(", ")).min().unwrap_or(name.len());
     name.split_at(end)
 }
 
-/// The place of a discipline of this name among those with pens of their own.
+/// The index in [`DISCIPLINES`] of the discipline with this name.
 fn discipline(name: &str) -> Option<usize> {
     let name = name.to_lowercase().replace('_', "-");
     let kind = name.split(['@', ' ']).next()?;
@@ -69,7 +70,7 @@ fn discipline(name: &str) -> Option<usize> {
 }
 
 impl Pens {
-    /// Chooses pens for `names`: first for disciplines, then for the others by their first appearance.
+    /// Chooses pens for `names`, first for disciplines, then for the others in the order of their first appearance.
     pub fn named<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Self {
         let mut known = BTreeMap::new();
         for key in names.clone().map(|name| split(name).0) {
@@ -87,12 +88,12 @@ impl Pens {
         }
         Self { known }
     }
-    /// The pen of a name.
+    /// The pen of a curve's name.
     pub fn pen(&self, name: &str) -> Pen {
         Pen::nth(self.known.get(split(name).0).copied().unwrap_or(0))
     }
-    /// The pens of the curves of one plot by their names. Curves of the same name before the colon have its colour and differ
-    /// in the dash; no two curves have the same pen while there are others. A curve alone is solid.
+    /// The pens of the curves of one plot. Curves with the same subject have the same colour and differ in the dash. No
+    /// two curves have the same pen as long as there are unused ones. A single curve is solid.
     pub fn of_curves(&self, names: &[&str]) -> Vec<Pen> {
         if let [only] = names {
             return vec![Pen { dash: 0, ..self.pen(only) }];
@@ -112,7 +113,7 @@ impl Pens {
 mod tests {
     use super::*;
 
-    /// Linear light of a colour, red, green, blue.
+    /// The red, green and blue components of a colour in linear light.
     fn linear(hex: &str) -> [f64; 3] {
         [1, 3, 5].map(|at| {
             let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal")) / 255.0;
@@ -130,7 +131,7 @@ mod tests {
     fn times(matrix: &[[f64; 3]; 3], v: [f64; 3]) -> [f64; 3] {
         matrix.map(|row| row.iter().zip(v).map(|(m, v)| m * v).sum::<f64>().clamp(0.0, 1.0))
     }
-    /// CIE L*a*b* under D65.
+    /// Converts a colour to CIE L*a*b* under D65.
     fn lab(c: [f64; 3]) -> [f64; 3] {
         let f = |t: f64| if t > 0.008856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
         let x = f((0.4124 * c[0] + 0.3576 * c[1] + 0.1805 * c[2]) / 0.9505);
@@ -138,7 +139,7 @@ mod tests {
         let z = f((0.0193 * c[0] + 0.1192 * c[1] + 0.9505 * c[2]) / 1.089);
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
-    /// The kinds of colour vision: normal, and without one kind of cones (Machado, Oliveira, Fernandes 2009, severity
+    /// Normal colour vision, and vision without one of the kinds of cones (Machado, Oliveira, Fernandes 2009, severity
     /// 1).
     const EYES: [[[f64; 3]; 3]; 4] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
@@ -173,14 +174,21 @@ mod tests {
             &["fifo", "fifo, the paper"],
         ];
         let pens = Pens::named(plots.iter().copied().flatten().copied());
-        let of = plots.map(|names| pens.of_curves(names));
+        let pens_of = plots.map(|names| pens.of_curves(names));
         // Red is the third of the disciplines in every report.
-        assert_eq!((of[0][1].colour, of[1][0].colour, of[2][0].colour, of[2][1].colour), (2, 2, 2, 2));
+        assert_eq!(
+            (pens_of[0][1].colour, pens_of[1][0].colour, pens_of[2][0].colour, pens_of[2][1].colour),
+            (2, 2, 2, 2)
+        );
         assert_eq!(Pens::named(["red"].into_iter()).pen("red").colour, 2);
-        assert_eq!(of[0][0].colour, of[2][3].colour, "the same name, the same colour");
-        assert_eq!(of[1][0].dash, 0, "alone");
-        assert!(of[2][0].dash != of[2][1].dash && of[3][0].dash != of[3][1].dash && of[3][0].colour == of[3][1].colour);
-        // All 32 differ, neighbours in both.
+        assert_eq!(pens_of[0][0].colour, pens_of[2][3].colour, "the same name, the same colour");
+        assert_eq!(pens_of[1][0].dash, 0, "alone");
+        assert!(
+            pens_of[2][0].dash != pens_of[2][1].dash
+                && pens_of[3][0].dash != pens_of[3][1].dash
+                && pens_of[3][0].colour == pens_of[3][1].colour
+        );
+        // All 32 pens differ, and neighbours differ in both colour and dash.
         let all: Vec<Pen> = (0..32).map(Pen::nth).collect();
         assert!(all.iter().enumerate().all(|(n, pen)| !all[..n].contains(pen)));
         assert!(all.windows(2).all(|two| two[0].colour != two[1].colour && two[0].dash != two[1].dash));
@@ -206,7 +214,7 @@ mod tests {
             let declared = |colour: &str| {
                 tidegate_display::assets::THEME_CSS.matches(&format!("--tg-c{}: {colour};", n + 1)).count()
             };
-            // Dark is declared twice: for the system setting and for the reader's.
+            // The dark colours are declared twice, for the system's setting and for the reader's.
             assert_eq!((declared(light), declared(dark)), (1, 2), "{}", n + 1);
         }
     }

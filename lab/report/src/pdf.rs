@@ -1,4 +1,4 @@
-//! [`Drawing::pdf`]: a figure as a PDF of one page, with its font in it, as journals require.
+//! [`Drawing::pdf`]: a figure as a PDF of one page that embeds its font, as journals require.
 
 use pdf_writer::types::{FontFlags, LineJoinStyle};
 use pdf_writer::writers::ExtGraphicsState;
@@ -7,7 +7,7 @@ use pdf_writer::{Content, Finish as _, Name, Pdf, Rect, Ref, Str};
 use crate::drawing::{Drawing, Ink, OPACITY, Shape, corners};
 use crate::font;
 
-/// The characters of WinAnsiEncoding that figures use: Latin-1 and a few others.
+/// Decodes a byte of WinAnsiEncoding, as far as figures use it: Latin-1 and a few other characters.
 fn character(byte: u8) -> char {
     match byte {
         0x85 => '\u{2026}',
@@ -21,7 +21,7 @@ fn character(byte: u8) -> char {
     }
 }
 
-/// The byte of a character in WinAnsiEncoding.
+/// Encodes a character in WinAnsiEncoding.
 fn byte(wanted: char) -> u8 {
     match wanted {
         '\u{2212}' => b'-',
@@ -30,14 +30,14 @@ fn byte(wanted: char) -> u8 {
     }
 }
 
-/// The names of the font and of the graphics state of areas in the resources of the page.
+/// The names of the font and of the graphics state for areas in the resources of the page.
 const FONT: Name<'_> = Name(b"F");
 const AREA: Name<'_> = Name(b"A");
 
 const FONT_NAME: Name<'_> = Name(b"TIDEGT+Roboto-Regular");
 
 impl Drawing {
-    /// Formats it as a PDF of one page of its size. Characters beyond Latin-1 are question marks.
+    /// Formats the drawing as a PDF of one page of its size. Characters that cannot be encoded become question marks.
     pub fn pdf(&self) -> Vec<u8> {
         let [catalog, pages, page, content, font, descriptor, file] = [1, 2, 3, 4, 5, 6, 7].map(Ref::new);
         let mut pdf = Pdf::new();
@@ -85,7 +85,7 @@ impl Drawing {
         pdf.finish()
     }
 
-    /// The shapes as operators of PDF.
+    /// Converts the shapes to PDF operators.
     fn content(&self) -> Vec<u8> {
         let mut page = Content::new();
         page.set_line_join(LineJoinStyle::RoundJoin);
@@ -133,7 +133,7 @@ impl Drawing {
         page.finish().into_vec()
     }
 
-    /// A point in hundredths, counted from the lower left as in PDF.
+    /// Converts a point to PDF coordinates, which start at the lower left, rounded to hundredths.
     fn point(&self, (x, y): (f64, f64)) -> (f32, f32) {
         let rounded = |length: f64| ((length * 100.0).round() / 100.0) as f32;
         (rounded(x), rounded(self.height - y))
@@ -175,7 +175,8 @@ mod tests {
         drawing.shapes.push(Shape::Area { outline: vec![(0.0, 0.0), (5.0, 0.0), (5.0, 5.0)], ink: Ink::Curve(1) });
         let pdf = drawing.pdf();
         let text: String = pdf.iter().map(|byte| char::from(*byte)).collect();
-        // The second text has characters beyond ASCII, which are written by their numbers. The rectangle is at the bottom.
+        // The second text has characters beyond ASCII, which are written in hexadecimal. The rectangle is at the
+        // bottom.
         for part in ["/MediaBox [0 0 200 100]", "(50 % of 2 s) Tj", "<B1B5> Tj", "0 0 20 10 re", "/A gs"] {
             assert!(text.contains(part), "{part} in {text}");
         }

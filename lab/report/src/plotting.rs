@@ -1,4 +1,4 @@
-//! Plots as drawings: alone, one below the other, and as small multiples.
+//! Draws plots: alone, one below the other, and as small multiples.
 
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
@@ -10,23 +10,23 @@ const HEIGHT: f64 = 480.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 55.0;
-/// The size of text, and that of small multiples.
+/// The font sizes, in plots and in small multiples.
 const SIZE: f64 = 13.0;
 const SMALL: f64 = 11.0;
-/// The most points of a curve: beyond, [`decimate`](crate::decimate) keeps what is visible.
+/// The maximum number of points of a curve. If there are more, [`decimate`](crate::decimate) keeps the visible ones.
 const POINTS: usize = 4_000;
 
 /// An axis with its range and its ticks.
 pub(crate) struct Ruler {
     scale: Scale,
-    /// The ends of the range, in the scale.
+    /// The ends of the range, transformed by the scale.
     low: f64,
     high: f64,
-    /// Values and their labels.
+    /// The values of the ticks and their labels.
     ticks: Vec<(f64, String)>,
 }
 
-/// The place of a share on an axis with a logarithmic tail: 1 at 90 %, 2 at 99 %.
+/// The position of a share on an axis with a logarithmic tail, which is 1 at 90 % and 2 at 99 %.
 fn tail(share: f64) -> f64 {
     -(1.0 - share).clamp(1e-12, 1.0).log10()
 }
@@ -45,7 +45,7 @@ impl Ruler {
                 Self { scale, low, high, ticks }
             }
             Scale::Tail => {
-                // All values have no place: the end of a distribution is at the end of the axis.
+                // A share of 1 would be at infinity, so the end of a distribution is at the end of the axis.
                 let deepest = values.filter(|share| *share < 1.0).map(tail).fold(1.0, f64::max);
                 let high = deepest * 1.04;
                 let nines = (1..=high as i32).map(|nines| 1.0 - 10_f64.powi(-nines));
@@ -60,7 +60,7 @@ impl Ruler {
                 if high <= low {
                     high = low + 1.0;
                 }
-                // 1, 2 or 5 times a power of ten, so that there are five to ten steps.
+                // A step is 1, 2 or 5 times a power of ten, so that there are five to ten steps.
                 let rough = (high - low) / 6.0;
                 let power = 10_f64.powf(rough.log10().floor());
                 let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough).unwrap_or(rough);
@@ -73,7 +73,7 @@ impl Ruler {
             }
         }
     }
-    /// The scales of the horizontal and the vertical axis that cover the points of all `plots`.
+    /// Creates the horizontal and the vertical axis, whose ranges cover the points of all `plots`.
     fn pair<'a>(plots: impl Iterator<Item = &'a Plot> + Clone, first: &Plot) -> (Self, Self) {
         let placed: Vec<_> =
             plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
@@ -83,15 +83,15 @@ impl Ruler {
         let x = Self::new(&first.x, placed.iter().map(|point| point.0), first.style == Style::Cdf);
         (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
     }
-    /// Without ticks.
+    /// Creates an axis without ticks.
     pub(crate) fn none() -> Self {
         Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new() }
     }
-    /// Formats its ticks otherwise.
+    /// Relabels the ticks.
     pub(crate) fn label(&mut self, text: impl Fn(f64) -> String) {
         self.ticks.iter_mut().for_each(|(value, label)| *label = text(*value));
     }
-    /// The position along the axis, from 0 to 1.
+    /// The position of a value along the axis, from 0 to 1.
     fn at(&self, value: f64) -> f64 {
         let value = match self.scale {
             Scale::Linear => value,
@@ -103,7 +103,7 @@ impl Ruler {
 }
 
 impl Axis {
-    /// The label of a tick: rates and sizes with a decimal prefix.
+    /// The label of a tick. Rates and sizes have a decimal prefix.
     fn tick(&self, value: f64) -> String {
         let prefixed = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(scale, _)| value.abs() >= *scale);
         match prefixed.filter(|_| self.unit == "bit/s" || self.unit == "B") {
@@ -113,13 +113,13 @@ impl Axis {
     }
 }
 
-/// A tick's number, without rounding errors of binary fractions.
+/// Formats a tick's number without rounding errors of binary fractions.
 fn plain(value: f64) -> String {
     let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
 }
 
-/// The area of a plot within its axes.
+/// The area of a plot inside its axes.
 pub(crate) struct Frame {
     pub(crate) left: f64,
     pub(crate) top: f64,
@@ -135,8 +135,8 @@ impl Frame {
         self.bottom - ruler.at(value) * (self.bottom - self.top)
     }
 
-    /// Draws the grid, with labels at the vertical axis or not, and those of the horizontal one that reach at most so far
-    /// beyond it. Of labels that would overlap the first stays.
+    /// Draws the grid. The vertical axis may be without labels. Labels of the horizontal axis are drawn if they exceed
+    /// it by at most the given length. If labels would overlap, only the first of them is drawn.
     pub(crate) fn grid(
         &self,
         drawing: &mut Drawing,
@@ -170,7 +170,7 @@ impl Frame {
         }
     }
 
-    /// Draws the curves of `plot`, bands behind them.
+    /// Draws the curves of `plot`, with their bands behind them.
     fn curves(&self, drawing: &mut Drawing, plot: &Plot, (x, y): (&Ruler, &Ruler), pens: &[Pen], marks: f64) {
         let pen = |n: usize| pens.get(n).copied().unwrap_or_default();
         for (n, curve) in plot.curves.iter().enumerate() {
@@ -217,7 +217,7 @@ impl Frame {
         }
     }
 
-    /// Draws a sample of a pen for a legend, 28 wide.
+    /// Draws a sample of a pen for a legend, which is 28 points wide.
     fn sample(drawing: &mut Drawing, style: Style, pen: Pen, (x, y): (f64, f64)) {
         drawing.shapes.push(match style {
             Style::Marks => Shape::Marks { points: vec![(x + 14.0, y)], radius: 4.0, pen },
@@ -230,7 +230,7 @@ impl Frame {
 }
 
 impl Style {
-    /// Continues a line to a point: straight or in a step.
+    /// Continues a line to a point, straight or with a step.
     fn join(self, line: &mut Vec<(f64, f64)>, point: (f64, f64)) {
         if let (Self::Steps | Self::Cdf, Some(&(_, before))) = (self, line.last()) {
             line.push((point.0, before));
@@ -239,8 +239,8 @@ impl Style {
     }
 }
 
-/// Draws plots one below the other, with the axes of the first and over the same ranges; `None` for none. `pens` are those of
-/// the curves of each.
+/// Draws plots, each with the pens of its curves, one below the other. All have the axes of the first and the same
+/// ranges. Returns `None` if there are no plots.
 pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)]) -> Option<Drawing> {
     let (first, _) = plots.first()?;
     let plots: Vec<(Plot, &[Pen])> =
@@ -255,7 +255,7 @@ pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)]) -> Option<Drawing> {
 }
 
 impl Panels {
-    /// Draws them over the same ranges, with one legend; the curves have pens of a report's.
+    /// Draws the panels over the same ranges, with one legend and the pens of a report.
     pub(crate) fn drawing(&self, pens: &Pens) -> Option<Drawing> {
         let (_, first) = self.panels.first()?;
         let (x, y) = Ruler::pair(self.plots(), first);
@@ -276,7 +276,7 @@ impl Panels {
             let (x0, y0) = (left + (width + gap) * column as f64, top + step * row as f64);
             let frame = Frame { left: x0, top: y0, right: x0 + width, bottom: y0 + height };
             drawing.text((x0, y0 - 6.0), Anchor::Start, SMALL, Ink::Text, fitted(name, SMALL, width));
-            // The lowest of each column has the labels of the horizontal axis.
+            // The lowest panel of each column has the labels of the horizontal axis.
             let lowest = n + columns >= self.panels.len();
             frame.grid(&mut drawing, (&x, &y), SMALL, (lowest.then_some(gap / 2.0 - 1.0), column == 0));
             let plot = plot.on_axes_of(first);
@@ -286,7 +286,7 @@ impl Panels {
         let rows = self.panels.len().div_ceil(columns);
         let mut at = top + step * rows as f64 + 6.0;
         drawing.text((left + (WIDTH - left) / 2.0, at), Anchor::Middle, SMALL, Ink::Text, first.x.label());
-        // The panels name a curve that is alone in each.
+        // There is no legend if each panel has a single curve, which the panel's name identifies.
         if self.panels.iter().any(|(_, plot)| plot.curves.len() > 1) {
             let mut from = left;
             at += 22.0;
@@ -305,7 +305,7 @@ impl Panels {
         Some(drawing)
     }
 
-    /// The names of their curves, each once.
+    /// The distinct names of the panels' curves.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self.plots().flat_map(Plot::names) {
@@ -316,7 +316,7 @@ impl Panels {
         names
     }
 
-    /// The number of columns: four in a square, others three in a row.
+    /// The number of columns. Four panels form a square, otherwise there are up to three in a row.
     fn columns(&self) -> usize {
         match self.panels.len() {
             n @ ..=2 => n.max(1),
@@ -327,18 +327,18 @@ impl Panels {
 }
 
 impl Plot {
-    /// Formats the plot as SVG on white, 900 by 480; higher where its legend needs it.
+    /// Formats the plot as SVG on white. It is 900 by 480 points, or higher if its legend needs it.
     pub fn svg(&self) -> String {
         self.drawing(&self.pens(&Pens::named(self.names()))).svg()
     }
 
-    /// Draws it, each curve with its pen.
+    /// Draws the plot, each curve with its pen.
     pub(crate) fn drawing(&self, pens: &[Pen]) -> Drawing {
         let (x, y) = Ruler::pair(std::iter::once(self), self);
         self.drawn(&x, &y, self.legend(), pens)
     }
 
-    /// Returns these curves on the axes of another plot.
+    /// Returns this plot with the axes of another plot.
     fn on_axes_of(&self, other: &Self) -> Self {
         Self { x: other.x.clone(), y: other.y.clone(), ..self.clone() }
     }
@@ -347,12 +347,12 @@ impl Plot {
         self.curves.iter().map(|curve| curve.name.as_str())
     }
 
-    /// The pens of its curves, of those of a report.
+    /// Chooses the pens of its curves from those of a report.
     pub(crate) fn pens(&self, pens: &Pens) -> Vec<Pen> {
         pens.of_curves(&self.names().collect::<Vec<_>>())
     }
 
-    /// The width of its legend; none for a curve alone.
+    /// The width of its legend. A single curve has no legend.
     fn legend(&self) -> f64 {
         match self.curves.len() {
             0 | 1 => 32.0,
@@ -360,7 +360,7 @@ impl Plot {
         }
     }
 
-    /// Draws it over the ranges of `x` and `y`, with a legend that is `right` wide.
+    /// Draws the plot over the ranges of `x` and `y`, with a legend of width `right`.
     fn drawn(&self, x: &Ruler, y: &Ruler, right: f64, pens: &[Pen]) -> Drawing {
         let height = HEIGHT.max(TOP + 20.0 + 20.0 * self.curves.len() as f64);
         let frame = Frame { left: LEFT, top: TOP, right: WIDTH - right, bottom: height - BOTTOM };
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!((drawing.width, drawing.height), (WIDTH, 2.0 * HEIGHT));
         let svg = drawing.svg();
         assert_eq!(svg.matches(">10 M<").count(), 2, "both reach to the greatest value: {svg}");
-        // The second is below the first: its upper edge is at 480 + 56.
+        // The second plot is below the first, so its upper edge is at 480 + 56.
         assert!(svg.contains("L868.0,536.0"), "{svg}");
         assert_eq!(stacked(&[]), None);
     }
@@ -419,7 +419,8 @@ mod tests {
         };
         let svg = plot.svg();
         assert!(svg.contains("a &lt; b &amp; c") && svg.contains(">time, s (logarithmic)<"));
-        // 0.02 to 3 needs 0.01 to 10, and 0.1 to 1 one decade; the point at zero is left out.
+        // Values from 0.02 to 3 need a range from 0.01 to 10, those from 0.1 to 1 one decade. The point at zero is
+        // omitted.
         for label in [">0.01<", ">0.1<", ">1<", ">10<"] {
             assert!(svg.contains(label), "{label}");
         }
@@ -503,7 +504,8 @@ mod tests {
         let panels = Panels { title: "Rates".into(), panels };
         let drawing = panels.drawing(&Pens::named(panels.names().into_iter())).unwrap_or_default();
         let svg = drawing.svg();
-        // Two rows, of which the first column has labels; the last of three columns has its own at the bottom.
+        // There are two rows. The first column has labels of the vertical axis, and the lowest panel of each of the
+        // three columns has those of the horizontal axis.
         assert_eq!((svg.matches(">4 M<").count(), svg.matches(">10<").count()), (2, 3), "{svg}");
         assert_eq!((svg.matches(">web<").count(), svg.matches(">variant 3<").count()), (1, 1));
         assert_eq!(drawing.misplaced(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! [`Drawing::png`]: a figure as pixels, its SVG drawn with the font of the crate.
+//! [`Drawing::png`]: a figure as PNG, rendered from its SVG with the font of the crate.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +9,7 @@ use resvg::usvg::{Options, Tree};
 use crate::drawing::Drawing;
 use crate::font;
 
-/// The most pixels of a picture: 256 MB while it is drawn.
+/// The maximum number of pixels. Rendering that many takes 256 MB.
 const MOST: f64 = 64e6;
 
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
@@ -20,10 +20,10 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
 });
 
 impl Drawing {
-    /// Formats it as PNG on white with `scale` pixels a point: 2 for a page, 4 for print.
+    /// Renders the drawing as PNG on white, with `scale` pixels per point, such as 2 for a page and 4 for print.
     ///
     /// # Errors
-    /// The picture would have more than 64 million pixels.
+    /// If the picture would have more than 64 million pixels.
     pub fn png(&self, scale: f64) -> Result<Vec<u8>, String> {
         let (width, height) = ((self.width * scale).ceil(), (self.height * scale).ceil());
         let large =
@@ -31,7 +31,7 @@ impl Drawing {
         if width * height > MOST {
             return Err(large());
         }
-        // A curve that turns back makes no spikes.
+        // Round joins avoid spikes where a curve turns back.
         let style_sheet = Some("path { stroke-linejoin: round }".to_owned());
         let options = Options { fontdb: Arc::clone(&FONTS), style_sheet, ..Options::default() };
         let tree = Tree::from_str(&self.svg(), &options).map_err(|error| error.to_string())?;
@@ -63,7 +63,7 @@ mod tests {
         let grey = at(110, 50).expect("a pixel")[0];
         assert!((190..210).contains(&grey), "an area of 22 %: {grey}");
         assert_eq!(at(160, 80), Some(Ink::Curve(0).rgb()), "a mark");
-        // Text before its end, and none behind it.
+        // There is text before the anchor, and none behind it.
         let dark = |range: std::ops::Range<u32>| {
             range.flat_map(|x| (20..44).map(move |y| (x, y))).any(|(x, y)| at(x, y).is_some_and(|c| c[0] < 100))
         };

@@ -1,4 +1,4 @@
-//! The results of a simulation: one page, and tables for notebooks.
+//! Presents the results of a simulation as a page, and as tables for notebooks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,18 @@ use crate::model::{Fold, Report, Section, Source};
 use tidegate_display::Table;
 use tidegate_display::human;
 
-/// A run: a seed, with the results of all variants.
+/// The results of all variants with one seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run<'a> {
     /// The seed.
     pub seed: u64,
-    /// Events that the simulator handled.
+    /// The number of events that the simulator handled.
     pub events: u64,
-    /// The digest of everything that was measured.
+    /// The digest of all measurements.
     pub digest: String,
     /// The measured values.
     pub values: &'a [Value],
-    /// Series and distributions.
+    /// The measured series and distributions.
     pub curves: &'a [Curve],
 }
 
@@ -31,13 +31,13 @@ pub struct Run<'a> {
 pub struct Simulation<'a> {
     /// The name of the scenario file.
     pub scenario: &'a str,
-    /// One sentence on what it shows.
+    /// One sentence about what the scenario shows.
     pub sentence: Option<&'a str>,
     /// The version of Tidegate.
     pub version: &'static str,
     /// The simulated time.
     pub duration_ns: u64,
-    /// The beginning that is not measured.
+    /// The time at the beginning that is not measured.
     pub warm_up_ns: u64,
     /// The digest of all runs.
     pub digest: String,
@@ -48,15 +48,15 @@ pub struct Simulation<'a> {
 /// A quantity over all runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Quantity {
-    /// The flow or link, with the name of the variant before it where there are variants.
+    /// The flow or link, preceded by the name of the variant if there are variants.
     pub subject: String,
-    /// The variant; empty where there are none.
+    /// The variant; empty if there are none.
     pub variant: String,
     /// The name of the measured quantity.
     pub measure: String,
     /// Its unit.
     pub unit: &'static str,
-    /// The mean over the runs that have it. A count of packets that a run leaves out is 0.
+    /// The mean over the runs that have the quantity. A count of packets that a run omits is 0.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval; `None` with one run.
     pub half_width_95: Option<f64>,
@@ -64,11 +64,11 @@ pub struct Quantity {
     pub values: Vec<Option<f64>>,
 }
 
-/// The number of runs whose curves are on a page; the values of all runs are.
+/// The number of runs whose curves are on a page. The page has the values of all runs.
 const SHOWN: usize = 4;
 
 impl Simulation<'_> {
-    /// The values of all runs side by side, in the order of their first appearance.
+    /// All quantities with their values in all runs, in the order of their first appearance.
     pub fn quantities(&self) -> Vec<Quantity> {
         let mut quantities: Vec<Quantity> = Vec::new();
         let mut known = BTreeMap::new();
@@ -94,7 +94,7 @@ impl Simulation<'_> {
         }
         for quantity in &mut quantities {
             if quantity.unit == "packets" {
-                // Runs leave out counts that are 0. An interrupted run has no value of the subject at all.
+                // Runs omit counts that are 0. An interrupted run has no value of the subject at all.
                 for (number, value) in quantity.values.iter_mut().enumerate().filter(|(_, value)| value.is_none()) {
                     *value = measured.contains(&(quantity.subject.clone(), number)).then_some(0.0);
                 }
@@ -108,7 +108,7 @@ impl Simulation<'_> {
         quantities
     }
 
-    /// The page, with the text of the scenario.
+    /// Creates the page, which includes the text of the scenario.
     pub fn page(&self, source: Source) -> Report {
         let seconds = |nanos: u64| human(nanos as f64 / 1e9, "s");
         let first = self.runs.first().map_or(0, |run| run.seed);
@@ -185,26 +185,26 @@ impl Simulation<'_> {
         }
     }
 
-    /// Compares the measures that users ask for, variants beside each other, for each flow and the busiest links.
+    /// Compares the variants by the most important measures, for each flow and the busiest links.
     pub fn comparison(&self) -> Comparison {
         compared("What was measured", &self.quantities())
     }
 
-    /// All values: a row is a value of a run.
+    /// A table of all values, with a row for each value of each run.
     pub fn values(&self) -> columns::Table {
         let mut rows = Rows::default();
         self.runs.iter().for_each(|run| rows.values(run));
         rows.table(self.scenario).without(&["scenario", "kind", "part", "x", "x_unit"])
     }
 
-    /// All curves: a row is a point.
+    /// A table of all curves, with a row for each point.
     pub fn points(&self) -> columns::Table {
         let mut rows = Rows::default();
         self.runs.iter().for_each(|run| rows.points(run));
         rows.table(self.scenario).without(&["scenario"])
     }
 
-    /// All values and all points as one table: a row is a value of a run, or a point of a curve.
+    /// A table of all values and points, with a row for each value of each run and each point of a curve.
     pub fn table(&self) -> columns::Table {
         let mut rows = Rows::default();
         for run in &self.runs {
@@ -215,8 +215,10 @@ impl Simulation<'_> {
     }
 }
 
-/// The rows of some runs of a sweep, each with the path and the value of its axes: a column for each axis, then `seed`,
-/// `variant`, `subject`, `measure`, `value`, `unit`, and `digest`, that of a simulation with this run alone.
+/// Creates a table of runs of a sweep, each of which is given with the paths and values of its axes. There is a column
+/// for each axis, then
+/// `seed`, `variant`, `subject`, `measure`, `value`, `unit`, and `digest`, which is that of a simulation with this run
+/// alone.
 pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Run<'a>)>) -> columns::Table {
     let mut rows = Rows::default();
     let mut axes: Vec<(&str, Vec<Option<String>>)> = Vec::new();
@@ -243,12 +245,12 @@ pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Ru
     table.with("digest", Column::Text(digests))
 }
 
-/// The most flows, and links, of a comparison.
+/// The maximum number of flows, and of links, in a comparison.
 const SUBJECTS: usize = 6;
 const LINKS: usize = 2;
 
-/// The measures of a comparison in order of weight, those of links among them. Of each group of alternatives the first that
-/// was measured is taken.
+/// The measures of a comparison of flows and links, the most important first. From each group of alternatives the first
+/// one that was measured is taken.
 const MEASURES: &[&[(&str, Better)]] = &[
     &[("MOS", Better::More), ("rebuffering", Better::Less), ("page load mean", Better::Less)],
     &[("bit rate mean", Better::More), ("goodput", Better::More), ("throughput", Better::Neither)],
@@ -281,7 +283,7 @@ impl Quantity {
     }
 }
 
-/// The part of packets that was dropped, in percent, of each run that has both.
+/// The percentage of packets dropped, over the runs that have both counts.
 fn loss(sent: &Quantity, dropped: &Quantity) -> Option<Estimate> {
     let pairs = sent.values.iter().zip(&dropped.values);
     let both = pairs.filter_map(|(sent, dropped)| Some((sent.filter(|sent| *sent > 0.0)?, (*dropped)?)));
@@ -290,8 +292,8 @@ fn loss(sent: &Quantity, dropped: &Quantity) -> Option<Estimate> {
     Some(Estimate::of_runs(summary.mean, summary.half_width, values))
 }
 
-/// Compares the measures that users ask for (rate, delay, fairness, loss) for each subject of `quantities`, variants beside
-/// each other: all flows first, then the links that are used most.
+/// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
+/// first the flows, then the links that are used most.
 pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
     let mut subjects: Vec<&str> = Vec::new();
     let mut variants: Vec<&str> = Vec::new();
@@ -309,8 +311,8 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
         }
     }
     let find = |subject: &str, variant: &str, measure: &str| {
-        let of = |quantity: &&Quantity| quantity.plain() == subject && quantity.variant == variant;
-        quantities.iter().filter(of).find(|quantity| quantity.measure == measure)
+        let is_wanted = |quantity: &&Quantity| quantity.plain() == subject && quantity.variant == variant;
+        quantities.iter().filter(is_wanted).find(|quantity| quantity.measure == measure)
     };
     let used = |subject: &str| used.get(subject).copied().unwrap_or(0.0);
     let (mut links, mut chosen): (Vec<&str>, Vec<&str>) = subjects.iter().partition(|name| name.starts_with("link "));
@@ -343,7 +345,7 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
             }
         }
         group.rows.retain(|row| row.cells.iter().any(Option::is_some));
-        // Without variants the row is that of the subject.
+        // Without variants the row has the name of the subject.
         if let [row] = group.rows.as_mut_slice()
             && row.name.is_empty()
         {
@@ -379,7 +381,7 @@ struct Rows {
     unit: Vec<Option<String>>,
 }
 
-/// An empty text is a missing value.
+/// Converts an empty text to a missing value.
 fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -453,7 +455,7 @@ mod tests {
             vec![throughput.clone(), dropped(11.0), delay],
             vec![throughput.clone(), dropped(1.0)],
             vec![throughput],
-            // Interrupted before this variant.
+            // This run was interrupted before the variant.
             vec![value("fifo", "throughput", "bps", 1e6)],
         ];
         let run = |values| Run { seed: 1, events: 0, digest: String::new(), values, curves: &[] };
@@ -467,9 +469,9 @@ mod tests {
             runs: runs.iter().map(|values| run(values)).collect(),
         };
         let quantities = simulation.quantities();
-        let of = |measure| quantities.iter().find(|quantity| quantity.measure == measure).unwrap();
-        let dropped = of("dropped for early");
+        let quantity = |measure| quantities.iter().find(|quantity| quantity.measure == measure).unwrap();
+        let dropped = quantity("dropped for early");
         assert_eq!((dropped.mean, dropped.values[..].to_vec()), (4.0, vec![Some(11.0), Some(1.0), Some(0.0), None]));
-        assert_eq!(of("queueing mean").mean, 5.0, "no packet has a delay in the other runs");
+        assert_eq!(quantity("queueing mean").mean, 5.0, "no packet has a delay in the other runs");
     }
 }

@@ -109,8 +109,7 @@ impl Testbed {
     }
 
     /// Runs a phase of `length`, or until `watch`, which is passed each sample, returns `false`. With `shaped` the
-    /// traffic
-    /// is shaped and the planned changes are applied.
+    /// traffic is shaped and the planned changes are applied.
     pub fn run(
         &self,
         shaped: bool,

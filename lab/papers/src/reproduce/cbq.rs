@@ -1,8 +1,8 @@
-//! `tidegate reproduce cbq`: each defect of a CBQ router beside its cure.
+//! `tidegate reproduce cbq`: the defects of a CBQ router, each beside its cure.
 //!
-//! Source: F. Risso and P. Gevros, "Operational and performance issues of a CBQ router", 1999; S. Floyd and
-//! V. Jacobson, "Link-sharing and resource management models for packet networks", 1995, for the last group. What is
-//! expected, what was found and where the bounds come from is in `lab/papers/cbq/README.md`.
+//! Sources: F. Risso and P. Gevros, "Operational and performance issues of a CBQ router", 1999; for the last group S.
+//! Floyd and V. Jacobson, "Link-sharing and resource management models for packet networks", 1995. The README,
+//! `lab/papers/cbq/README.md`, explains the expectations, the results and the bounds.
 
 mod driver;
 mod goals;
@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// Figures 18, 20 and 22, whose points are items.
+/// Draws figures 18, 20 and 22, which plot items.
 pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
     let shares = [(75.0, "big"), (25.0, "small"), (5.0, "tiny")];
     let curve = |name: &str, what: &str| {
@@ -132,18 +132,19 @@ pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
 /// The link of the testbed.
 const LINK: Rate = Rate::from_mbit(2);
 
-/// The kernel that was measured, with a clock of 500 Hz: section 3.
+/// The parameters of the kernel that the paper measured (section 3).
 fn kernel(mtu: u64) -> Params {
     Params::altq(LINK, Bytes::new(mtu), ROOT)
 }
 
-/// Like [`kernel`], but the clock of expected finish times is clamped at its lead instead of being set back.
+/// Like [`kernel`], but a clock of expected finish times that is too far ahead is held at the maximum lead instead of
+/// being set back to the present.
 fn held_clock(mtu: u64) -> Params {
     let lead = LINK.time_for_ceil(Bytes::new(16 * mtu)).unwrap_or(Span::MAX);
     Params { link_clock: LinkClock::Clamp(lead), ..kernel(mtu) }
 }
 
-/// Returns CBQ's parameters with all remedies.
+/// CBQ's parameters with all cures.
 fn cured(mtu: u64) -> Params {
     Params::new(LINK, Bytes::new(mtu), ROOT)
 }
@@ -152,19 +153,19 @@ fn at_500_hz(driver: Driver) -> Driver {
     Driver { timer_hz: Some(500), ..driver }
 }
 
-/// A timer of nanoseconds.
+/// Gives `driver` a timer with a resolution of nanoseconds.
 fn exact(driver: Driver) -> Driver {
     Driver { timer_hz: None, ..driver }
 }
 
-/// A class of so many percent of the link.
+/// A class with this percentage of the link.
 fn percent(share: u64) -> Class {
     Class::new(Rate::from_bps(LINK.as_bps() / 100 * share))
 }
 
-/// The paper's UDP source: more than the link can take.
+/// The paper's UDP source, which sends more than the link can take.
 const UDP: Load = Load::Udp { rate: Rate::from_mbit(3), packet: 1_500 };
-/// The paper's TCP source: one connection, a window of 16 KB.
+/// The paper's TCP source, one connection with a window of 16 KB.
 const TCP: Load = Load::Tcp { connections: 1, mss: 1_460, window: 16_384 };
 
 /// Draws the throughput of classes over time, if plots are wanted.
@@ -186,7 +187,7 @@ fn draw(options: &Options, name: &str, title: &str, outcome: &Outcome, classes: 
     options.plots.add(name, plot)
 }
 
-/// Draws the packets that left, as bytes over time, if plots are wanted.
+/// Draws the transmitted packets as bytes over time, if plots are wanted.
 fn draw_pattern(
     options: &Options,
     name: &str,

@@ -288,8 +288,7 @@ pub(super) struct Outcome {
 }
 
 /// Runs a shaper with these additional arguments, sends traffic through it, and meanwhile calls `cause`. If `excused`
-/// is
-/// set, packets that the receiver dropped for lack of processor time do not count as lost.
+/// is set, packets that the receiver dropped for lack of processor time do not count as lost.
 pub(super) fn measure(
     arguments: &[&str],
     excused: bool,

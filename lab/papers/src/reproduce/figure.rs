@@ -33,16 +33,17 @@ impl Figure {
         }
         let mut curves = Vec::new();
         for (name, points) in &self.curves {
-            let of = |value: fn(&Item) -> Option<f64>| {
+            let values_of = |value: fn(&Item) -> Option<f64>| {
                 let place = |(x, id): &(f64, String)| {
                     let item = items.iter().find(|item| item.id == *id)?;
                     Some((*x, value(item)?))
                 };
                 points.iter().filter_map(place).collect::<Vec<_>>()
             };
-            for (name, points) in
-                [(name.clone(), of(|item| item.measured)), (format!("{name}{PAPER}"), of(|item| item.paper))]
-            {
+            for (name, points) in [
+                (name.clone(), values_of(|item| item.measured)),
+                (format!("{name}{PAPER}"), values_of(|item| item.paper)),
+            ] {
                 if !points.is_empty() {
                     curves.push(Curve::new(name, points));
                 }

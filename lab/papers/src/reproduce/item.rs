@@ -330,10 +330,8 @@ impl Item {
         self
     }
     /// Sets the cause of a deviation. A value outside of the bound then deviates, instead of contradicting the paper,
-    /// if
-    /// it is in the range `low` to `high` that `finding` predicts. `finding` is an item, a group of items or a heading
-    /// of
-    /// the experiment's page.
+    /// if it is in the range `low` to `high` that `finding` predicts. `finding` is an item, a group of items or a
+    /// heading of the experiment's page.
     #[must_use]
     pub fn because(mut self, finding: &'static str, low: f64, high: f64) -> Self {
         self.cause = Some(Cause { finding, low, high });
@@ -352,8 +350,7 @@ impl Item {
         }
     }
     /// The verdict, or `None` if the item could not be measured here. If there is a confidence interval, all of it must
-    /// be
-    /// within the bound.
+    /// be within the bound.
     pub fn verdict(&self) -> Option<Verdict> {
         let measured = self.measured?;
         let Some(bound) = &self.bound else { return Some(Verdict::Information) };

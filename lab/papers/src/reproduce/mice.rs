@@ -1,8 +1,8 @@
-//! `tidegate reproduce mice`: Mice and Elephants beside its peers.
+//! `tidegate reproduce mice`: Mice and Elephants beside comparable disciplines.
 //!
-//! Source: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Scenario Testing"; Floyd, Gummadi and
-//! Shenker, "Adaptive RED" (2001), for the last group. What is expected, what was found and where the bounds come
-//! from is in `lab/papers/mice/README.md`.
+//! Sources: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Scenario Testing"; for the group `ared`
+//! Floyd, Gummadi and Shenker, "Adaptive RED" (2001). The README, `lab/papers/mice/README.md`, explains the
+//! expectations, the results and the bounds.
 
 mod adaptive;
 mod dialup;
@@ -59,7 +59,7 @@ struct PaperGap {
     mean_gap_packets: f64,
 }
 
-/// The papers' numbers, from the experiment's data.
+/// Reads the papers' numbers from the experiment's data.
 fn paper() -> Result<Paper, Failure> {
     serde_json::from_str(include_str!("../../mice/paper.json"))
         .map_err(|error| Failure::Failed(format!("lab/papers/mice/paper.json: {error}")))
@@ -84,7 +84,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// Illustrations 7 and 8: the tests beside each other, ours and what the text has of the paper's; 9 and 10: processor time.
+/// Draws illustrations 7 and 8, which compare the tests with the values that the paper's text states, and 9 and 10,
+/// which show processor time.
 pub fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
     let curve = |name: &str, ids: &[&str]| {
         (name.to_owned(), (1..).zip(ids).map(|(n, id)| (f64::from(n), (*id).to_owned())).collect())

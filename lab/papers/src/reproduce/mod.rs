@@ -102,8 +102,7 @@ pub struct Experiment {
     /// The recorded verdicts of the items that do not depend on the machine.
     pub recorded: &'static str,
     /// The recorded verdicts of the first seed alone, against which a change can be checked within seconds. Empty if
-    /// the
-    /// experiment has only one run.
+    /// the experiment has only one run.
     pub recorded_short: &'static str,
     run: fn(&Options) -> Result<Vec<Item>, Failure>,
     /// Draws the figures that plot items.

@@ -170,8 +170,7 @@ fn verdicts(items: &[Item]) -> Comparison {
 const BESIDE: usize = 5;
 
 /// Compares the items that have several runs, with means and single runs, in one comparison for each part of the paper.
-/// The last word of an id names
-/// the measure, and the word before it the subject, as in `dialup.red.response`.
+/// The last word of an id names the measure, and the word before it the subject, as in `dialup.red.response`.
 fn over_seeds(items: &[Item]) -> Vec<Comparison> {
     /// The group, the row and the measure of an item.
     fn place(item: &Item) -> (&str, &str, (&str, &str)) {

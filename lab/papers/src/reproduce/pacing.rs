@@ -1,5 +1,5 @@
-//! *Experiences in Programming a Traffic Shaper* (SMLI TR-99-77, 1999): figures 4, 6, 7, 12 and 14 on the virtual
-//! clock, and the grid on the clock of this machine. The page is `lab/papers/pacing/README.md`.
+//! *Experiences in Programming a Traffic Shaper* (SMLI TR-99-77, 1999): its figures on a virtual clock, and its grid of
+//! rates and packet sizes on the clock of this machine. The README is `lab/papers/pacing/README.md`.
 
 mod burst;
 mod figures;
@@ -60,7 +60,7 @@ struct Figure14 {
     gap_ms: f64,
 }
 
-/// A point of the grid: its place in an id, the rate in byte/s, the size in byte.
+/// A point of the grid: the part of an id that names it, the rate in byte/s, and the packet size in byte.
 struct Point {
     id: String,
     rate: u64,
@@ -88,11 +88,11 @@ impl Paper {
             self.grid.rates_byte_per_s.iter().map(|rate| Point { id: format!("rate{rate}"), rate: *rate, size });
         sizes.chain(rates).collect()
     }
-    /// min(S/T, R), in byte/s.
+    /// The ideal throughput min(S/T, R), in byte/s.
     fn ideal(&self, point: &Point) -> f64 {
         (point.size as f64 / self.send_time().as_secs_f64()).min(point.rate as f64)
     }
-    /// Sends `packets` on `clock`; byte/s, and the clock for its books.
+    /// Sends `packets` on `clock`. Returns the throughput in byte/s, and the clock with its totals of sleep.
     fn send(&self, mut clock: VirtualClock, kind: Kind, point: &Point, packets: usize) -> (f64, VirtualClock) {
         let mut algorithm = build(kind, point.rate);
         let sizes = std::iter::repeat_n(Bytes::new(point.size), packets);
@@ -141,9 +141,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// The expected performance: what is reached where sleeping is exact.
+/// The expected performance, which DT0 reaches if sleeps are exact.
 fn figure_4(numbers: &Paper, items: &mut Vec<Item>) {
-    // The rates of the grid end where the throughput saturates: S/T.
+    // The grid ends at the rate at which the throughput saturates, S/T. One point is beyond it.
     let size = numbers.grid.at_size_byte;
     let most = numbers.grid.rates_byte_per_s.iter().max().copied().unwrap_or_default();
     let saturated = Point { id: "saturated".to_owned(), rate: 2 * most, size };
@@ -167,7 +167,8 @@ fn figure_4(numbers: &Paper, items: &mut Vec<Item>) {
     }
 }
 
-/// How long a sleep of 2 ms is, from every phase of the clock; and what sleeps of just a tick would make of figure 7.
+/// Measures how long a sleep of 2 ms takes from every phase of the clock, and what figure 7 would be if each sleep took
+/// exactly one tick.
 fn figure_5(numbers: &Paper, items: &mut Vec<Item>) {
     let tick = numbers.sleep_granularity_ms as f64;
     let mut longest = 0.0_f64;
@@ -181,13 +182,13 @@ fn figure_5(numbers: &Paper, items: &mut Vec<Item>) {
     let basis =
         paper("section 3, figure 5: sleep(2 milliseconds) results in a sleep of 10 milliseconds; by a clock of 1 ms");
     items.push(
-        Item::measured("fig5.sleep2", "the longest that a sleep of 2 ms is", "ms", longest)
+        Item::measured("fig5.sleep2", "the longest duration of a sleep of 2 ms", "ms", longest)
             .paper(tick)
             .bound(Bound::around(tick, 1.0, basis))
             .because("fig5.one-tick", tick, 2.0 * tick)
             .note("figure 7 has 16.4 ms for each sleep of 3 ms"),
     );
-    // Ticks that are aligned to every sleep: each lasts a tick.
+    // Here the ticks are aligned to every sleep, so that each sleep takes exactly one tick.
     let slept = |numbers: &Paper| {
         let point = Point { id: String::new(), rate: numbers.grid.at_rate_byte_per_s, size: 500 };
         let mut algorithm = build(Kind::Dt0, point.rate);
@@ -204,14 +205,14 @@ fn figure_5(numbers: &Paper, items: &mut Vec<Item>) {
         }
         slept.as_nanos() as f64 / 1e6
     };
-    let what = "what 100 packets of figure 7, S = 500, would sleep if a short sleep were a tick; the paper has 819 ms";
+    let what = "the sleep of 100 packets in figure 7, S = 500, if a short sleep took one tick; the paper has 819 ms";
     items.push(Item::measured("fig5.one-tick", what, "ms", slept(numbers)));
 }
 
-/// The least and the largest rate on the plateau of figure 6, whose ends the text gives.
+/// The rates of the plateau in figure 6, whose ends the paper's text states.
 const PLATEAU: std::ops::Range<u64> = 150_000..700_000;
 
-/// The rate that DT0 loses to a sleep of 10 ms.
+/// The throughput that DT0 loses because a sleep takes at least 10 ms.
 fn figure_6(numbers: &Paper, items: &mut Vec<Item>) {
     let packets = numbers.figure_7.packets as f64;
     let mut plateau = Vec::new();
@@ -220,11 +221,11 @@ fn figure_6(numbers: &Paper, items: &mut Vec<Item>) {
         let ideal = numbers.ideal(&point);
         let item = Item::measured(format!("fig6.{}", point.id), format!("DT0, {}", point.what()), "byte/s", reached);
         let by_size = point.rate == numbers.grid.at_rate_byte_per_s && point.id.starts_with("size");
-        // What a plot of the range shows as no difference.
+        // A plot of the range does not show a difference of 5 %.
         let on_the_ideal = |text: &'static str| Bound::near(ideal, 0.05, paper(text));
         items.push(match (by_size, point.size, point.rate) {
-            // 100 packets in 200 ms of sending and the 819 ms of sleep of figure 7, of which each of 50 was measured by a
-            // clock of 1 ms.
+            // 100 packets take 200 ms of sending and, by figure 7, 819 ms of sleep. That is the sum of 50 sleeps, each
+            // measured with a clock of 1 ms.
             (true, 500, _) => {
                 let sending = packets * numbers.send_time().as_secs_f64();
                 let rate = |slept_ms: f64| packets * 500.0 / (sending + slept_ms / 1e3);
@@ -238,7 +239,7 @@ fn figure_6(numbers: &Paper, items: &mut Vec<Item>) {
             (true, 1000, _) => {
                 item.paper(ideal).bound(Bound::near(ideal, 0.01, paper("section 3: very close to ideal throughput")))
             }
-            // Two packets for each sleep of one to two ticks.
+            // Two packets are sent for each sleep, which takes one to two ticks.
             (true, ..1000, _) => {
                 let cycle = |sleep: Span| {
                     2.0 * point.size as f64 / (2.0 * numbers.send_time().as_secs_f64() + sleep.as_secs_f64())
@@ -263,17 +264,17 @@ fn figure_6(numbers: &Paper, items: &mut Vec<Item>) {
     }
     let (least, most) =
         plateau.iter().fold((f64::MAX, 0.0_f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
-    let what = "DT0, S = 1400 byte: the largest rate by the least, R from 150,000 to 650,000 byte/s";
+    let what = "DT0, S = 1400 byte: the largest rate over the least, R from 150,000 to 650,000 byte/s";
     let basis = paper("section 3: apparent constant throughput for a whole range of R");
     items.push(
         Item::measured("fig6.plateau", what, "ratio", most / least).paper(1.0).bound(Bound::between(1.0, 1.05, basis)),
     );
 }
 
-/// Half of the granularity of the paper's clock, for each of 50 sleeps.
+/// The error of a sum of 50 sleeps: half of the granularity of the paper's clock for each of them.
 const CLOCK_MS: f64 = 25.0;
 
-/// Sleep asked for and slept, for 100 packets.
+/// The sleep that was requested and the sleep that was taken, for 100 packets.
 fn figure_7(numbers: &Paper, items: &mut Vec<Item>) {
     let milliseconds = |span: Span| span.as_nanos() as f64 / 1e6;
     let packets = numbers.figure_7.packets;
@@ -296,7 +297,8 @@ fn figure_7(numbers: &Paper, items: &mut Vec<Item>) {
         match point.id.as_str() {
             "size500" => {
                 let figure = &numbers.figure_7.at_500;
-                // What is requested does not depend on how sleep is modelled: it must be the paper's to its last digit.
+                // The requested sleep does not depend on the model of sleep, so it must equal the paper's to the last
+                // digit.
                 let basis = paper("section 3: 152 ms requested; to the millisecond");
                 rows[0] =
                     rows[0].clone().paper(figure.requested_ms).bound(Bound::around(figure.requested_ms, 0.5, basis));
@@ -305,7 +307,8 @@ fn figure_7(numbers: &Paper, items: &mut Vec<Item>) {
             }
             "size1000" => {
                 let figure = &numbers.figure_7.at_1000;
-                // "400 milliseconds of oversleeping (as much as the total sleep time)", which is that requested.
+                // The paper: "400 milliseconds of oversleeping (as much as the total sleep time)", that is, as much as
+                // requested.
                 rows[0] = near(rows[0].clone(), figure.overslept_ms);
                 rows[1] = near(rows[1].clone(), figure.slept_ms);
                 rows[2] = near(rows[2].clone(), figure.overslept_ms);
@@ -316,7 +319,7 @@ fn figure_7(numbers: &Paper, items: &mut Vec<Item>) {
     }
 }
 
-/// The rates of the algorithms that correct for oversleeping.
+/// The throughput of the algorithms that correct for oversleeping.
 fn figure_12(numbers: &Paper, options: &Options, items: &mut Vec<Item>) {
     let (short, long) = (10_000, 300_000);
     let mut bursts = Vec::new();
@@ -331,14 +334,14 @@ fn figure_12(numbers: &Paper, options: &Options, items: &mut Vec<Item>) {
             let (reached, _) = numbers.send(VirtualClock::paper(), kind, &point, short);
             let what = format!("{}, {}", kind.name().to_uppercase(), point.what());
             let item = Item::measured(id, what, "byte/s", reached);
-            // The pacer is ours: the paper has no value for it.
+            // The pacer is our own algorithm, for which the paper has no value.
             items.push(match kind {
                 Kind::Pacer => item.bound(Bound::near(ideal, 0.01, theory("section 2: min(S/T, R)"))),
                 Kind::Dt2 => item.paper(ideal).bound(reaches()).because("fig12.long", 0.9 * ideal, ideal),
                 _ => item.paper(ideal).bound(reaches()),
             });
         }
-        // Where sending takes just as long as the rate allows, DT2 learns not to sleep only as 1/sqrt(time).
+        // If sending takes exactly as long as the rate allows, DT2 converges to not sleeping only as 1/sqrt(time).
         if point.size * 1_000 == point.rate * numbers.send_time_ms && options.wants("fig12.long") {
             let (reached, _) = numbers.send(VirtualClock::paper(), Kind::Dt2, &point, long);
             let what = format!("DT2, {}, 300,000 packets instead of 10,000", point.what());
@@ -353,16 +356,16 @@ fn figure_12(numbers: &Paper, options: &Options, items: &mut Vec<Item>) {
     if options.wants("section4.dt2") && !bursts.is_empty() {
         let mean = bursts.iter().sum::<f64>() / bursts.len() as f64;
         let basis = paper("section 4: DT2 is inevitably more bursty than DT1");
-        let what = "packets for each sleep, DT2 by DT1: the mean over the grid";
+        let what = "packets for each sleep, DT2 over DT1: the mean of the grid";
         items.push(Item::measured("section4.dt2", what, "ratio", mean).bound(Bound::above(1.0, basis)));
     }
 }
 
-/// Packets sent after each sleep: the paper's formula for n. Returns those of DT2 by those of DT1.
+/// Compares the packets sent after each sleep with the paper's formula for n. Returns the ratio of DT2 to DT1.
 fn burstiness(numbers: &Paper, options: &Options, point: &Point, items: &mut Vec<Item>) -> Option<f64> {
     let transmit = point.size as f64 / point.rate as f64;
     let rest = transmit - numbers.send_time().as_secs_f64();
-    // The condition of the formula: the sleep is shorter than a tick, and there is one.
+    // The formula holds if there is a sleep and it is shorter than a tick.
     if !options.wants("section4") || rest < 1e-3 || rest >= numbers.sleep_granularity_ms as f64 / 1e3 {
         return None;
     }
@@ -379,9 +382,10 @@ fn burstiness(numbers: &Paper, options: &Options, point: &Point, items: &mut Vec
         (f64::from(packets) / f64::from(sleeps.max(1)), clock.slept().as_secs_f64() / f64::from(sleeps.max(1)))
     };
     let ((dt1, sleep), (dt2, _)) = (after_a_sleep(Kind::Dt1), after_a_sleep(Kind::Dt2));
-    // n packets are owed for a sleep of `sleep`: R sleep / (S - R T), where the paper has G for the sleep.
+    // After a sleep of `sleep`, n = R sleep / (S - R T) packets are due. The paper writes G for the sleep.
     let expected = sleep / rest;
-    let what = format!("DT1, packets for each sleep by R G / (S - R T), G being what it sleeps, {}", point.what());
+    let what =
+        format!("DT1, packets for each sleep over R G / (S - R T), G being the length of a sleep, {}", point.what());
     let basis = paper("section 4: n is roughly R G / (S - R T)");
     items.push(
         Item::measured(format!("section4.n.{}", point.id), what, "ratio", dt1 / expected)
@@ -409,7 +413,7 @@ fn live(figure: &Figure14, mut algorithm: Box<dyn Algorithm + Send>) -> Vec<Inst
     sent
 }
 
-/// The departures under each of the algorithms that the paper names.
+/// The departures under each of the algorithms that the paper compares.
 fn live_data(figure: &Figure14) -> Vec<(&'static str, Vec<Instant>)> {
     let rate = Rate::from_bytes_per_sec(figure.rate_byte_per_s);
     let at0 = At0::new(rate, Instant::ZERO).expect("the rate of the paper is not zero");
@@ -434,8 +438,8 @@ fn figure_14(numbers: &Paper, items: &mut Vec<Item>) {
         for (batch, times) in sent.chunks(figure.packets_per_batch as usize).enumerate() {
             let mut gaps: Vec<f64> =
                 times.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos() as f64 / 1e6).collect();
-            // The pause is the send time of one packet to DT0 and DT1, and one gap is none; the paper says that no other is
-            // affected.
+            // DT0 and DT1 take the pause for the send time of one packet, so one gap is missing. According to the paper
+            // no other gap is affected.
             if name.starts_with("dt") && batch > 0 {
                 gaps.sort_by(f64::total_cmp);
                 gaps.remove(0);
@@ -455,7 +459,7 @@ fn figure_14(numbers: &Paper, items: &mut Vec<Item>) {
     }
 }
 
-/// DT2 as published, with the same data: section 7 modifies it like AT0.
+/// DT2 as published, with the live data. Section 7 modifies it for such data, as it does AT0.
 fn live_dt2(figure: &Figure14, items: &mut Vec<Item>) {
     let sent = live(figure, build(Kind::Dt2, figure.rate_byte_per_s));
     let later = sent[figure.packets_per_batch as usize..].windows(2);
@@ -468,8 +472,8 @@ fn live_dt2(figure: &Figure14, items: &mut Vec<Item>) {
     );
 }
 
-/// The grid on the clock of this machine, with 2 ms of work per packet: reported without a bound, because a machine
-/// that is busy with other work would fail it without a defect.
+/// The grid on the clock of this machine, with 2 ms of work per packet. The items have no bounds, because a machine
+/// that is busy with other work would violate them without any defect.
 fn real(paper: &Paper, options: &Options, granularity: Span, items: &mut Vec<Item>) {
     const PACKETS: u64 = 20;
     for point in paper.points() {

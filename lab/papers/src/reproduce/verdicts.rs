@@ -1,6 +1,5 @@
 //! The recorded verdicts of an experiment, a file of the repository against which later runs are compared. A result
-//! that
-//! contradicts the paper is recorded like any other, and a change that alters a verdict is noticed.
+//! that contradicts the paper is recorded like any other, and a change that alters a verdict is noticed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Section 4: the driver between the scheduler and the line.
+//! Section 4 of the paper: the driver between the scheduler and the line.
 
 use tidegate_sim::Driver;
 
@@ -11,7 +11,7 @@ use crate::reproduce::item::{Bound, paper, theory};
 
 pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
     let leaves = || vec![Leaf::new(1, percent(75).borrowing(), TCP), Leaf::new(2, percent(25).borrowing(), UDP)];
-    let what = "most UDP packets between the arrival of a TCP packet at an empty queue and its leaving";
+    let what = "most UDP packets that leave between the arrival of a TCP packet at an empty queue and its departure";
     let numbers = &numbers.overtaken;
     let classes = [(1, "TCP"), (2, "UDP")];
     let mut items = Vec::new();
@@ -40,7 +40,7 @@ pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
             .bound(Bound::around(numbers.modified, 1.0, paper("section 4.1: 6 packets in a trace; one more or less")))
             .note("with the clock held at its lead; set back, the buffer fills here too: see the page"),
     );
-    // A turn of the class of 75 % is three packets.
+    // The class with 75 % sends three packets in its turn.
     let basis = paper("section 4.1, figure 5: after the burst a long period where only TCP packets are served");
     items.push(
         Item::measured("s4.1.phase", "most TCP packets in a row, drain-all driver, 20 KB", "packets", phase)

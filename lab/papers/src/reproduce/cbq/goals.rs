@@ -1,4 +1,4 @@
-//! Section 5: whether the link-sharing goals are met.
+//! Section 5 of the paper: whether the link-sharing goals are met.
 
 use tidegate_core::cbq::{Class, Conserving, Lead, Params};
 use tidegate_core::{Bytes, Span};
@@ -75,7 +75,7 @@ fn udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         items.push(
             Item::measured(
                 format!("s5.1.{how}"),
-                "three UDP classes: the worst deviation from its part",
+                "three UDP classes: the worst deviation from a class's share",
                 "%",
                 worst(&measured, 2),
             )
@@ -85,9 +85,13 @@ fn udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             )),
         );
         items.push(
-            Item::measured(format!("s5.1.{how}.cure"), "the same with the cures", "%", worst(&cure, 2)).bound(
-                Bound::at_most(1.0, theory("shares by bytes; packets of 0.02 % of what is counted, and bursts")),
-            ),
+            Item::measured(
+                format!("s5.1.{how}.cure"),
+                "three UDP classes with the cures: the worst deviation from a class's share",
+                "%",
+                worst(&cure, 2),
+            )
+            .bound(Bound::at_most(1.0, theory("shares by bytes; packets of 0.02 % of what is counted, and bursts"))),
         );
     }
     Ok(())
@@ -127,40 +131,42 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
             &names,
         )?;
         let id = |what: &str| format!("s5.2.{test}.{what}");
-        let of = |what: &str| format!("TCP's part of what was sent, of 75 %: test {test}, {what}");
+        let describe = |what: &str| format!("TCP's share of the traffic, should be 75 %: test {test}, {what}");
         shares_by_test.push(share(&large));
         let efficient =
             run(Params { conserving: Conserving::Efficient, ..kernel(mtu) }, at_500_hz(Driver::MODIFIED), true);
-        items.push(Item::measured(id("efficient"), of("borrow, 20 + 32 KB, efficient"), "%", share(&efficient)).bound(
-            Bound::below(
-                share(&large),
-                paper("section 6.1: with the efficient option TCP throughput deteriorates even further"),
+        items.push(
+            Item::measured(id("efficient"), describe("borrow, 20 + 32 KB, efficient"), "%", share(&efficient)).bound(
+                Bound::below(
+                    share(&large),
+                    paper("section 6.1: with the efficient option TCP throughput deteriorates even further"),
+                ),
             ),
-        ));
-        // A receiver that acknowledges each segment, as BSD does where it takes half of the buffer or more.
+        );
+        // This receiver acknowledges each segment, as BSD does if a segment fills half of the buffer or more.
         let rig = Rig { delayed_ack: None, ..Rig::new(kernel(mtu), two(tcp, udp, true)) };
         let at_once = share(&rig.with_driver(at_500_hz(Driver::MODIFIED)).run());
-        let what = of("borrow, 20 + 32 KB, each segment acknowledged at once");
+        let what = describe("borrow, 20 + 32 KB, each segment acknowledged at once");
         items.push(Item::measured(format!("s5.2.acks.{test}"), what, "%", at_once));
-        // Nothing else takes from TCP: its window is all that it may have on the way.
+        // Only its window, which limits the data in flight, can keep TCP from its share.
         let wide = Load::Tcp { connections: 1, mss, window: 65_535 };
         let small_wide = Rig::new(kernel(mtu), two(wide, udp, true)).with_driver(at_500_hz(Driver::SMALL)).run();
         if test == "a" {
-            // A window of 16 KB holds one segment of 9140 B: stop and wait, whatever the queue does.
+            // A window of 16 KB holds one segment of 9140 B, so TCP stops and waits, whatever the queue does.
             let basis =
                 theory("one segment of 9140 B in a round trip of 79 ms: 18 on the links, 24.5 and 36.7 to send");
             items.push(
-                Item::measured(id("no-borrow"), of("no borrow"), "%", share(&no_borrow))
+                Item::measured(id("no-borrow"), describe("no borrow"), "%", share(&no_borrow))
                     .bound(Bound::at_most(46.5, basis)),
             );
             let basis = paper("section 5.2: with borrowing and large buffers the TCP connection is penalised");
             items.push(
-                Item::measured(id("large"), of("borrow, 20 + 32 KB"), "%", share(&large))
+                Item::measured(id("large"), describe("borrow, 20 + 32 KB"), "%", share(&large))
                     .bound(Bound::below(share(&no_borrow), basis)),
             );
             let basis = paper("section 5.2: reducing the buffers clearly improves the performance of TCP");
             items.push(
-                Item::measured(id("small"), of("borrow, 2 + 16 KB"), "%", share(&small))
+                Item::measured(id("small"), describe("borrow, 2 + 16 KB"), "%", share(&small))
                     .bound(Bound::above(share(&large) * 1.05, basis)),
             );
             continue;
@@ -168,17 +174,17 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
         let respected = |text: &'static str| Bound::near(75.0, 0.04, paper(text));
         waits(test, &no_borrow, &large, items);
         items.push(
-            Item::measured(id("no-borrow"), of("no borrow"), "%", share(&no_borrow))
+            Item::measured(id("no-borrow"), describe("no borrow"), "%", share(&no_borrow))
                 .paper(75.0)
                 .bound(respected("section 5.2, figure 11: the rules are respected without borrowing; 4 % in a plot")),
         );
         items.push(
-            Item::measured(id("large"), of("borrow, 20 + 32 KB"), "%", share(&large))
+            Item::measured(id("large"), describe("borrow, 20 + 32 KB"), "%", share(&large))
                 .bound(Bound::below(72.0, paper("section 5.2: the class cannot fully exploit its allocated bandwidth")))
                 .note("defect: TCP's packets wait in the driver, where no class counts"),
         );
         items.push(
-            Item::measured(id("small"), of("borrow, 2 + 16 KB"), "%", share(&small))
+            Item::measured(id("small"), describe("borrow, 2 + 16 KB"), "%", share(&small))
                 .paper(75.0)
                 .bound(respected(
                     "section 5.2, figure 13: in all tests the flows adhere to the link sharing rules; 4 % in a plot",
@@ -189,14 +195,14 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
         items.push(
             Item::measured(
                 format!("s5.2.window.{test}"),
-                of("borrow, 2 + 16 KB, a window of 64 KB"),
+                describe("borrow, 2 + 16 KB, a window of 64 KB"),
                 "%",
                 share(&small_wide),
             )
             .paper(75.0)
             .bound(respected("section 5.4: the best way is to avoid the limits of the window")),
         );
-        // Twice the packet that really comes, not the link's largest.
+        // The lead is twice the time of the packets that really arrive, not of the link's largest.
         let lead = Lead::Within(Span::from_millis(12));
         let cure = run(Params { lead, ..cured(mtu) }, exact(Driver::MODIFIED), true);
         draw(
@@ -207,7 +213,7 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
             &names,
         )?;
         items.push(
-            Item::measured(id("cure"), of("borrow, 20 + 32 KB, a lead of 12 ms"), "%", share(&cure))
+            Item::measured(id("cure"), describe("borrow, 20 + 32 KB, a lead of 12 ms"), "%", share(&cure))
                 .bound(Bound::near(75.0, 0.02, theory("three quarters by bytes; 2 % for whole packets")))
                 .note("cure, with the large buffers still there"),
         );
@@ -216,7 +222,7 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
     items.push(
         Item::measured(
             "s5.2.worst",
-            "TCP's part in test b less the smaller one of tests a and c: borrow, 20 + 32 KB",
+            "TCP's share in test b minus the smaller of those in tests a and c: borrow, 20 + 32 KB",
             "%",
             b - a.min(c),
         )
@@ -228,12 +234,13 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Figure 10: where TCP's packets wait, without borrowing and with it.
+/// Figure 10: where TCP's packets wait, with and without borrowing.
 fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item>) {
     let id = |how: &str| format!("s5.2.{test}.waits.{how}");
-    // The turn of the class in the figure.
+    // The bytes that the class sends in its turn in the figure.
     const TURN: f64 = 3.0 * 1_500.0;
-    let what = format!("TCP's bytes in the queue of its class, the median, by three packets: test {test}, no borrow");
+    let what =
+        format!("the median of TCP's bytes in the queue of its class over three packets: test {test}, no borrow");
     let basis =
         paper("section 5.2, figure 10: without borrowing enough backlog in the queue, for three packets each round");
     items.push(
@@ -242,12 +249,12 @@ fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item
     );
     let (driver, class) = (borrow.median_in_driver(1, 2), borrow.median_backlog(1, 2));
     let what =
-        format!("TCP's bytes in the driver of those in driver and class, medians: test {test}, borrow, 20 + 32 KB");
+        format!("TCP's bytes in the driver over those in driver and class, medians: test {test}, borrow, 20 + 32 KB");
     let basis = paper("section 5.2, figure 10: with borrowing they are mainly queued at the output buffer");
     items.push(Item::measured(id("borrow"), what, "part", driver / (driver + class)).bound(Bound::above(0.5, basis)));
 }
 
-/// Figure 12, one change at a time: what makes test (b) the worst.
+/// Figure 12 with one change at a time, to find what makes test (b) the worst.
 fn worst_test(items: &mut Vec<Item>) {
     let part = |mss: u16, packet: u64, params: Params, software: u64| {
         let tcp = Load::Tcp { connections: 1, mss, window: 16_384 };
@@ -258,17 +265,18 @@ fn worst_test(items: &mut Vec<Item>) {
     };
     let buffer = Driver::MODIFIED.software.as_u64();
     let item = |id: &str, how: &str, value| {
-        let what = format!("TCP's part of what was sent, of 75 %: borrow, 20 + 32 KB, {how}");
+        let what = format!("TCP's share of the traffic, should be 75 %: borrow, 20 + 32 KB, {how}");
         Item::measured(format!("s5.2.worst.{id}"), what, "%", value)
     };
-    // The lead at which the clock is held is 16 of the link's largest packets: 590 or 96 ms.
+    // The clock is held at a lead of 16 of the link's largest packets, which is 590 or 96 ms.
     let (b, c) = (part(1_460, 1_500, held_clock(9_180), buffer), part(1_460, 1_500, held_clock(1_500), buffer));
     let basis = paper("section 5.2, figure 12: in test (b) TCP's throughput is the worst of all three tests");
     items.push(item("held.b", "test b, the clock held at its lead", b).bound(Bound::below(c, basis)));
     items.push(item("held.c", "test c, the clock held at its lead", c));
-    // BSD rounds segments down to whole clusters of 2048 bytes, so that two of them fit a window of 16 KB.
+    // BSD rounds segments down to whole clusters of 2048 bytes, so that two segments fit into a window of 16 KB.
     items.push(item("clusters", "test a, segments of 8192 B", part(8_192, 9_180, kernel(9_180), buffer)));
-    // A packet of 9180 B enters a buffer in which just 20 KB wait: it holds 29 KB where test b has 22.
+    // A packet of 9180 B may enter a buffer that already holds almost 20 KB, which then holds 29 KB. In test b it is 22
+    // KB.
     let filled = buffer - (9_180 - 1_500);
     items.push(item(
         "filled",
@@ -289,7 +297,7 @@ fn tcp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
     draw(options, "figure-14-borrow", "One TCP a class, borrow (figure 14)", &large, &NAMES)?;
     draw(options, "figure-14-cured", "One TCP a class, borrow, with the cures", &cure, &NAMES)?;
     let one = |id: &str, how: &str, value, high: f64, basis| {
-        let what = format!("one TCP a class, {how}: the worst deviation from its part");
+        let what = format!("one TCP per class, {how}: the worst deviation from a class's share");
         Item::measured(format!("s5.3.{id}"), what, "%", value).bound(Bound::at_most(high, basis))
     };
     let alone = paper("section 5.3, figure 14: observed only when borrowing is not allowed; a plot hides 3 %");
@@ -298,13 +306,13 @@ fn tcp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         items.push(
             Item::measured(
                 format!("s5.3.borrow.{id}"),
-                format!("one TCP a class, borrow, 20 + 32 KB: the part of class {id}"),
+                format!("one TCP per class, borrow, 20 + 32 KB: the share of class {id}"),
                 "%",
                 100.0 * large.share(id, 5),
             )
             .paper(100.0 / 3.0)
             .bound(Bound::near(100.0 / 3.0, 0.05, paper("section 5.3: the flows share the bandwidth equally")))
-            .note("defect: an equal split, whatever the parts are"),
+            .note("defect: an equal split, whatever the configured shares are"),
         );
     }
     let small_buffers = paper("section 5.3: the link share was respected with 2 + 16 KB; a plot hides 3 %");
@@ -328,9 +336,9 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         if rtt == 9 {
             draw(options, "figure-16", "Five TCPs a class, borrow (figure 16)", &more, &NAMES)?;
         }
-        let what = |how: &str| format!("{how}, borrow, 20 + 32 KB, {rtt} ms: the worst deviation from its part");
+        let what = |how: &str| format!("{how}, borrow, 20 + 32 KB, {rtt} ms: the worst deviation from a class's share");
         let alone = Item::measured(format!("s5.4.{rtt}ms.one"), what("one TCP a class"), "%", worst(&one, 5));
-        // An equal split is two thirds more than a part of 20 %. The paper has it for its testbed only.
+        // An equal split is two thirds more than a share of 20 %. The paper reports it for its testbed only.
         let equal = paper("section 5.3, figure 14: an equal split, two thirds more than the class of 20 % should have");
         items.push(if rtt == 9 { alone.paper(200.0 / 3.0).bound(Bound::near(200.0 / 3.0, 0.1, equal)) } else { alone });
         let right = |text: &'static str| Bound::at_most(3.0, paper(text));
@@ -344,7 +352,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
                 .bound(right("section 5.4: the best way is to avoid the limits of the window; a plot hides 3 %")),
         );
     }
-    // Figure 15: the long path, two classes.
+    // Figure 15 has two classes and the long path.
     let names = [(1, "TCP, 75 %"), (2, "25 %")];
     let round_trips = (Span::from_millis(9), Span::from_millis(94));
     for (kind, small) in [("udp", UDP), ("tcp", TCP)] {
@@ -369,7 +377,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             &reduced,
             &names,
         )?;
-        let what = |how: &str| format!("the big class's part, of 75 %: TCP/{kind}, 94 ms, {how}");
+        let what = |how: &str| format!("the big class's share, should be 75 %: TCP/{kind}, 94 ms, {how}");
         let mut buffers = None;
         let item = Item::measured(format!("s5.4.94ms.{kind}.large"), what("20 + 32 KB"), "%", share(&large));
         items.push(if kind == "udp" {
@@ -380,7 +388,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             };
             let (local, local_reduced) = (run(Driver::MODIFIED), run(Driver::SMALL));
             let gain = |reduced: &Outcome, large: &Outcome| share(reduced) / share(large);
-            let what = "TCP's part with 2 + 16 KB by that with 20 + 32 KB, beside UDP: at 94 ms by at 9 ms";
+            let what = "TCP's share beside UDP, 2 + 16 KB over 20 + 32 KB: the ratio at 94 ms over that at 9 ms";
             let affected = gain(&reduced, &large) / gain(&local_reduced, &local);
             let basis =
                 paper("section 5.4: the output buffers affect especially flows with a small bandwidth-delay product");
@@ -406,7 +414,7 @@ fn backlog(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
                 ),
         );
         if kind == "udp" {
-            // 16 KB in 121 ms without a queue are 54 % of the link; each KB of buffer before it takes 4 ms more.
+            // Without a queue, 16 KB in 121 ms are 54 % of the link. Each KB in the buffer before it adds 4 ms.
             let driver = Driver { hardware: Bytes::new(3_000), ..Driver::SMALL };
             let basis = paper("section 5.4: with small buffers the big class gets more than the small one");
             items.push(

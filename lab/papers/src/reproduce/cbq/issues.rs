@@ -1,4 +1,4 @@
-//! Section 7: fragments, and reservations.
+//! Section 7 of the paper: fragments, and reservations.
 
 use tidegate_core::cbq::{Accounting, Borrow, Cbq, Class, Finish, Params};
 use tidegate_core::fifo::Fifo;
@@ -23,7 +23,7 @@ pub fn run(options: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
 }
 
 fn fragments(items: &mut Vec<Item>) {
-    // Datagrams of 4.4 KB in three fragments, 1.4 Mbit/s in a class of 75 %; the other class, the default, is full.
+    // Datagrams of 4.4 KB in three fragments have 1.4 Mbit/s in a class of 75 %. The other class, the default, is full.
     let load = Load::Udp { rate: Rate::from_kbit(1_400), packet: 1_500 };
     let run = |fragmenting| {
         let leaves = vec![Leaf::new(1, percent(75), load), Leaf::new(2, percent(25), UDP)];
@@ -58,7 +58,7 @@ fn fragments(items: &mut Vec<Item>) {
         )
         .bound(Bound::at_most(0.0, theory("one queue keeps the order"))),
     );
-    // To see a first fragment overtaken, its own class must be the busy one.
+    // A first fragment is only overtaken if its own class is the busy one.
     let busy = |fragmenting| {
         let load = Load::Udp { rate: Rate::from_mbit(2), packet: 1_500 };
         let quiet = Load::Udp { rate: Rate::from_kbit(10), packet: 100 };
@@ -95,7 +95,7 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
         min_unit: Bytes::new(200),
         max_packet: Bytes::new(200),
     };
-    // Half of the link for controlled load; the grant for the request, in a tree of its own.
+    // Half of the link is for controlled load. The reservation is requested in a separate tree.
     let granted = |params: Params| {
         let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
         let mut tree = Cbq::<SimPacket, Fifo<SimPacket>>::new(params).map_err(|error| failed(&error))?;
@@ -118,11 +118,11 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
     let idle = Params { finish: Finish::Actual, ..kernel(1_500) };
     debug_assert_ne!(idle.accounting, Accounting::Bytes);
     let as_rsvp = Class { packet_size: None, max_burst: 16, min_burst: 2, ..granted(idle)?.1 };
-    let what = |how: &str| format!("256 kbit/s reserved, packets of 200 B, {how}: what the flow gets");
+    let what = |how: &str| format!("256 kbit/s reserved, packets of 200 B, {how}: the rate of the flow");
     items.push(
         Item::measured(
             "s7.2.default-size",
-            what("packet size the link's largest"),
+            what("packet size configured as the link's largest"),
             "kbit/s",
             run(idle, as_rsvp).kbit(50, 2),
         )
@@ -135,7 +135,7 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
     items.push(
         Item::measured(
             "s7.2.reserved-size",
-            what("packet size as reserved"),
+            what("packet size configured as reserved"),
             "kbit/s",
             run(idle, granted(idle)?.1).kbit(50, 2),
         )
@@ -144,13 +144,13 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
     let cure = Params::new(LINK, Bytes::new(1_500), ROOT);
     let (grant, class) = granted(cure)?;
     let outcome = run(cure, class);
-    items.push(Item::measured("s7.2.bytes", what("bytes"), "kbit/s", outcome.kbit(50, 2)).bound(Bound::near(
+    items.push(Item::measured("s7.2.bytes", what("bytes counted"), "kbit/s", outcome.kbit(50, 2)).bound(Bound::near(
         256.0,
         0.01,
         theory("the reserved rate, by bytes"),
     )));
     let bound = grant.bound.map_or(0.0, |bound| bound.as_secs_f64() * 1e3);
-    // The bound is to the last bit; 200 B take 0.8 ms on the link.
+    // The bound includes the transmission, which takes 0.8 ms for 200 B.
     items.push(
         Item::measured(
             "s7.2.delay",

@@ -1,8 +1,8 @@
-//! The link-sharing experiments of Floyd and Van Jacobson, 1995: a flat structure and two agencies, under the formal,
-//! the ancestor-only and the top-level guideline.
+//! The link-sharing experiments of Floyd and Jacobson, 1995: a flat structure and two agencies, under the formal, the
+//! ancestor-only and the top-level guidelines.
 //!
-//! The classes have 99 % of the link together, as in the simulations of the authors (98 % there): only so is the class
-//! at the top ever over its limit, and only then do the approximations regulate any class.
+//! The classes have 99 % of the link together; in the simulations of the authors it is 98 %. Otherwise the class at the
+//! top would never be over its limit, and the approximations would never regulate a class.
 
 use tidegate_core::cbq::{Borrow, Class, Conserving, Heuristic, Params, Sharing};
 use tidegate_core::{Bytes, ClassId, Rate, Span};
@@ -16,12 +16,12 @@ const LINK: Rate = Rate::from_mbit(10);
 const TOP: ClassId = ClassId(100);
 const SECONDS: u64 = 30;
 
-/// `part` of the 99 %.
+/// A class with `part` hundredths of the 99 %.
 fn class(part: u64, priority: u8) -> Class {
     Class::new(Rate::from_bps(LINK.as_bps() / 10_000 * 99 * part)).with_priority(priority).borrowing()
 }
 
-/// More than the link takes, in packets of this size.
+/// UDP traffic that exceeds the link, in packets of this size.
 fn greedy(packet: u64) -> Load {
     Load::Udp { rate: Rate::from_mbit(11), packet }
 }
@@ -42,8 +42,8 @@ const GUIDELINES: [(&str, Sharing); 4] = [
     ("top-level-altq", Sharing::TopLevel(Heuristic::Altq)),
 ];
 
-/// The least that a class had in a second in which it had demand, in percent of its part; seconds in which demand
-/// begins or ends are left out, and as many after every change of demand (each 5 s) as `settling` specifies.
+/// The least rate of a class in any second with demand, in percent of its allocation. Seconds in which its demand
+/// begins or ends do not count, nor do the first `settling` seconds after each change of demand (every 5 s).
 fn least(outcome: &Outcome, leaf: &Leaf, settling: u64) -> f64 {
     let bins = outcome.bins(leaf.id, Span::from_secs(1));
     let has_demand = |second: u64| {
@@ -51,12 +51,12 @@ fn least(outcome: &Outcome, leaf: &Leaf, settling: u64) -> f64 {
         leaf.when.is_empty() || leaf.when.iter().any(|&(a, b)| a + 0.999 < from && until <= b)
     };
     let part = leaf.class.rate.as_bps() as f64 / 8.0;
-    // The first second has the initial bursts in it.
+    // The first second does not count, because it contains the initial bursts.
     let seconds = (1..SECONDS).filter(|&second| second % 5 >= settling && has_demand(second));
     seconds.map(|second| bins[second as usize] as f64 / part * 100.0).fold(f64::MAX, f64::min)
 }
 
-/// Mean rate of a class in percent of the link between two seconds.
+/// The mean rate of a class between two seconds, in percent of the link.
 fn part(outcome: &Outcome, id: u32, from: u64, until: u64) -> f64 {
     let bins = outcome.bins(id, Span::from_secs(1));
     let bytes: u64 = bins[from as usize..until as usize].iter().sum();
@@ -90,7 +90,7 @@ fn shares(
         items.push(
             Item::measured(
                 format!("{prefix}.{}", leaf.id),
-                format!("{name}: the least in a second with demand, in percent of its part"),
+                format!("{name}: the least rate in a second with demand, in percent of the allocation"),
                 "%",
                 least(outcome, leaf, settling),
             )
@@ -111,7 +111,7 @@ fn flat(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
             when: when.to_vec(),
             ..Leaf::new(id, class(part, priority), greedy(packet))
         };
-        // Audio rests from 10 to 15 s, video from 15 to 20 s, data from 20 to 25 s.
+        // Audio pauses from 10 to 15 s, video from 15 to 20 s, and data from 20 to 25 s.
         let leaves = vec![
             leaf(1, 3, 0, 190, &[(0.0, 10.0), (15.0, 30.0)]),
             leaf(2, 32, 0, 500, &[(0.0, 15.0), (20.0, 30.0)]),
@@ -123,7 +123,7 @@ fn flat(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         items.push(
             Item::measured(
                 format!("ls.flat.{name}.used"),
-                "how much of the link is used while two of three have demand",
+                "the utilisation of the link while two of three classes have demand",
                 "%",
                 (1..=3).map(|id| part(&outcome, id, 11, 15)).sum(),
             )
@@ -154,12 +154,12 @@ fn agencies(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         let inner = vec![(10, TOP, class(70, 1)), (20, TOP, class(30, 1))];
         let outcome = rig(sharing, inner, leaves.clone());
         draw(options, &format!("agencies-{name}"), &format!("Two agencies, {name}"), &outcome, &names)?;
-        // The ancestor-only guideline looks at no brother: until the agency is over its limit too, its urgent class has
-        // all that the agency has, and that takes seconds after each change.
+        // The ancestor-only guideline ignores siblings. Until the agency is over its limit, too, its class of higher
+        // priority gets the whole rate of the agency, and that lasts for seconds after each change.
         let settling = if sharing == Sharing::AncestorOnly { 3 } else { 0 };
         shares(items, &format!("ls.agencies.{name}"), &outcome, &leaves, &names, settling);
         let worst = leaves.iter().map(|leaf| least(&outcome, leaf, 0)).fold(f64::MAX, f64::min);
-        let what = "the least that any class had in a second with demand, seconds after a change counted";
+        let what = "the least rate of any class in a second with demand, including the seconds after a change";
         let item = Item::measured(format!("ls.agencies.{name}.least"), what, "%", worst);
         items.push(if settling > 0 {
             item.bound(Bound::below(
@@ -172,7 +172,8 @@ fn agencies(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
                 paper("1995, sections 3 and 4: no class is unsatisfied for long; 2 % as above"),
             ))
         });
-        // What A's video leaves from 10 to 15 s is for A's data; what B's video leaves from 15 to 20 s for B's data.
+        // The rate that A's video leaves from 10 to 15 s is for A's data, that of B's video from 15 to 20 s for B's
+        // data.
         let kept = |id: &str, what: &str, value: f64, of: f64| {
             Item::measured(format!("ls.agencies.{name}.{id}"), what, "% of the link", value).paper(of).bound(
                 Bound::near(of, 0.04, paper("1995, section 2: what a class leaves goes to its own agency first")),
@@ -187,9 +188,9 @@ fn agencies(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
 }
 
 fn who_borrows(items: &mut Vec<Item>) {
-    // A's video (priority 0) asks for everything; B's data (priority 1) for its part and no more. While B's data is
-    // unsatisfied A's video may not borrow by the formal guideline. By the ancestor-only one it does, as long as the
-    // class at the top is below its limit, and B's packets wait.
+    // A's video (priority 0) demands the whole link, B's data (priority 1) no more than its allocation. Under the
+    // formal guideline A's video may not borrow while B's data is unsatisfied. Under the ancestor-only guideline it
+    // borrows as long as the class at the top is below its limit, and B's packets wait.
     let mut waits = Vec::new();
     for (name, sharing) in GUIDELINES {
         let leaves = vec![
@@ -210,11 +211,11 @@ fn who_borrows(items: &mut Vec<Item>) {
         waits.push(wait);
         let item = Item::measured(
             format!("ls.borrow.{name}.wait"),
-            format!("{name}: the longest that a packet of B's data waits, A's video asking for all"),
+            format!("{name}: the longest wait of a packet of B's data while A's video demands the whole link"),
             "ms",
             wait,
         );
-        // Formal: the packet on the link and the lead of two, 2.4 ms at most.
+        // Under the formal guideline a packet waits for the one on the link and for a lead of two, at most 2.4 ms.
         items.push(if name == "formal" {
             item.bound(Bound::at_most(
                 2.5,
@@ -226,7 +227,7 @@ fn who_borrows(items: &mut Vec<Item>) {
         items.push(
             Item::measured(
                 format!("ls.borrow.{name}.part"),
-                format!("{name}: B's data, of its demand"),
+                format!("{name}: the rate of B's data in percent of its demand"),
                 "%",
                 outcome.kbit(22, 2) / 29.0,
             )

@@ -1,4 +1,4 @@
-//! Section 6.2, figure 20: the packets that a router forwards, by the load that it is offered, on this machine.
+//! Section 6.2, figure 20: the packets that a router on this machine forwards, against the offered load.
 
 use std::fs;
 use std::io;
@@ -14,24 +14,25 @@ use crate::reproduce::item::{Bound, median, paper, range};
 use crate::reproduce::mice::shape;
 use tidegate_testbed::{Chain, FlowSpec, Host, Senders, Sink};
 
-/// Loads in thousands of packets a second.
+/// The offered loads in thousands of packets a second.
 pub const OFFERED: [u64; 8] = [5, 10, 20, 50, 100, 150, 200, 300];
-/// The least load, which any machine forwards.
+/// The least load, which any machine can forward.
 const LEAST: u64 = OFFERED[0];
-/// A packet of 60 bytes, as in table 5.
+/// The payload of a packet of 60 bytes, as in table 5.
 const PAYLOAD: u64 = 32;
 const RUNS: usize = 5;
-/// A sender forwards what it sends, on its own processor, as far as the router's kernel does: one alone cannot overload it.
+/// The number of senders. The kernel forwards a packet on the sender's processor, so one sender alone cannot overload
+/// the router.
 const SENDERS: u16 = 2;
 const PATIENCE: Duration = Duration::from_secs(3);
 const WARM_UP: Duration = Duration::from_millis(300);
 const MEASURED: Duration = Duration::from_millis(500);
-/// The flow is slower than the class, so that nothing is dropped for its rate.
+/// The class has a higher rate than the flows, so that CBQ drops no packet because of a rate.
 const CBQ: &str = "version = 1\ndefault-class = \"all\"\n[statistics]\ndetail = \"off\"\n[discipline]\nkind = \"cbq\"\n\
                    link = \"10gbit\"\nclass = [{ name = \"all\", rate = \"9gbit\", queue = { kind = \"fifo\", \
                    limit = \"100kB\" } }]\n";
 
-/// Thousands of packets a second.
+/// The rates of a run, in thousands of packets a second.
 #[derive(Clone, Copy)]
 struct Run {
     sent: f64,
@@ -44,11 +45,11 @@ fn measure(cbq: bool, kpps: u64) -> io::Result<Run> {
     let rate = Rate::from_bps(kpps * 1_000 * PAYLOAD * 8 / u64::from(SENDERS));
     let flow = |n| FlowSpec::udp(format!("load {n}"), 10_000 + n, 0, rate, Bytes::new(PAYLOAD));
     let flows: Vec<FlowSpec> = (0..SENDERS).map(flow).collect();
-    // Without a receiver the client would answer each datagram by ICMP.
+    // Without a receiver the client would answer each datagram with an ICMP error.
     let _sink = Sink::start(&chain.client, &flows)?;
     let start = |flow| Senders::start(&chain.server, &chain.client, std::slice::from_ref(flow));
     let senders = flows.iter().map(start).collect::<io::Result<Vec<_>>>()?;
-    // Until the addresses of the link layer are found.
+    // Wait until the link-layer addresses are resolved.
     let (before, patience) = (received(&chain.client)?, Instant::now() + PATIENCE);
     while received(&chain.client)? <= before + 10 && Instant::now() < patience {
         sleep(Duration::from_millis(10));
@@ -66,7 +67,8 @@ fn measure(cbq: bool, kpps: u64) -> io::Result<Run> {
     Ok(Run { sent: kpps(after.0 - before.0), forwarded: kpps(after.1 - before.1) })
 }
 
-/// The packets that the interface of `host` has received: all that the router forwarded, read by a socket or not.
+/// The packets that the interface of `host` has received. These are all packets that the router forwarded, whether or
+/// not a socket has read them.
 fn received(host: &Host) -> io::Result<u64> {
     let text = host.namespace.run(|| fs::read_to_string("/proc/thread-self/net/dev"))??;
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(host.interface)?.strip_prefix(':'));

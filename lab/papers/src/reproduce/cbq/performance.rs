@@ -1,4 +1,5 @@
-//! Section 6: how much of the link is used, what a packet costs, and what packet sizes and bursts do.
+//! Section 6 of the paper: the utilisation of the link, the cost of a packet, and the effects of packet sizes and
+//! bursts.
 
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -35,7 +36,7 @@ pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// One flow alone on the link, in a class that borrows: kbit/s.
+/// The rate in kbit/s of a flow alone on the link, in a class that borrows.
 fn alone(params: Params, driver: Driver, share: u64, load: Load) -> f64 {
     Rig::new(params, vec![Leaf::new(1, percent(share).borrowing(), load)]).with_driver(driver).run().kbit(1, 2)
 }
@@ -45,7 +46,7 @@ fn utilisation(items: &mut Vec<Item>) {
     let new = Params { finish: Finish::Actual, ..old };
     let at_100_hz = |driver| Driver { timer_hz: Some(100), ..driver };
     let standard = Driver::ORIGINAL;
-    // What a plot shows as the whole link, and what it shows as less.
+    // A plot shows 95 % as the whole link, and anything below as less.
     let whole = || {
         Bound::at_least(1_900.0, paper("section 6.1, figure 18: UDP into the big class does not suffer; 5 % in a plot"))
     };
@@ -132,7 +133,7 @@ fn utilisation(items: &mut Vec<Item>) {
     timer(items, new);
 }
 
-/// The timer of the kernel: UDP in the small class, and a TCP that waits for its acknowledgements.
+/// The effect of the kernel's timer on UDP and on a TCP that waits for its acknowledgements.
 fn timer(items: &mut Vec<Item>, new: Params) {
     for (name, share) in [("big", 75), ("small", 25)] {
         let hz = |timer_hz| alone(new, Driver { timer_hz, ..Driver::ORIGINAL }, share, UDP);
@@ -152,10 +153,11 @@ fn timer(items: &mut Vec<Item>, new: Params) {
             Bound::at_least(0.95 * fast, same)
         }));
     }
-    // Fewer arrivals, each of which resumes a class whose suspension has ended: packets of 9180 B, 24 ms apart.
+    // An arrival resumes a class whose suspension has ended. Packets of 9180 B arrive 24 ms apart, so arrivals are
+    // fewer.
     for (id, share) in [("big", 75), ("small", 25)] {
         let load = Load::Udp { rate: Rate::from_mbit(3), packet: 9_180 };
-        // The lead in time is that of the runs above.
+        // The lead is as long in time as in the runs above.
         let params = Params { finish: Finish::Actual, link_clock: held_clock(1_500).link_clock, ..kernel(9_180) };
         let hz = |timer_hz| alone(params, Driver { timer_hz, ..Driver::ORIGINAL }, share, load);
         for (timer, value) in [("500hz", hz(Some(500))), ("100hz", hz(Some(100))), ("10hz", hz(Some(10)))] {
@@ -164,7 +166,7 @@ fn timer(items: &mut Vec<Item>, new: Params) {
             items.push(Item::measured(format!("s6.1.timer.arrivals.{id}.{timer}"), what, "kbit/s", value));
         }
     }
-    // Without arrivals that call the driver, only the tick ends a suspension.
+    // If arrivals do not call the driver, only a tick of the timer ends a suspension.
     for (id, share) in [("big", 75), ("small", 25)] {
         let hz = |timer_hz| {
             alone(
@@ -205,7 +207,7 @@ fn timer(items: &mut Vec<Item>, new: Params) {
     }
 }
 
-/// The packets of `classes` classes, in turn.
+/// One packet of each of `classes` classes.
 fn packets(classes: u32, size: u32) -> Vec<SimPacket> {
     let packet = |n: u32| {
         let mut packet = SimPacket::datagram(u64::from(n), size);
@@ -215,22 +217,22 @@ fn packets(classes: u32, size: u32) -> Vec<SimPacket> {
     (0..classes).map(packet).collect()
 }
 
-/// Measures the time in ns that each of several disciplines takes to enqueue and dequeue a packet. The disciplines run in
-/// turn, and the shortest of many short runs counts, because other load of the machine only adds to it.
-fn nanoseconds(of: &mut [(&mut dyn Qdisc<SimPacket>, &[SimPacket])]) -> Vec<f64> {
+/// Measures the time in ns that each of several disciplines takes to enqueue and dequeue a packet. The disciplines run
+/// in turn, and the shortest of many short runs counts, because other load of the machine can only add to it.
+fn nanoseconds(disciplines: &mut [(&mut dyn Qdisc<SimPacket>, &[SimPacket])]) -> Vec<f64> {
     const RUN: u32 = 5_000;
-    // Long enough between two packets that the smallest class here is never over its limit.
+    // The time between two packets is so long that the smallest class here is never over its limit.
     const STEP: Span = Span::from_millis(20);
-    let mut best = vec![f64::MAX; of.len()];
+    let mut best = vec![f64::MAX; disciplines.len()];
     let mut now = Instant::ZERO;
-    // A few packets wait, as on a link that is busy.
-    for (qdisc, packets) in &mut *of {
+    // A few packets are always queued, as on a busy link.
+    for (qdisc, packets) in &mut *disciplines {
         for packet in packets.iter().cycle().take(16) {
             qdisc.enqueue(now, *packet, &mut Discard);
         }
     }
     for _ in 0..200 {
-        for ((qdisc, packets), best) in of.iter_mut().zip(&mut best) {
+        for ((qdisc, packets), best) in disciplines.iter_mut().zip(&mut best) {
             let start = Clock::now();
             for packet in packets.iter().cycle().skip(16).take(RUN as usize) {
                 now += STEP;
@@ -311,7 +313,8 @@ fn cost(numbers: &Paper, items: &mut Vec<Item>) {
 }
 
 fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
-    // One flow, no borrowing; configured and real packet sizes. What it gets, of the class's rate.
+    // There is one flow, which does not borrow, with a configured and a real packet size. The items are its share of
+    // the class's rate.
     let run = |params: Params, share: u64, configured: u64, size: u64| {
         let class = Class { packet_size: Some(Bytes::new(configured)), ..percent(share) };
         let load = Load::Udp { rate: Rate::from_mbit(3), packet: size };
@@ -330,12 +333,12 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
         (1_500, 128, 540, 25),
         (1_500, 128, 1_500, 25),
     ] {
-        let of = 20.0 * share as f64;
+        let rate = 20.0 * share as f64;
         let id = format!("s6.3.{configured}.{size}.{share}");
         let what = |how: &str| {
             format!("class of {share} %, {configured} B configured, {size} B sent, {how}: part of its rate")
         };
-        let value = run(actual(mtu), share, configured, size).kbit(1, 2) / of;
+        let value = run(actual(mtu), share, configured, size).kbit(1, 2) / rate;
         items.push(Item::measured(&id, what("average idle time"), "part", value).bound(match size.cmp(&configured) {
             Ordering::Less => Bound::below(
                 0.98,
@@ -349,7 +352,7 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
                 paper("section 6.3, figure 22: more where packets are bigger than configured; 2 % in a plot"),
             ),
         }));
-        let cure = run(cured(mtu), share, configured, size).kbit(1, 2) / of;
+        let cure = run(cured(mtu), share, configured, size).kbit(1, 2) / rate;
         items.push(Item::measured(format!("{id}.cure"), what("bytes"), "part", cure).bound(Bound::near(
             1.0,
             0.015,
@@ -357,7 +360,7 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
         )));
     }
 
-    // Figure 22 with the old kernel: how far apart the parts of the rate are by the size of the packets.
+    // Figure 22 with the old kernel: how far the shares of the rate differ between packet sizes.
     for share in [75, 25] {
         let spread = |params: Params| {
             let parts =
@@ -377,7 +380,7 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
         );
     }
 
-    // A larger minburst where packets are bigger than configured.
+    // A larger minburst, while packets are bigger than configured.
     for share in [75, 25] {
         let with = |min_burst| {
             let packet_size = Some(Bytes::new(128));
@@ -386,8 +389,8 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
             Rig::new(actual(1_500), vec![Leaf::new(1, class, load)]).with_driver(at_500_hz(Driver::MODIFIED)).run()
         };
         let (short, long) = (with(2), with(16));
-        let of = 20.0 * share as f64;
-        let (before, after) = ((short.kbit(1, 2) / of - 1.0).abs(), (long.kbit(1, 2) / of - 1.0).abs());
+        let rate = 20.0 * share as f64;
+        let (before, after) = ((short.kbit(1, 2) / rate - 1.0).abs(), (long.kbit(1, 2) / rate - 1.0).abs());
         let what = format!("class of {share} %, 128 B configured, 540 B sent");
         let closer = paper("section 6.3: with a higher minburst the throughput is closer to the expected one");
         let item = |id: &str, what: String, unit, value| {
@@ -404,7 +407,7 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
         );
     }
 
-    // Figure 21: the smallest class sends more than one packet in its turn.
+    // In figure 21 the smallest class sends more than one packet in its turn.
     let names = [(1, "75 %"), (2, "25 %")];
     let two = |mtu: u64| {
         let leaves = vec![Leaf::new(1, percent(75).borrowing(), UDP), Leaf::new(2, percent(25).borrowing(), UDP)];
@@ -434,15 +437,20 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
         .note("defect: the round is made of the link's largest packet"),
     );
     items.push(
-        Item::measured("s6.3.round.1500", "the same, a round made of 1500 B", "packets", smooth.longest_row(2) as f64)
-            .bound(Bound::at_most(
-                2.0,
-                theory("a round of one packet; a second one when the other class is over its limit"),
-            ))
-            .note("cure: the round is made of the largest packet that comes"),
+        Item::measured(
+            "s6.3.round.1500",
+            "packets of the class of 25 % in a row, a round made of 1500 B",
+            "packets",
+            smooth.longest_row(2) as f64,
+        )
+        .bound(Bound::at_most(
+            2.0,
+            theory("a round of one packet; a second one when the other class is over its limit"),
+        ))
+        .note("cure: the round is made of the largest packet that comes"),
     );
 
-    // Figure 23: breaks in the pipe.
+    // Figure 23 shows pauses in the transmission.
     let names = [(1, "25 %")];
     let broken = run(actual(9_180), 25, 9_180, 128);
     let cure = run(cured(9_180), 25, 9_180, 128);
@@ -464,13 +472,13 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
             )),
     );
     items.push(
-        Item::measured("s6.3.gap.cure", "the same with byte accounting, a burst of one packet", "ms", cure)
+        Item::measured("s6.3.gap.cure", "longest rest of that class with byte accounting and a burst of one packet", "ms", cure)
             .bound(Bound::at_most(147.0, theory("9180 B at 500 kbit/s: a burst of one packet as configured"))),
     );
     Ok(())
 }
 
-/// The suspension, in seconds, that the rates of table 6 do not exceed.
+/// The longest suspension, in seconds, that the rates of table 6 are consistent with.
 const LONGEST: f64 = 0.1;
 
 fn bursts(numbers: &Paper, items: &mut Vec<Item>) {
@@ -481,8 +489,9 @@ fn bursts(numbers: &Paper, items: &mut Vec<Item>) {
                 Rig::new(params, vec![Leaf::new(1, class, UDP)]).with_driver(driver).run().kbit(1, 2)
             };
             let rate = 20.0 * share as f64;
-            // The offtime of m packets is c (1 + 32 ((32/31)^(m-1) - 1)), for c = s/r - s/B: more than the m c that m
-            // packets are worth. What is lost of the rate is (1 - share) (offtime / c - m) / m, but for one packet.
+            // With c = s/r - s/B, the offtime of m packets is c (1 + 32 ((32/31)^(m-1) - 1)), which is more than the m
+            // c that m packets are worth. So the class loses the fraction (1 - share) (offtime / c - m) / m of its
+            // rate.
             let m = f64::from(row.min_burst);
             let offtime = 1.0 + 32.0 * ((32.0_f64 / 31.0).powf(m - 1.0) - 1.0);
             let loss = (1.0 - share as f64 / 100.0) * (offtime - m).max(0.0) / m;
@@ -500,8 +509,8 @@ fn bursts(numbers: &Paper, items: &mut Vec<Item>) {
                     .because("s6.4.capped", expected * 0.97, expected * 1.03)
                     .note(format!("defect; {expected:.0} kbit/s follow from offtime by arithmetic")),
             );
-            // The paper's rates do not fall from a burst of 5 on where `offtime` is 96 ms and more: as if no suspension were
-            // longer.
+            // From a burst of 5 on, `offtime` is 96 ms or more, but the paper's rates no longer fall, as if no
+            // suspension were longer.
             let off = (1.0 - share as f64 / 100.0) * offtime * 12_000.0 / (rate * 1e3);
             let idle = IdleBounds { off: Some(Span::from_nanos((off.min(LONGEST) * 1e9) as u64)), ..class.idle };
             let capped = Rig::new(kernel(1_500), vec![Leaf::new(1, Class { idle, ..class }, UDP)]);

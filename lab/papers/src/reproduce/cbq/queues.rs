@@ -1,5 +1,5 @@
-//! Section 5.4 on the queues of the classes: their backlog (figure 16b), and RED in them; figure 8, the turns of round robin,
-//! what becomes of rate that a class leaves, and the row of table 2 with links of 45, 45 and 10 Mbit/s.
+//! The queues of the classes in section 5.4: their backlog (figure 16b), and RED in them. Also figure 8, the turns of
+//! round robin, the rate that a class leaves unused, and the row of table 2 with links of 45, 45 and 10 Mbit/s.
 
 use tidegate_core::cbq::{Cbq, Class, General, Params};
 use tidegate_core::fifo::{Fifo, Limit};
@@ -17,7 +17,7 @@ use crate::reproduce::item::{Bound, paper, theory};
 
 const PARTS: [(u32, u64); 3] = [(1, 50), (2, 30), (3, 20)];
 const FIVE: Load = Load::Tcp { connections: 5, mss: 1_460, window: 16_384 };
-/// RED as ALTQ has it: not configurable together with CBQ.
+/// RED's thresholds in ALTQ, which cannot be configured together with CBQ.
 const ALTQ: Thresholds = Thresholds::Packets { min: 5, max: 15 };
 
 fn three(load: Load) -> Rig {
@@ -25,7 +25,7 @@ fn three(load: Load) -> Rig {
     Rig { seconds: 60, ..Rig::new(kernel(1_500), leaves) }.with_driver(at_500_hz(Driver::MODIFIED))
 }
 
-/// Section 2: the class of 20 % has traffic for half a second, the other two always.
+/// Section 2: the class with 20 % has traffic for half a second, the other two always.
 pub fn left_over(_: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
     let run = |borrow: bool, general: General| {
         let class = |share| if borrow { percent(share).borrowing() } else { percent(share) };
@@ -42,19 +42,25 @@ pub fn left_over(_: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
     let redistributed = paper("section 2: the excess of a class is redistributed; the 80 % without it, and 3 %");
     let of_link = |id: &str, what: &str, value| Item::measured(format!("s2.{id}"), what, "%", value);
     let excess = |id: &str, how: &str, outcome: &Outcome| {
-        let what = format!("what the class of 50 % has over that of 30 %, by their allocations, borrow, {how}");
+        let what =
+            format!("the rate of the class of 50 % over that of 30 %, relative to their allocations, borrow, {how}");
         Item::measured(format!("s2.{id}"), what, "ratio", part(outcome))
     };
-    let what = "what classes of 50 and 30 % use of the link, no borrow, a third idle";
+    let what = "the part of the link that classes of 50 and 30 % use while a third is idle, no borrow";
     Ok(vec![
         of_link("wasted", what, used(&alone)).paper(80.0).bound(Bound::near(80.0, 0.03, wasted)),
-        of_link("used", "the same with borrow", used(&lent)).bound(Bound::above(82.4, redistributed)),
+        of_link(
+            "used",
+            "the part of the link that classes of 50 and 30 % use while a third is idle, borrow",
+            used(&lent),
+        )
+        .bound(Bound::above(82.4, redistributed)),
         excess("excess", "weighted round robin", &lent).paper(1.0).bound(Bound::near(1.0, 0.03, proportion)),
         excess("by-packets", "packet round robin", &by_packets),
     ])
 }
 
-/// The bytes that a class may send in a round of weighted round robin: section 2.1.
+/// The bytes that a class may send in a round of weighted round robin (section 2.1).
 fn allotment(share: u64) -> f64 {
     3.0 * 1_500.0 * share as f64 / 100.0
 }
@@ -79,7 +85,7 @@ pub fn run(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Figure 16b: the median of the bytes that wait in a class.
+/// Figure 16b: the median backlog of each class.
 fn backlogs(options: &Options, five: &Outcome, items: &mut Vec<Item>) -> Result<(), Failure> {
     let one = three(TCP).run();
     if options.plots.wanted() {
@@ -94,7 +100,8 @@ fn backlogs(options: &Options, five: &Outcome, items: &mut Vec<Item>) -> Result<
         options.plots.add("figure-16b", plot)?;
     }
     for (id, share) in PARTS {
-        let what = |how: &str| format!("bytes in the queue of the class of {share} %, {how}: median by its allotment");
+        let what =
+            |how: &str| format!("bytes in the queue of the class of {share} %, {how}: median over its allotment");
         let basis =
             paper("section 5.4, figure 16b: there is now enough backlog to fully exploit the allotment of each class");
         items.push(
@@ -118,7 +125,7 @@ fn backlogs(options: &Options, five: &Outcome, items: &mut Vec<Item>) -> Result<
     Ok(())
 }
 
-/// The part of a curve that is drawn.
+/// Restricts a curve to the seconds `from` to `until`.
 fn seconds_of(mut curve: Curve, from: f64, until: f64) -> Curve {
     curve.points.retain(|point| point.0 >= from && point.0 < until);
     curve
@@ -159,9 +166,11 @@ fn red(plain: &Outcome, items: &mut Vec<Item>) {
     );
 }
 
-/// The delay under weighted round robin of a class that sends a packet now and then among classes that always send.
+/// The delay, under weighted round robin, of a class that sends a packet now and then among classes that are always
+/// backlogged.
 fn classes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
-    /// A packet every 243 ms, which is no multiple of the 6 ms that one takes on the link; less than a class of 20 has.
+    /// One packet every 243 ms, which is not a multiple of the 6 ms that a packet takes on the link. The rate is below
+    /// that of one of 20 classes.
     const SPARSE: Load = Load::Udp { rate: Rate::from_bps(49_300), packet: 1_500 };
     let longest = |classes: u32, borrow: bool| {
         let class = || {
@@ -178,7 +187,9 @@ fn classes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         let mut before: Option<f64> = None;
         for n in [3, 5, 10, 20] {
             let wait = longest(n, borrow);
-            let what = format!("the longest wait of a packet now and then for the driver, {n} full classes, {how}");
+            let what = format!(
+                "the longest wait in the scheduler of a class that sends now and then, {n} full classes, {how}"
+            );
             let item = Item::measured(format!("s5.4.classes.{n}.{id}"), what, "ms", wait);
             let basis = paper("section 5.4: the more classes there are, the larger the delay guaranteed to each class");
             items.push(match before {
@@ -201,7 +212,7 @@ fn classes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
     .draw(options, items, Axis::new("classes", ""), Axis::new("longest wait", "ms"))
 }
 
-/// The second row of table 2: sources at 45 Mbit/s, the link of CBQ at 10.
+/// The second row of table 2, with sources at 45 Mbit/s and the link of CBQ at 10 Mbit/s.
 fn fast_links(items: &mut Vec<Item>) {
     let link = Rate::from_mbit(10);
     let class = |share: u64| Class::new(Rate::from_bps(link.as_bps() / 100 * share));
@@ -225,7 +236,9 @@ fn fast_links(items: &mut Vec<Item>) {
         items.push(
             Item::measured(
                 format!("s5.45mbit.{id}"),
-                format!("links of 45, 45 and 10 Mbit/s, {how}: the worst deviation from its part of what is sent"),
+                format!(
+                    "links of 45, 45 and 10 Mbit/s, {how}: the worst deviation from a class's share of the traffic"
+                ),
                 "%",
                 parts.fold(0.0, f64::max),
             )
@@ -238,8 +251,8 @@ fn wide(connections: u32) -> Load {
     Load::Tcp { connections, mss: 1_460, window: 65_535 }
 }
 
-/// The order of weighted round robin alone: classes of 75 and 25 % with 20 packets each, and a link that takes eight of them
-/// at once, less than a burst.
+/// Tests the order of weighted round robin alone. Classes of 75 and 25 % have 20 packets each, and the link takes eight
+/// packets at once, which is less than a burst.
 pub fn turns(items: &mut Vec<Item>) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let mut tree = Cbq::<SimPacket, Fifo<SimPacket>>::new(kernel(1_500)).map_err(|error| failed(&error))?;

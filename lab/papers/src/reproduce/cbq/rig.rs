@@ -1,5 +1,5 @@
-//! The testbed of the paper (section 3): two sources behind links of 3 Mbit/s, the router with CBQ, and its link of
-//! 2 Mbit/s to the sink.
+//! The testbed of the paper (section 3). Sources behind links of 3 Mbit/s send through a router with CBQ, whose link to
+//! the sink has 2 Mbit/s.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ use tidegate_sim::{Driver, FlowSpec, Line, Network, SimPacket, Stage, Verdict, W
 /// The root of every tree here.
 pub const ROOT: ClassId = ClassId(0);
 
-/// Packets a class's queue holds: more than a window of 64 KB, so that TCP loses none there.
+/// The limit of a class's queue in packets. It is more than a window of 64 KB, so that TCP loses no packet there.
 const QUEUE: u64 = 50;
 
 /// The traffic of a class.
@@ -26,18 +26,18 @@ const QUEUE: u64 = 50;
 pub enum Load {
     /// Datagrams of this size on the link, at a constant rate.
     Udp { rate: Rate, packet: u64 },
-    /// So many connections with segments and a window of these sizes.
+    /// This number of connections, with segments and a window of these sizes.
     Tcp { connections: u32, mss: u16, window: u64 },
 }
 
-/// A leaf and its traffic.
+/// A leaf class and its traffic.
 #[derive(Clone)]
 pub struct Leaf {
     pub id: u32,
     pub parent: ClassId,
     pub class: Class,
     pub load: Load,
-    /// When its traffic is there, in seconds; always, when empty.
+    /// The periods in which it has traffic, in seconds. If empty, it always has.
     pub when: Vec<(f64, f64)>,
 }
 
@@ -51,7 +51,7 @@ impl Leaf {
 #[derive(Clone)]
 pub struct Rig {
     pub params: Params,
-    /// Classes with children: number, parent, parameters.
+    /// The inner classes: number, parent and parameters.
     pub inner: Vec<(u32, ClassId, Class)>,
     pub leaves: Vec<Leaf>,
     pub driver: Option<Driver>,
@@ -60,41 +60,41 @@ pub struct Rig {
     /// Round-trip times of the sources' links and of the link to the sink.
     pub round_trips: (Span, Span),
     pub fragmenting: Fragmenting,
-    /// How long receivers hold an acknowledgement back.
+    /// How long receivers may delay an acknowledgement.
     pub delayed_ack: Option<Span>,
-    /// RED in the queues of the classes.
+    /// The thresholds of RED in the queues of the classes, which are FIFOs without it.
     pub red: Option<Thresholds>,
     pub seconds: u64,
     pub seed: u64,
 }
 
-/// A packet at one stage of its way.
+/// A packet that passes one stage of its path.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
     pub at: Instant,
     pub stage: Stage,
     pub class: u32,
     pub size: u32,
-    /// The leaf whose source sent it, whatever class it is in.
+    /// The leaf whose source sent it, which need not be its class.
     pub source: u32,
-    /// Its number, counted by its source.
+    /// Its sequence number at its source.
     pub number: u32,
 }
 
-/// How the fragments that the first leaf's source sends, three to a datagram, are classified (section 7.1).
+/// The classification of fragments, of which the first leaf's source sends three per datagram (section 7.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fragmenting {
-    /// Nothing is fragmented.
+    /// No datagrams are fragmented.
     None,
-    /// Only the first has ports; the others go to the class of this number.
+    /// Only the first fragment has ports. The others are put into the class with this number.
     PortsLost(u16),
-    /// All go where the first goes, by the table of the classifier.
+    /// The classifier's table puts all fragments into the class of the first.
     Kept,
 }
 
 /// The results of an experiment.
 pub struct Outcome {
-    /// Every packet at every stage, in order.
+    /// Each packet at each stage, in order of time.
     pub observations: Vec<Observation>,
     classes: Vec<u32>,
     seconds: u64,
@@ -200,7 +200,7 @@ impl Rig {
                     }
                 };
                 for (k, flow) in flows.into_iter().enumerate() {
-                    // A few milliseconds apart, or all sources would always send at the same instant.
+                    // Sources start a few milliseconds apart. Otherwise all would always send at the same instant.
                     let start = at(from) + Span::from_millis(3 * u64::from(leaf.id) + 7 * k as u64);
                     sources.borrow_mut().push(leaf.id);
                     network.flow(flow.in_class(leaf.id as u16).starting(start).stopping(at(until)));
@@ -215,10 +215,10 @@ impl Rig {
     }
 }
 
-/// Classifies a packet when it arrives.
+/// A function that classifies a packet when it arrives.
 type Classify = Box<dyn FnMut(Instant, &mut SimPacket)>;
 
-/// The classifier before the queue, for datagrams in three fragments each, in order.
+/// Creates the classifier before the queue. Each datagram arrives as three fragments in order.
 fn fragments(fragmenting: Fragmenting) -> Option<Classify> {
     let offset = |number: u32| (number % 3) as u16 * 1_480;
     match fragmenting {
@@ -252,7 +252,7 @@ fn fragments(fragmenting: Fragmenting) -> Option<Classify> {
 }
 
 impl Outcome {
-    /// The bytes of a class that began to leave on the link, by bins of `width`.
+    /// The bytes of a class whose transmission on the link began, in bins of `width`.
     pub fn bins(&self, class: u32, width: Span) -> Vec<u64> {
         let n = Span::from_secs(self.seconds).as_nanos().div_ceil(width.as_nanos());
         let mut bins = vec![0; n as usize];
@@ -266,27 +266,27 @@ impl Outcome {
         bins
     }
 
-    /// The mean rate of a class in kbit/s, the first `skip` seconds left out.
+    /// The mean rate of a class in kbit/s, without the first `skip` seconds.
     pub fn kbit(&self, class: u32, skip: u64) -> f64 {
         let bins = self.bins(class, Span::from_secs(1));
         let bytes: u64 = bins[skip as usize..].iter().sum();
         bytes as f64 * 8.0 / 1_000.0 / (self.seconds - skip) as f64
     }
 
-    /// The part of all that was sent that a class had.
+    /// The share of a class in all traffic sent.
     pub fn share(&self, class: u32, skip: u64) -> f64 {
         let all: f64 = self.classes.iter().map(|&id| self.kbit(id, skip)).sum();
         self.kbit(class, skip) / all
     }
 
-    /// Rate over time in kbit/s, for plots.
+    /// The rate of a class in kbit/s over time, for plots.
     pub fn curve(&self, class: u32, width: Span) -> Vec<(f64, f64)> {
         let seconds = width.as_secs_f64();
         let bins = self.bins(class, width).into_iter().enumerate();
         bins.map(|(n, bytes)| (n as f64 * seconds, bytes as f64 * 8.0 / 1_000.0 / seconds)).collect()
     }
 
-    /// The packets of a class that began to leave within a window of seconds: when, and the bytes so far.
+    /// The transmissions of a class that began within a window of seconds: the time of each, and the bytes so far.
     pub fn pattern(&self, class: u32, window: (f64, f64)) -> Vec<(f64, f64)> {
         let mut bytes = 0.0;
         let own =
@@ -300,7 +300,7 @@ impl Outcome {
             .collect()
     }
 
-    /// All packets that passed a stage within a window of seconds: when, and the bytes so far.
+    /// All packets that passed a stage within a window of seconds: the time of each, and the bytes so far.
     pub fn passed(&self, stage: Stage, window: (f64, f64)) -> Vec<(f64, f64)> {
         let mut bytes = 0.0;
         let passed = self.observations.iter().filter(|packet| packet.stage == stage);
@@ -314,7 +314,8 @@ impl Outcome {
             .collect()
     }
 
-    /// The highest rate in kbit/s at which packets passed a stage, over `ms` or a little longer, after two seconds.
+    /// The highest rate in kbit/s at which packets passed a stage, over `ms` or slightly more, after the first two
+    /// seconds.
     pub fn fastest(&self, stage: Stage, ms: f64) -> f64 {
         let passed = self.passed(stage, (2.0, f64::MAX));
         let mut first = 0;
@@ -331,13 +332,13 @@ impl Outcome {
         most
     }
 
-    /// The bytes that wait in a class, at each change: seconds and bytes.
+    /// The backlog of a class at each change, as seconds and bytes.
     pub fn backlog(&self, class: u32) -> Vec<(f64, f64)> {
         self.between(class, Stage::Arrived, |stage| matches!(stage, Stage::Dequeued | Stage::Dropped(_)))
     }
 
-    /// The bytes of a class that have passed the stage `from` and none of those that are an `end`, at each change: seconds and
-    /// bytes.
+    /// The bytes of a class between the stage `from` and the stages for which `end` returns `true`, at each change, as
+    /// seconds and bytes.
     fn between(&self, class: u32, from: Stage, end: impl Fn(Stage) -> bool) -> Vec<(f64, f64)> {
         let mut bytes = 0.0;
         let own = self.observations.iter().filter(|packet| packet.class == class);
@@ -352,7 +353,7 @@ impl Outcome {
         .collect()
     }
 
-    /// The median over time of the bytes that wait in a class, the first `skip` seconds left out.
+    /// The median over time of the backlog of a class, without the first `skip` seconds.
     pub fn median_backlog(&self, class: u32, skip: u64) -> f64 {
         Self::median(&self.backlog(class), skip)
     }
@@ -378,8 +379,8 @@ impl Outcome {
         median.map_or(f64::NAN, |span| span.0)
     }
 
-    /// The part of a source's datagrams that left whole, of those that arrived whole in three fragments, and the number
-    /// of datagrams of which a later fragment left before the first.
+    /// Returns the fraction of a source's datagrams of which all three fragments were transmitted, and the number of
+    /// datagrams of which a later fragment was transmitted before the first.
     pub fn datagrams(&self, source: u32) -> (f64, u64) {
         let own = |stage: Stage| {
             self.observations.iter().filter(move |packet| packet.source == source && packet.stage == stage)
@@ -399,7 +400,7 @@ impl Outcome {
         (whole as f64 / came.max(1) as f64, overtaken)
     }
 
-    /// The longest time from the arrival of a packet of a class to the begin of its transmission, in ms.
+    /// The longest time from the arrival of a packet of a class to the start of its transmission, in ms.
     pub fn longest_wait_ms(&self, class: u32, skip: u64) -> f64 {
         self.longest_until_ms(class, skip, Stage::Transmitting)
     }
@@ -424,7 +425,7 @@ impl Outcome {
         longest.as_secs_f64() * 1e3
     }
 
-    /// The most packets of a class that left in a row, after the first two seconds.
+    /// The largest number of packets of a class transmitted in a row, after the first two seconds.
     pub fn longest_row(&self, class: u32) -> u64 {
         let begin = Instant::ZERO + Span::from_secs(2);
         let (mut row, mut most) = (0, 0);
@@ -437,7 +438,7 @@ impl Outcome {
         most
     }
 
-    /// The median of how many packets of a class left in a row, after the first two seconds.
+    /// The median number of packets of a class transmitted in a row, after the first two seconds.
     pub fn median_row(&self, class: u32) -> f64 {
         let begin = Instant::ZERO + Span::from_secs(2);
         let left = self.observations.iter().filter(|packet| packet.stage == Stage::Transmitting && packet.at >= begin);
@@ -454,7 +455,7 @@ impl Outcome {
         rows.get(rows.len() / 2).map_or(f64::NAN, |row| *row as f64)
     }
 
-    /// The longest time between two packets of a class that left, in ms, after the first two seconds.
+    /// The longest time between two transmissions of a class, in ms, after the first two seconds.
     pub fn longest_gap_ms(&self, class: u32) -> f64 {
         let begin = Instant::ZERO + Span::from_secs(2);
         let own =
@@ -464,12 +465,13 @@ impl Outcome {
         longest.as_secs_f64() * 1e3
     }
 
-    /// How many packets of `other` leave the software buffer between the arrival of a packet of `class` that finds its
-    /// class's queue empty and its own leaving it: the most, and the mean.
+    /// Considers the packets of `class` that find the queue of their class empty on arrival. Counts how many packets of
+    /// `other` leave the software buffer before each of them does, and returns the maximum and the mean.
     pub fn overtaken(&self, class: u32, other: u32, skip: u64) -> (u64, f64) {
         let begin = Instant::ZERO + Span::from_secs(skip);
-        // Packets of `class` in the scheduler, in the software buffer, and, for those that found the queue empty,
-        // how many others have gone since.
+        // `queued` counts the packets of `class` in the scheduler. `track` has an entry for each packet of `class` in
+        // the scheduler or the software buffer: for one that found the queue empty, how many packets of `other` have
+        // left since.
         let (mut queued, mut track) = (0_u64, VecDeque::<Option<u64>>::new());
         let (mut most, mut sum, mut n) = (0, 0, 0);
         for packet in &self.observations {

@@ -1,4 +1,4 @@
-//! The three systems on this machine: real sockets between two namespaces, the kernel's FIFO and HTB, our engine.
+//! The systems on this machine: real sockets between two namespaces, with the kernel's FIFO, its HTB or our engine.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use crate::reproduce::{Item, Options};
 const WIRE: Rate = Rate::from_mbit(100);
 const TOTAL: Rate = Rate::from_mbit(80);
 const MEASURED: Duration = Duration::from_millis(2_500);
-/// Measurements of each system: a single one is as often noise as not.
+/// The number of measurements of each system. A single one would often be noise.
 const RUNS: usize = 5;
 const WARM_UP: Duration = Duration::from_millis(500);
 
@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> Vec<Item> {
     all
 }
 
-/// The paper: in the worst case four times the processor time of RAW, three times that of CBQ.
+/// Checks the paper's claim that FBQ takes at most four times the processor time of RAW and three times that of CBQ.
 fn costs(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
     let time = |system: System| {
         let times = results[system as usize].iter().map(|run| run.processor).collect::<Option<Vec<f64>>>()?;
@@ -64,7 +64,7 @@ fn costs(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
                 name.to_uppercase()
             );
             let ratio = time(System::Fbq)? / time(other).filter(|time| *time > 0.0)?;
-            // Senders and receiver are in both terms, so the paper's worst case is an upper bound here too.
+            // Both terms include senders and receiver, so the paper's worst case is an upper bound here, too.
             let bound =
                 Bound::at_most(worst, paper("section 7, figure 4: in the worst case four times RAW, three times CBQ"));
             Some(
@@ -123,8 +123,8 @@ fn measure(system: System, load: Load) -> io::Result<Outcome> {
     })
 }
 
-/// The kernel's HTB with the classes of the experiment: in place of the kernel's CBQ, which was removed. Assured
-/// and best effort may borrow up to the total.
+/// The kernel's HTB with the classes of the experiment. It replaces the kernel's CBQ, which was removed. Assured and
+/// best effort may borrow up to the total.
 fn htb() -> Vec<HtbClass> {
     let class = |(n, (_, mbit)): (u16, (&str, u64))| HtbClass {
         minor: 0x10 + n,
@@ -152,12 +152,13 @@ fn shape(pair: &Pair, share: &str) -> io::Result<Shaping> {
     pair.sender.namespace.run(|| Shaping::start(&config, &options))?.map_err(io::Error::other)
 }
 
-/// Seconds of processor time that this process has used: senders, receiver and, under FBQ, the data path. What the
-/// kernel does in interrupts is not in it, under any of the systems.
+/// The processor time in seconds that this process has used for senders, receiver and, under FBQ, the data path. Under
+/// none of the systems does it include the kernel's work in interrupts.
 pub fn busy_time() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may hold anything: state is the first field, user and system time the 12th and 13th.
+    // The fields follow the name, which may contain any character. State is the first of them, and user and system time
+    // are the 12th and 13th.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).map(str::parse::<f64>);
-    // In hundredths of a second, on every architecture Linux runs on today.
+    // The unit is a hundredth of a second on every architecture that Linux runs on today.
     Some((fields.next()?.ok()? + fields.next()?.ok()?) / 100.0)
 }

@@ -1,5 +1,7 @@
-//! `tidegate reproduce fbq`: jitter and cost of one FIFO (RAW), CBQ and FBC/FBQ; section 7 of M. Bechler, H. Ritter, G. Schäfer
-//! and J. Schiller, "Traffic shaping in end systems attached to QoS-supporting networks", 2001.
+//! `tidegate reproduce fbq`: the jitter and the cost of a FIFO (RAW), CBQ and FBC/FBQ.
+//!
+//! Source: M. Bechler, H. Ritter, G. Schäfer and J. Schiller, "Traffic shaping in end systems attached to
+//! QoS-supporting networks", 2001, section 7.
 
 mod live;
 
@@ -17,9 +19,9 @@ use crate::Failure;
 pub const SENTENCE: &str =
     "UDP flows in classes of 10, 30 and 40 Mbit/s on a 100 Mbit/s wire: jitter per flow and cost of RAW, CBQ and FBQ";
 
-/// The classes: name and rate in Mbit/s (section 7).
+/// The names and rates in Mbit/s of the classes (section 7).
 const CLASSES: [(&str, u64); 3] = [("premium", 10), ("assured", 30), ("best effort", 40)];
-/// Bytes of payload in a packet (section 7), and what UDP and IPv4 add.
+/// The payload of a packet in bytes (section 7), and the headers of UDP and IPv4.
 const PAYLOAD: u64 = 1_400;
 const HEADERS: u64 = 28;
 
@@ -28,9 +30,9 @@ const HEADERS: u64 = 28;
 enum System {
     Raw,
     Cbq,
-    /// With the paper's equations (5.1) to (5.3): a flow never has more than its share.
+    /// FBQ by the paper's equations (5.1) to (5.3), in which a flow never gets more than its share.
     Fbq,
-    /// With our default: what a flow leaves of its share is shared.
+    /// FBQ with our default, in which the unused part of a flow's share goes to the others.
     Shared,
 }
 
@@ -51,13 +53,13 @@ impl System {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Load {
     id: &'static str,
-    /// The rate of each flow, in kbit/s of the wire.
+    /// The rate of each flow on the wire, in kbit/s.
     kbit: u64,
-    /// Demand over allocation, in percent.
+    /// The demand in percent of the allocation.
     percent: u64,
 }
 
-/// Flows of 0.5 and 1 Mbit/s and larger, the classes full and beyond.
+/// The loads: flows of 0.5, 1 and 5 Mbit/s, with a demand of almost the classes' rates and beyond them.
 const LOADS: [Load; 6] = [
     Load { id: "full.500k", kbit: 500, percent: 95 },
     Load { id: "full.1m", kbit: 1_000, percent: 95 },
@@ -68,7 +70,7 @@ const LOADS: [Load; 6] = [
 ];
 
 impl Load {
-    /// The flows, as the number of the class each is in.
+    /// The flows, each given as the index of its class.
     fn flows(self) -> Vec<usize> {
         let count = |mbit: u64| (mbit * 1_000 * self.percent).div_euclid(self.kbit * 100).max(1);
         (0..CLASSES.len()).flat_map(|n| std::iter::repeat_n(n, count(CLASSES[n].1) as usize)).collect()
@@ -78,29 +80,29 @@ impl Load {
 /// The results of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
-    /// Mean over flows of the mean deviation of the gaps between their packets from the mean gap, in ns: how uneven
-    /// the flow is where it goes onto the wire. (The change of one-way delay would count smoothing as jitter.)
+    /// The jitter in ns: the mean deviation of the gaps between a flow's packets on the wire from the mean gap,
+    /// averaged over the flows. (The variation of the one-way delay would count smoothing as jitter.)
     jitter: f64,
-    /// Bits a second over all flows, on the wire.
+    /// The rate of all flows on the wire, in bit/s.
     rate: f64,
-    /// Part of the packets that did not arrive.
+    /// The fraction of the packets that did not arrive.
     loss: f64,
-    /// Processor time in seconds for each second, where it is known.
+    /// The processor time in seconds per second, if it is known.
     processor: Option<f64>,
-    /// Bits a second of each class, on the wire.
+    /// The rate of each class on the wire, in bit/s.
     classes: [f64; 3],
-    /// The least that a flow has of the mean of its class, and the most.
+    /// The least and the largest ratio of a flow's rate to the mean of its class.
     flows: (f64, f64),
-    /// Mean time in ns from the arrival of a packet to its transmission.
+    /// The mean time from the arrival of a packet to its transmission, in ns.
     wait: f64,
-    /// The mean number of packets of a class that leave in a row.
+    /// The mean number of packets of one class that leave in a row.
     row: f64,
 }
 
 /// Runs the experiment.
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
-    // Namespaces can be made only while the process has one thread: the live part goes first.
+    // The live part runs first, because namespaces can only be created while the process is single-threaded.
     if options.wants("live") {
         items.extend(live::run(options));
     }
@@ -113,8 +115,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// Figures 3 and 4: jitter and processor time of each system against the rate of a flow. Of the first the text has only the
-/// order, of the second the factors between the systems.
+/// Draws figures 3 and 4: the jitter and the processor time of each system against the rate of a flow. The paper's text
+/// states only the order of the systems for figure 3, and the factors between them for figure 4.
 pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
     for (full, percent) in [("full", 95), ("beyond", 150)] {
         for (prefix, figure, key, quantity, unit) in [
@@ -141,8 +143,8 @@ pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The items of one load: each system's figures, and the paper's claims about them. `results` has the runs of each of
-/// [`System::ALL`], equal places with equal arrivals.
+/// Creates the items of one load: the measurements of each system, and the paper's claims about them. `results` has the
+/// runs of each of [`System::ALL`]. Runs with the same index have the same arrivals.
 fn items(prefix: &str, load: Load, results: &[Vec<Outcome>; 4], claims_bind: bool, note: &str) -> Vec<Item> {
     let id = |what: &str| format!("{prefix}.{}.{what}", load.id);
     let mut items = Vec::new();
@@ -172,12 +174,12 @@ fn items(prefix: &str, load: Load, results: &[Vec<Outcome>; 4], claims_bind: boo
     items
 }
 
-/// The jitter under one system by that under another, for each run.
+/// The ratio of the jitter under one system to that under another, for each run.
 fn ratios(results: &[Vec<Outcome>; 4], of: System, by: System) -> Vec<f64> {
     jitter_by(&results[of as usize], &results[by as usize])
 }
 
-/// The jitter of each of `runs` by that of its equal of `others`.
+/// The ratio of the jitter of each of `runs` to that of the run with the same index in `others`.
 fn jitter_by(runs: &[Outcome], others: &[Outcome]) -> Vec<f64> {
     runs.iter().zip(others).map(|(run, other)| run.jitter / other.jitter.max(1.0)).collect()
 }

@@ -1,5 +1,5 @@
-//! Section 4 of the paper on the shaper itself: minimum rates, preference, displacement, feedback, and the order of the
-//! classes. No chance is involved.
+//! Section 4 of the paper, tested on the shaper alone: minimum rates, preference, displacement, feedback, and the order
+//! of the classes. These items are deterministic.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::reproduce::item::{Bound, paper};
 /// The rate of the class, in Mbit/s.
 const CLASS: u64 = 10;
 const SIZE: u32 = 1_000;
-/// A share of one in a hundred: half a second has 625 packets.
+/// The tolerance, one hundredth. Half a second has 625 packets.
 const EVEN: f64 = 0.01;
 
-/// A shaper, its clock, and what it has sent by flow.
+/// A shaper, its clock, and the bytes that it has sent for each flow.
 struct Bench {
     shaper: Fbc<SimPacket>,
     now: Instant,
     sent: BTreeMap<u64, u64>,
     outlet: Events,
-    /// The order of the first packets by class.
+    /// The classes of the packets, in the order in which these were sent.
     order: Vec<u32>,
 }
 
@@ -43,13 +43,13 @@ impl Bench {
         let shaper = Fbc::new(params, classes, profiles, Instant::ZERO).expect("the classes fit");
         Self { shaper, now: Instant::ZERO, sent: BTreeMap::new(), outlet: Events::default(), order: Vec::new() }
     }
-    /// Keeps flows (key, class, profile) backlogged for `span`; then the Mbit/s of each.
+    /// Keeps flows (key, class, profile) backlogged for `span`. Returns the rate of each in Mbit/s.
     fn greedy(&mut self, flows: &[(u64, u16, u16)], span: Span) -> BTreeMap<u64, f64> {
         self.sent.clear();
         let end = self.now + span;
         while self.now < end {
             for &(key, class, profile) in flows {
-                // A flow without a share may find no room: what it offers is dropped.
+                // Packets of a flow without a share may find no room and are dropped.
                 let queued = self.shaper.flow(key).map_or(0, |flow| flow.backlog.packets);
                 for _ in queued..8 {
                     let mut packet = SimPacket::datagram(key, SIZE);
@@ -106,14 +106,15 @@ fn mbit(id: &str, what: &str, value: f64, expected: f64, source: &'static str) -
     item.bound(Bound::around(expected, EVEN * CLASS as f64, paper(source)))
 }
 
-/// (4.1) to (4.3): n flows have 1/n each, n + 1 have 1/(n + 1), and what ends is given back.
+/// Equations (4.1) to (4.3): n flows have 1/n each, n + 1 flows have 1/(n + 1), and the share of a flow that ends is
+/// given back.
 fn sharing(items: &mut Vec<Item>) {
     let mut bench = Bench::new(vec![class(CLASS)], vec![Profile::default()]);
     let flows: Vec<_> = (0..5).map(|key| (key, 0, 0)).collect();
     for (id, n, what) in [
-        ("equal.4", 4, "four flows in a class of 10 Mbit/s: the one with the least"),
-        ("equal.5", 5, "a fifth flow comes: the one with the least"),
-        ("equal.2", 2, "three end: the one with the least"),
+        ("equal.4", 4, "four flows in a class of 10 Mbit/s: the least rate"),
+        ("equal.5", 5, "a fifth flow begins: the least rate"),
+        ("equal.2", 2, "three of them end: the least rate"),
     ] {
         bench.greedy(&flows[..n], HALF);
         let rates = bench.greedy(&flows[..n], HALF);
@@ -128,7 +129,7 @@ fn sharing(items: &mut Vec<Item>) {
     }
 }
 
-/// (4.4): what is granted stays; who finds nothing left has d(f) = 0 until something is released.
+/// Equation (4.4): granted rates are kept, and a flow for which no rate is left has d(f) = 0 until some is released.
 fn minimums(items: &mut Vec<Item>) {
     let mut bench = Bench::new(vec![class(CLASS)], vec![Profile::default(), minimum(5), minimum(4)]);
     let flows: Vec<_> = std::iter::once((0, 0, 1)).chain((1..6).map(|key| (key, 0, 0))).collect();
@@ -141,7 +142,13 @@ fn minimums(items: &mut Vec<Item>) {
         5.0,
         "section 4.1: shaping must not reduce the share below the minimum",
     ));
-    items.push(mbit("minimum.others", "one of the five", rates[&1], 1.0, "section 4.1: the others share what remains"));
+    items.push(mbit(
+        "minimum.others",
+        "one of the five flows beside the one with a minimum",
+        rates[&1],
+        1.0,
+        "section 4.1: the others share what remains",
+    ));
 
     let mut bench = Bench::new(vec![class(CLASS)], vec![Profile::default(), minimum(5)]);
     bench.greedy(&[(0, 0, 1), (1, 0, 1)], HALF);
@@ -165,7 +172,8 @@ fn minimums(items: &mut Vec<Item>) {
     ));
 }
 
-/// (4.5): `incr` of d(q) more a step, at most what the minimums of the others leave.
+/// Equation (4.5): each step of preference adds the fraction `incr` of d(q), as far as the minimums of the others
+/// allow.
 fn preference(items: &mut Vec<Item>) {
     let flows = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)];
     let mut bench = Bench::new(vec![class(CLASS)], vec![Profile::default()]);
@@ -181,7 +189,7 @@ fn preference(items: &mut Vec<Item>) {
     ));
     items.push(mbit(
         "preferred.others",
-        "one of the other three",
+        "one of the three flows beside the preferred one",
         rates[&1],
         11.0 / 6.0,
         "section 4.2: at the expense of the shares of the others",
@@ -201,7 +209,7 @@ fn preference(items: &mut Vec<Item>) {
     ));
 }
 
-/// A flow whose share falls below its threshold goes to the other class, and comes back.
+/// A flow whose share falls below its threshold is moved to the other class.
 fn displacement(items: &mut Vec<Item>) {
     let profiles = vec![Profile::default()];
     let mut bench = Bench::new(vec![class(CLASS), class(CLASS)], profiles);
@@ -230,14 +238,14 @@ fn displacement(items: &mut Vec<Item>) {
     let rates = bench.greedy(&flows, HALF);
     items.push(mbit(
         "displaced.rate",
-        "what it has there, alone",
+        "its rate there, where it is alone",
         rates[&0],
         CLASS as f64,
         "section 4.2: flows are displaced to classes with room",
     ));
 }
 
-/// A notification when the queue of a flow passes a threshold, and when it has fallen again.
+/// The owner of a flow is notified when its queue exceeds one threshold, and when it falls below another.
 fn feedback(items: &mut Vec<Item>) {
     let thresholds = Feedback { above: Bytes::new(6_000), below: Bytes::new(2_000), mark: Marking::Never };
     let mut bench =
@@ -258,7 +266,7 @@ fn feedback(items: &mut Vec<Item>) {
     ));
 }
 
-/// Classes are served in the order of their priority, whatever order they are configured in.
+/// Classes are served in the order of their priority, whatever the order of their configuration.
 fn order(items: &mut Vec<Item>) {
     let with = |priority| ClassParams { priority, ..class(CLASS) };
     let mut bench = Bench::new(vec![with(2), with(0), with(1)], vec![Profile::default()]);

@@ -1,4 +1,4 @@
-//! RED and ARED against the figures of their papers.
+//! Compares RED and ARED with the numbers of their papers.
 
 use tidegate_core::aqm::{AqmFifo, Verdict};
 use tidegate_core::ared::{self, Ared};
@@ -15,20 +15,21 @@ use crate::reproduce::under_seeds;
 
 const LINE: Rate = Rate::from_mbit(15);
 
-/// Flows in each phase of a minute.
+/// The number of flows in each phase. A phase lasts a minute.
 const PHASES: [usize; 3] = [5, 40, 5];
 
 fn wrong(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// The mean of the average queue over the second half of each phase, in packets, and the utilisation in the last.
+/// Returns the mean of the average queue over the second half of each phase, in packets, and the utilisation in the
+/// last phase.
 fn average_queue(adapt: bool, seed: u64) -> Result<([f64; 3], f64), Failure> {
     let mut net = Network::new(seed);
     let (near, far) = (net.router("near"), net.router("far"));
     let (bottleneck, _) = net.duplex(near, far, Line::new(LINE, Span::from_millis(10)));
     let params = ared::Params::for_link(LINE);
-    // Without adaptation the interval never ends within the run.
+    // An interval that is longer than the run turns adaptation off.
     let interval = if adapt { params.interval } else { Span::from_secs(100_000) };
     let red = Red::new(params.red().map_err(wrong)?, seed, "red").map_err(wrong)?;
     let ared = Ared::around(red, interval).map_err(wrong)?;
@@ -38,7 +39,7 @@ fn average_queue(adapt: bool, seed: u64) -> Result<([f64; 3], f64), Failure> {
     let mut flows = Vec::new();
     for n in 0..PHASES[1] {
         let (from, to) = (net.host(format!("from{n}")), net.host(format!("to{n}")));
-        // Round trips of 40 to 118 ms.
+        // Round-trip times are 40 to 118 ms.
         let delay = Span::from_micros(10_000 + 1_000 * n as u64);
         net.duplex(from, near, Line::new(Rate::from_mbit(100), delay));
         net.duplex(far, to, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
@@ -67,7 +68,7 @@ fn average_queue(adapt: bool, seed: u64) -> Result<([f64; 3], f64), Failure> {
     Ok((means, goodput as f64 / LINE.as_bps() as f64 * 1_500.0 / 1_460.0))
 }
 
-/// The mean number of packets from one drop to the next at a constant base probability.
+/// Returns the mean number of packets from one drop to the next at a constant base probability.
 fn gap(spacing: Spacing, percent: u64, seed: u64) -> Result<f64, Failure> {
     let thresholds = Thresholds::Packets { min: 5, max: 15 };
     let early = EarlyDrop { spacing, ..EarlyDrop::RECOMMENDED };
@@ -80,8 +81,8 @@ fn gap(spacing: Spacing, percent: u64, seed: u64) -> Result<f64, Failure> {
     Ok(f64::from(packets) / drops as f64)
 }
 
-/// Early drops of a flow that keeps ten packets queued, the middle of ARED's thresholds: as elephant of M&E, and under
-/// ARED alone.
+/// Counts the early drops of a flow that keeps ten packets queued, halfway between ARED's thresholds: first as an
+/// elephant of M&E, then under ARED alone.
 fn early_drops(link: Rate, seed: u64) -> Result<(f64, f64), Failure> {
     let limit = Limit::packets(100);
     let red = ared::Params { delay: Span::from_millis(5), ..ared::Params::for_link(link) };
@@ -93,7 +94,7 @@ fn early_drops(link: Rate, seed: u64) -> Result<(f64, f64), Failure> {
         let mut now = Instant::ZERO;
         for n in 0..50_000 {
             now += Span::from_micros(800);
-            // The first hundred make the flow an elephant.
+            // The first hundred packets turn the flow into an elephant.
             if n == 100 {
                 drops.0 = 0;
             }
@@ -118,7 +119,7 @@ impl Outlet<SimPacket> for Drops {
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("ared.{id}"), what, unit, value);
     let numbers = super::paper()?;
-    // 1/p; and the mean of 1 .. 1/p, (1/p + 1)/2.
+    // Geometric gaps have the mean 1/p, uniform gaps from 1 to 1/p the mean (1/p + 1)/2.
     let mut items = Vec::new();
     for (id, what, spacing, expected) in [
         ("gap.geometric", "RED, method 1: mean gap", Spacing::Geometric, numbers.red.geometric),
@@ -167,7 +168,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     let improves =
         paper("Conclusion: ARED is a significant improvement on RED; its paper: the queue depends less on the load");
-    let what = "how far the average queue moves from 5 flows to 40 and back, ARED by RED";
+    let what = "how far the average queue moves from 5 flows to 40 and back, ARED over RED";
     let ratios = Sample::of(moved[1].iter().zip(&moved[0]).map(|(ared, red)| ared / red));
     items.push(Item::sampled("ared.improves", what, "ratio", ratios).bound(Bound::below(1.0, improves)));
     Ok(items)

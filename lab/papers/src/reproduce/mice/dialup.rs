@@ -1,4 +1,4 @@
-//! The first scenario of the paper: a line of 56 kbit/s, uploads of 5 kB on average, one a second.
+//! The first scenario of the paper: a line of 56 kbit/s, and one upload a second of 5 kB on average.
 
 use tidegate_core::elephants::PairRule;
 use tidegate_core::fifo::Limit;
@@ -14,17 +14,18 @@ use crate::reproduce::item::{Bound, Sample, paper, theory};
 use crate::reproduce::under_seeds;
 
 const LINE: Rate = Rate::from_kbit(56);
-/// Packets that the queue before the line holds: 6.4 s of the line. The paper does not state it.
+/// The limit of the queue before the line in packets, which is 6.4 s of the line. The paper does not state it.
 const ROOM: u64 = 30;
-/// One way. The paper does not state it.
+/// The one-way delay. The paper does not state it.
 const DELAY: Span = Span::from_millis(50);
-/// The most uploads that the client has open at once. The paper states that some could not be started, but not when.
+/// The maximum number of uploads that the client has open at once. The paper states that some could not be started, but
+/// not when.
 const MOST_OPEN: u32 = 25;
-/// Runs for each seed for the early interval, whose results vary more.
+/// The number of runs per seed for the early interval, whose results vary more.
 const STARTS: u64 = 5;
-/// The long-run interval of measurement: TCP has learnt the round-trip time when it begins.
+/// The long-run interval of measurement. When it begins, TCP has learnt the round-trip time.
 const LONG: (Span, Span) = (Span::from_secs(120), Span::from_secs(1_920));
-/// The early interval of measurement: TCP has not learnt the round-trip time yet.
+/// The early interval of measurement, in which TCP is still learning the round-trip time.
 const START: (Span, Span) = (Span::from_secs(15), Span::from_secs(90));
 /// An elephant is starved below this goodput in bit/s, a quarter of its long-run goodput.
 const STARVED: f64 = 2_700.0;
@@ -32,22 +33,22 @@ const STARVED: f64 = 2_700.0;
 /// Makes the discipline of a run from its limit and its seed.
 type Queue<'a> = dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure> + Sync + 'a;
 
-/// A case: a discipline, and the values that the paper does not state.
+/// A test case: a discipline, and the values that the paper does not state.
 struct Setup<'a> {
     queue: &'a Queue<'a>,
     with_elephant: bool,
-    /// Packets that the queue holds.
+    /// The limit of the queue in packets.
     room: u64,
-    /// The way from the router to the server.
+    /// The one-way delay from the router to the server.
     delay: Span,
-    /// When measuring begins and ends.
+    /// The beginning and the end of the measurement.
     measured: (Span, Span),
-    /// The least timeout of TCP.
+    /// TCP's minimum retransmission timeout.
     least_rto: Span,
 }
 
 impl<'a> Setup<'a> {
-    /// As in the scenario.
+    /// Creates a case with the values of the scenario.
     fn new(queue: &'a Queue<'a>, with_elephant: bool) -> Self {
         let least_rto = RtoBounds::default().min;
         Self { queue, with_elephant, room: ROOM, delay: DELAY, measured: LONG, least_rto }
@@ -57,13 +58,13 @@ impl<'a> Setup<'a> {
 /// Means over the runs.
 #[derive(Clone, Copy, Default, Debug)]
 struct Outcome {
-    /// From the SYN to the last byte, in seconds.
+    /// The time from the SYN to the last byte, in seconds.
     response: f64,
-    /// From the SYN to the end of the handshake, in seconds.
+    /// The time from the SYN to the end of the handshake, in seconds.
     connect: f64,
     /// The elephant's goodput in bit/s.
     goodput: f64,
-    /// Share of the mice that could not be started.
+    /// The share of the mice that could not be started.
     refused: f64,
 }
 
@@ -79,7 +80,7 @@ fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
     for host in [client, elephant_host] {
         net.duplex(host, router, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
     }
-    // TCP of the paper's time: RFC 3390 and RFC 2988.
+    // TCP is that of the paper's time, RFC 3390 and RFC 2988.
     let initial = Span::from_secs(3).max(setup.least_rto);
     let rto = RtoBounds { initial, min: setup.least_rto, ..RtoBounds::default() };
     let config = Config { initial_window: 3, rto, ..Config::sack() };
@@ -122,8 +123,8 @@ fn mean_of(options: &Options, setup: &Setup<'_>) -> Result<Outcome, Failure> {
     Ok(sum)
 }
 
-/// The parameters that the result depends on: MERED with its defaults, one thing changed at a time, by mice only under
-/// the same line.
+/// Shows which parameters the result depends on. It compares MERED with one parameter changed at a time to mice alone
+/// on the same line.
 fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
     let base = mered::Params::for_link(LINE);
     let floor = |percent| Probability::from_ratio(percent, 100).unwrap_or(Probability::ZERO);
@@ -172,13 +173,13 @@ fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
             got.goodput,
             got.refused * 100.0
         );
-        let what = format!("M&E with its defaults but {name}: response by mice only");
+        let what = format!("M&E with its defaults but {name}: response over that of mice only");
         items.push(Item::measured(id, what, "ratio", ratio).note(note));
     }
     Ok(items)
 }
 
-/// The elephant's goodput from 15 to 90 s, and the number of runs in which it starves in that time.
+/// Measures the elephant's goodput from 15 to 90 s, and the number of runs in which it starves in that time.
 fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
     let patient = Span::from_secs(5);
     let usual = RtoBounds::default().min;
@@ -206,14 +207,15 @@ fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
         means.push(mean);
     }
     let ratio = |id: &str, what: &str, value| Item::measured(format!("dialup.start.{id}"), what, "ratio", value);
-    let credit = "from 15 to 90 s: the elephant, M&E with its defaults by the floor from packet to packet";
+    let credit = "from 15 to 90 s: goodput of the elephant, M&E with its defaults over the floor from packet to packet";
     items.push(ratio("credit", credit, means[3] / means[2]));
-    let timeouts = "from 15 to 90 s, timeouts of 5 s or more: the elephant by what it has in the long run";
+    let timeouts = "from 15 to 90 s, timeouts of 5 s or more: goodput of the elephant over that in the long run";
     items.push(ratio("timeouts", timeouts, means[4] / long_run));
     Ok(items)
 }
 
-/// Parameters that the paper does not state move its values by more than this: see `dialup.sensitivity`.
+/// The tolerance of the paper's values. Parameters that the paper does not state change them by more than this, see
+/// `dialup.sensitivity`.
 const NEAR: f64 = 0.10;
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
@@ -254,7 +256,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         )
         .bound(Bound::above(0.0, paper("Scenario Testing: not all of the mouse flows could be started"))),
     ];
-    // A mouse meets the elephant's packet on the line at the SYN, at its first window and at the rest.
+    // A mouse may have to wait for a packet of the elephant at its SYN, at its first window and at its remaining data.
     let packet = LINE.time_for_ceil(Bytes::new(1_500)).map_or(0.0, Span::as_secs_f64);
     let mut long_run = 0.0;
     let mut published = Vec::new();
@@ -274,22 +276,22 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         };
         let improved =
             || paper("Scenario Testing, illustration 7: dramatic improvement of response and connection times");
-        let exchanges = |n: f64, of: f64| {
+        let exchanges = |n: f64, total: f64| {
             let basis =
                 theory(format!("{n} exchanges of a mouse may each meet a packet of the elephant, 214 ms, on the line"));
-            Bound::at_most(1.0 + n * packet / of, basis)
+            Bound::at_most(1.0 + n * packet / total, basis)
         };
         let goodput = |run: &Outcome| run.goodput;
         items.extend([
             sampled(&id("response"), &format!("{name}, with an elephant: mean response"), "s", &ours, response),
             sampled(&id("connect"), &format!("{name}, with an elephant: mean time to connect"), "s", &ours, connect),
-            ratio(&id("response_gain"), "mean response by that under drop tail", response, &congested)
+            ratio(&id("response_gain"), "mean response over that under drop tail", response, &congested)
                 .bound(Bound::at_most(0.5, improved())),
-            ratio(&id("connect_gain"), "mean time to connect by that under drop tail", connect, &congested)
+            ratio(&id("connect_gain"), "mean time to connect over that under drop tail", connect, &congested)
                 .bound(Bound::at_most(0.5, improved())),
-            ratio(&id("response_ratio"), "mean response by that of mice only", response, &only)
+            ratio(&id("response_ratio"), "mean response over that of mice only", response, &only)
                 .bound(exchanges(3.0, numbers.only.response_s)),
-            ratio(&id("connect_ratio"), "mean time to connect by that of mice only", connect, &only)
+            ratio(&id("connect_ratio"), "mean time to connect over that of mice only", connect, &only)
                 .bound(exchanges(1.0, numbers.only.connect_s)),
             sampled(
                 &id("refused"),
@@ -299,7 +301,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
                 |run| run.refused * 100.0,
             )
             .bound(Bound::at_most(0.0, paper("Scenario Testing: not all could be started in the congested test only"))),
-            ratio(&id("elephant"), "goodput of the elephant by that under drop tail", goodput, &congested).bound(
+            ratio(&id("elephant"), "goodput of the elephant over that under drop tail", goodput, &congested).bound(
                 Bound::at_least(
                     0.95,
                     theory("mice need what they need under both; nothing is lost by retransmissions"),
@@ -318,8 +320,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         let improves = "Mice and Elephants Strategies, Conclusion: fair queueing improves the response";
         let favours = "Mice and Elephants Strategies: the same rate for each flow disadvantages the short ones";
         items.extend([
-            by("response", "mean response, SFQ by drop tail", &fair, &congested, improves),
-            by("favoured", "mean response, M&E as published by SFQ", &published, &fair, favours),
+            by("response", "mean response, SFQ over drop tail", &fair, &congested, improves),
+            by("favoured", "mean response, M&E as published over SFQ", &published, &fair, favours),
         ]);
     }
     let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("dialup.{id}"), what, unit, value);
@@ -335,12 +337,12 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             continue;
         }
         let outcome = mean(options, peer, true)?;
-        let of = |what: &str| format!("with an elephant, {id}: {what}");
+        let describe = |what: &str| format!("with an elephant, {id}: {what}");
         items.extend([
-            item(&format!("all.{id}.response"), &of("mean response"), "s", outcome.response),
-            item(&format!("all.{id}.connect"), &of("mean time to connect"), "s", outcome.connect),
-            item(&format!("all.{id}.refused"), &of("mice that cannot be started"), "share", outcome.refused),
-            item(&format!("all.{id}.elephant"), &of("goodput of the elephant"), "bit/s", outcome.goodput),
+            item(&format!("all.{id}.response"), &describe("mean response"), "s", outcome.response),
+            item(&format!("all.{id}.connect"), &describe("mean time to connect"), "s", outcome.connect),
+            item(&format!("all.{id}.refused"), &describe("mice that cannot be started"), "share", outcome.refused),
+            item(&format!("all.{id}.elephant"), &describe("goodput of the elephant"), "bit/s", outcome.goodput),
         ]);
     }
     Ok(items)

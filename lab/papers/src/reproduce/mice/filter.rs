@@ -1,4 +1,5 @@
-//! The second scenario of the paper: 100 Mbit/s, downloads of 100 kB on average, one a second, the ingress filter.
+//! The second scenario of the paper: a line of 100 Mbit/s, one download a second of 100 kB on average, and the ingress
+//! filter.
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::fifo::Limit;
@@ -14,23 +15,23 @@ use crate::reproduce::item::{Bound, Sample, paper, theory};
 use crate::reproduce::under_seeds;
 
 const LINE: Rate = Rate::from_mbit(100);
-/// 120 ms of the line.
+/// The limit of the queue, which is 120 ms of the line.
 const ROOM: Limit = Limit { packets: 1_000, bytes: Bytes::new(1_500_000) };
 
 /// The arrangements of line and filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// Mice only, drop tail before the line.
+    /// Mice only, with drop tail before the line.
     Only,
-    /// The elephant, drop tail before the line.
+    /// Mice and the elephant, with drop tail before the line.
     Congested,
-    /// The elephant, drop tail before the line, the filter behind it.
+    /// Mice and the elephant, with drop tail before the line and the filter behind it.
     Filter,
-    /// The elephant, M&E as the queue before the line.
+    /// Mice and the elephant, with M&E as the queue before the line.
     Queue,
 }
 
-/// Mean response in seconds, and the elephant's goodput in bit/s, over two minutes.
+/// Returns the mean response time in seconds and the elephant's goodput in bit/s, over two minutes.
 fn simulate(way: Way, seed: u64) -> Result<(f64, f64), Failure> {
     let mut net = Network::new(seed);
     let (server, gateway, client) = (net.host("server"), net.router("gateway"), net.host("client"));
@@ -81,25 +82,27 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         response("congested.response", "with an elephant, drop tail: mean response", &congested),
         response("filter.response", "with an elephant, filter: mean response", &filter),
         response("queue.response", "with an elephant, M&E as queue: mean response", &queue),
-        ratio("filter.improves", "mean response with an elephant, filter by drop tail", &filter, &congested, |run| {
+        ratio("filter.improves", "mean response with an elephant, filter over drop tail", &filter, &congested, |run| {
             run.0
         })
         .bound(Bound::at_most(0.5, improves)),
         ratio(
             "filter.less_than_queue",
-            "mean response with an elephant, filter by M&E as queue",
+            "mean response with an elephant, filter over M&E as queue",
             &filter,
             &queue,
             |run| run.0,
         )
         .bound(Bound::above(1.0, less)),
-        ratio("filter.elephant", "goodput of the elephant, filter by drop tail", &filter, &congested, |run| run.1)
+        ratio("filter.elephant", "goodput of the elephant, filter over drop tail", &filter, &congested, |run| run.1)
             .bound(Bound::between(
                 0.7,
                 0.95,
                 theory("Reno without a buffer has three quarters of the 95 % that the filter leaves, at most all"),
             )),
-        ratio("queue.elephant", "goodput of the elephant, M&E as queue by drop tail", &queue, &congested, |run| run.1)
-            .bound(Bound::near(1.0, 0.05, theory("mice take a hundredth of the line; both conserve work"))),
+        ratio("queue.elephant", "goodput of the elephant, M&E as queue over drop tail", &queue, &congested, |run| {
+            run.1
+        })
+        .bound(Bound::near(1.0, 0.05, theory("mice take a hundredth of the line; both conserve work"))),
     ])
 }

@@ -1,5 +1,5 @@
-//! The paper's scenarios on this machine: real TCP between namespaces, a router between them, our engine on its
-//! interface as queue or as ingress filter.
+//! The paper's scenarios on this machine: real TCP between namespaces, with a router on the path and our engine on its
+//! interface, as queue or as ingress filter.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ use super::{Item, Options};
 use crate::Failure;
 use crate::reproduce::item::{Bound, median, paper, range, theory};
 
-/// The queue before the line, or the filter behind it.
+/// An arrangement: the queue before the line, or the filter behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// Mice alone, drop tail.
+    /// Mice alone, with drop tail.
     Only,
-    /// A discipline of ours as the queue of the router, by its section in a shaper file.
+    /// One of our disciplines as the queue of the router: its name, and its section of a shaper file.
     Queue(&'static str, &'static str),
-    /// Drop tail before the line, the filter on what arrives behind it.
+    /// Drop tail before the line, and the filter on the packets that arrive behind it.
     Filter,
 }
 
@@ -39,7 +39,7 @@ impl Way {
     }
 }
 
-/// Queues in the order of the simulator's tables. `LINE` is replaced by the rate, `ROOM` by the queue limit.
+/// The queues, in the order of the simulator's tables. `LINE` is replaced by the rate, `ROOM` by the queue limit.
 const QUEUES: [Way; 13] = [
     Way::Queue("fifo", "kind = \"fifo\""),
     Way::Queue("red", "kind = \"red\", min-th = \"LOW\", max-th = \"HIGH\""),
@@ -59,7 +59,7 @@ const QUEUES: [Way; 13] = [
     ),
 ];
 
-/// One of the two speeds.
+/// The scenario for one of the two line rates.
 #[derive(Clone, Copy)]
 struct Scenario {
     group: &'static str,
@@ -69,11 +69,11 @@ struct Scenario {
     sizes: (u64, u64),
     direction: Direction,
     most_open: usize,
-    /// Bulk transfers, in sum called the elephant.
+    /// The number of bulk transfers, which together are called the elephant.
     elephants: u16,
     warm_up: Duration,
     measured: Duration,
-    /// The least that the elephant must have under M&E of what it has under drop tail.
+    /// The least ratio of the elephant's goodput under M&E to that under drop tail.
     least_elephant: f64,
 }
 
@@ -86,29 +86,30 @@ const DIALUP: Scenario = Scenario {
     direction: Direction::Upload,
     most_open: 25,
     elephants: 1,
-    // A round trip is up to 15 s here and a timeout a minute: as in the simulator, the two minutes in which TCP learns
-    // that do not count, and what follows must be long against them.
+    // A round trip takes up to 15 s here and a timeout a minute. As in the simulator, the two minutes in which TCP
+    // learns this do not count, and the measurement must be longer than them.
     warm_up: Duration::from_secs(120),
     measured: Duration::from_secs(300),
     least_elephant: 0.95,
 };
 
-/// Runs with different seeds, of which the median counts.
+/// The number of runs with different seeds, of which the median counts.
 pub const RUNS: u64 = 5;
 
-/// Where the elephant's first 75 s are taken: it is still learning what a round trip is.
+/// The early interval in which the elephant's goodput is measured while it is still learning the round-trip time.
 const START: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(90));
 
 const FILTER: Scenario = Scenario {
     group: "live.filter",
     line: Rate::from_mbit(100),
     room: Bytes::new(1_500_000),
-    // Five times as often as in the paper: a run lasts seconds and not minutes.
+    // Mice begin five times as often as in the paper, so that a run lasts seconds and not minutes.
     mean_interval: Duration::from_millis(200),
     sizes: (50_000, 150_000),
     direction: Direction::Download,
     most_open: 200,
-    // One CUBIC that left slow start early takes minutes to fill 120 ms of this line at a round trip of nothing.
+    // With a round-trip time of almost nothing, a single CUBIC that left slow start early takes minutes to fill a queue
+    // of 120 ms.
     elephants: 4,
     warm_up: Duration::from_secs(7),
     measured: Duration::from_secs(12),
@@ -118,9 +119,9 @@ const FILTER: Scenario = Scenario {
 /// The result of a run of one discipline.
 struct Run {
     mice: Vec<Mouse>,
-    /// Goodput of the elephant, in bit/s.
+    /// The goodput of the elephant in bit/s.
     elephant: f64,
-    /// Goodput of the elephant at the start, in bit/s.
+    /// The goodput of the elephant in the interval [`START`], in bit/s.
     start: Option<f64>,
 }
 
@@ -128,7 +129,7 @@ struct Run {
 struct Outcome(Vec<Run>);
 
 impl Scenario {
-    /// Half of the transfers are shorter.
+    /// The median size of the transfers.
     fn middle(&self) -> u64 {
         u64::midpoint(self.sizes.0, self.sizes.1)
     }
@@ -160,7 +161,7 @@ impl Scenario {
             Way::Only => None,
             Way::Queue(..) | Way::Filter => Some(Senders::start(&chain.server, &chain.client, &elephants)?),
         };
-        // Data go from the server's host to the client's in either scenario.
+        // In both scenarios the data goes from the server's host to the client's.
         let (opens, listens) = match self.direction {
             Direction::Upload => (&chain.server, &chain.client),
             Direction::Download => (&chain.client, &chain.server),
@@ -197,8 +198,8 @@ impl Scenario {
         for shaping in shapings {
             shaping.stop().map_err(io::Error::other)?;
         }
-        // Those of the warm-up do not count. One that began afterwards and is not over, or was given up, counts with
-        // the time that it has waited, which can only flatter.
+        // Mice of the warm-up do not count. A mouse that has not finished, or was given up, counts with the time that
+        // it has waited so far. This can only make the result look better.
         let end = self.warm_up + self.measured;
         let waited = |mouse: &Mouse| end.saturating_sub(mouse.began).min(PATIENCE);
         let counted = mice
@@ -208,8 +209,8 @@ impl Scenario {
         Ok(Run { mice: counted.collect(), elephant, start })
     }
 
-    /// All runs of each of `ways`. 56 kbit/s costs no processor, so that they all go on at once; 100 Mbit/s one after
-    /// the other.
+    /// Makes all runs of each of `ways`. Runs at 56 kbit/s need hardly any processor time, so they all run at once;
+    /// those at 100 Mbit/s run one after the other.
     fn runs(&self, ways: &[Way], options: &Options) -> io::Result<Vec<(Way, Outcome)>> {
         let seeds = options.seed..options.seed + RUNS;
         let all = ways.iter().flat_map(|&way| seeds.clone().map(move |seed| (way, seed)));
@@ -224,14 +225,14 @@ impl Scenario {
             all.map(|(way, seed)| Ok((way, self.run(way, seed)?))).collect()
         };
         let mut runs = results.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().map(|(_, run)| run);
-        // In the order of the ways.
         Ok(ways.iter().map(|&way| (way, Outcome(runs.by_ref().take(RUNS as usize).collect()))).collect())
     }
 }
 
-/// The file of a router whose line carries `line`, with `queue` of [`QUEUES`] before it with the limit `room`.
+/// Returns the shaper file of a router in front of a line of rate `line`. Its queue is `queue`, of [`QUEUES`], with the
+/// limit `room`.
 pub fn queue_text(line: Rate, room: Bytes, queue: &str) -> String {
-    // The time of a packet on the line: targets allow for one and a half, as RFC 8290 advises.
+    // The target allows for one and a half times the transmission of a packet, as RFC 8290 advises.
     let packet = line.time_for_ceil(Bytes::new(1_514)).map_or(0, |time| time.as_nanos() / 1_000);
     let target = (packet * 3 / 2).max(5_000);
     let low = room.as_u64() / 12;
@@ -250,7 +251,7 @@ pub fn queue_text(line: Rate, room: Bytes, queue: &str) -> String {
     )
 }
 
-/// The disciplines by name, as queues for [`queue_text`].
+/// The names of the disciplines, each with its queue for [`queue_text`].
 pub fn queues() -> impl Iterator<Item = (&'static str, &'static str)> {
     QUEUES.into_iter().filter_map(|way| match way {
         Way::Queue(name, queue) => Some((name, queue)),
@@ -278,7 +279,7 @@ impl Run {
     fn response(&self) -> f64 {
         mean(&self.times(|_| true))
     }
-    /// The mean response of the sizes below the middle.
+    /// The mean response time of the mice below the median size.
     fn short(&self, scenario: &Scenario) -> f64 {
         mean(&self.times(|m| m.size < scenario.middle()))
     }
@@ -289,9 +290,9 @@ impl Run {
     fn refused(&self) -> usize {
         self.mice.iter().filter(|mouse| mouse.refused).count()
     }
-    /// Completion by what the line alone would take, on average.
+    /// The mean ratio of the completion time to the time that the line alone would take.
     fn slowdown(&self, line: Rate) -> f64 {
-        // Headers of 52 bytes for 1448 of data.
+        // 1448 bytes of data have 52 bytes of headers.
         let alone = |size: u64| size as f64 * 1_500.0 / 1_448.0 * 8.0 / line.as_bps() as f64;
         let each: Vec<f64> =
             self.mice.iter().filter_map(|m| Some(m.completion?.as_secs_f64() / alone(m.size))).collect();
@@ -368,7 +369,7 @@ fn plot(scenario: &Scenario, outcomes: &[(Way, Outcome)]) -> Plot {
     }
 }
 
-/// Runs the experiment at both speeds of the line.
+/// Runs the experiment at both line rates.
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     for scenario in [DIALUP, FILTER] {
@@ -385,7 +386,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         if scenario.direction == Direction::Download {
             ways.push(Way::Filter);
         }
-        // Ratios need both of their terms; single disciplines may be asked for by name.
+        // Disciplines that are terms of ratios are always run; others may be requested by name.
         let (fifo, basis) = ("fifo", ["only", "mered", "mered_paper", "filter"]);
         let group = |way: &Way| format!("{}.{}", scenario.group, way.name());
         ways.retain(|way| options.wants(&group(way)) || way.name() == fifo || basis.contains(&way.name()));
@@ -406,10 +407,11 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// The values of the paper, with bounds for a machine that has other load as well.
+/// The claims of the paper, with bounds for a machine that also has other load.
 fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item>) {
-    let of = |name: &str| outcomes.iter().find(|(way, _)| way.name() == name).map(|(_, outcome)| outcome);
-    let (Some(only), Some(fifo), Some(mered), Some(paper_)) = (of("only"), of("fifo"), of("mered"), of("mered_paper"))
+    let outcome_of = |name: &str| outcomes.iter().find(|(way, _)| way.name() == name).map(|(_, outcome)| outcome);
+    let (Some(only), Some(fifo), Some(mered), Some(paper_)) =
+        (outcome_of("only"), outcome_of("fifo"), outcome_of("mered"), outcome_of("mered_paper"))
     else {
         return;
     };
@@ -423,7 +425,7 @@ fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item
     items.push(ratio("me.gain_short", shorter, short(mered) / short(fifo)).bound(Bound::at_most(0.5, dramatic())));
     let better = "response of mice: M&E with its defaults by drop tail, with the elephant";
     let gain = ratio("me.gain", better, by(mered, fifo));
-    // At the other speed a mouse may be longer than the threshold.
+    // At the other rate a mouse may be longer than the threshold.
     let uploads = scenario.direction == Direction::Upload;
     items.push(if uploads { gain.bound(Bound::at_most(0.5, dramatic())) } else { gain });
     let published = "response of mice: M&E as published by mice only";
@@ -439,11 +441,11 @@ fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item
         let basis = paper("Scenario Testing: not all could be started in the congested test only");
         items.push(Item::claim(all, "with an elephant, M&E: every mouse can be started", all_started, basis));
     }
-    if let Some(filter) = of("filter") {
+    if let Some(filter) = outcome_of("filter") {
         let improves = "response of mice with the elephant: filter by drop tail";
         let basis = paper("Scenario Testing, illustration 8: the improvement of the response is still impressive");
         items.push(ratio("filter.improves", improves, by(filter, fifo)).bound(Bound::at_most(0.5, basis)));
-        // What is longer than the threshold is an elephant to both.
+        // Longer transfers exceed the threshold, and are elephants to both.
         let what = "response of the shorter half: filter by M&E with its defaults as queue";
         let basis = paper("Scenario Testing: the improvement is less than with the queueing discipline");
         items.push(ratio("filter.less", what, short(filter) / short(mered)).bound(Bound::above(1.0, basis)));

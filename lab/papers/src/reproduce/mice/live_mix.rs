@@ -1,4 +1,5 @@
-//! The heavy-tailed mix between namespaces: real TCP, a connection a transfer, at nine tenths of the line.
+//! The heavy-tailed mix between namespaces: real TCP with one connection per transfer, at a load of nine tenths of the
+//! line.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,23 +19,24 @@ use crate::Failure;
 use crate::reproduce::item::{median, range};
 
 const GROUP: &str = "live.mix";
-/// The rate that a machine with two processors can carry while 200 connections begin and end each second.
+/// The rate of the line. A machine with two processors can carry it while 200 connections begin and end each second.
 const LINE: Rate = Rate::from_mbit(20);
 const LOAD: f64 = 0.9;
-/// 200 ms of the line, as in the simulator.
+/// The queue limit, which is 200 ms of the line as in the simulator.
 const ROOM: Bytes = Bytes::new(500_000);
-/// Pairs of hosts.
+/// The number of pairs of hosts.
 const HOSTS: u8 = 10;
-/// As in the simulator: half of the transfers are below 4 kB, and those above 1 MB carry an eighth of the bytes.
+/// The sizes, distributed as in the simulator. Half of the transfers are below 4 kB, and those above 1 MB carry an
+/// eighth of the bytes.
 const SIZES: Sizes = Sizes::Pareto(2_000, 10_000_000, 1.2);
-/// The mean of [`SIZES`]: a / (a - 1) L^a (L^(1-a) - H^(1-a)) / (1 - (L/H)^a), see the test of [`Sizes`].
+/// The mean of [`SIZES`], which is a / (a - 1) L^a (L^(1-a) - H^(1-a)) / (1 - (L/H)^a); see the test of [`Sizes`].
 const MEAN_SIZE: f64 = 9_815.0;
-/// Transfers count that begin between the first two; the rest of the time is for those that began last.
+/// Transfers count if they begin between `FROM` and `TO`. The rest of the run lets the last of them finish.
 const FROM: Duration = Duration::from_secs(10);
 const TO: Duration = Duration::from_secs(70);
 const END: Duration = Duration::from_secs(95);
 
-/// Disciplines that are always run, and those that are run when they are asked for by name.
+/// The disciplines that are always run. Others are run if they are requested by name.
 const ALWAYS: [&str; 6] = ["fifo", "sfq", "fq_codel", "cake", "mered", "meredt"];
 
 /// The transfers of a run.
@@ -66,7 +68,8 @@ fn run_one(queue: &str, seed: u64) -> io::Result<Run> {
     let mice = (0..).zip(&pairs).map(start).collect::<io::Result<Vec<_>>>()?;
     sleep(END);
     let transfers = mice.into_iter().flat_map(Mice::stop);
-    // What is not over counts with the time that it has waited, which can only flatter.
+    // A transfer that has not finished counts with the time that it has waited so far. This can only make the result
+    // look better.
     let counted = transfers
         .filter(|one| (FROM..TO).contains(&one.began))
         .map(|one| Mouse { completion: one.completion.or(Some(END.saturating_sub(one.began).min(PATIENCE))), ..one });
@@ -88,7 +91,7 @@ impl Run {
     fn elephants(&self) -> f64 {
         mean(&self.times(|class| class == SizeClass::Large))
     }
-    /// Completion by what the line alone would take, on average.
+    /// The mean ratio of the completion time to the time that the line alone would take.
     fn slowdown(&self, class: SizeClass) -> f64 {
         let alone = |size: u64| size as f64 * 1_500.0 / 1_448.0 * 8.0 / LINE.as_bps() as f64;
         let wanted = self.0.iter().filter(|one| SizeClass::of(Bytes::new(one.size)) == class);
@@ -156,7 +159,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if let Err(error) = netns::enter() {
         return Ok(vec![Item::unmeasured(GROUP, what, error.to_string())]);
     }
-    // Ratios need all of their terms.
+    // Disciplines that are terms of ratios are always run.
     let basis = ["fifo", "fq_codel", "mered"];
     let asked = |name: &str| options.only.as_deref().is_some_and(|only| only == format!("{GROUP}.{name}"));
     let wanted = |name: &str| {
@@ -176,8 +179,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if options.plots.wanted() {
         options.plots.add("mice-live-mix", plot(&outcomes))?;
     }
-    let of = |wanted: &str| outcomes.iter().find(|outcome| outcome.name == wanted);
-    if let (Some(fq), Some(me), Some(fifo)) = (of("fq_codel"), of("mered"), of("fifo")) {
+    let outcome_of = |wanted: &str| outcomes.iter().find(|outcome| outcome.name == wanted);
+    if let (Some(fq), Some(me), Some(fifo)) = (outcome_of("fq_codel"), outcome_of("mered"), outcome_of("fifo")) {
         let p99 = |outcome: &Outcome| outcome.median(|run| quantile(&run.mice(), 0.99));
         let elephants = |outcome: &Outcome| outcome.median(Run::elephants);
         let ratio = |id: &str, what: &str, value| Item::measured(format!("{GROUP}.{id}"), what, "ratio", value);

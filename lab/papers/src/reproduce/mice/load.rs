@@ -1,4 +1,4 @@
-//! Processor time against rate: queue and filter of ours, and what the kernel has.
+//! Processor time against rate, for our queues and our filter and for disciplines of the kernel.
 
 use std::io;
 use std::thread::sleep;
@@ -19,10 +19,10 @@ const PAYLOAD: u64 = 1_400;
 const HEADERS: u64 = 28;
 const WARM_UP: Duration = Duration::from_millis(300);
 const MEASURED: Duration = Duration::from_millis(1_000);
-/// Measurements of each system at each rate, of which the median counts.
+/// The number of measurements of each system at each rate, of which the median counts.
 const RUNS: usize = 5;
 pub const RATES_MBIT: [u64; 4] = [10, 50, 100, 200];
-/// Flows that share the rate.
+/// The number of flows that share the rate.
 const FLOWS: u16 = 4;
 
 /// The system that forwards the traffic through the router or into the client.
@@ -32,17 +32,17 @@ enum System {
     None,
     /// A discipline of the kernel with its defaults.
     Kernel(&'static str),
-    /// The kernel's TBF, above the rate that is sent.
+    /// The kernel's TBF with a rate above the sent rate.
     Tbf,
-    /// The kernel's HTB, above the rate that is sent.
+    /// The kernel's HTB with a rate above the sent rate.
     Htb,
-    /// A class of ours with a discipline as the queue of the router, above the rate that is sent.
+    /// Our engine as the queue of the router, with one class that has this discipline and a rate above the sent rate.
     Queue(&'static str),
-    /// Our ingress filter at the client, on a line above the rate that is sent.
+    /// Our ingress filter at the client, for a line with a rate above the sent rate.
     Filter,
 }
 
-/// Those of the kernel that have defaults, whether this one was built with them or not.
+/// The kernel's disciplines that have defaults. The running kernel may lack some of them.
 const KERNEL: [&str; 8] = ["pfifo", "sfq", "red", "codel", "fq_codel", "pie", "fq", "cake"];
 
 impl System {
@@ -57,9 +57,10 @@ impl System {
         }
     }
 
-    /// Puts it in place for traffic of `rate`; what it is of ours.
+    /// Installs the system for traffic of `rate`. Returns our shaper, if the system is one.
     fn start(self, chain: &Chain, rate: Rate) -> io::Result<Option<Shaping>> {
-        // Nothing is held back or dropped: what is measured is the way through.
+        // The line is faster than the traffic, so that no packet is delayed or dropped and only the cost of passing is
+        // measured.
         let line = Rate::from_bps(rate.as_bps() * 3 / 2);
         match self {
             Self::None => Ok(None),
@@ -91,7 +92,8 @@ impl System {
     }
 }
 
-/// Shares of one processor: of this whole process, and of the data path's thread alone; and the rate that came through.
+/// The processor time of the whole process and of the data path's thread alone, as shares of one processor, and the
+/// rate that was received.
 struct Cost {
     process: Option<f64>,
     data_path: Option<f64>,
@@ -163,7 +165,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
                 }
                 Err(error) => {
                     items.push(Item::unmeasured(id, "processor time", format!("this kernel: {error}")));
-                    // What it lacks at one rate it lacks at all.
+                    // A discipline that the kernel lacks at one rate it lacks at all rates.
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! A heavy-tailed mix at several loads, every discipline side by side.
+//! Compares all disciplines under a heavy-tailed mix of transfers at several loads.
 
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Instant, Rate, Span};
@@ -17,8 +17,8 @@ use crate::reproduce::item::{Bound, Sample, theory};
 const LINE: Rate = Rate::from_mbit(10);
 const HOSTS: usize = 10;
 
-/// Bounded Pareto from 2 kB to 10 MB with exponent 1.2: half of the transfers are below 4 kB, and those above 1 MB,
-/// five in ten thousand, carry a fifth of the bytes.
+/// The sizes are bounded Pareto from 2 kB to 10 MB with exponent 1.2. Half of the transfers are below 4 kB, and those
+/// above 1 MB, five in ten thousand, carry a fifth of the bytes.
 const SIZE: Distribution = Distribution::BoundedPareto { shape: 1.2, least: 2_000.0, most: 10_000_000.0 };
 
 /// The measurements of one discipline at one load.
@@ -29,10 +29,10 @@ struct Outcome {
     goodput: f64,
 }
 
-/// Five minutes; the first half minute is not counted.
+/// Simulates five minutes, of which the first half minute is not counted.
 fn simulate(peer: Peer, load: f64, seed: u64) -> Result<Outcome, Failure> {
     let mut net = Network::new(seed);
-    // 200 ms of the line.
+    // The limit is 200 ms of the line.
     let limit = Limit { packets: 170, bytes: Bytes::new(250_000) };
     let (near, far) = (net.router("near"), net.router("far"));
     let (bottleneck, _) = net.duplex(near, far, Line::new(LINE, Span::from_millis(5)));
@@ -41,11 +41,11 @@ fn simulate(peer: Peer, load: f64, seed: u64) -> Result<Outcome, Failure> {
     let mut flows = Vec::new();
     for n in 0..HOSTS {
         let (from, to) = (net.host(format!("client{n}")), net.host(format!("server{n}")));
-        // Round trips from 20 to 65 ms.
+        // Round-trip times are 20 to 65 ms.
         let delay = Span::from_micros(5_000 + 2_500 * n as u64);
         net.duplex(from, near, Line::new(Rate::from_mbit(100), delay));
         net.duplex(far, to, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
-        // Data at 1460 of 1500 bytes.
+        // 1460 of 1500 bytes are data.
         let interval = SIZE.mean() * 1_500.0 / 1_460.0 * 8.0 / (LINE.as_bps() as f64 * load) * HOSTS as f64;
         let workload = Workload::Mice {
             interval: Distribution::Exponential { mean: interval },
@@ -70,7 +70,7 @@ fn simulate(peer: Peer, load: f64, seed: u64) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// The runs of every discipline at one load, one for each seed.
+/// Makes the runs of every discipline at one load, one for each seed.
 fn over_seeds(options: &Options, load: f64) -> Result<Vec<(Peer, Vec<Outcome>)>, Failure> {
     let seeds: Vec<u64> = (options.seed..options.seed + u64::from(options.runs)).collect();
     let all: Vec<(Peer, u64)> =
@@ -83,7 +83,7 @@ fn over_seeds(options: &Options, load: f64) -> Result<Vec<(Peer, Vec<Outcome>)>,
 }
 
 impl Outcome {
-    /// Runs put together.
+    /// Merges several runs.
     fn sum(runs: &[Self]) -> Self {
         let mut sum = Self::default();
         for one in runs {
@@ -95,22 +95,22 @@ impl Outcome {
         }
         sum
     }
-    /// Completion times of the classes together.
+    /// The completion times of several size classes together.
     fn together(&self, classes: &[SizeClass]) -> Histogram {
         let mut sum = Histogram::default();
         classes.iter().for_each(|class| sum.merge(&self.completion[*class as usize]));
         sum
     }
-    /// The 99th percentile of the completion of mice, in seconds.
+    /// The 99th percentile of the completion time of mice, in seconds.
     fn mice_p99(&self) -> f64 {
         let mice = self.together(&[SizeClass::Tiny, SizeClass::Small]);
         mice.quantile(0.99).map_or(f64::NAN, |ns| ns as f64 / 1e9)
     }
-    /// The mean completion of elephants, in seconds.
+    /// The mean completion time of elephants, in seconds.
     fn elephants(&self) -> f64 {
         self.completion[SizeClass::Large as usize].mean().unwrap_or(f64::NAN) / 1e9
     }
-    /// The mean completion of everything, in seconds.
+    /// The mean completion time of all transfers, in seconds.
     fn mean(&self) -> f64 {
         self.together(&SizeClass::ALL).mean().unwrap_or(f64::NAN) / 1e9
     }
@@ -139,7 +139,7 @@ impl Outcome {
     }
 }
 
-/// How many mice take longer than a time, a curve for each discipline.
+/// Plots the share of mice that take longer than a time, with a curve for each discipline.
 fn plot(percent: u32, outcomes: &[(Peer, Outcome)]) -> Plot {
     let curve = |(peer, outcome): &(Peer, Outcome)| {
         let mice = outcome.together(&[SizeClass::Tiny, SizeClass::Small]);
@@ -171,8 +171,10 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             options.plots.add(&format!("mice-mix-load{percent}"), plot(percent, &outcomes))?;
         }
         let runs_of = |wanted: Peer| &runs[Peer::ALL.iter().position(|peer| *peer == wanted).unwrap_or_default()].1;
-        let of = |wanted: Peer| outcomes.iter().find(|(peer, _)| *peer == wanted).map(|(_, outcome)| outcome);
-        let (Some(fq), Some(me), Some(fifo)) = (of(Peer::FqCodel), of(Peer::Mered), of(Peer::Fifo)) else {
+        let outcome_of = |wanted: Peer| outcomes.iter().find(|(peer, _)| *peer == wanted).map(|(_, outcome)| outcome);
+        let (Some(fq), Some(me), Some(fifo)) =
+            (outcome_of(Peer::FqCodel), outcome_of(Peer::Mered), outcome_of(Peer::Fifo))
+        else {
             continue;
         };
         let best = |seed: usize| runs.iter().map(|(_, runs)| runs[seed].mean()).fold(f64::INFINITY, f64::min);
@@ -180,7 +182,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         items.push(
             Item::sampled(
                 format!("{group}.srpt_bound"),
-                "mean completion of all transfers: SRPT by the best of the disciplines",
+                "mean completion of all transfers: SRPT over the best of the disciplines",
                 "ratio",
                 Sample::of(by_best),
             )
@@ -205,11 +207,11 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         let pairs = runs_of(Peer::Mered).iter().zip(runs_of(Peer::FqCodel));
         let carried = Item::sampled(
             format!("{group}.carried"),
-            "goodput of all: MERED by FQ-CoDel",
+            "goodput of all: MERED over FQ-CoDel",
             "ratio",
             Sample::of(pairs.map(|(me, fq)| me.goodput / fq.goodput)),
         );
-        // FQ-CoDel and MERED have no paper beside each other: information.
+        // No paper compares FQ-CoDel and MERED, so these items are information.
         items.extend([gain, cost, cost_fifo]);
         let same = theory("both conserve work and carry the same transfers; 5 % for those that are not over");
         items.push(carried.bound(Bound::near(1.0, 0.05, same)));

@@ -1,4 +1,4 @@
-//! The disciplines that are compared, each with its defaults for a link, all with the same queue limit.
+//! The disciplines that are compared. Each has its defaults for the link, and all have the same queue limit.
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::{self, Ared};
@@ -32,11 +32,11 @@ pub enum Peer {
     Cake,
     Mered,
     Meredt,
-    /// MERED as the paper has it: no floor for elephants, and no rule on pairs of hosts.
+    /// MERED as in the paper, without a floor for elephants and without a rule on pairs of hosts.
     MeredAsPublished,
     /// MERED with a threshold in packets.
     MeredByPackets,
-    /// MERED with the floor from packet to packet, and no rule on pairs of hosts.
+    /// MERED with the floor applied from packet to packet, and without a rule on pairs of hosts.
     MeredWithFloor,
     Srpt,
 }
@@ -65,7 +65,7 @@ impl Peer {
         Self::Srpt,
     ];
 
-    /// As in the ids of items.
+    /// The name in the ids of items.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
@@ -86,13 +86,13 @@ impl Peer {
         }
     }
 
-    /// One for a link of `link` with a queue limit of `limit`, drawing from `seed`.
+    /// Creates the discipline for a link of rate `link`, with this queue limit and this seed of its random numbers.
     pub fn make(self, link: Rate, limit: Limit, seed: u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure> {
         self.try_make(link, limit, seed).map_err(|error| Failure::Failed(format!("{} on {link}: {error}", self.name())))
     }
 
     fn try_make(self, link: Rate, limit: Limit, seed: u64) -> Result<Box<dyn Qdisc<SimPacket>>, ParamError> {
-        // On a slow line the target must allow for the packet that is being sent, as RFC 8290 advises.
+        // On a slow line the target must allow for the transmission of a packet, as RFC 8290 advises.
         let packet = link.time_for_ceil(Bytes::new(1_514)).unwrap_or(Span::ZERO);
         let target = Span::from_millis(5).max(Span::from_nanos(packet.as_nanos() * 3 / 2));
         let interval = Span::from_millis(100).max(target.saturating_mul(4));
@@ -110,7 +110,7 @@ impl Peer {
             Self::Sfq => Box::new(Sfq::new(sfq::Params { limit, ..sfq::Params::default() })?),
             Self::FqCodel => Box::new(FqCodel::new(fq_codel::Params { codel, ..fq_codel::Params::default() })?),
             Self::Cake => {
-                // The link shapes already; CAKE's own shaper would only precede it.
+                // The link limits the rate already, so CAKE's own shaper is off.
                 let hosts = cake::Isolation::Flows;
                 let params = cake::Params { rate: None, hosts, codel, ..cake::Params::for_link(link) };
                 Box::new(Cake::new(params, seed, "cake")?)
@@ -127,7 +127,8 @@ impl Peer {
                 mered(mered::Params { floor, pair: None, ..mered::Params::for_link(link) }, limit, seed)?
             }
             Self::MeredByPackets => {
-                // The threshold in bytes, in packets of 1000 B: with what a connection needs to begin and to end.
+                // The threshold in bytes is converted to packets of 1000 B, plus those that a connection needs to begin
+                // and end.
                 let params = mered::Params::for_link(link);
                 let threshold = Bytes::new(params.threshold.as_u64() / 1_000);
                 let (floor, measure) = (Probability::ZERO, Measure::Packets);

@@ -1,4 +1,4 @@
-//! Section 8: the burst rate.
+//! Section 8 of the paper: the burst rate.
 
 use tidegate_pace::{BurstCap, Clock, Kind, VirtualClock, wait_until};
 use tidegate_units::{Bytes, Instant, Rate, Span};
@@ -7,13 +7,13 @@ use super::build;
 use crate::reproduce::Item;
 use crate::reproduce::item::{Bound, paper, theory};
 
-/// The rate, the largest burst rate, both in byte/s, and the size of a packet: five packets for each sleep without a burst
-/// rate. Sending a packet takes no time here, so that a burst is as fast as it can be.
+/// The rate and the burst rate in byte/s, and the packet size. Without a burst rate five packets are sent after each
+/// sleep. Sending a packet takes no time here, so that a burst is as fast as possible.
 pub const RATE: u64 = 100_000;
 pub const CAP: u64 = 200_000;
 pub const SIZE: u64 = 500;
 
-/// When `packets` leave under DT1 with the clock of the paper, with a burst rate or without.
+/// Returns the times at which DT1 sends `packets` on the paper's clock, with or without a burst rate.
 pub fn sent(rate: Rate, cap: Option<Rate>, size: Bytes, packets: u32) -> Vec<Instant> {
     let mut clock = VirtualClock::paper();
     let mut algorithm = build(Kind::Dt1, rate.as_bps() / 8);
@@ -30,7 +30,7 @@ pub fn sent(rate: Rate, cap: Option<Rate>, size: Bytes, packets: u32) -> Vec<Ins
     times
 }
 
-/// The highest rate in byte/s over any run of two packets or more, each but the last of it counted.
+/// The highest rate in byte/s over any sequence of two or more packets. The last packet of a sequence is not counted.
 fn fastest(times: &[Instant], size: u64) -> f64 {
     let mut most = 0.0_f64;
     for (first, begin) in times.iter().enumerate() {
@@ -69,7 +69,7 @@ pub fn run(items: &mut Vec<Item>) {
         )
         .bound(Bound::at_most(CAP as f64, basis)),
     );
-    // With sleeps of a tick to two and no allowance only a packet leaves for each of them.
+    // A sleep takes one to two ticks, and without an allowance only one packet is sent after each.
     let basis = theory("a pause is as coarse as any sleep, and without an allowance it is not made up for");
     items.push(
         Item::measured("fig15.capped.mean", what("a burst rate of twice that: the mean rate"), "byte/s", mean(&capped))

@@ -1,5 +1,5 @@
-//! The figures of the paper on their axes: ours, the ideal, and the points that its text gives. The pictures themselves are
-//! not in our copy; nothing is read from them.
+//! The figures of the paper on their axes, with our results, the ideal, and the points that the paper's text states.
+//! Our copy of the paper lacks the pictures, so no values are read from them.
 
 use tidegate_pace::{Clock, Kind, VirtualClock};
 use tidegate_report::{Axis, Curve, Plot, Style};
@@ -9,7 +9,7 @@ use super::{Paper, Point, burst, live_data};
 use crate::Failure;
 use crate::reproduce::Options;
 
-/// How the points of the grid are drawn: one plot against the packet size, one against the rate.
+/// A plot of the grid, either against the packet size or against the rate.
 struct Panel {
     letter: char,
     x: fn() -> Axis,

@@ -1,6 +1,5 @@
-//! Section 4 of RFC 2963: without traffic that reacts to congestion there is no gain; and section 1: the gain with few
-//! connections.
-//! Without any shaper, which is what ns-2 has too.
+//! Two claims of RFC 2963: if the traffic does not react to congestion, shaping gains nothing (section 4), and it gains
+//! more with few connections (section 1). Also the network without shapers, which can be compared with ns-2.
 
 use tidegate_core::ras::Coupling;
 
@@ -12,7 +11,7 @@ use crate::reproduce::item::{Bound, Sample, paper};
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let setup = |sources| Setup { sources, ..Setup::new(Coupling::Uncoupled, 3, options.seed) };
-    // Half more than CIR of each router: 90 Mbit/s for the 70 of the bottleneck.
+    // Each router sends 150 % of its CIR, which is 90 Mbit/s for the bottleneck of 70.
     let setups = [
         setup(Sources::Udp { percent_of_cir: 150 }),
         setup(Sources::Tcp { stations: 2 }),
@@ -46,7 +45,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         items.push(
             Item::sampled(
                 format!("assumption.fewer.cir{cir}"),
-                what("two TCPs a router by ten"),
+                what("two TCPs a router over ten"),
                 "ratio",
                 Sample::of(fewer),
             )
@@ -56,7 +55,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// The network without shapers: the mean goodput of the two routers of each CIR, which `lab/papers/rfc2963/ns2.tcl` gives too.
+/// Simulates the network without shapers. The mean goodput of the two routers with each CIR can be compared with the
+/// results of `lab/papers/rfc2963/ns2.tcl`.
 pub fn unshaped(options: &Options) -> Result<Vec<Item>, Failure> {
     let cbs = [3, 100];
     let setups = cbs.map(|cbs| Setup { shaped: false, ..Setup::new(Coupling::Uncoupled, cbs, options.seed) });

@@ -1,4 +1,4 @@
-//! Tables A.2 to A.7 as curves, the RFC's beside ours.
+//! Draws tables A.2 to A.7 as curves, the RFC's beside ours.
 
 use tidegate_report::Axis;
 
@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::reproduce::figure::Figure;
 use crate::reproduce::{Item, Options};
 
-/// Draws all tables of which there are items.
+/// Draws the tables for which there are items.
 pub fn draw(options: &Options, items: &[Item]) -> Result<(), Failure> {
     for (unshaped, shaped, shaper) in [("a2", "a3", "trRAS"), ("a5", "a6", "G-trRAS")] {
         for what in ["green", "yellow", "total"] {

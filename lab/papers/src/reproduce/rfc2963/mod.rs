@@ -1,6 +1,6 @@
 //! RFC 2963, appendix A: does a rate adaptive shaper before a marker help TCP?
 //!
-//! `lab/papers/rfc2963/README.md` has what is expected, what was found, and why each open parameter is what it is.
+//! `lab/papers/rfc2963/README.md` explains the expectations, the results, and the choice of each open parameter.
 
 mod assumption;
 mod figures;
@@ -20,7 +20,7 @@ use scenario::{CIRS, Customer, Outcome, Setup};
 use tidegate_core::Colour;
 use tidegate_core::ras::Coupling;
 
-/// Its name on the command line.
+/// The name of the experiment on the command line.
 pub const NAME: &str = "rfc2963";
 
 /// The RFC's numbers.
@@ -31,7 +31,7 @@ const TABLES: &str = include_str!("../../../rfc2963/tables.csv");
 struct Cell<'a> {
     table: &'a str,
     cbs_kb: u64,
-    /// 1 to 10, for C1 to C10.
+    /// The number of the customer router, 1 to 10 for C1 to C10.
     customer: usize,
     what: &'a str,
     value: f64,
@@ -54,7 +54,7 @@ fn cells() -> impl Iterator<Item = Cell<'static>> {
 }
 
 impl Cell<'_> {
-    /// Tables A.2 to A.4 are with trRAS, A.5 to A.7 with G-trRAS.
+    /// The shaper of the table. Tables A.2 to A.4 use trRAS, A.5 to A.7 use G-trRAS.
     fn shaper(&self) -> Coupling {
         if matches!(self.table, "a2" | "a3" | "a4") { Coupling::Uncoupled } else { Coupling::Green }
     }
@@ -83,8 +83,8 @@ impl Cell<'_> {
     }
 }
 
-/// How far a cell may be from the RFC: three times as far as its own cells are from each other that differ in nothing but a
-/// CBS that no longer matters.
+/// The relative tolerance of a cell. It is three times the spread among the RFC's own cells that differ only in a CBS
+/// so large that it no longer matters.
 const TOLERANCE: f64 = 0.10;
 
 /// The bound of a cell.
@@ -93,8 +93,9 @@ fn bound(cell: &Cell<'_>) -> Bound {
     Bound::near(cell.value, TOLERANCE, spread(basis))
 }
 
-/// Returns which parameter that the RFC leaves open moves a cell, and how far below and above the RFC's value the cell is for
-/// that reason. A separate experiment found this: its items are the same cells with another value of the parameter.
+/// For a cell that deviates, returns which parameter that the RFC leaves open causes this, and how far below and above
+/// the RFC's value the cell may then be. A separate experiment found the cause: its items are the same cells with
+/// another value of the parameter.
 fn cause(cell: &Cell<'_>) -> Option<(&'static str, f64, f64)> {
     Some(match (cell.table, cell.customer, cell.what) {
         ("a2", 1, _) if cell.cbs_kb == 3 => ("sensitivity.delay.50ms.a2.c1", 0.0, 0.25),
@@ -104,7 +105,7 @@ fn cause(cell: &Cell<'_>) -> Option<(&'static str, f64, f64)> {
     })
 }
 
-/// Runs every setup once; results in the order of the setups.
+/// Runs every setup once. The results are in the order of the setups.
 fn simulate(setups: &[Setup]) -> Result<Vec<Outcome>, Failure> {
     super::in_parallel(setups, scenario::run).into_iter().collect()
 }
@@ -120,11 +121,11 @@ impl Runs {
     fn mean(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
         self.values(of).sum::<f64>() / self.0.len() as f64
     }
-    /// The mean of something of customer `n` (1 to 10).
+    /// The mean of a quantity of customer `n` (1 to 10).
     fn customer(&self, n: usize, of: impl Fn(&Customer) -> f64) -> f64 {
         self.mean(|outcome| of(&outcome.customers[n - 1]))
     }
-    /// The gain of each run, as a sample.
+    /// The gains of all runs, as a sample.
     fn gains(&self, n: usize, of: impl Fn(&Customer) -> f64 + Copy) -> Sample {
         Sample::of((0..self.0.len()).map(|seed| self.gain_of(seed, n, of)))
     }
@@ -133,13 +134,13 @@ impl Runs {
         let customers = &self.0[seed].customers;
         of(&customers[n + 4]) / of(&customers[n - 1])
     }
-    /// How much more the shaped twin of the `n`-th CIR (1 to 5) has than the unshaped one.
+    /// The ratio of the shaped customer with the `n`-th CIR (1 to 5) to the unshaped one.
     fn gain(&self, n: usize, of: impl Fn(&Customer) -> f64 + Copy) -> f64 {
         self.customer(n + 5, of) / self.customer(n, of)
     }
 }
 
-/// The runs of several setups, each under the seeds that `options` asks for.
+/// Makes the runs of several setups, each with the seeds that `options` asks for.
 fn simulate_runs(setups: &[Setup], options: &Options) -> Result<Vec<Runs>, Failure> {
     let seeds = || (0..u64::from(options.runs)).map(|n| options.seed.wrapping_add(n));
     let all: Vec<Setup> = setups.iter().flat_map(|&setup| seeds().map(move |seed| Setup { seed, ..setup })).collect();
@@ -153,14 +154,14 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         return open::sensitivity(options, open::Changes::Wanted);
     }
     if let Some(path) = &options.page {
-        // Before minutes of simulations: whether the page has a place for them.
+        // This is checked before minutes of simulations begin.
         output::check_table(path, NAME)?;
     }
     let mut items = open::chosen();
     if options.wants("section") {
         items.extend(rules::run()?);
     }
-    // Only what is wanted is simulated; the checks are of all.
+    // Only the cells that are wanted are simulated.
     let needed = |cell: &Cell<'_>| {
         let (green, cbs) = (cell.shaper() == Coupling::Green, cell.cbs_kb);
         let claimed = cbs == 3 || cbs == 25 || LARGE.contains(&cbs);
@@ -178,8 +179,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         wanted.iter().map(|&(shaper, cbs)| (shaper == Coupling::Green, cbs)).zip(runs).collect();
     for cell in cells() {
         let Some(runs) = runs.get(&(cell.shaper() == Coupling::Green, cell.cbs_kb)) else { continue };
-        let of = |outcome: &Outcome| cell.measured(&outcome.customers[cell.customer - 1]);
-        let sample = Sample::of(runs.values(of));
+        let measured = |outcome: &Outcome| cell.measured(&outcome.customers[cell.customer - 1]);
+        let sample = Sample::of(runs.values(measured));
         let item = Item::sampled(cell.id(), cell.describe(), "Mbit/s", sample).paper(cell.value).bound(bound(&cell));
         items.push(match cause(&cell) {
             Some((finding, below, above)) => {
@@ -204,7 +205,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// The CBS in KByte from which on it no longer matters.
+/// Values of CBS in KByte that are so large that CBS no longer matters.
 const LARGE: [u64; 5] = [100, 150, 200, 300, 400];
 
 /// The RFC's conclusions as bounds on ratios shaped over unshaped, and whether the network is the RFC's.
@@ -232,14 +233,15 @@ fn claim_items(options: &Options, runs: &BTreeMap<(bool, u64), Runs>) -> Vec<Ite
             items.extend(proportions(at(false, 3)));
         }
         for (n, cir) in [(1, 2), (3, 6)] {
-            let of = |customer: &Customer| customer.goodput;
+            let goodput = |customer: &Customer| customer.goodput;
             let text = format!("goodput at CBS 25 KB, shaped over unshaped: no longer better, CIR {cir} Mbit/s");
-            let gone = Item::sampled(format!("claim.{name}.gone.cir{cir}"), text, "ratio", at(green, 25).gains(n, of));
+            let gone =
+                Item::sampled(format!("claim.{name}.gone.cir{cir}"), text, "ratio", at(green, 25).gains(n, goodput));
             let table = if green { "a7" } else { "a4" };
             let (at_25, at_large) = (published(table, &[25], n), published(table, &large, n));
             items.push(gone.paper(at_25).bound(ratio(at_25, "the cells at CBS 25 KB of A.4 and A.7")));
             let mean = |seed: usize| {
-                large.iter().map(|&cbs| at(green, cbs).gain_of(seed, n, of)).sum::<f64>() / large.len() as f64
+                large.iter().map(|&cbs| at(green, cbs).gain_of(seed, n, goodput)).sum::<f64>() / large.len() as f64
             };
             let text = if green { "about even" } else { "slightly worse" };
             let text = format!("goodput at CBS 100 KB and more, shaped over unshaped: {text}, CIR {cir} Mbit/s");
@@ -268,7 +270,7 @@ fn claim_items(options: &Options, runs: &BTreeMap<(bool, u64), Runs>) -> Vec<Ite
     items
 }
 
-/// The part of its packets that a router marks green, shaped over unshaped.
+/// The fraction of its packets that a router marks green, shaped over unshaped.
 fn proportions(runs: &Runs) -> Vec<Item> {
     let cell = |table: &str, customer: usize, what: &str| {
         let mut found = cells().filter(|cell| (cell.table, cell.customer, cell.what) == (table, customer, what));
@@ -286,7 +288,7 @@ fn proportions(runs: &Runs) -> Vec<Item> {
     (1..).zip(CIRS).map(item).collect()
 }
 
-/// Goodput of A.4 or A.7 shaped over unshaped: the mean over `cbs` of the ratios of the `n`-th CIR.
+/// The goodput of table A.4 or A.7, shaped over unshaped, for the `n`-th CIR: the mean of the ratios over `cbs`.
 fn published(table: &str, cbs: &[u64], n: usize) -> f64 {
     let goodput = |cbs: u64, customer: usize| {
         let mut found = cells().filter(|cell| (cell.table, cell.cbs_kb, cell.customer) == (table, cbs, customer));
@@ -295,7 +297,7 @@ fn published(table: &str, cbs: &[u64], n: usize) -> f64 {
     cbs.iter().map(|&cbs| goodput(cbs, n + 5) / goodput(cbs, n)).sum::<f64>() / cbs.len() as f64
 }
 
-/// A ratio of two cells is as far from the RFC's as each of them may be.
+/// The bound of a ratio of two cells, with the tolerance of a single cell.
 fn ratio(value: f64, source: &str) -> Bound {
     Bound::near(value, TOLERANCE, spread(format!("{source}, with the bound of a cell")))
 }
@@ -337,7 +339,7 @@ fn green_against_plain(group: &str, plain: &Runs, green: &Runs) -> Vec<Item> {
     if group != "claim" {
         return claims;
     }
-    // With an average over a longer time, of which the RFC says no more than "long term", both are as in the RFC.
+    // The RFC only says that the average is "long term". With a longer one than we chose, both are as in the RFC.
     let short = "sensitivity.averaging.500ms.gtrras";
     claims
         .into_iter()
@@ -354,17 +356,17 @@ mod tests {
     #[test]
     fn the_tables_are_whole() {
         let mut ids: Vec<String> = cells().map(|cell| cell.id()).collect();
-        // Four tables of five routers and three columns, two of ten bursts and four routers.
+        // Four tables have five routers and three columns, two have ten bursts and four routers.
         assert_eq!(ids.len(), 4 * 15 + 2 * 40);
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), 140, "every cell has its own id");
         assert!(cells().all(|cell| cell.value > 0.5 && cell.value < 12.0 && (cell.customer > 5) == cell.is_shaped()));
         let red = |table, router, total: f64| {
-            let of = |what| cells().find(|cell| (cell.table, cell.customer, cell.what) == (table, router, what));
-            total - of("green").unwrap().value - of("yellow").unwrap().value
+            let cell_of = |what| cells().find(|cell| (cell.table, cell.customer, cell.what) == (table, router, what));
+            total - cell_of("green").unwrap().value - cell_of("yellow").unwrap().value
         };
-        // The RFC's value for red: the difference to the total. A.2, C1: 2.25 - 1.10 - 0.93.
+        // The RFC's value for red is the rest of the total. For C1 in A.2 it is 2.25 - 1.10 - 0.93.
         assert!((red("a2", 1, 2.25) - 0.22).abs() < 1e-9);
     }
 
@@ -381,13 +383,14 @@ mod tests {
         let outcomes = simulate(&setups).unwrap();
         for outcome in &outcomes {
             let sum: f64 = outcome.customers.iter().map(|customer| customer.goodput).sum();
-            // 70 Mbit/s less 40 of 1500 bytes of headers is 68.13. What waited at the receivers for a gap to close when
-            // the warm-up ended counts too: at most 64 KB of 100 flows over 6 s, 8.7 Mbit/s, and in fact far less.
+            // Without the headers, 40 of 1500 bytes, 70 Mbit/s are 68.13. Data that waited at the receivers for a gap
+            // to close when the warm-up ended counts, too: at most 64 KB of each of 100 flows over 6 s, which is 8.7
+            // Mbit/s, but in fact far less.
             assert!(sum > 60.0 && sum < 70.0, "{sum}");
             assert_eq!(outcome.lost_elsewhere, 0);
             let green = |n: usize| outcome.customers[n - 1].colour(Colour::Green);
             assert!((1..=5).all(|n| green(n + 5) > green(n)), "{outcome:?}");
-            // No router sends more green than CIR and one burst: 3 kB over 6 s are 4 kbit/s.
+            // No router sends more green than CIR and one burst. 3 kB over 6 s are 4 kbit/s.
             assert!((1..=10).all(|n| green(n) <= CIRS[(n - 1) % 5] as f64 + 0.004 + 1e-9), "{outcome:?}");
         }
         let numbers = |outcome: &Outcome| outcome.customers.map(|customer| (customer.sent, customer.goodput));

@@ -1,4 +1,4 @@
-//! The parameters that RFC 2963 leaves open: the values we chose, and the results of other values.
+//! The parameters that RFC 2963 leaves open: the values that we chose, and the results with other values.
 
 use tidegate_core::marker::Point;
 use tidegate_core::ras::Coupling;
@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::reproduce::Item;
 use crate::reproduce::item::Sample;
 
-/// The chosen values, each with its reason. The page has the arguments at length.
+/// The chosen values, each with its reason. The README gives the arguments at length.
 pub fn chosen() -> Vec<Item> {
     let setup = Setup::new(Coupling::Uncoupled, 3, 0);
     let milli = |span: Span| span.as_nanos() as f64 / 1e6;
@@ -42,7 +42,7 @@ pub fn chosen() -> Vec<Item> {
 
 type Change = fn(&mut Setup);
 
-/// Every open parameter with other values: parameter, value, how to set it.
+/// Other values of every open parameter: the parameter, the value, and how to set it.
 const CHANGES: &[(&str, &str, Change)] = &[
     ("none", "as_chosen", |_| {}),
     ("thresholds", "quarter", |s| s.thresholds = [250, 500, 1_000, 10_000]),
@@ -76,17 +76,18 @@ const CHANGES: &[(&str, &str, Change)] = &[
     }),
 ];
 
-/// Which values to try.
+/// The values to try.
 #[derive(Clone, Copy)]
 pub enum Changes {
-    /// Those that the options ask for, beside the chosen ones.
+    /// The values that the options ask for, in addition to the chosen ones.
     Wanted,
-    /// Those that explain a cell: see [`super::cause`].
+    /// The values that explain a cell, see [`super::cause`].
     Causes,
 }
 
-/// The results of other values of the open parameters: for each, with trRAS, the mean distance from tables A.2 and A.3, the
-/// least advantage of shaping at CBS 3 KB, and the advantage at CBS 25 KB; and what G-trRAS gains over it.
+/// Simulates other values of the open parameters. For each there are, with trRAS, the mean distance from tables A.2 and
+/// A.3, the least advantage of shaping at CBS 3 KB, and the advantage at CBS 25 KB; also the gain of G-trRAS over
+/// trRAS.
 pub fn sensitivity(options: &Options, changes: Changes) -> Result<Vec<Item>, Failure> {
     let wanted: Vec<_> = CHANGES
         .iter()
@@ -111,7 +112,7 @@ pub fn sensitivity(options: &Options, changes: Changes) -> Result<Vec<Item>, Fai
     let items = wanted.iter().zip(runs.chunks_exact(3)).flat_map(|((parameter, value, _), runs)| {
         let id = id(parameter, value);
         let prefix = id.clone();
-        // The cells that this value explains: see `cause`.
+        // These are the cells that this value explains, see `cause`.
         let cells =
             cells().filter(move |cell| super::cause(cell).is_some_and(|(finding, ..)| finding.starts_with(&prefix)));
         let cell_items = cells.map(|cell| {
@@ -158,7 +159,7 @@ fn id(parameter: &str, value: &str) -> String {
     format!("sensitivity.{parameter}.{value}")
 }
 
-/// The mean distance from the thirty cells of A.2 and A.3, in percent.
+/// The mean distance from the thirty cells of tables A.2 and A.3, in percent.
 fn distance(runs: &Runs) -> f64 {
     let distances: Vec<f64> = cells()
         .filter(|cell| matches!(cell.table, "a2" | "a3"))

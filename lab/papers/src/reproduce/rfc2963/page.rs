@@ -1,11 +1,11 @@
-//! The tables of the page: each cell of the RFC beside ours.
+//! The tables of the README, with each cell of the RFC beside ours.
 
 use std::fmt::Write as _;
 
 use super::{Cell, Item, TOLERANCE, cells};
 use crate::reproduce::item::Verdict;
 
-/// The part of the RFC's value that ours is from it.
+/// The relative difference between our value and the RFC's.
 fn distance(cell: &Cell<'_>, items: &[Item]) -> Option<f64> {
     let item = items.iter().find(|item| item.id == cell.id())?;
     Some(item.measured? / cell.value - 1.0)
@@ -14,7 +14,7 @@ fn distance(cell: &Cell<'_>, items: &[Item]) -> Option<f64> {
 fn entry(cell: &Cell<'_>, items: &[Item]) -> String {
     match distance(cell, items) {
         Some(part) => {
-            // Minus zero is no deviation.
+            // The conversion to an integer avoids a negative zero.
             let percent = (part * 100.0).round() as i64;
             let sign = if percent > 0 { "+" } else { "" };
             format!("{} / {:.2} ({sign}{percent} %)", cell.value, cell.value * (1.0 + part))
@@ -23,7 +23,7 @@ fn entry(cell: &Cell<'_>, items: &[Item]) -> String {
     }
 }
 
-/// A row for each of `keys`, with the entries of `columns`.
+/// Writes a row for each of `keys`, with the entries of `columns`.
 fn rows<K: std::fmt::Display>(
     out: &mut String,
     items: &[Item],
@@ -36,13 +36,14 @@ fn rows<K: std::fmt::Display>(
     }
 }
 
-/// How many cells are within the bound and within half of it, the tables A.2 to A.7, and the other items of `items` that are
+/// Writes how many cells are within the bound and within half of it, then tables A.2 to A.7, then the other items of
+/// `items` that are
 /// contradicted or deviate.
 pub fn tables(items: &[Item]) -> String {
     let mut out = String::new();
     let near = |tables: &[&str]| {
-        let of = cells().filter(|cell| tables.contains(&cell.table));
-        of.filter_map(|cell| distance(&cell, items)).map(f64::abs).collect::<Vec<f64>>()
+        let compared = cells().filter(|cell| tables.contains(&cell.table));
+        compared.filter_map(|cell| distance(&cell, items)).map(f64::abs).collect::<Vec<f64>>()
     };
     let within = |distances: &[f64], part: f64| distances.iter().filter(|distance| **distance <= part).count();
     let (first, all) = (near(&["a2", "a3"]), near(&["a2", "a3", "a4", "a5", "a6", "a7"]));
@@ -69,10 +70,10 @@ pub fn tables(items: &[Item]) -> String {
             dotted(&first),
             dotted(&second)
         );
-        let of = |n: usize, cell: &Cell<'_>| {
+        let columns_of = |n: usize, cell: &Cell<'_>| {
             (cell.table == unshaped || cell.table == shaped) && (cell.customer - 1) % 5 == n
         };
-        rows(&mut out, items, &super::CIRS, of);
+        rows(&mut out, items, &super::CIRS, columns_of);
         let _ = writeln!(
             out,
             "\n### {}: goodput in Mbit/s against CBS, {name}\n\n| CBS in KB | C1, 2 Mbit/s, unshaped | C6, shaped | C3, \
@@ -121,7 +122,7 @@ mod tests {
         ));
         assert!(text.contains("of all 140 cells 140 are\nwithin 10 %, 0 within 5 %"));
         assert_eq!(text.matches("(+6 %)").count(), 140);
-        // A.2, C1: green, yellow and total; then A.3, C6.
+        // The row has green, yellow and total of C1 in A.2, and then those of C6 in A.3.
         let row = "| 2 | 1.1 / 1.17 (+6 %) | 0.93 / 0.99 (+6 %) | 2.25 / 2.39 (+6 %) | 2 / 2.12 (+6 %) |";
         assert!(text.contains(row), "{text}");
     }

@@ -1,4 +1,5 @@
-//! Other readings of the schedules T1 and T2 of RFC 2963 than that of [`tidegate_core::ras`]: what its results depend on.
+//! Readings of the schedules T1 and T2 of RFC 2963 that differ from that of [`tidegate_core::ras`], to see whether the
+//! results depend on the reading.
 
 use std::collections::VecDeque;
 
@@ -9,20 +10,21 @@ use tidegate_core::ras::{Coupling, Ear, Params};
 use tidegate_core::trtcm::TrTcm;
 use tidegate_core::{Credit, Instant, Packet, Qdisc, Rate, Span};
 
-/// When T1 lets the head of the queue leave.
+/// The rule by which T1 releases the head of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schedule {
-    /// When the packet before it is paid for at the shaping rate, which changes with every arrival: that of the core.
+    /// The head leaves when the previous packet is paid for at the shaping rate, which changes with every arrival. This
+    /// is the reading of the core.
     Paid,
-    /// Like the variant before, but at the rate at which the previous packet left.
+    /// Like `Paid`, but at the rate that was in force when the previous packet left.
     PaidAtOnce,
-    /// When it has been sent at the shaping rate itself, as by a link of that rate.
+    /// The head leaves when it has been transmitted itself at the shaping rate, as by a link of that rate.
     Served,
-    /// Like `Served`, but at the rate when the packet became the head.
+    /// Like `Served`, but at the rate that was in force when the packet became the head.
     ServedAtOnce,
 }
 
-/// A shaper with another reading, with the meter behind it or, if `metered_first`, before it.
+/// A shaper with another reading. The meter is behind it or, if `metered_first` is set, before it.
 pub struct Shaper<P> {
     params: Params,
     schedule: Schedule,
@@ -32,7 +34,7 @@ pub struct Shaper<P> {
     backlog: Backlog,
     ear: Ear,
     rate: Rate,
-    /// The debt that remained at `settled`.
+    /// The part of the previous packet that was not paid for at the time `settled`.
     debt: Credit,
     settled: Instant,
     head_since: Instant,
@@ -56,7 +58,8 @@ impl<P: Packet> Shaper<P> {
             latest: Instant::ZERO,
         }
     }
-    /// Pays until now at the rate in force, and takes the rate of now unless the schedule keeps that of the beginning.
+    /// Pays at the rate in force until `now`, and then adopts the current rate, unless the schedule keeps the initial
+    /// one.
     fn settle(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
         let earned = self.rate.credit_in(self.latest.since(self.settled));

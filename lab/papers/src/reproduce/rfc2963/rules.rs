@@ -1,5 +1,5 @@
-//! Sections 2 and 3 of RFC 2963 on one shaper: the shaping rate by the occupancy of the buffer, and when a green shaper
-//! releases a packet. No chance is involved.
+//! Sections 2 and 3 of RFC 2963, tested on a single shaper: the shaping rate as a function of the buffer's occupancy,
+//! and the release of packets by a green shaper. These items are deterministic.
 
 use tidegate_core::marker::{Actions, Conditioner};
 use tidegate_core::meter::Mode;
@@ -17,7 +17,7 @@ use crate::reproduce::item::{Bound, paper};
 const CIR: Rate = Rate::from_mbit(2);
 const PIR: Rate = Rate::from_mbit(4);
 const MIR: Rate = Rate::from_mbit(34);
-/// CIR_th, PIR_th and MIR_th.
+/// The thresholds CIR_th, PIR_th and MIR_th in bytes.
 const THRESHOLDS: [u64; 3] = [15_000, 30_000, 60_000];
 const SIZE: u32 = 1_500;
 
@@ -36,7 +36,7 @@ fn shaper(coupling: Coupling, averaging: Span, meter: trtcm::Params) -> Result<R
     Ras::new(params(curve, coupling, averaging), Conditioner::new(meter, Actions::default())).map_err(wrong)
 }
 
-/// srRAS or G-srRAS, of which the RFC has no simulation, before an srTCM.
+/// Creates an srRAS or G-srRAS before an srTCM. The RFC has no simulation of these.
 fn single(coupling: Coupling, averaging: Span, cbs: u64) -> Result<Ras<SimPacket, SrTcm>, Failure> {
     let [cir_th, _, mir_th] = THRESHOLDS.map(Bytes::new);
     let curve = Curve::Single { cir: CIR, mir: MIR, cir_th, mir_th };
@@ -49,7 +49,7 @@ fn meter(cbs: u64, pbs: u64) -> trtcm::Params {
     trtcm::Params { cir: CIR, cbs: Bytes::new(cbs), pir: PIR, pbs: Bytes::new(pbs), mode: Mode::Blind }
 }
 
-/// When the packets leave that arrived at once at the beginning.
+/// Returns the departures of packets that all arrive at the beginning.
 fn departures(shaper: &mut impl Qdisc<SimPacket>, packets: usize) -> Vec<Instant> {
     let mut now = Instant::ZERO;
     for _ in 0..packets {
@@ -67,7 +67,7 @@ fn departures(shaper: &mut impl Qdisc<SimPacket>, packets: usize) -> Vec<Instant
 
 pub fn run() -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
-    // An average over a day: the rate follows from the occupancy alone.
+    // With an average over a day, the rate depends on the occupancy alone.
     let day = Span::from_secs(86_400);
     for (id, packets, expected, text) in [
         ("cir", 5, 2.0, "section 2.5: below CIR_th the rate is CIR"),
@@ -91,7 +91,8 @@ pub fn run() -> Result<Vec<Item>, Failure> {
             )),
         );
     }
-    // Arrivals of 3 Mbit/s for a second, a hundred times K: the average is their rate, though next to nothing is queued.
+    // Packets arrive at 3 Mbit/s for a second, which is a hundred times K. The average becomes their rate, although
+    // almost nothing is queued.
     let mut steady = shaper(Coupling::Uncoupled, Span::from_millis(10), meter(3_000, 6_000))?;
     let mut now = Instant::ZERO;
     for _ in 0..250 {
@@ -123,14 +124,15 @@ pub fn run() -> Result<Vec<Item>, Failure> {
     items.push(
         Item::measured(
             "section2.average.queue",
-            "what is queued after a second of 3 Mbit/s, CIR being 2 Mbit/s",
+            "backlog after a second of 3 Mbit/s, CIR being 2 Mbit/s",
             "B",
             steady.backlog().bytes.as_u64() as f64,
         )
         .bound(Bound::below(THRESHOLDS[0] as f64, basis)),
     );
     let milli = |times: &[Instant], n: usize| times.get(n).map_or(f64::NAN, |at| at.as_nanos() as f64 / 1e6);
-    // Three packets at once. T1: 6 ms a packet at CIR. T2: enough in both buckets, of which each holds one packet at first.
+    // Three packets arrive at once. By T1 each takes 6 ms at CIR. T2 is the time when both buckets hold enough; at
+    // first each holds one packet.
     for (id, coupling, cbs, pbs, expected, text) in [
         (
             "plain",

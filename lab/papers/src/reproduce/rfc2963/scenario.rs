@@ -1,4 +1,4 @@
-//! The network of RFC 2963, appendix A.1, and one run of it.
+//! Builds and simulates the network of RFC 2963, appendix A.1.
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::fifo::{Fifo, Limit};
@@ -16,72 +16,72 @@ use tidegate_sim::{FlowSpec, Line, LinkId, Network, Workload};
 use super::reading::{Schedule, Shaper};
 use crate::Failure;
 
-/// The maximum window of a connection: 64 KByte, as far as TCP's 16 bits go.
+/// The maximum window of a connection: 64 KByte, or rather the largest value of TCP's 16 bits.
 pub const WINDOW: u64 = 65_535;
-/// CIR of C1 to C5, and again of C6 to C10.
+/// The CIRs in Mbit/s of C1 to C5, and again of C6 to C10.
 pub const CIRS: [u64; 5] = [2, 4, 6, 8, 10];
 const LINE_RATE: Rate = Rate::from_mbit(34);
 
 /// The traffic of each customer router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sources {
-    /// A connection from each of so many workstations; ten in the RFC.
+    /// One connection from each of this number of workstations. The RFC has ten.
     Tcp { stations: u64 },
-    /// A constant rate from each of ten workstations: so much of CIR together.
+    /// A constant rate from each of ten workstations, together this percentage of CIR.
     Udp { percent_of_cir: u64 },
 }
 
-/// The parameters that the RFC leaves open, and CBS and the shaper, which its tables vary.
+/// The parameters of a run: CBS and the shaper, which the RFC's tables vary, and those that the RFC leaves open.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// The seed of start times and of RIO.
+    /// The seed of the start times and of RIO.
     pub seed: u64,
-    /// Committed burst size in KByte; PBS is twice that.
+    /// The committed burst size (CBS) in KByte. The peak burst size (PBS) is twice that.
     pub cbs_kb: u64,
-    /// Bytes of a KByte.
+    /// The number of bytes in a KByte.
     pub kb: u64,
     /// The traffic of the workstations.
     pub sources: Sources,
     /// Whether C6 to C10 shape at all.
     pub shaped: bool,
-    /// trRAS or G-trRAS at C6 to C10.
+    /// The shaper of C6 to C10: trRAS or G-trRAS.
     pub shaper: Coupling,
-    /// CIR_th, PIR_th, MIR_th and the buffer in maximum windows (thousandths).
+    /// CIR_th, PIR_th, MIR_th and the size of the buffer, in thousandths of a maximum window.
     pub thresholds: [u64; 4],
-    /// How T1 and T2 of the shaper are read.
+    /// The reading of the shaper's schedules T1 and T2.
     pub schedule: Schedule,
-    /// Whether the meter of a shaped router is before its shaper.
+    /// Whether the meter of a shaped router precedes its shaper.
     pub metered_first: bool,
-    /// K of the EAR.
+    /// The time constant K of the estimated average rate (EAR).
     pub averaging: Span,
-    /// The delay between ER1 and ER2.
+    /// The delay of the link between the edge routers ER1 and ER2.
     pub delay: Span,
-    /// Whether receivers hold acknowledgements back, and how long.
+    /// How long receivers delay acknowledgements, if they do.
     pub delayed_ack: Option<Span>,
-    /// The least retransmission timeout.
+    /// The minimum retransmission timeout.
     pub least_rto: Span,
-    /// Segments in the first window.
+    /// The initial window in segments.
     pub initial_window: u32,
-    /// Which refinements of loss recovery the connections have.
+    /// The refinements of loss recovery that the connections implement.
     pub vintage: Vintage,
-    /// Connections start at random within this time.
+    /// Connections start at random times within this span.
     pub starts: Span,
-    /// How RIO drops above a maximum threshold.
+    /// RIO's behaviour above a maximum threshold.
     pub above_max: AboveMax,
-    /// Which packets RIO's averages count.
+    /// The packets that RIO's averages count.
     pub coupling: rio::Coupling,
-    /// The physical limit of the bottleneck's queue in packets.
+    /// The limit of the bottleneck's queue in packets.
     pub limit: u64,
-    /// Where the unshaped routers meter: before their queue or behind it.
+    /// The place of the meter in unshaped routers: before their queue or behind it.
     pub metered_at: Point,
-    /// The end of the simulation, and the warm-up before it.
+    /// The duration of the simulation, warm-up included.
     pub end: Span,
-    /// The time that is not counted.
+    /// The time at the beginning that is not measured.
     pub warm_up: Span,
 }
 
 impl Setup {
-    /// The RFC's scenario with our choices; the experiment's page has the reason of each.
+    /// The RFC's scenario with our choices, for which the README gives the reasons.
     pub const fn new(shaper: Coupling, cbs_kb: u64, seed: u64) -> Self {
         Self {
             seed,
@@ -121,7 +121,7 @@ pub struct Customer {
 }
 
 impl Customer {
-    /// Returns what it sent over all colours.
+    /// The rate it sent in all colours together.
     pub fn total(&self) -> f64 {
         self.sent.iter().sum()
     }
@@ -134,13 +134,13 @@ impl Customer {
 /// The results of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// C1 to C10.
+    /// The customer routers C1 to C10.
     pub customers: [Customer; 10],
-    /// The part of the time the bottleneck was busy.
+    /// The fraction of the time in which the bottleneck was busy.
     pub utilisation: f64,
-    /// Drops at the bottleneck among its arrivals.
+    /// The fraction of its arrivals that the bottleneck dropped.
     pub loss: f64,
-    /// Packets lost anywhere else: by the RFC there are none.
+    /// The number of packets lost anywhere else. According to the RFC there are none.
     pub lost_elsewhere: u64,
 }
 
@@ -220,7 +220,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Puts the marker, and for C6 to C10 the shaper before it, on the uplink of `customer`.
+/// Installs the marker on the uplink of `customer`, for C6 to C10 with the shaper before it.
 fn condition(net: &mut Network, uplink: LinkId, setup: &Setup, customer: u64) -> Result<(), tidegate_core::ParamError> {
     let cir_mbit = CIRS[(customer as usize - 1) % 5];
     let (cir, pir) = (Rate::from_mbit(cir_mbit), Rate::from_mbit(2 * cir_mbit));
