@@ -32,7 +32,7 @@
 //! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(1_500) } fn flow(&self) -> FlowKey { FlowKey::default() } }
 //! let wire = Wire { overhead: 40, framing: Framing::Atm, ..Wire::RAW };
 //! let mut line = Cake::new(Params { wire, lateness: Span::ZERO, ..Params::for_link(Rate::from_mbit(1)) }, 1, "dsl")?;
-//! (0..2).for_each(|_| line.enqueue(Instant::ZERO, P, &mut Discard));
+//! (0..2).for_each(|_| { line.enqueue(Instant::ZERO, P, &mut Discard); });
 //! assert!(line.dequeue(Instant::ZERO, &mut Discard).is_some());
 //! // 33 cells of 53 B are 13,992 bit: 13.992 ms at 1 Mbit/s.
 //! assert_eq!(line.deadline(Instant::ZERO), Deadline::At(Instant::ZERO + Span::from_micros(13_992)));

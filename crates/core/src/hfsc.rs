@@ -34,8 +34,8 @@
 //!     Node::leaf(Class::sharing(Curve::linear(Rate::from_mbit(7))), None, queue()),
 //! ];
 //! let mut hfsc = Hfsc::new(Rate::from_mbit(8), Span::ZERO, tree, None)?;
-//! (0..3).for_each(|_| hfsc.enqueue(Instant::ZERO, P(1), &mut Discard));
-//! (0..2).for_each(|_| hfsc.enqueue(Instant::ZERO, P(0), &mut Discard));
+//! (0..3).for_each(|_| { hfsc.enqueue(Instant::ZERO, P(1), &mut Discard); });
+//! (0..2).for_each(|_| { hfsc.enqueue(Instant::ZERO, P(0), &mut Discard); });
 //! let at = |ms| Instant::ZERO + Span::from_millis(ms);
 //! let order: Vec<_> = (0..5).map(|ms| hfsc.dequeue(at(ms), &mut Discard).unwrap().0).collect();
 //! // The first call is due at 2 ms. The second is due at 10 ms, at 1 Mbit/s, and eligible from 2 ms on.

@@ -39,7 +39,7 @@
 //!     leaf(class(Rate::from_mbit(2), 0)),
 //! ];
 //! let mut htb = Htb::new(tree, None)?;
-//! (0..12).for_each(|n| htb.enqueue(Instant::ZERO, P(n % 2), &mut Discard));
+//! (0..12).for_each(|n| { htb.enqueue(Instant::ZERO, P(n % 2), &mut Discard); });
 //! let at = |ms| Instant::ZERO + Span::from_millis(ms);
 //! let order: Vec<_> = (0..8).map(|ms| htb.dequeue(at(ms), &mut Discard).unwrap().0).collect();
 //! // A packet takes 1 ms, and 4 ms of a leaf's rate; what the root has left goes to priority 0.

@@ -16,7 +16,7 @@
 //! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(self.0) } fn flow(&self) -> FlowKey { FlowKey::default() } }
 //! let mut queue = Tbf::new(Params { rate: Rate::from_mbit(12), burst: Bytes::new(1500), limit: Limit::packets(10) })?;
 //! let start = Instant::ZERO;
-//! (0..2).for_each(|_| queue.enqueue(start, P(1500), &mut Discard));
+//! (0..2).for_each(|_| { queue.enqueue(start, P(1500), &mut Discard); });
 //! assert!(queue.dequeue(start, &mut Discard).is_some() && queue.dequeue(start, &mut Discard).is_none());
 //! // 1500 B at 12 Mbit/s are 1 ms.
 //! assert_eq!(queue.deadline(start), Deadline::At(start + Span::from_millis(1)));

@@ -25,8 +25,8 @@
 //! // The example of the paper: half of the link for one session, a twentieth for each of ten others.
 //! let weights = vec![10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
 //! let mut queue = Wf2q::new(Params::classes(Rate::from_mbit(8), weights))?;
-//! (0..11).for_each(|_| queue.enqueue(Instant::ZERO, P(0), &mut Discard));
-//! (1..11).for_each(|class| queue.enqueue(Instant::ZERO, P(class), &mut Discard));
+//! (0..11).for_each(|_| { queue.enqueue(Instant::ZERO, P(0), &mut Discard); });
+//! (1..11).for_each(|class| { queue.enqueue(Instant::ZERO, P(class), &mut Discard); });
 //! let at = |ms| Instant::ZERO + Span::from_millis(ms);
 //! let order: Vec<_> = (0..21).map(|ms| queue.dequeue(at(ms), &mut Discard).unwrap().0).collect();
 //! assert_eq!(order, [0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8, 0, 9, 0, 10, 0]);
