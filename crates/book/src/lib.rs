@@ -15,7 +15,7 @@ include!(concat!(env!("OUT_DIR"), "/chapters.rs"));
 /// A chapter of the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chapter {
-    /// The path in the book without an extension, such as `cookbook/home` or `disciplines/fifo`.
+    /// The path in the book without an extension, such as `cookbook/home-uplink` or `disciplines/fifo`.
     pub slug: String,
     /// The first heading.
     pub title: String,

@@ -1,6 +1,6 @@
 //! The control protocol of a running Tidegate, and a small blocking client for it.
 //!
-//! A program that is shaped links this crate, not the engine: it needs the units and serde, nothing else. A message is
+//! A program that is shaped links this crate, not the engine: it needs the units, serde, serde_json and thiserror. A message is
 //! one line of JSON on a Unix stream socket; see [`protocol`] for its form, [`calls`] for what can be asked, and
 //! `book/src/reference/control-protocol.md` and `control-calls.md` for the same without Rust.
 //!

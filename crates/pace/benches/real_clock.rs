@@ -1,4 +1,4 @@
-//! Pacing on the clock of this machine: `cargo bench -p tidegate-pace`, about two minutes.
+//! Pacing on the clock of this machine: `cargo bench -p tidegate-pace --bench real_clock`, about two minutes.
 //!
 //! Long-term error through a pipe from 10 kB/s to 500 MB/s, and the error of the gaps between 1400-byte datagrams at
 //! 10 to 1000 Mbit/s, with the CPU time of the sending thread; in comparison with plain sleeping, a tokio interval,

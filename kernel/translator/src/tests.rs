@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use tidegate_testbed::is_nightly;
+
 use super::equal::{Scratch, compare, compile, compiler};
 use super::mutants::mutants;
 use super::packets;
@@ -162,6 +164,7 @@ fn most_mutants_of_the_c_are_found() {
     if !can_compile("most_mutants_of_the_c_are_found") {
         return;
     }
-    let missed = mutants(&root(), 12, 300_000).unwrap();
-    assert!(missed.len() < 6, "{missed:#?}");
+    let count = if is_nightly() { 12 } else { 3 };
+    let missed = mutants(&root(), count, 300_000).unwrap();
+    assert!(missed.len() < count / 2, "{missed:#?}");
 }

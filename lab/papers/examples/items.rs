@@ -1,5 +1,5 @@
 //! Prints the items of an experiment as lines `id,verdict,measured`, without building the whole command:
-//! `cargo run --example items -- NAME PREFIX RUNS`. `tools/planted` compares the output before and after a fault is
+//! `cargo run -p tidegate-papers --example items -- NAME PREFIX RUNS`. `tidegate-checks -- planted` compares the output before and after a fault is
 //! planted in the code.
 
 use std::process::ExitCode;

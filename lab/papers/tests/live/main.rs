@@ -25,14 +25,14 @@ mod vanishing;
 
 fn main() {
     // Tests that hold rates to a few per cent run once: without root there is no real-time scheduling, and on a busy machine
-    // nobody can promise a rate without that. The grid of round trips takes minutes.
+    // nobody can promise a rate without that. The grid of round trips, and what takes ten seconds or more, is run nightly.
     tidegate_testbed::tests! {
         #[once] round_trips::a_connection_alone_has_the_line_at_20_ms,
-        #[once] round_trips::a_host_with_one_connection_has_half_at_20_ms,
-        #[once] rates::one_megabit,
+        #[nightly, once] round_trips::a_host_with_one_connection_has_half_at_20_ms,
+        #[nightly, once] rates::one_megabit,
         #[once] rates::ten_megabits,
         #[once] rates::a_hundred_megabits,
-        #[once] rates::five_hundred_megabits,
+        #[nightly, once] rates::five_hundred_megabits,
         #[once] shares::eight_flows_share_evenly,
         #[once] flows::a_minimum_is_held_against_fifty_greedy_flows,
         #[once] flows::preference_raises_a_share_at_once,
@@ -46,7 +46,7 @@ fn main() {
         #[once] congestion::feedback_marks_what_is_capable,
         #[once] nat::hosts_behind_translation_share_by_their_inner_addresses,
         hosts::a_host_keeps_its_call_beside_its_own_uploads,
-        #[once] office::a_file_gives_the_rates_of_the_simulator,
+        #[nightly, once] office::a_file_gives_the_rates_of_the_simulator,
         arriving::classes_of_both_protocols_get_their_rates,
         arriving::loopback_arrivals_are_shaped,
         arriving::arriving_superpackets_are_cut,
@@ -55,12 +55,12 @@ fn main() {
         #[once] arriving::mice_that_arrive_go_before_elephants,
         #[once] arriving::the_ingress_filter_keeps_elephants_below_the_line,
         #[once] cbq::classes_share_with_and_without_borrowing,
-        #[once] cbq::tcp_shares_with_and_without_borrowing,
+        #[nightly, once] cbq::tcp_shares_with_and_without_borrowing,
         #[once] cbq::a_reservation_is_made_and_dropped_under_load,
-        #[once] kinds::trees_share_what_a_class_leaves,
+        #[nightly, once] kinds::trees_share_what_a_class_leaves,
         #[once] kinds::fair_queues_share_by_weights,
         #[once] kinds::fq_pie_shares_between_flows,
-        #[once] changes::ten_thousand_changes_lose_nothing,
+        #[nightly, once] changes::ten_thousand_changes_lose_nothing,
         changes::another_file_takes_over_and_a_broken_one_does_not,
         malformed::nothing_is_lost_and_shaping_goes_on,
         order::the_data_path_stays_on_one_processor,
