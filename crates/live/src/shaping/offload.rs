@@ -28,15 +28,15 @@ use crate::timing::{self, Priority, Readiness, Waiter};
 /// How often flows are read while some are watched.
 const LOOK: Span = Span::from_millis(10);
 
+/// A backend, or why there is none although one would be preferred.
+type Choice = (Option<Box<dyn OffloadBackend>>, Option<String>);
+
 /// The backend of a data path that is to be in the kernel; without one, why packets are queued here although the kernel would
 /// be preferred.
 ///
 /// # Errors
 /// Why it cannot be in the kernel, where it must.
-pub(super) fn choose(
-    config: &Config,
-    options: &Options,
-) -> Result<(Option<Box<dyn OffloadBackend>>, Option<String>), StartError> {
+pub(super) fn choose(config: &Config, options: &Options) -> Result<Choice, StartError> {
     let wanted = options.data_path.unwrap_or(config.interface.data_path);
     if wanted == DataPath::UserSpace {
         return Ok((None, None));

@@ -6,6 +6,7 @@ mod guardian;
 mod kernel;
 mod links;
 mod mark;
+mod panicking;
 mod places;
 mod proof;
 mod queue;
@@ -55,6 +56,7 @@ fn main() {
         guardian::a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one,
         guardian::a_successor_takes_over_all_threads,
         guardian::threads_that_stop_and_are_killed_lose_nothing,
+        panicking::a_data_path_that_panics_lets_all_packets_pass_in_order,
         threads::two_threads_send_what_one_may_and_neither_idles,
         threads::two_interfaces_in_two_threads_have_one_total,
         threads::a_change_in_two_threads_loses_and_reorders_nothing,
