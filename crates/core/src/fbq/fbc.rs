@@ -19,7 +19,7 @@ use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::pool::{Pool, PoolAccess};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +139,8 @@ pub(super) struct Node<P> {
     next: u32,
 }
 
+reusable!(Node<P>, next: u32);
+
 /// The end-system shaper. See the [module](super).
 ///
 /// A packet carries the index of its class ([`Packet::class`]) and of its profile ([`Packet::profile`]; an index
@@ -224,7 +226,7 @@ impl<P: Packet> Fbc<P> {
     /// Makes it shard `number` of several with the same parameters: its classes and borrowers send with credit of `pool`
     /// only. To be called while nothing is queued.
     pub fn share(&mut self, pool: Arc<dyn PoolAccess>, number: u32) {
-        self.shard = Some(Box::new(Shard::new(pool, number, self.classes.in_use())));
+        self.shard = Some(Box::new(Shard::new(pool, number, self.classes.slots())));
     }
     /// A pool for `shards` shapers with these parameters.
     pub fn pool(&self, shards: usize, now: Instant) -> Pool {

@@ -14,7 +14,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
 use crate::key_index::KeyIndex;
 use crate::qdisc::Backlog;
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 
 /// The end of a list: no flow, no packet, no host.
 pub(super) const NONE: u32 = u32::MAX;
@@ -79,6 +79,8 @@ pub(super) struct Flow {
     /// The key of its host where hosts share the class, otherwise 0.
     pub host_key: u64,
 }
+
+reusable!(Flow, next: u32);
 
 /// The state that only few flows need: a minimum, a preference, a threshold of displacement, terms of their own.
 #[derive(Clone, Debug)]
