@@ -157,16 +157,7 @@ impl<R: Default> FlowTable<R> {
     }
     /// The record of `key`, if there is one. Does not touch it.
     pub fn find(&self, key: u64) -> Option<u32> {
-        self.find_ahead(key, |_| ())
-    }
-    /// [`find`](Self::find) that calls `likely` with the record that it finds before it has read the record, and with another
-    /// one once in 2³² times: for reads that need not wait for it.
-    #[inline]
-    pub fn find_ahead(&self, key: u64, mut likely: impl FnMut(u32)) -> Option<u32> {
-        self.index.find(key, |index| {
-            likely(index);
-            self.entries[index].key == key
-        })
+        self.index.find(key, |index| self.entries[index].key == key)
     }
     /// A record by the index that [`touch`](Self::touch) returned. Indices of unpinned records are good until the next
     /// touch.

@@ -97,11 +97,6 @@ impl<P: Packet> Store<P> {
         self.packets.get(queue.head)?.packet.as_ref()
     }
 
-    /// Returns the arrival time of the first packet.
-    pub fn front_at(&self, queue: &Queue) -> Option<Instant> {
-        self.packets.get(queue.head).map(|first| first.at)
-    }
-
     /// Takes the oldest packet that `wanted` accepts among the `most` oldest, the newest excepted; the others keep
     /// their order.
     pub fn take_where(&mut self, queue: &mut Queue, most: u32, mut wanted: impl FnMut(&P) -> bool) -> Option<P> {

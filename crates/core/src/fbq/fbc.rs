@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::hint::black_box;
 
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
@@ -240,21 +239,6 @@ impl<P: Packet> Fbc<P> {
     /// Whether flows or hosts share a class equally.
     pub fn fair_by(&self) -> FairBy {
         self.params.fair_by
-    }
-    /// Reads the record of a flow in `slot`, if there is one, so that it is in the cache when the packet is enqueued.
-    #[inline]
-    pub fn read_ahead(&self, slot: u32) {
-        self.flows.read_ahead(slot);
-    }
-    /// The packet that a class sends next, unless something changes before: to read ahead what belongs to it. What its
-    /// departure changes here is read as well.
-    #[inline]
-    pub fn head(&self, class: ClassId) -> Option<&P> {
-        let flow = &self.flows[self.classes.get(class.0)?.candidate?.flow];
-        black_box(flow.counts.sent.packets);
-        let packet = self.nodes.get(flow.head)?.packet.as_ref()?;
-        black_box(packet.size());
-        Some(packet)
     }
     /// Credit that it has taken from its pool and not used, of a class, or with `None` of the spare rate.
     pub fn outstanding(&self, class: Option<ClassId>) -> Bytes {

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hint::black_box;
 
 use tidegate_units::{Bytes, Instant, Rate};
 
@@ -182,13 +181,6 @@ impl Flows {
     #[inline]
     pub fn is_at(&self, key: u64, at: u32) -> bool {
         self.records.get(at).is_some_and(|flow| flow.key == key && flow.live)
-    }
-    /// Reads the record `at`, if there is one, for what follows soon.
-    #[inline]
-    pub fn read_ahead(&self, at: u32) {
-        if let Some(flow) = self.records.get(at) {
-            black_box((flow.weight, flow.key));
-        }
     }
     /// The indices of all flows, in an order without meaning that is the same on every machine.
     pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
