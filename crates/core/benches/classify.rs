@@ -4,9 +4,8 @@
 //! over all of them, one of four unrelated. `cargo bench -p tidegate-core --bench classify -- ratio` runs the sizes
 //! of each kind in turn, so that other load affects all alike, and prints the ratio of 10,000 to 10.
 //!
-//! Results on two busy cores of a server, 1,024 flows, packets together: 3.6 ns (ports) to 41 ns (five fields) and 69
-//! ns (ten combinations of fields) with ten thousand rules, 1.02 to 1.14 times the cost of ten rules; pairs of
-//! prefixes of all lengths 1.25 times. One by one 9 to 83 ns, 1.0 to 1.4 times. Builds take 2 to 110 ms.
+//! Results on two busy cores of a server, 1,024 flows: 9 to 83 ns with ten thousand rules, 1.0 to 1.4 times the cost of
+//! ten rules. Builds take 2 to 110 ms.
 
 use std::cmp::Reverse;
 use std::hint::black_box;
@@ -171,11 +170,7 @@ fn lookups(criterion: &mut Criterion) {
             let classifier = Classifier::new(rules(name, make, count)).expect("the rules fit");
             let packets = packets(classifier.rules(), flows);
             group.throughput(Throughput::Elements(packets.len() as u64));
-            let mut answers = vec![None; packets.len()];
-            group.bench_with_input(BenchmarkId::new("together", count), &packets, |bencher, packets| {
-                bencher.iter(|| classifier.classify_all(black_box(packets), &mut answers));
-            });
-            group.bench_with_input(BenchmarkId::new("one by one", count), &packets, |bencher, packets| {
+            group.bench_with_input(BenchmarkId::from_parameter(count), &packets, |bencher, packets| {
                 bencher
                     .iter(|| packets.iter().filter(|packet| classifier.classify(black_box(packet)).is_some()).count());
             });
@@ -192,12 +187,9 @@ fn builds(criterion: &mut Criterion) {
     }
 }
 
-/// The sizes of a kind in turn, the best of many rounds of each: packets one by one, then together.
+/// The sizes of a kind in turn, the best of many rounds of each.
 fn ratios(flows: usize) {
-    println!(
-        "\n{flows} flows; ns a packet{:11} one by one, 10 to 10,000 rules, ratio     together, ratio       build      MB",
-        ""
-    );
+    println!("\n{flows} flows; ns a packet{:11} 10 to 10,000 rules, ratio       build      MB", "");
     for (name, make) in KINDS {
         let mut build = Duration::ZERO;
         let sets = SIZES.map(|count| {
@@ -208,27 +200,21 @@ fn ratios(flows: usize) {
             let packets = packets(classifier.rules(), flows);
             (classifier, packets)
         });
-        let mut best = [[f64::INFINITY; 4]; 2];
+        let mut best = [f64::INFINITY; 4];
         let mut answers = vec![None; flows];
         for _ in 0..150 {
             for (size, (classifier, packets)) in sets.iter().enumerate() {
-                for (way, best) in best.iter_mut().enumerate() {
-                    let start = Instant::now();
-                    for _ in 0..4 {
-                        match way {
-                            0 => {
-                                answers.iter_mut().zip(packets).for_each(|(answer, p)| *answer = classifier.classify(p))
-                            }
-                            _ => classifier.classify_all(packets, &mut answers),
-                        }
-                        black_box(&answers);
-                    }
-                    best[size] = best[size].min(start.elapsed().as_nanos() as f64 / (4 * packets.len()) as f64);
+                let start = Instant::now();
+                for _ in 0..4 {
+                    answers.iter_mut().zip(packets).for_each(|(answer, p)| *answer = classifier.classify(p));
+                    black_box(&answers);
                 }
+                best[size] = best[size].min(start.elapsed().as_nanos() as f64 / (4 * packets.len()) as f64);
             }
         }
         let cost = sets[3].0.cost();
-        let text = best.map(|[a, b, c, d]| format!("{a:6.1} {b:6.1} {c:6.1} {d:6.1} {:5.2}", d / a)).join("  ");
+        let [a, b, c, d] = best;
+        let text = format!("{a:6.1} {b:6.1} {c:6.1} {d:6.1} {:5.2}", d / a);
         let (ms, mb) = (build.as_secs_f64() * 1e3, cost.memory as f64 / 1e6);
         println!("{name:32} {text} {ms:6.1} ms {mb:6.2}  {} groups, {} stages", cost.groups, cost.stages);
     }

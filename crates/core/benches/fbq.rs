@@ -69,16 +69,6 @@ fn one(queue: &mut impl Qdisc<Small>, now: &mut Instant) {
     }
 }
 
-const BATCH: usize = 64;
-
-/// What may leave when a batch has credit, up to 64 packets, and as many arrive.
-fn batch(queue: &mut impl Qdisc<Small>, now: &mut Instant, packets: &mut Vec<Small>) {
-    // 64 packets of 1,400 B at 10 Gbit/s.
-    *now += Span::from_nanos(71_680);
-    queue.dequeue_batch(*now, BATCH, packets, &mut Discard);
-    queue.enqueue_batch(*now, black_box(packets), &mut Discard);
-}
-
 fn main() {
     let mut harness = Harness::from_args();
     harness.case("fifo", 1, || {
@@ -108,12 +98,5 @@ fn main() {
                 _ => {}
             }
         }
-    }
-    for flows in [4_096, 65_536, 1_000_000] {
-        harness.case(&format!("fbq batches/{flows}"), BATCH as u64, || {
-            let mut shaper = shaper(flows, Spare::Shared, false);
-            let (mut now, mut packets) = (Instant::from_nanos(1), Vec::with_capacity(BATCH));
-            move || batch(&mut shaper, &mut now, &mut packets)
-        });
     }
 }

@@ -1,5 +1,24 @@
 //! [`Qdisc`]: the trait of all queueing disciplines, and the laws they obey.
 
+pub mod accounts;
+pub mod any_packet;
+pub mod cake;
+pub mod cbq;
+pub mod drr;
+pub mod fbq;
+pub mod fifo;
+pub(crate) mod flow_queues;
+pub mod fq_codel;
+pub mod fq_pie;
+pub mod hfsc;
+pub mod htb;
+pub mod nested;
+pub mod ras;
+pub mod sfq;
+pub mod tbf;
+pub mod wf2q;
+pub mod wfq;
+
 use alloc::vec::Vec;
 
 use crate::packet::{ClassId, NO_SLOT, Packet};
@@ -41,26 +60,6 @@ pub trait Qdisc<P: Packet>: Send {
 
     /// The queued packets, staged ones included. O(1).
     fn backlog(&self) -> Backlog;
-
-    /// Enqueues `packets` at `now`, with the effects of [`enqueue`](Self::enqueue) for one after the other, and leaves
-    /// them empty. A discipline whose state exceeds the caches can read what the packets need ahead.
-    fn enqueue_batch(&mut self, now: Instant, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) {
-        for packet in packets.drain(..) {
-            self.enqueue(now, packet, out);
-        }
-    }
-
-    /// Appends the packets that leave at `now` to `packets`, with the effects of [`dequeue`](Self::dequeue) until one
-    /// returns none or `most` have left. Returns how many have.
-    fn dequeue_batch(&mut self, now: Instant, most: usize, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) -> usize {
-        for left in 0..most {
-            match self.dequeue(now, out) {
-                Some(packet) => packets.push(packet),
-                None => return left,
-            }
-        }
-        most
-    }
 
     /// The probability with which its active queue management drops or marks the next arrival, where one probability
     /// holds for the whole queue: for statistics. Default none.
@@ -308,12 +307,6 @@ impl<P: Packet, Q: Qdisc<P> + ?Sized> Qdisc<P> for alloc::boxed::Box<Q> {
     }
     fn backlog(&self) -> Backlog {
         (**self).backlog()
-    }
-    fn enqueue_batch(&mut self, now: Instant, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) {
-        (**self).enqueue_batch(now, packets, out);
-    }
-    fn dequeue_batch(&mut self, now: Instant, most: usize, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) -> usize {
-        (**self).dequeue_batch(now, most, packets, out)
     }
     fn probability(&self) -> Option<Probability> {
         (**self).probability()

@@ -1,7 +1,6 @@
 //! Tests of the disciplines by their laws, by oracles, and by the papers' figures.
 
 mod any_packet;
-mod batches;
 mod cbq;
 mod cbq_oracle;
 mod fair;

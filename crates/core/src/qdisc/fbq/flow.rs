@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hint::black_box;
 
 use tidegate_units::{Bytes, Instant, Rate};
 
@@ -14,7 +13,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
 use crate::key_index::KeyIndex;
 use crate::qdisc::Backlog;
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 
 /// The end of a list: no flow, no packet, no host.
 pub(super) const NONE: u32 = u32::MAX;
@@ -79,6 +78,8 @@ pub(super) struct Flow {
     /// The key of its host where hosts share the class, otherwise 0.
     pub host_key: u64,
 }
+
+reusable!(Flow, next: u32);
 
 /// The state that only few flows need: a minimum, a preference, a threshold of displacement, terms of their own.
 #[derive(Clone, Debug)]
@@ -180,13 +181,6 @@ impl Flows {
     #[inline]
     pub fn is_at(&self, key: u64, at: u32) -> bool {
         self.records.get(at).is_some_and(|flow| flow.key == key && flow.live)
-    }
-    /// Reads the record `at`, if there is one, for what follows soon.
-    #[inline]
-    pub fn read_ahead(&self, at: u32) {
-        if let Some(flow) = self.records.get(at) {
-            black_box((flow.weight, flow.key));
-        }
     }
     /// The indices of all flows, in an order without meaning that is the same on every machine.
     pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {

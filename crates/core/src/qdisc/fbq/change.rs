@@ -61,8 +61,8 @@ impl<P: Packet> Fbc<P> {
         profiles: Vec<Profile>,
     ) -> Result<(), ParamError> {
         check(&params, classes, &profiles)?;
-        if classes.len() != self.classes.in_use() {
-            return Err(ParamError::NumberOfClasses { now: self.classes.in_use(), asked: classes.len() });
+        if classes.len() != self.classes.slots() as usize {
+            return Err(ParamError::NumberOfClasses { now: self.classes.slots() as usize, asked: classes.len() });
         }
         if params.fair_by != self.params.fair_by {
             return Err(ParamError::FairBy);

@@ -43,7 +43,7 @@ use crate::flow::SipHash13;
 use crate::params::ParamError;
 use crate::qdisc::Backlog;
 use crate::queues::{Linked, List, NIL};
-use crate::slab::{Slab, Slot as _, slot};
+use crate::slab::{Slab, Slot as _, reusable, slot};
 use tidegate_units::{Bytes, Instant, Span};
 
 /// Bounds of the table.
@@ -153,6 +153,9 @@ struct HeldPacket<P> {
     size: Bytes,
     next: HeldId,
 }
+
+reusable!(Record<V>, link[0]: u32);
+reusable!(HeldPacket<P>, next: HeldId);
 
 impl<V> Linked for Slab<u32, Record<V>> {
     #[inline]
@@ -354,7 +357,7 @@ impl<P, V: Copy> Fragments<P, V> {
 
     /// Returns a new record that is in no list yet; removes another if the table is full.
     fn insert(&mut self, datagram: Datagram, verdict: V, standing: Standing) -> u32 {
-        if self.records.in_use() == self.params.datagrams {
+        if self.index.len() == self.params.datagrams {
             // Fewer packets are held than there are records, so at least one record is settled.
             self.remove_oldest();
             self.counts.forgotten += 1;
@@ -426,10 +429,9 @@ impl<P, V: Copy> Fragments<P, V> {
         record.held_last = HeldId::NONE;
         let count = core::mem::take(&mut record.held);
         while place != HeldId::NONE {
-            let held = &mut self.packets[place];
-            let (packet, next) = (held.packet.take(), held.next);
-            self.backlog.remove(held.size);
-            self.packets.release(place);
+            let held = |held: &mut HeldPacket<P>| (held.packet.take(), held.size, held.next);
+            let Some((packet, size, next)) = self.packets.take(place, held) else { break };
+            self.backlog.remove(size);
             if let Some(packet) = packet {
                 out(packet, verdict);
             }

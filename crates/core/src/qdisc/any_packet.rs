@@ -16,7 +16,8 @@ use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 use crate::packet_fields;
 use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
-use crate::slab::Slab;
+use crate::queues::NIL;
+use crate::slab::{Slab, reusable};
 use tidegate_units::{Bytes, Instant};
 
 /// The properties of a packet that a discipline may read and change. See the [module](self).
@@ -57,7 +58,14 @@ pub struct AnyQdisc<P> {
 }
 
 /// The queued packets.
-struct Slots<P>(Slab<u32, Option<P>>);
+struct Slots<P>(Slab<u32, Held<P>>);
+
+struct Held<P> {
+    packet: Option<P>,
+    next_free: u32,
+}
+
+reusable!(Held<P>, next_free: u32);
 
 impl<P: Packet> Slots<P> {
     fn insert(&mut self, packet: P) -> AnyPacket {
@@ -76,7 +84,7 @@ impl<P: Packet> Slots<P> {
             pure_ack: packet.is_pure_ack(),
             remaining: packet.remaining(),
         };
-        erased.slot = self.0.insert(Some(packet));
+        erased.slot = self.0.insert(Held { packet: Some(packet), next_free: NIL });
         erased
     }
 
@@ -84,8 +92,8 @@ impl<P: Packet> Slots<P> {
     fn remove(&mut self, erased: AnyPacket) -> P {
         // Only `insert` makes an `AnyPacket`, it is not `Clone`, and this consumes it: the slot is occupied. Only a
         // discipline that swaps two inner disciplines could pass one that belongs to another `AnyQdisc`.
-        let mut packet = self.0[erased.slot].take().expect("the slot of an `AnyPacket` is occupied");
-        self.0.release(erased.slot);
+        let packet = self.0.take(erased.slot, |held| held.packet.take()).flatten();
+        let mut packet = packet.expect("the slot of an `AnyPacket` is occupied");
         if packet.dscp() != erased.dscp {
             packet.set_dscp(erased.dscp);
         }

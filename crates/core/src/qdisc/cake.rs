@@ -60,7 +60,7 @@ use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List, Pool, Queue};
 use crate::random::Stream;
 use crate::round::{Deficit, check_quantum, spread};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 use core::iter::repeat_n;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
@@ -201,6 +201,8 @@ struct Host {
     /// Busy flows, those that go before the others included.
     busy: u32,
 }
+
+reusable!(Host, busy: u32);
 
 #[derive(Clone, Debug)]
 struct TinState {

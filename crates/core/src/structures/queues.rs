@@ -14,7 +14,7 @@ use core::hint::select_unpredictable;
 use crate::fifo::Limit;
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 use tidegate_units::{Bytes, Instant};
 
 /// No slot, no queue.
@@ -26,6 +26,8 @@ struct Queued<P> {
     at: Instant,
     next: u32,
 }
+
+reusable!(Queued<P>, next: u32);
 
 /// The packets of many [`Queue`]s.
 #[derive(Clone, Debug)]
@@ -41,6 +43,9 @@ pub struct Queue {
     tail: u32,
     backlog: Backlog,
 }
+
+// An empty queue has no use for it.
+reusable!(Queue, tail: u32);
 
 impl Default for Queue {
     fn default() -> Self {
@@ -80,11 +85,9 @@ impl<P: Packet> Store<P> {
 
     /// Takes the first packet, with the instant it arrived at.
     pub fn pop(&mut self, queue: &mut Queue) -> Option<(P, Instant)> {
-        let first = self.packets.get_mut(queue.head)?;
-        let packet = first.packet.take()?;
-        let (at, next) = (first.at, first.next);
-        self.packets.release(queue.head);
+        let (packet, at, next) = self.packets.take(queue.head, |first| (first.packet.take(), first.at, first.next))?;
         queue.head = next;
+        let packet = packet?;
         queue.backlog.remove(packet.size());
         Some((packet, at))
     }
@@ -92,11 +95,6 @@ impl<P: Packet> Store<P> {
     /// Returns the first packet without removing it.
     pub fn front<'a>(&'a self, queue: &Queue) -> Option<&'a P> {
         self.packets.get(queue.head)?.packet.as_ref()
-    }
-
-    /// Returns the arrival time of the first packet.
-    pub fn front_at(&self, queue: &Queue) -> Option<Instant> {
-        self.packets.get(queue.head).map(|first| first.at)
     }
 
     /// Takes the oldest packet that `wanted` accepts among the `most` oldest, the newest excepted; the others keep
@@ -109,14 +107,13 @@ impl<P: Packet> Store<P> {
                 return None;
             }
             if self.packets[index].packet.as_ref().is_some_and(&mut wanted) {
-                let next = self.packets[index].next;
+                let (packet, next) = self.packets.take(index, |found| (found.packet.take(), found.next))?;
                 if before == NIL {
                     queue.head = next;
                 } else {
                     self.packets[before].next = next;
                 }
-                let packet = self.packets[index].packet.take()?;
-                self.packets.release(index);
+                let packet = packet?;
                 queue.backlog.remove(packet.size());
                 return Some(packet);
             }

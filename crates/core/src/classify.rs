@@ -8,8 +8,7 @@
 //! *Cost*: one look-up per field that any rule uses, and one row and two slots of a table for each field but the
 //! first of each group. Both numbers depend on *which* fields rules combine, not on the number of rules
 //! ([`Classifier::cost`] reports them). No allocation. The memory that packets of many flows touch grows with the
-//! rules: a single packet waits for its five to ten cache lines, and [`Classifier::classify_all`] overlaps these
-//! waits with the work on other packets.
+//! rules: a packet waits for its five to ten cache lines.
 //! *Notes*: at most 16 different mark masks, 64 groups and 4,194,304 slots (34 MB, and 16 bytes per state); rules
 //! that need more are rejected ([`BuildError`]). Ten thousand rules on hosts, prefixes, ports or ranges of them take
 //! a fraction of a second to build. Wide ranges that overlap in two or more fields are expensive: they split groups,
@@ -42,6 +41,9 @@
 //! assert_eq!(classifier.classify(&packet), Some(1));
 //! assert_eq!(classifier.rules()[1].target, 9);
 //! ```
+
+pub mod flow;
+pub mod fragments;
 
 mod axes;
 mod cover;
@@ -133,11 +135,6 @@ enum Columns {
     Several { best: bool },
 }
 
-/// The number of packets processed together.
-const BATCH: usize = 64;
-/// Below this number packets are classified one by one.
-const FEW: usize = 8;
-
 /// The value of a column without a best rule; larger than every rule.
 const NO_RULE: u32 = intervals::VALUE_LIMIT - 1;
 
@@ -217,60 +214,6 @@ impl Classifier {
             best = best.min(state);
         }
         (best < NO_RULE).then_some(best)
-    }
-
-    /// Classifies many packets, each step for all of them before the next step. Memory accesses of one packet overlap
-    /// with the work on the others, which saves the more per packet the more rules there are.
-    ///
-    /// # Panics
-    /// When `first` and `packets` differ in length.
-    pub fn classify_all(&self, packets: &[Fields], first: &mut [Option<u32>]) {
-        assert_eq!(packets.len(), first.len(), "one result for each packet");
-        for (packets, first) in packets.chunks(BATCH).zip(first.chunks_mut(BATCH)) {
-            if packets.len() < FEW {
-                first.iter_mut().zip(packets).for_each(|(first, packet)| *first = self.classify(packet));
-            } else {
-                self.classify_batch(packets, first);
-            }
-        }
-    }
-
-    // Not in the loop for few packets, whose copy of the same steps would prevent inlining into these loops.
-    #[inline(never)]
-    fn classify_batch(&self, packets: &[Fields], first: &mut [Option<u32>]) {
-        let mut found = [[0; BATCH]; MAX_AXES];
-        for (field, found) in self.fields.iter().zip(&mut found) {
-            for (found, packet) in found.iter_mut().zip(packets) {
-                *found = field.lookup.begin(packet).unwrap_or(field.absent);
-            }
-        }
-        let mut best = [self.catch_all; BATCH];
-        for (field, found) in self.fields.iter().zip(&mut found) {
-            for (found, packet) in found.iter_mut().zip(packets) {
-                *found = field.lookup.finish(packet, *found);
-            }
-            if matches!(field.columns, Columns::Best | Columns::Several { best: true }) {
-                for (best, found) in best.iter_mut().zip(&*found) {
-                    *best = field.best(*found).min(*best);
-                }
-            }
-        }
-        for group in &self.groups {
-            let field = &self.fields[group.axis as usize];
-            let mut states = found[group.axis as usize].map(|found| field.number(found, group.column));
-            for stage in &group.stages {
-                let field = &self.fields[stage.axis as usize];
-                for (state, found) in states[..packets.len()].iter_mut().zip(&found[stage.axis as usize]) {
-                    *state = group.tables.next(*state, field.number(*found, stage.column));
-                }
-            }
-            for (best, state) in best.iter_mut().zip(states) {
-                *best = state.min(*best);
-            }
-        }
-        for (first, best) in first.iter_mut().zip(best) {
-            *first = (best < NO_RULE).then_some(best);
-        }
     }
 
     /// The cost of a look-up and the size of the tables.

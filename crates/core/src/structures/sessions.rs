@@ -16,7 +16,7 @@ use crate::key_index::KeyIndex;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::queues::{Pool, Queue};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// Virtual time, see the [module](self).
@@ -104,6 +104,8 @@ pub(crate) struct Session<T> {
     pub queue: Queue,
     pub tags: T,
 }
+
+reusable!(Session<T>, queue: u32);
 
 /// The sessions. See the [module](self).
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use super::shares::WEIGHT_ONE;
 use crate::heap::{Heap, NOWHERE};
 use crate::key_index::KeyIndex;
 use crate::packet::FlowKey;
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 
 /// Whether flows or hosts share a class equally.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,6 +60,8 @@ pub(super) struct Host {
     pub share_at: u32,
 }
 
+reusable!(Host, share_at: u32);
+
 /// The hosts of a class.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
@@ -97,7 +99,7 @@ impl Hosts {
             })
         });
         let host = &mut self[at];
-        (host.key, host.start, host.virtual_now) = (key, start, VIRTUAL_START);
+        (host.key, host.start, host.virtual_now, host.share_at) = (key, start, VIRTUAL_START, NOWHERE);
         self.index.insert(key, at);
         at
     }

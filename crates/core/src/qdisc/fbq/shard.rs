@@ -38,9 +38,9 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub fn new(pool: Arc<dyn PoolAccess>, number: u32, classes: usize) -> Self {
-        let parts = repeat_n(Rate::ZERO, classes).collect();
-        let classes = repeat_n(NOTHING, classes).collect();
+    pub fn new(pool: Arc<dyn PoolAccess>, number: u32, classes: u32) -> Self {
+        let parts = repeat_n(Rate::ZERO, classes as usize).collect();
+        let classes = repeat_n(NOTHING, classes as usize).collect();
         Self { pool, number, classes, parts, borrowing: Rate::ZERO, spare: NOTHING }
     }
 

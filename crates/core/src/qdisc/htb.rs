@@ -223,9 +223,9 @@ impl<P: Packet, Q: Qdisc<P>> Htb<P, Q> {
                 Some(_) => return Err(ParamError::new("parent", "must be a class without a queue that comes before")),
             };
             if queue.is_some() {
-                leaves.push(nodes.next());
+                leaves.push(NodeId::numbered(nodes.slots()));
             }
-            nodes.insert(State {
+            nodes.push(State {
                 parent,
                 level: if queue.is_some() { 0 } else { level },
                 priority: class.priority,

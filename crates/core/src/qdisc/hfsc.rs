@@ -162,14 +162,15 @@ impl<P: Packet, Q: Qdisc<P>> Hfsc<P, Q> {
             if class.share.is_none() && class.guarantee.is_none() {
                 return Err(ParamError::new("guarantee", "a class needs a guarantee, a share, or both"));
             }
-            let (node, parent) = (nodes.next(), NodeId::numbered(parent.map_or(0, |parent| parent + 1)));
+            let (node, parent) =
+                (NodeId::numbered(nodes.slots()), NodeId::numbered(parent.map_or(0, |parent| parent + 1)));
             if node != LINK && nodes.get(parent).is_none_or(|above| above.queue.is_some()) {
                 return Err(ParamError::new("parent", "must be a class without a queue that comes before"));
             }
             if queue.is_some() {
                 leaves.push(node);
             }
-            nodes.insert(State {
+            nodes.push(State {
                 class,
                 parent,
                 queue,

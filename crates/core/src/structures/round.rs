@@ -16,7 +16,7 @@ use crate::key_index::mix;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::queues::{Linked as _, Links, List, Pool, Queue};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 use tidegate_units::wide::mul_high;
 use tidegate_units::{Bytes, Instant};
 
@@ -114,6 +114,8 @@ pub struct Share {
     queue: Queue,
     allowance: Allowance,
 }
+
+reusable!(Share, queue: u32);
 
 impl Share {
     /// An empty queue with `weight` quanta a turn.

@@ -33,7 +33,7 @@
 use crate::key_index::KeyIndex;
 use crate::params::ParamError;
 use crate::queues::{Linked, List, NIL};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 use tidegate_units::{Instant, Span};
 
 /// The size of a table, and the lifetime of idle records.
@@ -104,6 +104,8 @@ struct Entry<R> {
     record: R,
 }
 
+reusable!(Entry<R>, link[0]: u32);
+
 impl<R> Linked for Slab<u32, Entry<R>> {
     #[inline]
     fn link(&mut self, number: u32) -> &mut [u32; 2] {
@@ -155,16 +157,7 @@ impl<R: Default> FlowTable<R> {
     }
     /// The record of `key`, if there is one. Does not touch it.
     pub fn find(&self, key: u64) -> Option<u32> {
-        self.find_ahead(key, |_| ())
-    }
-    /// [`find`](Self::find) that calls `likely` with the record that it finds before it has read the record, and with another
-    /// one once in 2³² times: for reads that need not wait for it.
-    #[inline]
-    pub fn find_ahead(&self, key: u64, mut likely: impl FnMut(u32)) -> Option<u32> {
-        self.index.find(key, |index| {
-            likely(index);
-            self.entries[index].key == key
-        })
+        self.index.find(key, |index| self.entries[index].key == key)
     }
     /// A record by the index that [`touch`](Self::touch) returned. Indices of unpinned records are good until the next
     /// touch.
@@ -444,8 +437,7 @@ mod tests {
                     model.insert(key, (n, now));
                 }
             }
-            assert!(table.len() <= 64);
-            assert_eq!(table.len(), table.entries.in_use());
+            assert!(table.len() <= 64 && table.places() <= 64);
         }
         assert!(
             found > 10_000 && table.stats().expired > 1_000 && table.stats().evicted[0] > 1_000,

@@ -169,11 +169,6 @@ impl<P: Packet> Nested<P> {
         result
     }
 
-    /// The packet that a class sends next. See [`Fbc::head`].
-    #[inline]
-    pub fn head(&self, class: ClassId) -> Option<&P> {
-        self.fbc.head(class).map(|staged| &staged.packet)
-    }
     /// Whether a class has a discipline of its own.
     pub fn has_own(&self, class: ClassId) -> bool {
         self.inner.get(class.0 as usize).is_some_and(Option::is_some)

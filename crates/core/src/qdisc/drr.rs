@@ -36,7 +36,7 @@ use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::round::{Round, Share, check_quantum};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 use tidegate_units::{Bytes, Instant};
 
 /// Parameters.
@@ -87,6 +87,8 @@ struct Flow {
     key: u64,
     share: Share,
 }
+
+reusable!(Flow, share: u32);
 
 /// Deficit round robin. See the [module](self).
 #[derive(Clone, Debug)]

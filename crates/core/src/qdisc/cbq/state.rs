@@ -9,7 +9,7 @@ use crate::accounts::Account;
 use crate::heap::Heap;
 use crate::packet::ClassId;
 use crate::qdisc::Backlog;
-use crate::slab::{Slot as _, slot};
+use crate::slab::{Slot as _, reusable, slot};
 use tidegate_units::Instant;
 
 /// Turns are counted in this fraction of a byte, so that the shares of ten thousand classes round by less than 10^-7.
@@ -88,6 +88,8 @@ pub(super) struct Node {
     pub(super) stats: Stats,
 }
 
+reusable!(Node, parent: NodeId);
+
 /// A turn, ordered by round, then by position in the round. The leaf is stored along and never compared in effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Key {
@@ -144,6 +146,8 @@ pub(super) struct Leaf<P, Q> {
     pub(super) chain: Vec<Link>,
     pub(super) packet: core::marker::PhantomData<fn() -> P>,
 }
+
+reusable!(Leaf<P, Q>, key.leaf: LeafId);
 
 /// An ancestor to borrow from, and the leaf's position in its heap.
 #[derive(Clone, Copy, Debug)]

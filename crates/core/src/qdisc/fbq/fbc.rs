@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::hint::black_box;
 
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
@@ -19,7 +18,7 @@ use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::pool::{Pool, PoolAccess};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
-use crate::slab::Slab;
+use crate::slab::{Slab, reusable};
 
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +138,8 @@ pub(super) struct Node<P> {
     next: u32,
 }
 
+reusable!(Node<P>, next: u32);
+
 /// The end-system shaper. See the [module](super).
 ///
 /// A packet carries the index of its class ([`Packet::class`]) and of its profile ([`Packet::profile`]; an index
@@ -224,7 +225,7 @@ impl<P: Packet> Fbc<P> {
     /// Makes it shard `number` of several with the same parameters: its classes and borrowers send with credit of `pool`
     /// only. To be called while nothing is queued.
     pub fn share(&mut self, pool: Arc<dyn PoolAccess>, number: u32) {
-        self.shard = Some(Box::new(Shard::new(pool, number, self.classes.in_use())));
+        self.shard = Some(Box::new(Shard::new(pool, number, self.classes.slots())));
     }
     /// A pool for `shards` shapers with these parameters.
     pub fn pool(&self, shards: usize, now: Instant) -> Pool {
@@ -238,21 +239,6 @@ impl<P: Packet> Fbc<P> {
     /// Whether flows or hosts share a class equally.
     pub fn fair_by(&self) -> FairBy {
         self.params.fair_by
-    }
-    /// Reads the record of a flow in `slot`, if there is one, so that it is in the cache when the packet is enqueued.
-    #[inline]
-    pub fn read_ahead(&self, slot: u32) {
-        self.flows.read_ahead(slot);
-    }
-    /// The packet that a class sends next, unless something changes before: to read ahead what belongs to it. What its
-    /// departure changes here is read as well.
-    #[inline]
-    pub fn head(&self, class: ClassId) -> Option<&P> {
-        let flow = &self.flows[self.classes.get(class.0)?.candidate?.flow];
-        black_box(flow.counts.sent.packets);
-        let packet = self.nodes.get(flow.head)?.packet.as_ref()?;
-        black_box(packet.size());
-        Some(packet)
     }
     /// Credit that it has taken from its pool and not used, of a class, or with `None` of the spare rate.
     pub fn outstanding(&self, class: Option<ClassId>) -> Bytes {
