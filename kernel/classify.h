@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * From a packet to its class, its profile and the key of its flow: what crates/capture dissects, crates/core/src/classify looks
- * up and crates/core/src/flow.rs hashes. The rules are numbers in one array, made by crates/core/src/classify/image.rs.
+ * up and crates/core/src/classify/flow.rs hashes. The rules are numbers in one array, made by crates/core/src/classify/image.rs.
  *
  * The includer defines before:
  *	twin_bytes: a type for the bytes of a packet,

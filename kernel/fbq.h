@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * FBC over FBQ, as crates/core/src/fbq has it: which decider is asked when. Flows are queues of queues.h. Who is next among
+ * FBC over FBQ, as crates/core/src/qdisc/fbq has it: which decider is asked when. Flows are queues of queues.h. Who is next among
  * flows and among classes is kept in leftist heaps, whose order is that of the core, ties included.
  */
 #ifndef TWIN_FBQ_H

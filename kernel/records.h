@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Records of flows in bounded memory, as crates/core/src/flow_table.rs has them: what ends first, and what is kept. With
+ * Records of flows in bounded memory, as crates/core/src/structures/flow_table.rs has them: what ends first, and what is kept. With
  * TWIN_PAIRS there are records of pairs of hosts as well, and that of a flow and that of a pair are one struct.
  */
 #ifndef TWIN_RECORDS_H

@@ -59,7 +59,9 @@ fn main() -> io::Result<()> {
         }
         let body: Vec<&str> = head.iter().map(|line| line.strip_prefix("//! ").unwrap_or(&line[3..])).collect();
         let name = slug(&core, path, ".rs");
-        let name = name.strip_suffix("/mod").unwrap_or(&name).replace('/', "-");
+        // A module is named without its folder, as at the root of the crate.
+        let folders = ["aqm/", "classify/", "meter/", "qdisc/", "structures/"];
+        let name = folders.iter().find_map(|folder| name.strip_prefix(folder)).unwrap_or(&name).replace('/', "-");
         let file = out.join(format!("manual-{name}.md"));
         failed = fs::write(&file, body.join("\n") + "\n").err().or(failed.take());
         manuals.push((name, file));

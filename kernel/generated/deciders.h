@@ -359,7 +359,7 @@ TWIN_INLINE units_bytes units_bytes_add_bytes(units_bytes self, units_bytes othe
 	return saturating_add_u64(self, other);
 }
 
-/* Limit::admits of crates/core/src/fifo.rs */
+/* Limit::admits of crates/core/src/qdisc/fifo.rs */
 TWIN_INLINE bool fifo_limit_admits(const fifo_limit *self, qdisc_backlog backlog, units_bytes size)
 {
 	bool t_2 = (backlog.packets < self->packets);
@@ -410,7 +410,7 @@ TWIN_INLINE units_bytes units_bytes_new(u64 n)
 	return n;
 }
 
-/* MAX_DEPTH of crates/core/src/bucket.rs */
+/* MAX_DEPTH of crates/core/src/structures/bucket.rs */
 TWIN_INLINE units_bytes bucket_max_depth(void)
 {
 	units_bytes t = units_bytes_new(1152921504ull);
@@ -423,13 +423,13 @@ TWIN_INLINE u64 units_bytes_as_u64(units_bytes self)
 	return self;
 }
 
-/* PER_BYTE of crates/core/src/bucket.rs */
+/* PER_BYTE of crates/core/src/structures/bucket.rs */
 TWIN_INLINE u64 bucket_per_byte(void)
 {
 	return 8000000000ull;
 }
 
-/* cost of crates/core/src/bucket.rs */
+/* cost of crates/core/src/structures/bucket.rs */
 TWIN_INLINE s64 bucket_cost(units_bytes bytes)
 {
 	s64 t;
@@ -442,7 +442,7 @@ TWIN_INLINE s64 bucket_cost(units_bytes bytes)
 	return t;
 }
 
-/* capped of crates/core/src/bucket.rs */
+/* capped of crates/core/src/structures/bucket.rs */
 TWIN_INLINE s64 bucket_capped(units_bytes depth)
 {
 	units_bytes t;
@@ -455,7 +455,7 @@ TWIN_INLINE s64 bucket_capped(units_bytes depth)
 	return t_2;
 }
 
-/* TokenBucket::full of crates/core/src/bucket.rs */
+/* TokenBucket::full of crates/core/src/structures/bucket.rs */
 TWIN_INLINE bucket_token_bucket bucket_token_bucket_full(units_rate rate, units_bytes depth, units_instant now)
 {
 	s64 t = bucket_capped(depth);
@@ -463,14 +463,14 @@ TWIN_INLINE bucket_token_bucket bucket_token_bucket_full(units_rate rate, units_
 	return (bucket_token_bucket){ .rate = rate, .depth = depth_2, .level = depth_2, .updated = now };
 }
 
-/* TokenBucket::depth of crates/core/src/bucket.rs */
+/* TokenBucket::depth of crates/core/src/structures/bucket.rs */
 TWIN_INLINE units_bytes bucket_token_bucket_depth(const bucket_token_bucket *self)
 {
 	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / bucket_per_byte())));
 	return t;
 }
 
-/* filled of crates/core/src/bucket.rs */
+/* filled of crates/core/src/structures/bucket.rs */
 TWIN_INLINE s64 bucket_filled(s64 level, s64 depth, u64 earned)
 {
 	u64 room = wrapping_sub_u64(((u64)depth), ((u64)level));
@@ -501,7 +501,7 @@ TWIN_INLINE u64 units_span_as_nanos(units_span self)
 	return self;
 }
 
-/* TokenBucket::earned of crates/core/src/bucket.rs */
+/* TokenBucket::earned of crates/core/src/structures/bucket.rs */
 TWIN_INLINE u64 bucket_token_bucket_earned(const bucket_token_bucket *self, units_instant now)
 {
 	u64 t = units_rate_as_bps(self->rate);
@@ -510,7 +510,7 @@ TWIN_INLINE u64 bucket_token_bucket_earned(const bucket_token_bucket *self, unit
 	return saturating_mul_u64(t, t_3);
 }
 
-/* TokenBucket::update of crates/core/src/bucket.rs */
+/* TokenBucket::update of crates/core/src/structures/bucket.rs */
 TWIN_INLINE void bucket_token_bucket_update(bucket_token_bucket *self, units_instant now)
 {
 	s64 t_2 = self->level;
@@ -521,7 +521,7 @@ TWIN_INLINE void bucket_token_bucket_update(bucket_token_bucket *self, units_ins
 	self->updated = max_u64(self->updated, now);
 }
 
-/* TokenBucket::spend_if of crates/core/src/bucket.rs */
+/* TokenBucket::spend_if of crates/core/src/structures/bucket.rs */
 TWIN_INLINE bool bucket_token_bucket_spend_if(bucket_token_bucket *self, bool wanted, units_bytes bytes)
 {
 	s64 t = bucket_cost(bytes);
@@ -531,14 +531,14 @@ TWIN_INLINE bool bucket_token_bucket_spend_if(bucket_token_bucket *self, bool wa
 	return pays;
 }
 
-/* TokenBucket::spend of crates/core/src/bucket.rs */
+/* TokenBucket::spend of crates/core/src/structures/bucket.rs */
 TWIN_INLINE bool bucket_token_bucket_spend(bucket_token_bucket *self, units_bytes bytes)
 {
 	bool t = bucket_token_bucket_spend_if(self, true, bytes);
 	return t;
 }
 
-/* TokenBucket::take of crates/core/src/bucket.rs */
+/* TokenBucket::take of crates/core/src/structures/bucket.rs */
 TWIN_INLINE bool bucket_token_bucket_take(bucket_token_bucket *self, units_instant now, units_bytes bytes)
 {
 	bucket_token_bucket_update(self, now);
@@ -564,7 +564,7 @@ TWIN_INLINE units_instant units_instant_add_span(units_instant self, units_span 
 	return saturating_add_u64(self, span);
 }
 
-/* TokenBucket::time_of of crates/core/src/bucket.rs */
+/* TokenBucket::time_of of crates/core/src/structures/bucket.rs */
 TWIN_INLINE option_units_instant bucket_token_bucket_time_of(const bucket_token_bucket *self, units_instant now, units_bytes bytes)
 {
 	s64 t = bucket_cost(bytes);
@@ -587,14 +587,14 @@ TWIN_INLINE option_units_instant bucket_token_bucket_time_of(const bucket_token_
 	return (option_units_instant){ .some = true, .value = max_u64(t_8, now) };
 }
 
-/* TokenBucket::set_rate of crates/core/src/bucket.rs */
+/* TokenBucket::set_rate of crates/core/src/structures/bucket.rs */
 TWIN_INLINE void bucket_token_bucket_set_rate(bucket_token_bucket *self, units_instant now, units_rate rate)
 {
 	bucket_token_bucket_update(self, now);
 	self->rate = rate;
 }
 
-/* TokenBucket::set_depth of crates/core/src/bucket.rs */
+/* TokenBucket::set_depth of crates/core/src/structures/bucket.rs */
 TWIN_INLINE void bucket_token_bucket_set_depth(bucket_token_bucket *self, units_instant now, units_bytes depth)
 {
 	bucket_token_bucket_update(self, now);
@@ -603,7 +603,7 @@ TWIN_INLINE void bucket_token_bucket_set_depth(bucket_token_bucket *self, units_
 	self->level = min_s64(self->level, self->depth);
 }
 
-/* State::observe of crates/core/src/codel.rs */
+/* State::observe of crates/core/src/aqm/codel.rs */
 TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *params, units_instant now, units_span waited, units_bytes left)
 {
 	if ((waited < params->target) || (left <= params->mtu)) {
@@ -623,13 +623,13 @@ TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *para
 	return t_3;
 }
 
-/* MOST_DROPS_A_CALL of crates/core/src/codel.rs */
+/* MOST_DROPS_A_CALL of crates/core/src/aqm/codel.rs */
 TWIN_INLINE u32 codel_most_drops_a_call(void)
 {
 	return 32u;
 }
 
-/* State::is_overdue of crates/core/src/codel.rs */
+/* State::is_overdue of crates/core/src/aqm/codel.rs */
 TWIN_INLINE bool codel_state_is_overdue(const codel_state *self, const codel_params *params, units_instant now, units_span waited)
 {
 	option_units_span t = params->longest;
@@ -656,7 +656,7 @@ TWIN_INLINE units_span units_span_saturating_mul(units_span self, u64 n)
 	return saturating_mul_u64(self, n);
 }
 
-/* Params::spacing of crates/core/src/codel.rs */
+/* Params::spacing of crates/core/src/aqm/codel.rs */
 TWIN_INLINE units_span codel_params_spacing(const codel_params *self, u32 count)
 {
 	u64 t = units_span_as_nanos(self->interval);
@@ -665,7 +665,7 @@ TWIN_INLINE units_span codel_params_spacing(const codel_params *self, u32 count)
 	return t_2;
 }
 
-/* State::enter of crates/core/src/codel.rs */
+/* State::enter of crates/core/src/aqm/codel.rs */
 TWIN_INLINE void codel_state_enter(codel_state *self, const codel_params *params, units_instant now)
 {
 	self->dropping = true;
@@ -693,7 +693,7 @@ TWIN_INLINE void units_instant_add_assign_span(units_instant *self, units_span s
 	(*self) = t;
 }
 
-/* State::decide of crates/core/src/codel.rs */
+/* State::decide of crates/core/src/aqm/codel.rs */
 TWIN_INLINE codel_action codel_state_decide(codel_state *self, const codel_params *params, codel_stats *stats, codel_call *call, units_instant now, units_span waited, units_bytes left)
 {
 	bool t = codel_state_observe(self, params, now, waited, left);
@@ -736,7 +736,7 @@ TWIN_INLINE codel_action codel_state_decide(codel_state *self, const codel_param
 	return CODEL_ACTION_SIGNAL;
 }
 
-/* State::marked of crates/core/src/codel.rs */
+/* State::marked of crates/core/src/aqm/codel.rs */
 TWIN_INLINE void codel_state_marked(codel_state *self, const codel_params *params, const codel_call *call)
 {
 	if (call->phase == CODEL_PHASE_EPISODE) {
@@ -745,7 +745,7 @@ TWIN_INLINE void codel_state_marked(codel_state *self, const codel_params *param
 	}
 }
 
-/* State::ran_empty of crates/core/src/codel.rs */
+/* State::ran_empty of crates/core/src/aqm/codel.rs */
 TWIN_INLINE void codel_state_ran_empty(codel_state *self, const codel_call *call)
 {
 	self->first_above = (option_units_instant){0};
@@ -760,7 +760,7 @@ TWIN_INLINE random_stream random_stream_from_parts(u64 high, u64 low, u64 step_h
 	return (random_stream){ .high = high, .low = low, .step_high = step_high, .step_low = step_low };
 }
 
-/* Level::whole of crates/core/src/red/average.rs */
+/* Level::whole of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE red_level red_level_whole(u64 n)
 {
 	u64 t;
@@ -784,14 +784,14 @@ TWIN_INLINE units_span units_span_zero(void)
 	return 0ull;
 }
 
-/* Average::new of crates/core/src/red/average.rs */
+/* Average::new of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
 {
 	units_instant latest = units_instant_zero();
 	return (red_average){ .weight = weight, .idle_packet = idle_packet, .level = 0ull, .idle_since = (option_units_instant){ .some = true, .value = latest }, .rest = units_span_zero(), .latest = latest };
 }
 
-/* Thresholds::min of crates/core/src/red/curve.rs */
+/* Thresholds::min of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_level red_thresholds_min(red_thresholds self)
 {
 	red_thresholds t = self;
@@ -809,7 +809,7 @@ TWIN_INLINE red_level red_thresholds_min(red_thresholds self)
 	return t_2;
 }
 
-/* Thresholds::max of crates/core/src/red/curve.rs */
+/* Thresholds::max of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_level red_thresholds_max(red_thresholds self)
 {
 	red_thresholds t = self;
@@ -839,7 +839,7 @@ TWIN_INLINE u64 probability_probability_bits(probability_probability self)
 	return self;
 }
 
-/* Curve::set_max_p of crates/core/src/red/curve.rs */
+/* Curve::set_max_p of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE void red_curve_set_max_p(red_curve *self, probability_probability max_p)
 {
 	self->max_p = max_p;
@@ -859,7 +859,7 @@ TWIN_INLINE void red_curve_set_max_p(red_curve *self, probability_probability ma
 	self->gentle_slope = mul_div_u64(rest, ((u64)(1ull << 32u)), max_u64(((u64)(self->max >> 32u)), 1ull));
 }
 
-/* Curve::new of crates/core/src/red/curve.rs */
+/* Curve::new of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_curve red_curve_new(red_profile profile, red_above_max above_max)
 {
 	red_level t = red_thresholds_min(profile.thresholds);
@@ -872,13 +872,13 @@ TWIN_INLINE red_curve red_curve_new(red_profile profile, red_above_max above_max
 	return curve;
 }
 
-/* Spacer::new of crates/core/src/red/dropper.rs */
+/* Spacer::new of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE red_spacer red_spacer_new(random_stream random)
 {
 	return (red_spacer){ .random = random, .since = 0ull };
 }
 
-/* Dropper::new of crates/core/src/red/dropper.rs */
+/* Dropper::new of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE red_dropper red_dropper_new(red_profile profile, red_above_max above_max, random_stream random)
 {
 	red_curve t = red_curve_new(profile, above_max);
@@ -886,7 +886,7 @@ TWIN_INLINE red_dropper red_dropper_new(red_profile profile, red_above_max above
 	return (red_dropper){ .curve = t, .spacer = t_2, .verdicts = (aqm_verdicts){0} };
 }
 
-/* Red::drawing of crates/core/src/red.rs */
+/* Red::drawing of crates/core/src/aqm/red.rs */
 TWIN_INLINE red_red red_red_drawing(red_params params, random_stream random)
 {
 	red_average t = red_average_new(params.early.weight, params.early.idle_packet);
@@ -900,13 +900,13 @@ TWIN_INLINE bool units_span_is_zero(units_span self)
 	return (self == 0ull);
 }
 
-/* times_fraction of crates/core/src/red/average.rs */
+/* times_fraction of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE u64 red_times_fraction(u64 level, u64 factor)
 {
 	return ((u64)(((u64)(mul_high_u64(level, factor) << 1u)) | ((u64)(wrapping_mul_u64(level, factor) >> 63u))));
 }
 
-/* decay of crates/core/src/red/average.rs */
+/* decay of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE u64 red_decay(u64 level, probability_probability weight, u64 times)
 {
 	u64 t = probability_probability_bits(probability_probability_one());
@@ -944,7 +944,7 @@ TWIN_INLINE u64 probability_probability_of_ceil(probability_probability self, u6
 	return ((u64)(t + ((u64)(((u64)(((u64)(((u64)(value & 4294967295ull)) * self)) & 4294967295ull)) != 0ull))));
 }
 
-/* Average::on_arrival of crates/core/src/red/average.rs */
+/* Average::on_arrival of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE red_level red_average_on_arrival(red_average *self, units_instant now, red_level queue)
 {
 	self->latest = max_u64(self->latest, now);
@@ -984,7 +984,7 @@ TWIN_INLINE red_level red_average_on_arrival(red_average *self, units_instant no
 	return self->level;
 }
 
-/* Thresholds::measure of crates/core/src/red/curve.rs */
+/* Thresholds::measure of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_level red_thresholds_measure(red_thresholds self, qdisc_backlog queue)
 {
 	red_thresholds t = self;
@@ -1000,7 +1000,7 @@ TWIN_INLINE red_level red_thresholds_measure(red_thresholds self, qdisc_backlog 
 	return t_2;
 }
 
-/* LEAST_QUEUE of crates/core/src/red/dropper.rs */
+/* LEAST_QUEUE of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE u64 red_least_queue(void)
 {
 	return 2ull;
@@ -1018,7 +1018,7 @@ TWIN_INLINE probability_probability probability_probability_saturating_from_bits
 	return t;
 }
 
-/* Curve::zone of crates/core/src/red/curve.rs */
+/* Curve::zone of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_zone red_curve_zone(const red_curve *self, red_level average)
 {
 	if (average < self->min) {
@@ -1046,7 +1046,7 @@ TWIN_INLINE red_zone red_curve_zone(const red_curve *self, red_level average)
 	return (red_zone){ .kind = RED_ZONE_GENTLE, .gentle = t_7 };
 }
 
-/* Dropper::zone_at of crates/core/src/red/dropper.rs */
+/* Dropper::zone_at of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE red_zone red_dropper_zone_at(const red_dropper *self, red_level average, qdisc_backlog queue)
 {
 	red_zone t;
@@ -1059,13 +1059,13 @@ TWIN_INLINE red_zone red_dropper_zone_at(const red_dropper *self, red_level aver
 	return t;
 }
 
-/* Average::level of crates/core/src/red/average.rs */
+/* Average::level of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE red_level red_average_level(const red_average *self)
 {
 	return self->level;
 }
 
-/* Red::zone_at of crates/core/src/red.rs */
+/* Red::zone_at of crates/core/src/aqm/red.rs */
 TWIN_INLINE red_zone red_red_zone_at(const red_red *self, qdisc_backlog queue)
 {
 	red_level t = red_average_level(&self->average);
@@ -1073,7 +1073,7 @@ TWIN_INLINE red_zone red_red_zone_at(const red_red *self, qdisc_backlog queue)
 	return t_2;
 }
 
-/* Red::observe of crates/core/src/red.rs */
+/* Red::observe of crates/core/src/aqm/red.rs */
 TWIN_INLINE red_zone red_red_observe(red_red *self, units_instant now, qdisc_backlog queue)
 {
 	red_level t = red_thresholds_measure(self->params.profile.thresholds, queue);
@@ -1083,7 +1083,7 @@ TWIN_INLINE red_zone red_red_observe(red_red *self, units_instant now, qdisc_bac
 	return t_3;
 }
 
-/* Spacer::restart of crates/core/src/red/dropper.rs */
+/* Spacer::restart of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE void red_spacer_restart(red_spacer *self)
 {
 	self->since = 0ull;
@@ -1131,7 +1131,7 @@ TWIN_INLINE u64 random_stream_next_u64(random_stream *self)
 	return rotate_right_u64(((u64)(self->high ^ self->low)), ((u32)((u64)(self->high >> 58u))));
 }
 
-/* Spacer::draw of crates/core/src/red/dropper.rs */
+/* Spacer::draw of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE bool red_spacer_draw(red_spacer *self, red_spacing spacing, probability_probability p)
 {
 	u64 count = self->since;
@@ -1165,7 +1165,7 @@ TWIN_INLINE bool red_spacer_draw(red_spacer *self, red_spacing spacing, probabil
 	return hit;
 }
 
-/* Dropper::judge of crates/core/src/red/dropper.rs */
+/* Dropper::judge of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_drop *early, red_zone zone, units_bytes size, bool is_capable)
 {
 	red_zone t = zone;
@@ -1217,7 +1217,7 @@ TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_dro
 	return t_12;
 }
 
-/* Average::on_busy of crates/core/src/red/average.rs */
+/* Average::on_busy of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE void red_average_on_busy(red_average *self)
 {
 	option_units_instant t_2 = self->idle_since;
@@ -1229,7 +1229,7 @@ TWIN_INLINE void red_average_on_busy(red_average *self)
 	}
 }
 
-/* Red::on_busy of crates/core/src/red.rs */
+/* Red::on_busy of crates/core/src/aqm/red.rs */
 TWIN_INLINE void red_red_on_busy(red_red *self)
 {
 	red_average_on_busy(&self->average);
@@ -1241,7 +1241,7 @@ TWIN_INLINE units_instant units_instant_saturating_sub(units_instant self, units
 	return saturating_sub_u64(self, span);
 }
 
-/* Average::on_empty of crates/core/src/red/average.rs */
+/* Average::on_empty of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE void red_average_on_empty(red_average *self, units_instant now)
 {
 	self->latest = max_u64(self->latest, now);
@@ -1250,31 +1250,31 @@ TWIN_INLINE void red_average_on_empty(red_average *self, units_instant now)
 	self->rest = units_span_zero();
 }
 
-/* Red::on_empty of crates/core/src/red.rs */
+/* Red::on_empty of crates/core/src/aqm/red.rs */
 TWIN_INLINE void red_red_on_empty(red_red *self, units_instant now)
 {
 	red_average_on_empty(&self->average, now);
 }
 
-/* Red::params of crates/core/src/red.rs */
+/* Red::params of crates/core/src/aqm/red.rs */
 TWIN_INLINE const red_params * red_red_params(const red_red *self)
 {
 	return &self->params;
 }
 
-/* Level::whole_part of crates/core/src/red/average.rs */
+/* Level::whole_part of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE u64 red_level_whole_part(red_level self)
 {
 	return ((u64)(self >> 32u));
 }
 
-/* Level::from_ratio of crates/core/src/red/average.rs */
+/* Level::from_ratio of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE red_level red_level_from_ratio(u64 numerator, u64 denominator)
 {
 	return mul_div_u64(numerator, ((u64)(1ull << 32u)), denominator);
 }
 
-/* Ared::adapting of crates/core/src/ared.rs */
+/* Ared::adapting of crates/core/src/aqm/ared.rs */
 TWIN_INLINE ared_ared ared_ared_adapting(red_red red, units_span interval)
 {
 	const red_params * t = red_red_params(&red);
@@ -1290,34 +1290,34 @@ TWIN_INLINE ared_ared ared_ared_adapting(red_red red, units_span interval)
 	return (ared_ared){ .least = t_7, .most = t_8, .red = red, .interval = interval, .adapted = units_instant_zero(), .latest = units_instant_zero(), .stats = (ared_stats){0} };
 }
 
-/* Red::average of crates/core/src/red.rs */
+/* Red::average of crates/core/src/aqm/red.rs */
 TWIN_INLINE red_level red_red_average(const red_red *self)
 {
 	red_level t = red_average_level(&self->average);
 	return t;
 }
 
-/* MOST of crates/core/src/ared.rs */
+/* MOST of crates/core/src/aqm/ared.rs */
 TWIN_INLINE u64 ared_most(void)
 {
 	u64 t = probability_probability_bits(probability_probability_one());
 	return ((u64)(t / 2ull));
 }
 
-/* LEAST of crates/core/src/ared.rs */
+/* LEAST of crates/core/src/aqm/ared.rs */
 TWIN_INLINE u64 ared_least(void)
 {
 	u64 t = probability_probability_bits(probability_probability_one());
 	return ((u64)(t / 100ull));
 }
 
-/* Dropper::set_max_p of crates/core/src/red/dropper.rs */
+/* Dropper::set_max_p of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE void red_dropper_set_max_p(red_dropper *self, probability_probability max_p)
 {
 	red_curve_set_max_p(&self->curve, max_p);
 }
 
-/* Red::set_max_p of crates/core/src/red.rs */
+/* Red::set_max_p of crates/core/src/aqm/red.rs */
 TWIN_INLINE void red_red_set_max_p(red_red *self, probability_probability max_p)
 {
 	probability_probability t = probability_probability_saturating_from_bits(1ull);
@@ -1326,7 +1326,7 @@ TWIN_INLINE void red_red_set_max_p(red_red *self, probability_probability max_p)
 	red_dropper_set_max_p(&self->dropper, max_p_2);
 }
 
-/* Ared::observe of crates/core/src/ared.rs */
+/* Ared::observe of crates/core/src/aqm/ared.rs */
 TWIN_INLINE red_zone ared_ared_observe(ared_ared *self, units_instant now, qdisc_backlog queue)
 {
 	self->latest = max_u64(self->latest, now);
@@ -1357,20 +1357,20 @@ TWIN_INLINE red_zone ared_ared_observe(ared_ared *self, units_instant now, qdisc
 	return t_11;
 }
 
-/* Ared::on_busy of crates/core/src/ared.rs */
+/* Ared::on_busy of crates/core/src/aqm/ared.rs */
 TWIN_INLINE void ared_ared_on_busy(ared_ared *self)
 {
 	red_red_on_busy(&self->red);
 }
 
-/* Ared::on_empty of crates/core/src/ared.rs */
+/* Ared::on_empty of crates/core/src/aqm/ared.rs */
 TWIN_INLINE void ared_ared_on_empty(ared_ared *self, units_instant now)
 {
 	self->latest = max_u64(self->latest, now);
 	red_red_on_empty(&self->red, self->latest);
 }
 
-/* State::new of crates/core/src/pie.rs */
+/* State::new of crates/core/src/aqm/pie.rs */
 TWIN_INLINE pie_state pie_state_new(const pie_params *params)
 {
 	units_span t_2 = params->burst;
@@ -1378,7 +1378,7 @@ TWIN_INLINE pie_state pie_state_new(const pie_params *params)
 	return (pie_state){ .probability = 0ull, .delay = units_span_zero(), .delay_before = units_span_zero(), .burst = t_2, .gathered = 0ull, .next_update = t };
 }
 
-/* MOST_UPDATES of crates/core/src/pie.rs */
+/* MOST_UPDATES of crates/core/src/aqm/pie.rs */
 TWIN_INLINE u32 pie_most_updates(void)
 {
 	return 1024u;
@@ -1390,13 +1390,13 @@ TWIN_INLINE units_span units_span_saturating_sub(units_span self, units_span oth
 	return saturating_sub_u64(self, other);
 }
 
-/* MOST of crates/core/src/pie.rs */
+/* MOST of crates/core/src/aqm/pie.rs */
 TWIN_INLINE u64 pie_most(void)
 {
 	return ((u64)(1ull << 51u));
 }
 
-/* difference of crates/core/src/pie.rs */
+/* difference of crates/core/src/aqm/pie.rs */
 TWIN_INLINE s64 pie_difference(units_span a, units_span b)
 {
 	s64 t;
@@ -1412,13 +1412,13 @@ TWIN_INLINE s64 pie_difference(units_span a, units_span b)
 	return t;
 }
 
-/* ONE of crates/core/src/pie.rs */
+/* ONE of crates/core/src/aqm/pie.rs */
 TWIN_INLINE u64 pie_one(void)
 {
 	return ((u64)(1ull << 60u));
 }
 
-/* divisor of crates/core/src/pie.rs */
+/* divisor of crates/core/src/aqm/pie.rs */
 TWIN_INLINE u64 pie_divisor(u64 p)
 {
 	u64 t;
@@ -1460,7 +1460,7 @@ TWIN_INLINE u64 pie_divisor(u64 p)
 	return t;
 }
 
-/* State::update of crates/core/src/pie.rs */
+/* State::update of crates/core/src/aqm/pie.rs */
 TWIN_INLINE bool pie_state_update(pie_state *self, const pie_params *params)
 {
 	u64 p = self->probability;
@@ -1515,7 +1515,7 @@ TWIN_INLINE bool pie_state_update(pie_state *self, const pie_params *params)
 	return (((self->probability != p) || (self->burst != burst)) || (self->delay_before != delay));
 }
 
-/* State::catch_up of crates/core/src/pie.rs */
+/* State::catch_up of crates/core/src/aqm/pie.rs */
 TWIN_INLINE void pie_state_catch_up(pie_state *self, const pie_params *params, pie_stats *stats, units_instant now)
 {
 	u32 t = 0u;
@@ -1548,7 +1548,7 @@ TWIN_INLINE units_bytes units_bytes_saturating_mul(units_bytes self, u64 n)
 	return saturating_mul_u64(self, n);
 }
 
-/* State::unlucky of crates/core/src/pie.rs */
+/* State::unlucky of crates/core/src/aqm/pie.rs */
 TWIN_INLINE bool pie_state_unlucky(pie_state *self, const pie_params *params, random_stream *random, units_bytes size, qdisc_backlog backlog)
 {
 	bool t_2 = units_span_is_zero(self->burst);
@@ -1600,14 +1600,14 @@ TWIN_INLINE bool pie_state_unlucky(pie_state *self, const pie_params *params, ra
 	return hit;
 }
 
-/* State::probability of crates/core/src/pie.rs */
+/* State::probability of crates/core/src/aqm/pie.rs */
 TWIN_INLINE probability_probability pie_state_probability(const pie_state *self)
 {
 	probability_probability t = probability_probability_saturating_from_bits(((u64)(self->probability >> 28u)));
 	return t;
 }
 
-/* State::signal of crates/core/src/pie.rs */
+/* State::signal of crates/core/src/aqm/pie.rs */
 TWIN_INLINE red_signal pie_state_signal(const pie_state *self, const pie_params *params)
 {
 	probability_probability t_2 = pie_state_probability(self);
@@ -1620,7 +1620,7 @@ TWIN_INLINE red_signal pie_state_signal(const pie_state *self, const pie_params 
 	return t;
 }
 
-/* State::departed of crates/core/src/pie.rs */
+/* State::departed of crates/core/src/aqm/pie.rs */
 TWIN_INLINE void pie_state_departed(pie_state *self, units_span delay, bool is_empty)
 {
 	units_span t;
@@ -1632,7 +1632,7 @@ TWIN_INLINE void pie_state_departed(pie_state *self, units_span delay, bool is_e
 	self->delay = t;
 }
 
-/* Measure::of of crates/core/src/elephants.rs */
+/* Measure::of of crates/core/src/aqm/elephants.rs */
 TWIN_INLINE units_bytes elephants_measure_of(elephants_measure self, units_bytes size)
 {
 	elephants_measure t = self;
@@ -1646,13 +1646,13 @@ TWIN_INLINE units_bytes elephants_measure_of(elephants_measure self, units_bytes
 	return t_2;
 }
 
-/* Flow::is_mouse of crates/core/src/elephants.rs */
+/* Flow::is_mouse of crates/core/src/aqm/elephants.rs */
 TWIN_INLINE bool elephants_flow_is_mouse(const elephants_flow *self, const elephants_border *border)
 {
 	return (self->length <= border->longest_mouse);
 }
 
-/* Flow::arrive of crates/core/src/elephants.rs */
+/* Flow::arrive of crates/core/src/aqm/elephants.rs */
 TWIN_INLINE bool elephants_flow_arrive(elephants_flow *self, const elephants_border *border, units_bytes size)
 {
 	units_bytes t = elephants_measure_of(border->measure, size);
@@ -1661,13 +1661,13 @@ TWIN_INLINE bool elephants_flow_arrive(elephants_flow *self, const elephants_bor
 	return t_2;
 }
 
-/* Flow::exceed of crates/core/src/elephants.rs */
+/* Flow::exceed of crates/core/src/aqm/elephants.rs */
 TWIN_INLINE void elephants_flow_exceed(elephants_flow *self, const elephants_pair_rule *rule)
 {
 	units_bytes_add_assign_bytes(&self->length, rule->threshold);
 }
 
-/* Pair::take of crates/core/src/elephants.rs */
+/* Pair::take of crates/core/src/aqm/elephants.rs */
 TWIN_INLINE bool elephants_pair_take(elephants_pair *self, const elephants_pair_rule *rule, units_instant now, units_bytes size)
 {
 	option_bucket_token_bucket t = self->bucket;
@@ -1686,20 +1686,20 @@ TWIN_INLINE bool elephants_pair_take(elephants_pair *self, const elephants_pair_
 	return pays;
 }
 
-/* MOST of crates/core/src/meredt.rs */
+/* MOST of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE u64 meredt_most(void)
 {
 	return ((u64)(1ull << 30u));
 }
 
-/* part of crates/core/src/meredt.rs */
+/* part of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE s64 meredt_part(units_bytes size, u64 share)
 {
 	u64 t = units_bytes_as_u64(size);
 	return ((s64)((u64)(min_u64(t, meredt_most()) * share)));
 }
 
-/* Floor::new of crates/core/src/meredt.rs */
+/* Floor::new of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE meredt_floor meredt_floor_new(probability_probability share, units_bytes credit)
 {
 	u64 t = probability_probability_bits(probability_probability_one());
@@ -1708,7 +1708,7 @@ TWIN_INLINE meredt_floor meredt_floor_new(probability_probability share, units_b
 	return (meredt_floor){ .share = share, .owed = 0ll, .least = ((s64)((u64)0ll - (u64)credit_2)) };
 }
 
-/* Floor::cost of crates/core/src/meredt.rs */
+/* Floor::cost of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE s64 meredt_floor_cost(const meredt_floor *self, units_bytes size)
 {
 	u64 t = probability_probability_bits(probability_probability_one());
@@ -1717,7 +1717,7 @@ TWIN_INLINE s64 meredt_floor_cost(const meredt_floor *self, units_bytes size)
 	return t_3;
 }
 
-/* Floor::due of crates/core/src/meredt.rs */
+/* Floor::due of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE bool meredt_floor_due(const meredt_floor *self, units_bytes size)
 {
 	bool t_3 = (self->share > probability_probability_zero());
@@ -1729,7 +1729,7 @@ TWIN_INLINE bool meredt_floor_due(const meredt_floor *self, units_bytes size)
 	return t_3;
 }
 
-/* Floor::mouse of crates/core/src/meredt.rs */
+/* Floor::mouse of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE void meredt_floor_mouse(meredt_floor *self, units_bytes size)
 {
 	s64 t_3 = self->owed;
@@ -1738,7 +1738,7 @@ TWIN_INLINE void meredt_floor_mouse(meredt_floor *self, units_bytes size)
 	self->owed = saturating_add_s64(t_3, t_2);
 }
 
-/* Floor::elephant of crates/core/src/meredt.rs */
+/* Floor::elephant of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE void meredt_floor_elephant(meredt_floor *self, units_bytes size)
 {
 	s64 t = meredt_floor_cost(self, size);
@@ -1746,13 +1746,13 @@ TWIN_INLINE void meredt_floor_elephant(meredt_floor *self, units_bytes size)
 	self->owed = max_s64(saturating_sub_s64(self->owed, cost), self->least);
 }
 
-/* Floor::none_queued of crates/core/src/meredt.rs */
+/* Floor::none_queued of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE void meredt_floor_none_queued(meredt_floor *self)
 {
 	self->owed = min_s64(self->owed, 0ll);
 }
 
-/* TokenBucket::bytes of crates/core/src/bucket.rs */
+/* TokenBucket::bytes of crates/core/src/structures/bucket.rs */
 TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *self, units_instant now)
 {
 	s64 t_2 = self->level;
@@ -1763,7 +1763,7 @@ TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *sel
 	return t_5;
 }
 
-/* TokenBucket::charge of crates/core/src/bucket.rs */
+/* TokenBucket::charge of crates/core/src/structures/bucket.rs */
 TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_instant now, units_bytes bytes)
 {
 	bucket_token_bucket_update(self, now);
@@ -1779,7 +1779,7 @@ TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_ins
 	self->level = t_3;
 }
 
-/* TokenBucket::time_for of crates/core/src/bucket.rs */
+/* TokenBucket::time_for of crates/core/src/structures/bucket.rs */
 TWIN_INLINE option_units_instant bucket_token_bucket_time_for(const bucket_token_bucket *self, units_instant now, units_bytes bytes)
 {
 	s64 t = bucket_cost(bytes);
@@ -1804,13 +1804,13 @@ TWIN_INLINE option_units_instant bucket_token_bucket_time_for(const bucket_token
 	return (option_units_instant){ .some = true, .value = max_u64(t_9, now) };
 }
 
-/* WEIGHT_ONE of crates/core/src/fbq/shares.rs */
+/* WEIGHT_ONE of crates/core/src/qdisc/fbq/shares.rs */
 TWIN_INLINE u64 shares_weight_one(void)
 {
 	return ((u64)(1ull << 16u));
 }
 
-/* Slots::begin of crates/core/src/fbq/deciders.rs */
+/* Slots::begin of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE bool fbq_slots_begin(fbq_slots *self)
 {
 	self->here = ((u32)(self->here + 1u));
@@ -1821,38 +1821,38 @@ TWIN_INLINE bool fbq_slots_begin(fbq_slots *self)
 	return true;
 }
 
-/* Slots::end of crates/core/src/fbq/deciders.rs */
+/* Slots::end of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE bool fbq_slots_end(fbq_slots *self)
 {
 	self->here = ((u32)(self->here - 1u));
 	return (((u32)(self->held + self->here)) < self->wanted);
 }
 
-/* VIRTUAL_START of crates/core/src/fbq/deciders.rs */
+/* VIRTUAL_START of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_virtual_start(void)
 {
 	return ((u128)(((u128)1ull) << 100u));
 }
 
-/* WEIGHT_MAX of crates/core/src/fbq/shares.rs */
+/* WEIGHT_MAX of crates/core/src/qdisc/fbq/shares.rs */
 TWIN_INLINE u64 shares_weight_max(void)
 {
 	return ((u64)(1ull << 40u));
 }
 
-/* weight_of of crates/core/src/fbq/deciders.rs */
+/* weight_of of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u64 fbq_weight_of(u64 weight)
 {
 	return clamp_u64(weight, 1ull, shares_weight_max());
 }
 
-/* PLACES of crates/core/src/fbq/deciders.rs */
+/* PLACES of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u32 fbq_places(void)
 {
 	return 24u;
 }
 
-/* virtual_length of crates/core/src/fbq/deciders.rs */
+/* virtual_length of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_virtual_length(units_bytes bytes, u64 weight)
 {
 	s64 t = bucket_capped(bytes);
@@ -1862,7 +1862,7 @@ TWIN_INLINE u128 fbq_virtual_length(units_bytes bytes, u64 weight)
 	return ((u128)(((u128)(((u128)whole) << (fbq_places() & 127u))) + ((u128)div_ceil_u64(((u64)(rest << (fbq_places() & 63u))), weight))));
 }
 
-/* borrow_length of crates/core/src/fbq/deciders.rs */
+/* borrow_length of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_borrow_length(units_bytes bytes, units_rate rate)
 {
 	u64 t = units_rate_as_bps(rate);
@@ -1870,20 +1870,20 @@ TWIN_INLINE u128 fbq_borrow_length(units_bytes bytes, units_rate rate)
 	return t_2;
 }
 
-/* starts_with of crates/core/src/fbq/deciders.rs */
+/* starts_with of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_starts_with(u128 now, u128 length)
 {
 	return saturating_sub_u128(now, length);
 }
 
-/* starts_again of crates/core/src/fbq/deciders.rs */
+/* starts_again of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_starts_again(u128 start, u128 now, u128 length)
 {
 	u128 t = fbq_starts_with(now, length);
 	return max_u128(start, t);
 }
 
-/* charged of crates/core/src/fbq/deciders.rs */
+/* charged of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_charged(u128 start, u128 now, fbq_by by, u128 length)
 {
 	fbq_by t = by;
@@ -1896,7 +1896,7 @@ TWIN_INLINE u128 fbq_charged(u128 start, u128 now, fbq_by by, u128 length)
 	return t_2;
 }
 
-/* covered_at of crates/core/src/fbq/deciders.rs */
+/* covered_at of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE option_units_instant fbq_covered_at(const bucket_token_bucket *guarantee, units_bytes size, units_instant arrived)
 {
 	option_units_instant t = bucket_token_bucket_time_for(guarantee, units_instant_zero(), size);
@@ -1907,14 +1907,14 @@ TWIN_INLINE option_units_instant fbq_covered_at(const bucket_token_bucket *guara
 	return (option_units_instant){ .some = true, .value = max_u64(time, arrived) };
 }
 
-/* TokenBucket::forgive of crates/core/src/bucket.rs */
+/* TokenBucket::forgive of crates/core/src/structures/bucket.rs */
 TWIN_INLINE void bucket_token_bucket_forgive(bucket_token_bucket *self, units_instant now)
 {
 	bucket_token_bucket_update(self, now);
 	self->level = max_s64(self->level, 0ll);
 }
 
-/* charge_minimum of crates/core/src/fbq/deciders.rs */
+/* charge_minimum of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE void fbq_charge_minimum(bucket_token_bucket *guarantee, units_instant then, units_bytes size)
 {
 	bucket_token_bucket_forgive(guarantee, then);
@@ -1927,7 +1927,7 @@ TWIN_INLINE units_bytes units_bytes_zero(void)
 	return 0ull;
 }
 
-/* promised_part of crates/core/src/fbq/deciders.rs */
+/* promised_part of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE units_bytes fbq_promised_part(units_bytes limit, units_rate minimum, units_rate rate)
 {
 	bool t_2 = units_rate_is_zero(minimum);
@@ -1941,13 +1941,13 @@ TWIN_INLINE units_bytes fbq_promised_part(units_bytes limit, units_rate minimum,
 	return t_6;
 }
 
-/* KEPT_PART of crates/core/src/fbq/deciders.rs */
+/* KEPT_PART of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u64 fbq_kept_part(void)
 {
 	return 8ull;
 }
 
-/* kept of crates/core/src/fbq/deciders.rs */
+/* kept of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE units_bytes fbq_kept(units_bytes limit, units_rate unpromised, units_rate rate)
 {
 	units_bytes t;
@@ -1961,13 +1961,13 @@ TWIN_INLINE units_bytes fbq_kept(units_bytes limit, units_rate unpromised, units
 	return t;
 }
 
-/* THRESHOLD_FACTOR of crates/core/src/fbq/deciders.rs */
+/* THRESHOLD_FACTOR of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u64 fbq_threshold_factor(void)
 {
 	return 4ull;
 }
 
-/* is_within_part of crates/core/src/fbq/deciders.rs */
+/* is_within_part of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE bool fbq_is_within_part(units_bytes bytes, units_bytes space, u64 queued)
 {
 	u64 shares = ((u64)(((u64)(queued * fbq_threshold_factor())) + 1ull));
@@ -1987,20 +1987,20 @@ TWIN_INLINE u64 units_instant_as_nanos(units_instant self)
 	return self;
 }
 
-/* by_due of crates/core/src/fbq/deciders.rs */
+/* by_due of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_by_due(units_instant due, u32 priority)
 {
 	u64 t = units_instant_as_nanos(due);
 	return ((u128)(((u128)(((u128)t) << 32u)) | ((u128)priority)));
 }
 
-/* by_priority of crates/core/src/fbq/deciders.rs */
+/* by_priority of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_by_priority(u128 key)
 {
 	return ((u128)(((u128)(((u128)((u32)key)) << 64u)) | ((u128)(key >> 32u))));
 }
 
-/* class of crates/core/src/queues.rs */
+/* class of crates/core/src/structures/queues.rs */
 TWIN_INLINE u16 queues_class(u64 bytes)
 {
 	if (bytes < 8ull) {
@@ -2010,14 +2010,14 @@ TWIN_INLINE u16 queues_class(u64 bytes)
 	return ((u16)((u32)(((u32)(((u32)(octave - 2u)) * 8u)) + ((u32)((u64)(((u64)(bytes >> (((u32)(octave - 3u)) & 63u))) & 7ull))))));
 }
 
-/* Turns::of of crates/core/src/round.rs */
+/* Turns::of of crates/core/src/structures/round.rs */
 TWIN_INLINE round_turns round_turns_of(units_bytes quantum)
 {
 	u64 t = units_bytes_as_u64(quantum);
 	return (round_turns){ .in_turn = false, .quantum = t, .largest = 0ull };
 }
 
-/* Turns::queued of crates/core/src/round.rs */
+/* Turns::queued of crates/core/src/structures/round.rs */
 TWIN_INLINE bool round_turns_queued(round_turns *self, round_allowance *allowance, units_bytes size)
 {
 	u64 t_2 = self->largest;
@@ -2031,7 +2031,7 @@ TWIN_INLINE bool round_turns_queued(round_turns *self, round_allowance *allowanc
 	return true;
 }
 
-/* Turns::pays of crates/core/src/round.rs */
+/* Turns::pays of crates/core/src/structures/round.rs */
 TWIN_INLINE bool round_turns_pays(round_turns *self, round_allowance *allowance, units_bytes size)
 {
 	if (!self->in_turn) {
@@ -2048,7 +2048,7 @@ TWIN_INLINE bool round_turns_pays(round_turns *self, round_allowance *allowance,
 	return false;
 }
 
-/* Turns::left of crates/core/src/round.rs */
+/* Turns::left of crates/core/src/structures/round.rs */
 TWIN_INLINE void round_turns_left(round_turns *self, round_allowance *allowance, bool is_first)
 {
 	allowance->busy = false;
@@ -2057,13 +2057,13 @@ TWIN_INLINE void round_turns_left(round_turns *self, round_allowance *allowance,
 	}
 }
 
-/* Deficit::starting_with of crates/core/src/round.rs */
+/* Deficit::starting_with of crates/core/src/structures/round.rs */
 TWIN_INLINE round_deficit round_deficit_starting_with(s64 quantum)
 {
 	return quantum;
 }
 
-/* Deficit::renew of crates/core/src/round.rs */
+/* Deficit::renew of crates/core/src/structures/round.rs */
 TWIN_INLINE bool round_deficit_renew(round_deficit *self, s64 quantum)
 {
 	bool ended = ((*self) <= 0ll);
@@ -2073,33 +2073,33 @@ TWIN_INLINE bool round_deficit_renew(round_deficit *self, s64 quantum)
 	return ended;
 }
 
-/* Deficit::spend of crates/core/src/round.rs */
+/* Deficit::spend of crates/core/src/structures/round.rs */
 TWIN_INLINE void round_deficit_spend(round_deficit *self, s64 bytes)
 {
 	(*self) = ((s64)((u64)(*self) - (u64)bytes));
 }
 
-/* mix of crates/core/src/key_index.rs */
+/* mix of crates/core/src/structures/key_index.rs */
 TWIN_INLINE u64 key_index_mix(u64 key)
 {
 	u64 mixed = wrapping_mul_u64(((u64)(key ^ ((u64)(key >> 30u)))), 13787848793156543929ull);
 	return wrapping_mul_u64(((u64)(mixed ^ ((u64)(mixed >> 27u)))), 10723151780598845931ull);
 }
 
-/* spread of crates/core/src/round.rs */
+/* spread of crates/core/src/structures/round.rs */
 TWIN_INLINE u32 round_spread(u64 key, u32 n)
 {
 	u64 t = key_index_mix(key);
 	return ((u32)mul_high_u64(t, ((u64)n)));
 }
 
-/* Hash::new of crates/core/src/sfq.rs */
+/* Hash::new of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE sfq_hash sfq_hash_new(u64 seed, u32 queues, option_units_span perturb)
 {
 	return (sfq_hash){ .seed = seed, .queues = queues, .perturb = perturb, .epoch = 0ull, .changed = units_instant_zero(), .busy = 0ull, .old = 0ull };
 }
 
-/* Hash::change of crates/core/src/sfq.rs */
+/* Hash::change of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE bool sfq_hash_change(sfq_hash *self, units_instant now)
 {
 	option_units_span t = self->perturb;
@@ -2121,7 +2121,7 @@ TWIN_INLINE bool sfq_hash_change(sfq_hash *self, units_instant now)
 	return true;
 }
 
-/* Hash::queue of crates/core/src/sfq.rs */
+/* Hash::queue of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE u32 sfq_hash_queue(const sfq_hash *self, u64 key, u64 epoch)
 {
 	u64 salt = rotate_left_u64(wrapping_mul_u64(((u64)(self->seed ^ epoch)), 13787848793156543929ull), 31u);
@@ -2129,7 +2129,7 @@ TWIN_INLINE u32 sfq_hash_queue(const sfq_hash *self, u64 key, u64 epoch)
 	return t;
 }
 
-/* Hash::queue_before of crates/core/src/sfq.rs */
+/* Hash::queue_before of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE option_u32 sfq_hash_queue_before(const sfq_hash *self, u64 key)
 {
 	if (self->epoch == 0ull) {
@@ -2139,20 +2139,20 @@ TWIN_INLINE option_u32 sfq_hash_queue_before(const sfq_hash *self, u64 key)
 	return (option_u32){ .some = true, .value = t_2 };
 }
 
-/* Hash::keeps of crates/core/src/sfq.rs */
+/* Hash::keeps of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE bool sfq_hash_keeps(const sfq_hash *self, u64 since)
 {
 	return (since < self->epoch);
 }
 
-/* Hash::entered of crates/core/src/sfq.rs */
+/* Hash::entered of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE u64 sfq_hash_entered(sfq_hash *self)
 {
 	self->busy = ((u64)(self->busy + 1ull));
 	return self->epoch;
 }
 
-/* Hash::emptied of crates/core/src/sfq.rs */
+/* Hash::emptied of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE void sfq_hash_emptied(sfq_hash *self, u64 since)
 {
 	self->busy = ((u64)(self->busy - 1ull));
@@ -2161,7 +2161,7 @@ TWIN_INLINE void sfq_hash_emptied(sfq_hash *self, u64 since)
 	}
 }
 
-/* Place::once_empty of crates/core/src/flow_queues.rs */
+/* Place::once_empty of crates/core/src/qdisc/flow_queues.rs */
 TWIN_INLINE flow_queues_place flow_queues_place_once_empty(flow_queues_place self, bool has_old)
 {
 	flow_queues_place t;

@@ -6,6 +6,17 @@
 //! *Notes*: the AQM decides before the limit is checked, so its average includes packets that the limit rejects.
 //! *See also*: [`red`](crate::red), an AQM. [`Fifo`], a queue without one.
 
+pub mod ared;
+pub mod codel;
+pub mod elephants;
+pub mod ingress;
+pub mod mered;
+pub mod meredt;
+pub mod pie;
+pub mod red;
+pub mod rio;
+pub mod wred;
+
 use crate::fifo::{Fifo, Limit};
 use crate::packet::Packet;
 use crate::probability::Probability;

@@ -9,63 +9,28 @@
 
 extern crate alloc;
 
-pub mod accounts;
-pub mod any_packet;
 pub mod aqm;
-pub mod ared;
-pub mod bucket;
-pub mod cake;
-pub mod cbq;
 pub mod classify;
-pub mod codel;
 pub mod decay;
-pub mod drr;
-pub mod elephants;
-pub mod fbq;
-pub mod fifo;
-pub mod flow;
-mod flow_queues;
-pub mod flow_table;
-pub mod fq_codel;
-pub mod fq_pie;
-pub mod fragments;
-mod heap;
-pub mod hfsc;
-pub mod htb;
-pub mod ingress;
-pub mod key_index;
-pub mod marker;
-pub mod mered;
-pub mod meredt;
 pub mod meter;
-pub mod nested;
 pub mod packet;
 pub mod params;
-pub mod pie;
-pub mod pool;
 pub mod probability;
 pub mod qdisc;
-pub mod queues;
 pub mod random;
-pub mod ras;
-pub mod red;
 pub mod reservation;
-pub mod rfc4115;
-pub mod rio;
-pub mod round;
-pub mod sessions;
-pub mod sfq;
-mod slab;
-pub mod srtcm;
-pub mod tbf;
-mod tournament;
-pub mod tree;
-pub mod trtcm;
-pub mod tswtcm;
-pub mod two_bucket;
-pub mod wf2q;
-pub mod wfq;
-pub mod wred;
+pub mod structures;
+
+// Each module is also at the root, where its users name it.
+pub use aqm::{ared, codel, elephants, ingress, mered, meredt, pie, red, rio, wred};
+pub use classify::{flow, fragments};
+pub use meter::{marker, rfc4115, srtcm, trtcm, tswtcm, two_bucket};
+pub(crate) use qdisc::flow_queues;
+pub use qdisc::{
+    accounts, any_packet, cake, cbq, drr, fbq, fifo, fq_codel, fq_pie, hfsc, htb, nested, ras, sfq, tbf, wf2q, wfq,
+};
+pub use structures::{bucket, flow_table, key_index, pool, queues, round, sessions, tree};
+pub(crate) use structures::{heap, slab, tournament};
 
 pub use tidegate_units as units;
 pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};

@@ -9,6 +9,13 @@
 //! *See also*: [`srtcm`](crate::srtcm), [`trtcm`](crate::trtcm), [`rfc4115`](crate::rfc4115),
 //! [`tswtcm`](crate::tswtcm); [`marker`](crate::marker) for what is done about a colour.
 
+pub mod marker;
+pub mod rfc4115;
+pub mod srtcm;
+pub mod trtcm;
+pub mod tswtcm;
+pub mod two_bucket;
+
 mod any;
 
 pub use any::AnyMeter;

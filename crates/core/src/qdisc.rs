@@ -1,5 +1,24 @@
 //! [`Qdisc`]: the trait of all queueing disciplines, and the laws they obey.
 
+pub mod accounts;
+pub mod any_packet;
+pub mod cake;
+pub mod cbq;
+pub mod drr;
+pub mod fbq;
+pub mod fifo;
+pub(crate) mod flow_queues;
+pub mod fq_codel;
+pub mod fq_pie;
+pub mod hfsc;
+pub mod htb;
+pub mod nested;
+pub mod ras;
+pub mod sfq;
+pub mod tbf;
+pub mod wf2q;
+pub mod wfq;
+
 use alloc::vec::Vec;
 
 use crate::packet::{ClassId, NO_SLOT, Packet};

@@ -344,7 +344,7 @@ fn the_image_of_a_thousand_rules_fits() {
             rule(Match { destination: Some(host), destination_ports: vec![port..=port], ..Match::default() })
         })
         .collect();
-    let hash = crate::flow::FlowHash::new([1, 2], crate::flow::FlowBy::FiveTuple);
+    let hash = flow::FlowHash::new([1, 2], flow::FlowBy::FiveTuple);
     let targets = [Target { class: 3, profile: 4, salt: 5 }];
     let numbers = image(&rules, &targets, Target::default(), &hash, &[]).unwrap();
     assert!((10_000..30_000).contains(&numbers.len()), "{}", numbers.len());

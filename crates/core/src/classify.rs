@@ -42,6 +42,9 @@
 //! assert_eq!(classifier.rules()[1].target, 9);
 //! ```
 
+pub mod flow;
+pub mod fragments;
+
 mod axes;
 mod cover;
 mod fields;
