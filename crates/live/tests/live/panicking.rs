@@ -8,7 +8,8 @@ use tidegate_live::guardian::Settings;
 use tidegate_live::shaping::{Fault, Injection, Options, Shaping};
 
 use crate::queue::{PATIENCE, texts, udp};
-use crate::support::{DEVICE, Ended, Pair};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, Pair};
 
 /// Packets of 1,000 bytes, of which 100 kbit/s let a dozen leave in a second.
 const PACKETS: usize = 60;
