@@ -14,7 +14,9 @@ use tidegate_config::discipline::{Kind, Site, register};
 use tidegate_config::node::{Node, Value};
 use tidegate_config::{Decode, Diagnostics, Place, Schemas};
 use tidegate_core::random::Stream;
-use tidegate_core::{AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Outlet, Packet as _, Qdisc, Queued, Span};
+use tidegate_core::{
+    AnyPacket, Backlog, Deadline, DropReason, Event, Instant, Outlet, Packet as _, Qdisc, Queued, Span,
+};
 
 use crate::failure;
 use crate::function::Function;

@@ -19,6 +19,10 @@ fn main() -> ExitCode {
         ["planted", "--short"] => planted::check(true, ""),
         ["planted", only] => planted::check(false, only),
         ["wasm", module] => wasm::check(Path::new(module)),
+        ["-h" | "--help"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
