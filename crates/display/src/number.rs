@@ -1,7 +1,7 @@
 //! Numbers for people.
 
 /// Formats a value in a suitable unit with four digits: `12.35 ms`, `9.733 Mbit/s`. Units are those of
-/// machine-readable output (`bps`, `ns`) or of an [axis](crate::Axis) (`bit/s`, `s`, `B`, `packets`, `1`).
+/// machine-readable output (`bps`, `ns`) or of an axis (`bit/s`, `s`, `B`, `packets`, `1`).
 pub fn human(value: f64, unit: &str) -> String {
     let scaled = |steps: &[(f64, &str)]| {
         let (scale, unit) = steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1]);

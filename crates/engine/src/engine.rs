@@ -9,7 +9,7 @@
 //!    (`account.rs`), and enters the packet into the packet table. A packet of a flow that is held after a change of the
 //!    configuration waits in the hold queue (`admit.rs`).
 //! 3. `queue` hands the packet to the tree of disciplines (`tree.rs`). A packet that finds its class or its queue full is
-//!    dropped there: the discipline calls [`Outlet::dropped`] of [`EngineOutlet`], at the end of this file.
+//!    dropped there: the discipline calls [`Outlet::dropped`] of `EngineOutlet`, at the end of this file.
 //! 4. [`Engine::dequeue`] takes out of the tree what may leave now, counts it and sends it.
 //!
 //! Promises, held flows, fragments, reservations and a recorder cost a packet that has nothing to do with them one comparison

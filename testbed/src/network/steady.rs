@@ -26,7 +26,7 @@ const TAKEN: f64 = 0.05;
 /// The part of the time that a processor may stand still.
 const STALLED: f64 = 0.01;
 
-/// Runs `attempt` until it holds. It fails when it went wrong [`ATTEMPTS`] times on a steady machine; where the
+/// Runs `attempt` until it holds. It fails when it went wrong three times on a steady machine; where the
 /// machine was not steady for that long, the test is skipped with what was seen. An attempt panics by itself when
 /// something fails that has nothing to do with time.
 ///

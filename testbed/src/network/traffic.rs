@@ -1,4 +1,4 @@
-//! Senders: UDP at a given rate and TCP as fast as possible, from one host to the [`Sink`](super::Sink) of the other.
+//! Senders: UDP at a given rate and TCP as fast as possible, from one host to the [`Sink`](crate::Sink) of the other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

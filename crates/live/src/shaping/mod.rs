@@ -11,7 +11,7 @@
 //! Arriving packets pass the same engine ([`Direction::Ingress`]): a queued packet has used the line already, so that
 //! the rate must be below the line's for the queue to build up here. The kernel's receive offload joins segments on
 //! arrival; such a superpacket is segmented where it would take longer than
-//! [`LONGEST_WHOLE`](tidegate_engine::schedule::LONGEST_WHOLE), in the same way as a departing one, and its segments
+//! [`LONGEST_WHOLE`](tidegate_engine::LONGEST_WHOLE), in the same way as a departing one, and its segments
 //! are forwarded separately.
 
 pub mod backend;

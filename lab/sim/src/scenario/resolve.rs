@@ -238,12 +238,13 @@ impl<'a> Resolver<'a> {
 
     fn nodes(&mut self, pattern: &Spanned<String>, host: bool) {
         for name in self.expand(pattern) {
-            let number = self.scenario.nodes.len();
-            if self.known.insert(name.clone(), number).is_some() {
+            // The name stays that of the first node: it may be used before the errors are reported.
+            if self.known.contains_key(&name) {
                 let message = format!("two nodes are called `{name}`");
                 self.error(pattern.place, message, "the second", "give each its own name");
                 return;
             }
+            self.known.insert(name.clone(), self.scenario.nodes.len());
             self.scenario.nodes.push((name, host));
             self.node_places.push(pattern.place);
         }

@@ -261,6 +261,10 @@ fn wrong_names_units_and_numbers_are_refused_with_their_place() {
     refused(&with(FLOW).replace("\"5s\"", "\"5s\"\nwarm-up = \"9s\""), "3:11", &["warm-up takes up"]);
     refused(&with(&format!("{FLOW}{FLOW}")), "22:8", &["two flows are called `bulk`"]);
     refused(&with(&FLOW.replace("workload", "class = \"gold\"\nworkload")), "19:9", &["no class is called `gold`"]);
+    // The name is used by links that have a queue in common before the errors are reported.
+    let queue = "[[shared-queue]]\nfrom = \"a\"\nto = \"r\"\nqueue = { kind = \"fifo\" }\n";
+    let twice = with(&format!("{queue}{FLOW}")).replace("[\"r\"]", "[\"r\", \"r\"]");
+    refused(&twice, "4:17", &["two nodes are called `r`"]);
     refused(&with(""), "1:11", &["has no flow"]);
     refused(
         &with(&FLOW.replace("kind = \"bulk\"", "kind = \"trace\", file = \"x.csv\"")),
