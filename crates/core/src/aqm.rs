@@ -4,7 +4,7 @@
 //! AQM decides to drop, and what exceeds the queue's limit.
 //! *Cost*: that of the AQM and of a FIFO.
 //! *Notes*: the AQM decides before the limit is checked, so its average includes packets that the limit rejects.
-//! *See also*: [`red`](crate::red), an AQM. [`Fifo`], a queue without one.
+//! *See also*: [`red`], an AQM. [`Fifo`], a queue without one.
 
 pub mod ared;
 pub mod codel;

@@ -26,7 +26,7 @@
 //! the square of the number of hosts; the exceptions to a default are as many as the rules, times the number of
 //! overlaps. Tuple space search makes a group for each combination of prefix lengths, hundreds for ten thousand
 //! rules; here lengths share a group, and wide and narrow rules are separated only if the product becomes too large.
-//! *See also*: [`flow`](crate::flow), which identifies the flows within a class.
+//! *See also*: [`flow`], which identifies the flows within a class.
 //!
 //! ```
 //! use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};

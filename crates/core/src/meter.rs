@@ -6,8 +6,8 @@
 //! that hands in frames should agree on rates for frames.
 //! *Cost*: O(1) a packet, stated by each.
 //! *Notes*: an instant before the last one counts as the last one.
-//! *See also*: [`srtcm`](crate::srtcm), [`trtcm`](crate::trtcm), [`rfc4115`](crate::rfc4115),
-//! [`tswtcm`](crate::tswtcm); [`marker`](crate::marker) for what is done about a colour.
+//! *See also*: [`srtcm`], [`trtcm`], [`rfc4115`],
+//! [`tswtcm`]; [`marker`] for what is done about a colour.
 
 pub mod marker;
 pub mod rfc4115;
