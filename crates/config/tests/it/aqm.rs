@@ -1,17 +1,9 @@
 //! Every discipline of active queue management from a file: built and run with the least and the most that can be
 //! reported, and refused with the place and the remedy.
 
-use tidegate_config::discipline::{Discipline, Site};
-use tidegate_config::{Diagnostics, Source, Spanned, read};
 use tidegate_core::{Accounted, Bytes, FlowKey, Instant, Packet, Qdisc};
 
-tidegate_config::record! {
-    /// A file of one discipline.
-    pub struct File as "file" {
-        /// The discipline.
-        pub discipline: Spanned<Discipline>,
-    }
-}
+use crate::discipline_file;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct P(u64, u64);
@@ -26,19 +18,8 @@ impl Packet for P {
 }
 
 fn load(section: &str) -> Result<Box<dyn Qdisc<P>>, String> {
-    let source = Source::new("test.toml", format!("[discipline]\n{section}"));
-    let mut diagnostics = Diagnostics::new();
-    let file = read::<File>(&source, &mut diagnostics);
-    if let Some(file) = &file {
-        file.discipline.value.check(file.discipline.place, &mut diagnostics);
-    }
-    match file {
-        Some(file) if diagnostics.errors() == 0 => {
-            let site = Site { seed: 1, name: "test".into(), now: Instant::ZERO };
-            Ok(file.discipline.value.build(&site))
-        }
-        _ => Err(diagnostics.render(&source)),
-    }
+    discipline_file::load(&format!("[discipline]\n{section}"))
+        .map(|(discipline, _)| discipline_file::build(&discipline))
 }
 
 #[test]

@@ -1,17 +1,9 @@
 //! CBQ from a file: built and run, and refused with the place and the way out.
 
-use tidegate_config::discipline::{Discipline, Site};
-use tidegate_config::{Diagnostics, Source, Spanned, read};
 use tidegate_core::qdisc::Discard;
 use tidegate_core::{Bytes, ClassId, FlowKey, Instant, Packet, Qdisc};
 
-tidegate_config::record! {
-    /// A file of one discipline.
-    pub struct File as "file" {
-        /// The discipline.
-        pub discipline: Spanned<Discipline>,
-    }
-}
+use crate::discipline_file;
 
 struct P(u32);
 
@@ -31,20 +23,9 @@ impl Packet for P {
 type Built = (Vec<String>, Box<dyn Qdisc<P>>);
 
 fn load(text: &str) -> Result<Built, String> {
-    let source = Source::new("test.toml", text);
-    let mut diagnostics = Diagnostics::new();
-    let file = read::<File>(&source, &mut diagnostics);
-    if let Some(file) = &file {
-        file.discipline.value.check(file.discipline.place, &mut diagnostics);
-    }
-    match file {
-        Some(file) if diagnostics.errors() == 0 => {
-            let site = Site { seed: 1, name: "test".into(), now: Instant::ZERO };
-            let names = file.discipline.value.classes().into_iter().map(str::to_owned).collect();
-            Ok((names, file.discipline.value.build(&site)))
-        }
-        _ => Err(diagnostics.render(&source)),
-    }
+    let (discipline, _) = discipline_file::load(text)?;
+    let names = discipline.classes().into_iter().map(str::to_owned).collect();
+    Ok((names, discipline_file::build(&discipline)))
 }
 
 const AGENCIES: &str = r#"
@@ -165,12 +146,8 @@ fn ten_seconds(sharing: &str, priority: u8) -> ([u64; 2], String) {
          {{ name = \"urgent\", share = \"10%\", priority = 0, borrow = \"from-parent\" }},\n\
          {{ name = \"data\", share = \"90%\", priority = {priority}, queue = {{ kind = \"fifo\", limit = \"20MB\" }} }},\n]\n"
     );
-    let source = Source::new("test.toml", text.as_str());
-    let mut diagnostics = Diagnostics::new();
-    let file = read::<File>(&source, &mut diagnostics).expect("a file");
-    file.discipline.value.check(file.discipline.place, &mut diagnostics);
-    assert_eq!(diagnostics.errors(), 0, "{}", diagnostics.render(&source));
-    let mut cbq = file.discipline.value.build::<P>(&Site { seed: 1, name: "test".into(), now: Instant::ZERO });
+    let (discipline, warnings) = discipline_file::load(&text).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut cbq = discipline_file::build::<P>(&discipline);
     for _ in 0..10_000 {
         cbq.enqueue(Instant::ZERO, P(1), &mut Discard);
     }
@@ -183,7 +160,7 @@ fn ten_seconds(sharing: &str, priority: u8) -> ([u64; 2], String) {
             sent[packet.0 as usize] += 1;
         }
     }
-    (sent, diagnostics.render(&source))
+    (sent, warnings)
 }
 
 #[test]
@@ -213,12 +190,7 @@ fn warnings_of_reservations(sharing: &str, reservations: &str, data: u8) -> Stri
          {{ name = \"reserved\", share = \"20%\", borrow = \"from-parent\" }},\n\
          {{ name = \"data\", share = \"70%\", priority = {data}, borrow = \"from-parent\" }},\n]\n"
     );
-    let source = Source::new("test.toml", text.as_str());
-    let mut diagnostics = Diagnostics::new();
-    let file = read::<File>(&source, &mut diagnostics).expect("a file");
-    file.discipline.value.check(file.discipline.place, &mut diagnostics);
-    assert_eq!(diagnostics.errors(), 0, "{}", diagnostics.render(&source));
-    diagnostics.render(&source)
+    discipline_file::load(&text).unwrap_or_else(|errors| panic!("{errors}")).1
 }
 
 #[test]

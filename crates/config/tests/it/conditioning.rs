@@ -1,18 +1,10 @@
 //! Markers, rate adaptive shapers and early drop from a file: built and run, and refused with the place and the way
 //! out.
 
-use tidegate_config::discipline::{Discipline, Site};
-use tidegate_config::{Diagnostics, Source, Spanned, read};
 use tidegate_core::qdisc::Discard;
 use tidegate_core::{Bytes, Deadline, Dscp, FlowKey, Instant, Packet, Qdisc, Span};
 
-tidegate_config::record! {
-    /// A file of one discipline.
-    pub struct File as "file" {
-        /// The discipline.
-        pub discipline: Spanned<Discipline>,
-    }
-}
+use crate::discipline_file;
 
 #[derive(Debug, Default)]
 struct P {
@@ -40,19 +32,7 @@ impl Packet for P {
 }
 
 fn load(text: &str) -> Result<Box<dyn Qdisc<P>>, String> {
-    let source = Source::new("test.toml", text);
-    let mut diagnostics = Diagnostics::new();
-    let file = read::<File>(&source, &mut diagnostics);
-    if let Some(file) = &file {
-        file.discipline.value.check(file.discipline.place, &mut diagnostics);
-    }
-    match file {
-        Some(file) if diagnostics.errors() == 0 => {
-            let site = Site { seed: 1, name: "test".into(), now: Instant::ZERO };
-            Ok(file.discipline.value.build(&site))
-        }
-        _ => Err(diagnostics.render(&source)),
-    }
+    discipline_file::load(text).map(|(discipline, _)| discipline_file::build(&discipline))
 }
 
 /// Mark an assured forwarding class by trTCM, a RAS before it.

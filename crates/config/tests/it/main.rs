@@ -10,6 +10,7 @@ mod conditions;
 mod control;
 mod default_class;
 mod direction;
+mod discipline_file;
 mod edit;
 mod examples;
 mod hosts;
