@@ -7,8 +7,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use tidegate_config::shaper;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
-use tidegate_core::{DropReason, Ecn, Instant, Span};
-use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
+use tidegate_core::{DropReason, Instant, Span};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Sink};
 
 struct Nowhere;
 
@@ -54,15 +54,7 @@ fn meta(flow: u32) -> PacketMeta {
         destination_port: Some(443),
         ..Fields::default()
     };
-    PacketMeta {
-        fields,
-        ecn: Ecn::NotEct,
-        length: 1_000,
-        network_header: 20,
-        headers: 28,
-        pure_ack: false,
-        shape: Shape::Single,
-    }
+    PacketMeta { fields, length: 1_000, network_header: 20, headers: 28, ..PacketMeta::default() }
 }
 
 /// One packet comes and one leaves, with `flows` packets waiting, flows in an order that no cache prefetchs.

@@ -3,8 +3,8 @@
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
-use tidegate_core::{DropReason, Ecn, Instant, Span};
-use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
+use tidegate_core::{DropReason, Instant, Span};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Sink};
 use tidegate_sys::memory::{Counting, allocations};
 
 #[global_allocator]
@@ -22,15 +22,7 @@ fn meta(port: u16) -> PacketMeta {
     let fields =
         Fields { hosts, protocol: Some(17), source_port: Some(port), destination_port: Some(9), ..Fields::default() };
     let length = 1_000;
-    PacketMeta {
-        fields,
-        ecn: Ecn::NotEct,
-        length,
-        network_header: 20,
-        headers: 28,
-        pure_ack: false,
-        shape: Shape::Single,
-    }
+    PacketMeta { fields, length, network_header: 20, headers: 28, ..PacketMeta::default() }
 }
 
 #[test]

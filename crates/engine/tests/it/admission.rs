@@ -44,7 +44,7 @@ fn superpacket() -> PacketMeta {
         network_header: 20,
         headers: 40,
         shape: Shape::Super,
-        pure_ack: false,
+        ..PacketMeta::default()
     }
 }
 

@@ -4,10 +4,10 @@ use tidegate_config::shaper;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};
 use tidegate_core::fbq::Terms;
-use tidegate_core::{ClassId, DropReason, Ecn, Event, Instant, Rate, Span};
+use tidegate_core::{ClassId, DropReason, Event, Instant, Rate, Span};
 use tidegate_engine::shards::Shard;
 use tidegate_engine::{
-    Change, Engine, Names, Notification, NotificationKind, PacketMeta, PromiseError, PromiseTable, Setup, Shape, Sink,
+    Change, Engine, Names, Notification, NotificationKind, PacketMeta, PromiseError, PromiseTable, Setup, Sink,
 };
 
 const TEXT: &str = "version = 1\n\
@@ -27,15 +27,7 @@ fn meta(port: u16) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let (protocol, destination_port) = (Some(17), Some(port));
     let fields = Fields { hosts, protocol, source_port: Some(1), destination_port, ..Fields::default() };
-    PacketMeta {
-        fields,
-        ecn: Ecn::NotEct,
-        length: 1_000,
-        network_header: 20,
-        headers: 28,
-        pure_ack: false,
-        shape: Shape::Single,
-    }
+    PacketMeta { fields, length: 1_000, network_header: 20, headers: 28, ..PacketMeta::default() }
 }
 
 /// Counts packets that passed, by port, and collects the notifications: kind, promise, granted rate.

@@ -7,7 +7,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, DropReason, Ecn, Instant, Rate, Span};
-use tidegate_engine::{Change, Engine, FlowRow, Names, PacketMeta, Setup, Shape, Sink};
+use tidegate_engine::{Change, Engine, FlowRow, Names, PacketMeta, Setup, Sink};
 
 fn config(text: &str) -> Config {
     let mut diagnostics = Diagnostics::new();
@@ -30,15 +30,7 @@ fn meta(port: u16, length: u32) -> PacketMeta {
         uid: Some(1_000 + u32::from(port % 10)),
         ..Fields::default()
     };
-    PacketMeta {
-        fields,
-        ecn: Ecn::Ect0,
-        length,
-        network_header: 20,
-        headers: 28,
-        pure_ack: false,
-        shape: Shape::Single,
-    }
+    PacketMeta { fields, ecn: Ecn::Ect0, length, network_header: 20, headers: 28, ..PacketMeta::default() }
 }
 
 /// Which packets passed and which did not; a handle is a port and a number of microseconds.

@@ -7,7 +7,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Credit, DropReason, Dscp, Ecn, Instant, Qdisc, Rate, Span};
-use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink, swap::SwapKind};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Sink, swap::SwapKind};
 use tidegate_testbed::share;
 
 fn config(text: &str) -> Config {
@@ -37,8 +37,7 @@ fn meta(flow: u64, length: u32) -> PacketMeta {
         length,
         network_header: 20,
         headers: 28,
-        pure_ack: false,
-        shape: Shape::Single,
+        ..PacketMeta::default()
     }
 }
 
