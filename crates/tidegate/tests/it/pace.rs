@@ -9,6 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::command::tidegate;
+
 /// The time limit of an expected event on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -396,12 +398,7 @@ fn what_is_late_is_dropped_and_counted() {
 
 #[test]
 fn the_paper_is_reproduced_and_deterministic() {
-    let run = || {
-        Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["reproduce", "pacing", "--only", "fig", "--recorded", "--json"])
-            .output()
-            .unwrap()
-    };
+    let run = || tidegate(&["reproduce", "pacing", "--only", "fig", "--recorded", "--json"]);
     let (one, two) = (run(), run());
     assert_eq!(one.status.code(), Some(0), "{}", String::from_utf8_lossy(&one.stderr));
     assert!(one.stdout == two.stdout);
@@ -415,7 +412,6 @@ fn the_paper_is_reproduced_and_deterministic() {
     // A result that contradicts the paper stays one: exit code 1 without the record.
     assert_eq!(item("fig6.size1100")["verdict"], "contradicted");
     assert_eq!((&report["holds"], &report["verdicts"]["unmeasured"]), (&false.into(), &0.into()));
-    let plain = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["reproduce", "pacing", "--only", "fig6"]).output();
-    assert_eq!(plain.unwrap().status.code(), Some(1));
+    assert_eq!(tidegate(&["reproduce", "pacing", "--only", "fig6"]).status.code(), Some(1));
     assert!(items.len() > 200);
 }

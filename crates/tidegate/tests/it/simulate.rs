@@ -2,10 +2,11 @@
 
 use std::process::{Command, Output, Stdio};
 
+use crate::command::tidegate;
 use tidegate_testbed::files::{Folder, text};
 
 fn simulate(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("simulate").args(args).output().expect("tidegate runs")
+    tidegate(&[&["simulate"], args].concat())
 }
 
 const SCENARIO: &str = r#"
@@ -108,10 +109,7 @@ fn a_trace_is_explained() {
     assert!(std::fs::read(format!("{out}/trace.parquet")).unwrap().starts_with(b"PAR1"));
 
     let capture = format!("{out}/trace.pcapng");
-    let explain = |args: &[&str]| {
-        let explained = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("explain").arg(&capture).args(args).output();
-        explained.expect("tidegate runs")
-    };
+    let explain = |args: &[&str]| tidegate(&[&["explain", &*capture], args].concat());
     let all = explain(&["--json"]);
     assert!(all.status.success(), "{}", text(&all.stderr));
     let json: serde_json::Value = serde_json::from_slice(&all.stdout).expect("JSON");
@@ -181,8 +179,7 @@ fn link_sharing_that_starves_a_class_is_warned_of() {
                       workload = { kind = \"constant\", rate = \"6mbit\" }\n";
         let text = SCENARIO.replace("loss = \"0.5%\"", "queue = { shaper = \"cbq.toml\" }") + urgent;
         let scenario = folder.with("cbq-scenario.toml", &text);
-        let check =
-            Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["check", &shaper]).output().expect("tidegate runs");
+        let check = tidegate(&["check", &shaper]);
         let simulated = simulate(&[&scenario, "--json"]);
         for output in [&check, &simulated] {
             assert!(output.status.success(), "{}", text_of(output));
@@ -324,9 +321,7 @@ fn results_are_compared_beside_each_other() {
         folder.with(name, text(&found.stdout))
     };
     let (slow, fast) = (results(&slow, "slow.json"), results(&fast, "fast.json"));
-    let compare = |args: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("compare").args(args).output().expect("it runs")
-    };
+    let compare = |args: &[&str]| tidegate(&[&["compare"], args].concat());
     let page = folder.0.join("both.html").display().to_string();
     let found = compare(&[&slow, &fast, "--report", &page]);
     assert!(found.status.success(), "{}", text(&found.stderr));
@@ -363,8 +358,7 @@ fn a_share_that_the_sharing_does_not_keep_is_a_warning_of_both_commands() {
         ("sharing = \"formal\"", false),
     ] {
         let shaper = folder.with("shaper.toml", format!("{head}{sharing}\n{classes}"));
-        let check = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["check", &shaper]).output();
-        for done in [simulate(&[&file]), check.expect("tidegate runs")] {
+        for done in [simulate(&[&file]), tidegate(&["check", &shaper])] {
             let said = text(&done.stderr);
             assert!(done.status.success(), "{sharing}: {said}");
             assert_eq!(said.contains("`data` can get less than its rate while `urgent` borrows"), warns, "{said}");
