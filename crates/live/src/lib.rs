@@ -41,6 +41,3 @@ pub mod shaping;
 pub mod timing;
 pub mod tun;
 pub mod uplink;
-
-/// The system calls beneath, for tests of namespaces and processes.
-pub use tidegate_sys as sys;
