@@ -8,7 +8,7 @@ mod wire;
 
 fn main() {
     tidegate_testbed::tests!(
-        #[once]
+        #[nightly, once]
         linux_tcp::losses_are_repaired_as_by_the_kernel
     );
 }
