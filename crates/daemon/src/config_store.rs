@@ -62,7 +62,7 @@ impl Followers<'_> {
         let mode = directions.first().map(|direction| direction.config.control.mode);
         let outcome = mode.zip(self.notifier.server()).map(|(mode, server)| server.listening().set_mode(mode));
         if let Some(Err(error)) = outcome {
-            self.notifier.log(&format!("who may connect to the control socket is as before: {error}"));
+            self.notifier.log(&format!("the mode of the control socket is unchanged: {error}"));
         }
     }
 }
@@ -124,10 +124,10 @@ impl ConfigStore {
         let named = request.direction.as_deref();
         let confirm = request.confirm.map(|span| Duration::from_nanos(span.as_nanos()));
         if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
-            return Err(invalid("a trial lasts from a moment to an hour"));
+            return Err(invalid("a trial must last more than 0 s and at most an hour"));
         }
         let (configs, warnings) = match (request.text, &request.edits[..]) {
-            (None, []) => return Err(invalid("neither a file nor an edit was given")),
+            (None, []) => return Err(invalid("the call contains neither a file nor an edit")),
             (Some(text), []) => {
                 let (configs, warnings) = load("the new file", &text)?;
                 (placed(directions, configs, named)?, warnings)
@@ -240,7 +240,7 @@ impl ConfigStore {
             let running: Vec<usize> = (0..directions.len()).filter(|&at| directions[at].file == number).collect();
             let way = |config: &Config| config.interface.direction;
             if !configs.iter().map(way).eq(running.iter().map(|&at| way(&directions[at].config))) {
-                return Err(invalid("it shapes another direction; start again for that"));
+                return Err(invalid("it shapes another direction; restart the shaper for that"));
             }
             changes.extend(running.into_iter().zip(configs));
         }
@@ -256,10 +256,10 @@ impl ConfigStore {
             Ok(_) => {
                 self.trial = None;
                 self.files.iter_mut().for_each(|(path, known)| *known = modified(path));
-                followers.notifier.log_change(&format!("{} was read again and is in force", self.paths()));
+                followers.notifier.log_change(&format!("{} was reloaded and is in force", self.paths()));
             }
             Err(refusal) => {
-                let text = format!("{} is not applied, nothing has changed: {refusal}", self.paths());
+                let text = format!("{} was refused, and nothing has changed: {refusal}", self.paths());
                 followers.notifier.log(&text);
             }
         }
@@ -323,7 +323,7 @@ fn placed(
         if several && wanted.is_none() && configs.iter().any(|config| running(config).is_none()) {
             let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
             return Err(invalid("the file does not name an interface that is shaped here")
-                .help(format!("name its interface, or a direction by --direction: {}", names.join(", "))));
+                .help(format!("name its interface, or choose a direction with --direction: {}", names.join(", "))));
         }
         // A file for another direction than the one it is for is refused where it is put in force.
         let place = |config| (wanted.or_else(|| running(&config)).unwrap_or(0), config);
@@ -333,8 +333,8 @@ fn placed(
     for config in configs {
         let Some(at) = running(&config) else {
             let way = config.interface.direction.word();
-            return Err(invalid(format!("the file shapes {way} as well, which is not shaped here"))
-                .help("start again with the file, or leave its table out"));
+            return Err(invalid(format!("the file also shapes {way}, which this shaper does not"))
+                .help("restart the shaper with the file, or leave its table out"));
         };
         if wanted.is_none_or(|wanted| wanted == at) {
             placed.push((at, config));
@@ -364,8 +364,8 @@ fn edited(
         [] => outcomes.swap_remove(0).map_err(invalid),
         _ => {
             let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
-            Err(invalid("this can be changed in each direction")
-                .help(format!("name one by --direction: {}", names.join(" or "))))
+            Err(invalid("this setting exists in each direction")
+                .help(format!("choose one with --direction: {}", names.join(" or "))))
         }
     }
 }
@@ -391,7 +391,9 @@ fn change_all(
                 for (at, old) in before {
                     if let Err(error) = change(directions, followers, at, old) {
                         let name = &directions[at].name;
-                        followers.notifier.log(&format!("{name} stays changed, it cannot be taken back: {error}"));
+                        followers
+                            .notifier
+                            .log(&format!("{name} stays changed, because the change cannot be undone: {error}"));
                     }
                 }
                 return Err(refusal);
@@ -421,7 +423,7 @@ fn change(
     outcome.map_err(|error| match error {
         StartError::Change(text) => invalid(text),
         StartError::Build(failure) => invalid(failure.to_string()),
-        error => Refusal::new(Code::Failed, format!("{error}; what was in force is in force again")),
+        error => Refusal::new(Code::Failed, format!("{error}; the previous configuration is in force again")),
     })
 }
 

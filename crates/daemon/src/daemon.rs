@@ -82,13 +82,13 @@ pub enum DaemonError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// The control socket cannot be made.
-    #[error("no control socket: {0}")]
+    #[error("cannot make the control socket: {0}")]
     Socket(#[from] SocketError),
     /// Metrics and the web page cannot be served.
-    #[error("no metrics: {0}")]
+    #[error("cannot serve metrics: {0}")]
     Web(#[from] WebError),
     /// The program to run on events cannot be run.
-    #[error("the hook cannot run: {0}")]
+    #[error("cannot run the hook: {0}")]
     Hook(String),
     /// A thread cannot be started.
     #[error("cannot serve the control socket: {0}")]
@@ -337,7 +337,9 @@ fn listen(
         ControlSocket::Default => match Listening::for_interface(interface, direction, mode) {
             Ok(listening) => Ok(Some(listening)),
             Err(SocketError::NoDirectory(why)) => {
-                print(&format!("no control socket, there is no directory for it ({why}); name a path by --control"));
+                print(&format!(
+                    "no control socket is served, because its directory does not exist ({why}); choose a path with --control"
+                ));
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -158,7 +158,7 @@ impl ShapedDirection {
         match self.shaping().and_then(Shaping::in_kernel) {
             None => Ok(()),
             Some(_) => {
-                Err(Refusal::new(Code::Unsupported, format!("the data path in the kernel does not know {what}"))
+                Err(Refusal::new(Code::Unsupported, format!("the kernel path does not have {what}"))
                     .help(IN_USER_SPACE))
             }
         }
@@ -250,7 +250,7 @@ impl ShapedDirection {
         match lease {
             Some(lease) if lease > longest => {
                 let text = format!("a lease of {lease} is longer than {longest}");
-                Err(Refusal::new(Code::NotAllowed, text).help("renew it from time to time"))
+                Err(Refusal::new(Code::NotAllowed, text).help("ask for a shorter one and renew it before it ends"))
             }
             _ => Ok(()),
         }
@@ -293,7 +293,7 @@ pub(crate) fn direction_named(directions: &[ShapedDirection], name: Option<&str>
     let Some(name) = name else { return Ok(0) };
     let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
     names.iter().position(|other| *other == name).ok_or_else(|| {
-        Refusal::new(Code::NotFound, format!("nothing called `{name}` is shaped here"))
+        Refusal::new(Code::NotFound, format!("no direction `{name}` is shaped here"))
             .help(format!("there is {}", names.join(" and ")))
     })
 }

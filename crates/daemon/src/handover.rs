@@ -151,8 +151,7 @@ pub(crate) fn restore(
             }
         };
         if let Err(Refusal { message, .. }) = outcome {
-            notifier
-                .log(&format!("number {} is granted no longer, it could not be made again: {message}", grant.number));
+            notifier.log(&format!("number {} is lost, because it could not be made again: {message}", grant.number));
         }
         next = next.max(notifier.numbers_used());
     }

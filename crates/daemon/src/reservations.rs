@@ -139,7 +139,7 @@ impl Reservations {
         let uid = caller.peer.uid;
         let most = direction.bounds(uid).reservations;
         if self.0.values().filter(|held| held.uid == uid).count() as u64 >= u64::from(most) {
-            return Err(beyond_bounds(format!("user {uid} may hold {most} reservations, and holds as many")));
+            return Err(beyond_bounds(format!("user {uid} may hold {most} reservations, and holds that many")));
         }
         direction.check_lease(lasts)
     }
@@ -239,7 +239,7 @@ impl Reservations {
             };
             let name = held.name.clone();
             self.0.remove(&number);
-            notifier.log(&format!("`{name}` is reserved no longer, it could not be made again: {reason}"));
+            notifier.log(&format!("the reservation `{name}` is lost, because it could not be made again: {reason}"));
         }
     }
 

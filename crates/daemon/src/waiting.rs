@@ -39,7 +39,7 @@ pub fn wait_for_interface(name: &str, stop: &AtomicBool, print: fn(&str)) -> boo
         }
         service::notify("WATCHDOG=1");
         if is_there() {
-            print(&format!("the interface {name} is there"));
+            print(&format!("the interface {name} has appeared"));
             return true;
         }
     }

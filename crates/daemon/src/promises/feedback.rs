@@ -98,7 +98,7 @@ impl Promises {
                 "user {uid} has {FOLLOWED_OF_ONE} processes and control groups followed already, and may have no more"
             )
         } else if own().count() >= WATCHES_OF_ONE {
-            format!("user {uid} watches flows {WATCHES_OF_ONE} times already, and may no more")
+            format!("user {uid} has {WATCHES_OF_ONE} subscriptions to feedback already, and can have no more")
         } else {
             return Ok(());
         };

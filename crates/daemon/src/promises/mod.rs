@@ -230,11 +230,14 @@ impl Promises {
             let watches = self.watches.iter().filter(|watch| watch.direction == index);
             let watches = watches.map(|watch| (watch.delay, watch.selection.matches.as_slice()));
             let table = PromiseTable::new(promises, watches).map_err(|error| {
-                let text = format!("these conditions cannot be looked up with those of the others: {error}");
+                let text =
+                    format!("these conditions cannot be looked up together with those of the other promises: {error}");
                 Refusal::new(Code::NoRoom, text)
             })?;
             shaping.check_promises(&table).map_err(|numbers| {
-                let text = format!("the kernel has no room for these conditions beside those of the others: {numbers}");
+                let text = format!(
+                    "the kernel has no room for these conditions beside those of the other promises: {numbers}"
+                );
                 Refusal::new(Code::NoRoom, text)
             })?;
             // The previous table is returned, and freed on this thread.

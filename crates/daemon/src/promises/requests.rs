@@ -139,12 +139,12 @@ impl Promises {
     /// Refuses more promises than there may be, or than may be of one connection.
     fn within_counts(&self, caller: &Caller) -> Result<(), Refusal> {
         if self.promises.len() >= PROMISES {
-            let text = format!("{PROMISES} promises are held already, which is all there may be");
+            let text = format!("{PROMISES} promises are held already, which is the most that there can be");
             return Err(Refusal::new(Code::TooMany, text)
                 .help("wait until one ends; `tidegate promise` without conditions lists them"));
         }
         if self.promises.iter().filter(|promise| promise.client == caller.client).count() >= PROMISES_OF_ONE {
-            let text = format!("{PROMISES_OF_ONE} promises were given over this connection, and there may be no more");
+            let text = format!("this connection holds {PROMISES_OF_ONE} promises, and can have no more");
             return Err(Refusal::new(Code::TooMany, text)
                 .help("release one, ask for more `flows` in one, or open another connection"));
         }
@@ -260,19 +260,19 @@ pub(super) fn make(
 fn check(request: &PromiseCall) -> Result<(), Refusal> {
     let minimum = request.minimum.unwrap_or(Rate::ZERO);
     if minimum.is_zero() && request.prefer == 0 && request.displace.is_none() {
-        return Err(invalid("nothing is asked for", "give a minimum, steps of preference or a displacement"));
+        return Err(invalid("the request asks for nothing", "give a minimum, steps of preference or a displacement"));
     }
     if request.flows == 0 || request.flows > FLOWS {
-        return Err(invalid("rate cannot be held for so many flows", "give 1 to 1024"));
+        return Err(invalid("the number of flows is out of range", "give 1 to 1024"));
     }
     if request.prefer > 1_000 {
-        return Err(invalid("so many steps of preference mean nothing", "ten steps of 10% are everything"));
+        return Err(invalid("the preference has too many steps", "ten steps of 10% already give everything"));
     }
     if request.detached && request.lease.is_none() {
         return Err(invalid("a promise that outlives its connection needs a lease", "give lease_ns"));
     }
     if request.lease.is_some_and(Span::is_zero) {
-        return Err(invalid("a lease of nothing", "leave it out, or give a time"));
+        return Err(invalid("the lease is 0 s", "give a longer one, or leave it out"));
     }
     if let Some(displace) = request.displace.as_ref().filter(|displace| displace.below <= minimum) {
         let text = format!("the threshold {} is not above the minimum {minimum}", displace.below);
@@ -292,7 +292,7 @@ fn from_now(lease: Span) -> Instant {
 /// The refusal of a promise by the engine.
 pub(super) fn refusal(error: PromiseError, class: &str, minimum: Rate, flows: u32) -> Refusal {
     match error {
-        PromiseError::NoShaper => Refusal::new(Code::Unsupported, "this discipline knows no promises to flows")
+        PromiseError::NoShaper => Refusal::new(Code::Unsupported, "this discipline has no promises to flows")
             .help("promises need a shaper file with [[class]]"),
         PromiseError::NoRoom(free) => {
             let wanted = if flows == 1 { minimum.to_string() } else { format!("{minimum} for each of {flows} flows") };

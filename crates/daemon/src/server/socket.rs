@@ -25,13 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another daemon listens there.
-    #[error("another tidegate is running: it listens at {}; stop it, or give another path by --control", .0.display())]
+    #[error("another tidegate is running: it listens at {}; stop it, or choose another path with --control", .0.display())]
     Living(PathBuf),
     /// A file of another type has this name.
-    #[error("{} is there and is not a socket; give another path by --control", .0.display())]
+    #[error("{} exists and is not a socket; choose another path with --control", .0.display())]
     NotASocket(PathBuf),
     /// Its path does not fit into the address of a socket.
-    #[error("the path {} is too long for a socket, which takes 107 bytes; give a shorter one by --control", .0.display())]
+    #[error("the path {} is too long for a socket, which takes 107 bytes; choose a shorter one with --control", .0.display())]
     TooLong(PathBuf),
     /// The system refused.
     #[error("cannot {operation} {}: {source}", .path.display())]
@@ -44,7 +44,7 @@ pub enum SocketError {
         source: io::Error,
     },
     /// No directory for sockets can be made.
-    #[error("there is no directory for it: {0}; name a path by --control")]
+    #[error("its directory does not exist: {0}; choose a path with --control")]
     NoDirectory(String),
 }
 
@@ -229,7 +229,7 @@ impl Lock {
             let file = File::from(open(&path, flags, Mode::RUSR | Mode::WUSR)?);
             let metadata = file.metadata()?;
             if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
-                let text = format!("others may open {}; remove it", path.display());
+                let text = format!("others can open the lock {}; remove it", path.display());
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
             }
             flock(&file, FlockOperation::LockExclusive)?;
@@ -313,7 +313,7 @@ mod tests {
         fs::write(&lock, "").unwrap();
         fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
         let refused = Listening::at(&path, 0o666).unwrap_err().to_string();
-        assert!(refused.contains("others may open"), "{refused}");
+        assert!(refused.contains("others can open"), "{refused}");
         fs::remove_file(&lock).unwrap();
         std::os::unix::fs::symlink("/etc/hosts", &lock).unwrap();
         assert!(Listening::at(&path, 0o666).is_err());

@@ -24,14 +24,14 @@ impl Supervisor {
             Ok(read) => read,
             Err(error) => {
                 if !std::mem::replace(&mut state.unreadable, true) {
-                    let text = format!("{name}: whether shaping is still in force cannot be seen: {error}");
-                    grants.notifier.log(&format!("{text}; it goes on, and is looked at again"));
+                    let text = format!("{name}: cannot check whether shaping is still in force: {error}");
+                    grants.notifier.log(&format!("{text}; shaping continues, and the check will be repeated"));
                 }
                 return;
             }
         };
         if std::mem::take(&mut state.unreadable) {
-            grants.notifier.log(&format!("{name}: whether shaping is still in force can be seen again"));
+            grants.notifier.log(&format!("{name}: it can be checked again whether shaping is in force"));
         }
         if inspection.is_sound() {
             for (of, coverage) in coverage {
@@ -43,7 +43,7 @@ impl Supervisor {
             grants.notifier.log(&format!("another program changed our rules: {difference}"));
         }
         self.trouble = Some("another program changed our rules".into());
-        grants.notifier.log("shaping is NOT in force; starting it again");
+        grants.notifier.log("shaping is NOT in force; restarting it");
         if let Err(error) = self.restart(directions, grants, index) {
             self.outage(grants.notifier, index, &error.to_string());
             return;
@@ -66,7 +66,8 @@ impl Supervisor {
                     self.trouble = None;
                 }
                 for (interface, version) in proven {
-                    notifier.log(&format!("{name}: a packet of {version} came through the queue, by {interface}"));
+                    notifier
+                        .log(&format!("{name}: the first packet of {version} on {interface} came through the queue"));
                 }
             }
             Err(error) => {
@@ -74,7 +75,7 @@ impl Supervisor {
                 if state.unproven.as_ref() != Some(&text) {
                     state.unproven = Some(text.clone());
                     self.trouble = Some(text.clone());
-                    notifier.log(&format!("{name}: {text}; it is tried again"));
+                    notifier.log(&format!("{name}: {text}; it will be tried again"));
                 }
             }
         }
@@ -101,7 +102,7 @@ impl Supervisor {
         let name = &direction.name;
         let known = self.states[index].bypass.iter().position(|(name, _)| name == interface);
         if coverage.is_bypassed() && known.is_none() {
-            let text = format!("most of what {goes} by {interface} does not come through the queue");
+            let text = format!("most traffic that {goes} on {interface} bypasses the queue");
             self.states[index].bypass.push((interface.clone(), text.clone()));
             self.trouble = Some(text.clone());
             service::notify(&format!("STATUS=not shaping: {text}"));
@@ -122,7 +123,7 @@ impl Supervisor {
             if self.trouble.is_none() {
                 service::notify("STATUS=shaping");
             }
-            notifier.log(&format!("{name}: what {goes} by {interface} comes through the queue again"));
+            notifier.log(&format!("{name}: traffic that {goes} on {interface} comes through the queue again"));
         }
     }
 }

@@ -67,12 +67,12 @@ impl Supervisor {
         let notifier = grants.notifier;
         let index = self.links[link].1;
         let before = std::mem::replace(&mut self.links[link].0, name.to_owned());
-        notifier.log(&format!("{before} is called {name} now; shaping follows it"));
+        notifier.log(&format!("{before} was renamed to {name}; shaping follows it"));
         // The control socket is named after the first.
         if link == 0
             && let Some(Err(error)) = notifier.server().map(|server| server.listening().follow(name))
         {
-            notifier.log(&format!("{error}; it is found by its old name"));
+            notifier.log(&format!("{error}; it will be found by its old name"));
         }
         for at in 0..directions.len() {
             if !directions[at].has(&before) {

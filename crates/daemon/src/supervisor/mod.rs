@@ -140,10 +140,10 @@ impl Supervisor {
                 Condition::Watching => {}
                 Condition::Successor => self.successor = true,
                 Condition::Restarted(why) => {
-                    grants.notifier.log(&format!("{}: another guardian has been started: {why}", direction.name));
+                    grants.notifier.log(&format!("{}: a new guardian was started: {why}", direction.name));
                 }
                 Condition::Missing(why) => {
-                    let text = "packets that are held are lost if this process ends unexpectedly";
+                    let text = "the packets that it holds are lost if this process ends unexpectedly";
                     grants.notifier.log(&format!("{}: there is no guardian: {why}; {text}", direction.name));
                 }
             }
@@ -216,10 +216,10 @@ impl Supervisor {
         self.trouble = Some(why.to_owned());
         service::notify(&format!("STATUS=not shaping: {why}"));
         let when = match pause.as_secs() {
-            0 => "at once".to_owned(),
+            0 => "now".to_owned(),
             seconds => format!("in {seconds} s"),
         };
-        notifier.log(&format!("{why}; traffic passes unshaped; starting again {when}"));
+        notifier.log(&format!("{why}; traffic passes unshaped; the next start is tried {when}"));
     }
 
     fn recover(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, index: usize) {

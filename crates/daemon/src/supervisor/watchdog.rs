@@ -153,7 +153,7 @@ impl Watched {
             }
             if thread.quiet >= PATIENCE {
                 let millis = |checks: u32| CHECK.as_millis() * u128::from(checks);
-                let why = format!("the data path is stalled: it has not turned for {} ms", millis(thread.quiet));
+                let why = format!("the data path is stalled: its loop has not run for {} ms", millis(thread.quiet));
                 let now = self.handle.scheduled(nth);
                 return Some(match now.zip(thread.before).map(|(now, before)| now.since(before)) {
                     Some(Scheduled { ran, waited }) => {

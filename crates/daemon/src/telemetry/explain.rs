@@ -70,10 +70,15 @@ fn fields_of(request: &Explain) -> Result<Fields, Refusal> {
         (Some(V4(source)), Some(V4(destination))) => Hosts::V4 { source, destination },
         (Some(V6(source)), Some(V6(destination))) => Hosts::V6 { source, destination },
         (None, None) => Hosts::Unknown,
-        _ => return invalid("source and destination do not fit", "give both, of one version of IP, or neither"),
+        _ => {
+            return invalid(
+                "source and destination are not of the same version of IP",
+                "give both, of one version of IP, or neither",
+            );
+        }
     };
     let Some(dscp) = Dscp::new(request.dscp.unwrap_or(0)) else {
-        return invalid("that is no code point", "give 0 to 63");
+        return invalid("a code point has six bits", "give 0 to 63");
     };
     Ok(Fields {
         hosts,

@@ -117,10 +117,10 @@ impl Telemetry {
     /// affects nothing else.
     pub fn follow_config(&mut self, directions: &[ShapedDirection], notifier: &Notifier, interface: &str) {
         if let Err(error) = self.serve_web(directions) {
-            notifier.log(&format!("metrics are not served any more: {error}"));
+            notifier.log(&format!("metrics are no longer served: {error}"));
         }
         if let Err(error) = self.serve_hook(directions, notifier, interface) {
-            notifier.log(&format!("no program is run on events any more: {error}"));
+            notifier.log(&format!("the hook is no longer run on events: {error}"));
         }
     }
 

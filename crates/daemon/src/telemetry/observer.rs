@@ -182,7 +182,7 @@ impl Observer {
     ) -> Result<Observation, Refusal> {
         let limit = request.limit.unwrap_or(100);
         if !(1..=Flows::MOST).contains(&limit) {
-            let text = format!("{limit} flows cannot be had at once");
+            let text = format!("a call returns at most {} flows, not {limit}", Flows::MOST);
             return Err(Refusal::new(Code::Malformed, text).help(format!("ask for 1 to {}", Flows::MOST)));
         }
         direction_named(directions, request.direction.as_deref())?;

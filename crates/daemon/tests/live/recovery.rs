@@ -153,11 +153,11 @@ pub fn a_trial_ends_while_the_data_path_is_begun_anew() -> Ended {
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
     // Panics repeat, with growing pauses: the next occurs in 3 s, and 4 s without a data path follow, in which the
     // trial ends.
-    logs(&mut listener, "starting again in 2 s");
+    logs(&mut listener, "the next start is tried in 2 s");
     let other = SHAPER.replace("4mbit", "3mbit");
     let call = Apply { text: Some(other), confirm: Some(Span::from_secs(5)), ..Apply::default() };
     until("a trial", || running.client().call(&call).is_ok());
-    logs(&mut listener, "starting again in");
+    logs(&mut listener, "the next start is tried in");
     logs(&mut listener, "the change was taken back");
     senders.stop();
     sink.stop();

@@ -150,7 +150,7 @@ pub(super) fn queue(found: &mut Examination) {
             found.fine("queue", "the kernel has NFQUEUE and lets us use it");
             for (what, outcome, effect) in [
                 ("superpackets", &report.gso, "TCP costs more processor"),
-                ("fail-open", &report.fail_open, "a hung process would drop instead of letting pass"),
+                ("fail-open", &report.fail_open, "a hung process would drop packets instead of letting them pass"),
             ] {
                 if let Outcome::Refused(why) = outcome {
                     let found_text = format!("{what} are refused by the queue ({why}): {effect}");

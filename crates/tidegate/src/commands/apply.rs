@@ -111,7 +111,7 @@ pub fn set(args: &SetArgs) -> Result<(), Failure> {
     };
     if !named && !words.len().is_multiple_of(2) {
         let text = format!(
-            "`{}` has no names: write keys and values in pairs, or `class NAME` or `rule NUMBER` before them",
+            "cannot read `{}`: write pairs of keys and values, after `class NAME` or `rule NUMBER` where they belong to one",
             args.section
         );
         return Err(Failure::Usage(text));
@@ -240,7 +240,7 @@ fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
             }
             // Somebody else confirmed it, or the time was over a moment ago; the daemon reports which.
             Err(ClientError::Refused(refusal)) if refusal.code == Code::NotFound => {
-                Err(Failure::Failed("no change is on trial any more; `tidegate events` shows what happened".into()))
+                Err(Failure::Failed("the trial is over; `tidegate events` shows what happened".into()))
             }
             Err(error) => Err(error.into()),
         },

@@ -173,7 +173,7 @@ pub fn help(args: &HelpArgs) -> Result<(), Failure> {
             }
             let given = args.topic.join(" ");
             return Err(Failure::Usage(format!(
-                "there is no command and no chapter `{given}`; `tidegate help` lists commands, `tidegate book` chapters"
+                "there is no command or chapter `{given}`; `tidegate help` lists the commands, `tidegate book` the chapters"
             )));
         }
         at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Failed(format!("there is no command `{word}`")))?;

@@ -121,7 +121,7 @@ fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
     if bytes.first() != Some(&b'{') {
         let whole: Box<dyn Read> = Box::new(BufReader::new(std::io::Cursor::new(bytes).chain(file)));
         let Kind::Recording(whole) = sniff(whole).map_err(|error| wrong(&error.to_string()))? else {
-            return Err(wrong("a capture has no result of its own: `tidegate replay` gives it one"));
+            return Err(wrong("a capture contains no results; `tidegate replay` computes them"));
         };
         let mut reader = Reader::with_parts(whole, next_part(path)).map_err(|error| wrong(&error.to_string()))?;
         let again = session::again(&mut reader, "recorded", Keep::default(), None::<&mut Departures<Vec<u8>>>)

@@ -103,7 +103,7 @@ pub fn attempt(config: &Config, interfaces: &[String]) -> Finding {
     let proofs: Vec<_> =
         shaping.interfaces().iter().map(|each| (each.name().to_owned(), each.proof().clone())).collect();
     if let Err(error) = shaping.stop() {
-        return finding(Severity::Prevents, format!("it was started, and did not end in order: {error}"), "");
+        return finding(Severity::Prevents, format!("it was started, but did not end properly: {error}"), "");
     }
     // With a single interface there is no need to name it.
     let of = |name: &str| if proofs.len() > 1 { format!(" of {name}") } else { String::new() };
@@ -118,11 +118,13 @@ pub fn attempt(config: &Config, interfaces: &[String]) -> Finding {
     let (came, awaited) = (came.join(", "), awaited.join(", "));
     match (silent, awaited.is_empty()) {
         (false, true) => finding(Severity::Note, format!("packets came through ({came})"), ""),
-        (false, false) => finding(Severity::Note, format!("packets came through ({came}), not yet of {awaited}"), ""),
+        (false, false) => {
+            finding(Severity::Note, format!("packets came through ({came}), but none yet of {awaited}"), "")
+        }
         (true, _) => finding(
             Severity::Weakens,
             match came.is_empty() {
-                true => format!("it starts, and no packet came through yet: {awaited}"),
+                true => format!("it starts, but no packet has come through yet: {awaited}"),
                 false => format!("it starts, packets came through ({came}), and none yet of {awaited}"),
             },
             "an address, a route or a filter that lets probes pass; then try again",

@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    Err(Failure::Failed("no more events: this tidegate has ended".into()))
+    Err(Failure::Failed("no more events, because this tidegate has ended".into()))
 }
 
 /// Classes come and go, so one that is not there is no error; but it may be a typing error.

@@ -151,13 +151,16 @@ fn is_trace(args: &Args, file: &Path, out: &mut dyn Write) -> Result<bool, Failu
 /// The configuration specified by `--with`, its settings, and an engine for it.
 fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let Some(name) = &args.with else {
-        return Err(Failure::Usage("name the configuration by --with; a capture has none of its own".into()));
+        return Err(Failure::Usage("choose a configuration with --with, because a capture contains none".into()));
     };
     let (config, link) = configurations::one(name)?;
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {
-        message!("tidegate: {name}: the sender of a packet is not known here: nothing matches {}", invented.join(", "));
+        message!(
+            "tidegate: {name}: a capture does not record which program sent a packet, so nothing matches {}",
+            invented.join(", ")
+        );
     }
     Ok((config, settings))
 }
@@ -304,7 +307,7 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
     match look(file)? {
         Kind::Capture(whole) => {
             let Some(packet) = args.packet else {
-                return Err(Failure::Usage("name a packet of the capture by --packet N".into()));
+                return Err(Failure::Usage("choose a packet of the capture with --packet N".into()));
             };
             let (config, settings) = configuration(args)?;
             let wrong = |error: SourceError| failed(NotExplained::Source(error));
@@ -324,7 +327,7 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
                 (Some(packet), _) => (1, packet - 1),
                 (None, Some(_)) if file.as_os_str() == "-" => {
                     return Err(Failure::Usage(
-                        "a recording is read twice to find a record; give a file, not standard input".into(),
+                        "a recording is read twice to find a record, so it cannot come from standard input; give a file".into(),
                     ));
                 }
                 (None, Some(event)) => {
@@ -336,7 +339,7 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
                     found
                 }
                 (None, None) => {
-                    return Err(Failure::Usage("name a packet by --packet N, or a record by --event N".into()));
+                    return Err(Failure::Usage("choose a packet with --packet N, or a record with --event N".into()));
                 }
             };
             let mut explained = explain::arrival(&mut reader, engine, number).map_err(failed)?;

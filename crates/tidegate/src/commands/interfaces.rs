@@ -57,7 +57,7 @@ pub fn which(words: &[String]) -> String {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             text.push_str(&format!("\nfor example: tidegate {} --interface {}", words.join(" "), link.name));
         }
-        None => text.push_str("\nthere is none beside the loopback interface"),
+        None => text.push_str("\nthere is none except the loopback interface"),
     }
     text
 }

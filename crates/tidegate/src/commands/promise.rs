@@ -179,7 +179,7 @@ fn displacement(text: &str, minimum: Option<Rate>) -> Result<Displacement, Failu
     }
     let Some(minimum) = minimum else {
         let help = format!("write for example --below 1mbit:{text}, or give --min");
-        return Err(Failure::Usage(format!("the rate below which flows go to `{text}` is not specified; {help}")));
+        return Err(Failure::Usage(format!("--displace needs the rate below which flows go to `{text}`; {help}")));
     };
     Ok(Displacement { below: Rate::from_bps(minimum.as_bps() / 8 * 9), to: text.into() })
 }

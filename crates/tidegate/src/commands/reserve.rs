@@ -128,7 +128,7 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
 
 fn call(args: &Args) -> Result<Reserve, Failure> {
     if args.flow.is_empty() && args.port.is_none() {
-        let text = "the packets are not specified; give --port NUMBER, or --flow KEY=VALUE such as --flow protocol=udp";
+        let text = "the reservation does not say which packets it is for; give --port NUMBER, or --flow KEY=VALUE such as --flow protocol=udp";
         return Err(Failure::Usage(text.into()));
     }
     let mut matches = Vec::new();

@@ -118,7 +118,7 @@ fn address(text: &str) -> Result<std::net::SocketAddr, String> {
 fn quantum(text: &str) -> Result<Span, String> {
     let (span, longest): (Span, _) = (text.parse().map_err(|error| format!("{error}"))?, Options::default().catch_up);
     if span > longest {
-        return Err(format!("beyond {longest} rates could not be kept; use at most that"));
+        return Err(format!("bursts longer than {longest} cannot keep the rates; use at most that"));
     }
     Ok(span)
 }
@@ -283,7 +283,9 @@ fn check_interfaces(args: &Args, files: &[ShaperFile]) -> Result<(), Failure> {
     for (ShaperFile { path, .. }, config) in configs().filter(|_| files.len() > 1) {
         if config.interface.names.is_empty() {
             let file = path.display();
-            return usage(format!("{file} names no interface; beside another file write `name` under [interface]"));
+            return usage(format!(
+                "{file} names no interface; with several files each must have `name` under [interface]"
+            ));
         }
         for name in &config.interface.names {
             let direction = config.interface.direction;
@@ -409,8 +411,8 @@ fn announce_one(shaping: &Shaping, by: &str) {
     let state = match (unproven.len(), shaping.may_be_bypassed()) {
         (0, true) => "is in place, and a flow table may take forwarded packets past it".to_owned(),
         (0, false) => "is in force".to_owned(),
-        (all, _) if all == interfaces.len() => "is in place, and not proven yet by a packet".to_owned(),
-        _ => format!("is in place, and not proven yet by a packet of {}", unproven.join(" or ")),
+        (all, _) if all == interfaces.len() => "is installed, but no packet has come through it yet".to_owned(),
+        _ => format!("is installed, but no packet of {} has come through it yet", unproven.join(" or ")),
     };
     match shaping.direction() {
         Direction::Egress => message!("shaping {} by {by} {state}:", shaping.interface()),
@@ -445,7 +447,7 @@ fn announce_one(shaping: &Shaping, by: &str) {
         }
         for (version, why) in &proof.awaited {
             message!(
-                "  {of}{version}: not proven yet, {why}; it is tried again, and the first packet will be reported"
+                "  {of}{version}: not proven yet, {why}; it will be tried again, and the first packet will be reported"
             );
         }
     }
@@ -461,7 +463,7 @@ fn announce_one(shaping: &Shaping, by: &str) {
     match (shaping.guardians().next(), shaping.unguarded()) {
         (_, Some(why)) => {
             message!(
-                "  guardian: there is none ({why}); packets that are held are lost if this process ends unexpectedly"
+                "  guardian: there is none ({why}); the packets that it holds are lost if this process ends unexpectedly"
             );
         }
         (Some(guardian), None) => {
@@ -489,7 +491,7 @@ fn announce_refusals(shaping: &Shaping) {
             message!("  superpackets: refused ({why}); TCP needs more processor time");
         }
         if let Outcome::Refused(why) = &report.fail_open {
-            message!("  fail-open: refused ({why}); a hung process would drop instead of letting pass");
+            message!("  fail-open: refused ({why}); a hung process would drop packets instead of letting them pass");
         }
     }
 }

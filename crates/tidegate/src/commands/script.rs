@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (0, 0) => Ok(()),
         (0, _) => Err(Failure::Negative),
         (1, _) => Err(Failure::Usage("this script cannot run".into())),
-        (many, _) => Err(Failure::Usage(format!("{many} scripts cannot run"))),
+        (many, _) => Err(Failure::Usage(format!("{many} scripts cannot be run"))),
     }
 }
 

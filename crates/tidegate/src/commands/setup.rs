@@ -70,7 +70,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let dialogue = Dialogue::new(args.yes);
     if !args.yes && !args.dry_run && !dialogue.asks() {
         return Err(Failure::Usage(
-            "there is no terminal to ask at: write --yes to do it, or --dry-run to see what would be done".into(),
+            "there is no terminal for the questions; write --yes to do it, or --dry-run to see what would be done"
+                .into(),
         ));
     }
     let manager = args.service.unwrap_or_else(Manager::detect);
@@ -85,7 +86,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     instance.check()?;
     let sound = examine(&interface)?;
     if !sound && !args.dry_run {
-        return Err(Failure::Failed(format!("{interface} cannot be shaped as it is; nothing was changed")));
+        return Err(Failure::Failed(format!("{interface} cannot be shaped in its present state; nothing was changed")));
     }
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
     let rates = rates(args, &interface, &kind, &dialogue)?;
@@ -128,7 +129,8 @@ fn undo(args: &Args, manager: Manager, dialogue: &Dialogue) -> Result<(), Failur
                 }
                 (Some(last), false) => {
                     all.push(last);
-                    let text = format!("several were set up: {}; name one by --interface", all.join(", "));
+                    let text =
+                        format!("several interfaces were set up: {}; choose one with --interface", all.join(", "));
                     return Err(Failure::Usage(text));
                 }
             }
@@ -183,7 +185,7 @@ fn describe(uplinks: &Uplinks, uplink: Option<&Uplink>, interface: &str) {
             }
         }
         None => {
-            message!("interface: {interface}, by which no default route leaves");
+            message!("interface: {interface}, which has no default route");
             if let Some(first) = uplinks.all.first() {
                 message!("  that leaves by {first}");
             }
@@ -196,7 +198,7 @@ fn describe(uplinks: &Uplinks, uplink: Option<&Uplink>, interface: &str) {
 fn examine(interface: &str) -> Result<bool, Failure> {
     let is_there = is_there(interface)?;
     if !is_there {
-        message!("  {interface} is not there yet; the service waits for it");
+        message!("  {interface} does not exist yet; the service waits for it");
     }
     let examination = doctor::examine(Subject {
         interfaces: &[interface.to_owned()],
@@ -297,7 +299,7 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
         }
     }
     if rates == [None, None] {
-        return Err(Failure::Failed("there is no rate, so nothing is to be shaped; nothing was changed".into()));
+        return Err(Failure::Failed("no rate was given, so there is nothing to shape; nothing was changed".into()));
     }
     Ok(rates)
 }

@@ -199,7 +199,7 @@ fn stopped(args: &Args, made: &runs::Runs) -> Result<Option<Failure>, Failure> {
         (Some(error), Some(folder)) => {
             return Err(Failure::Failed(format!("cannot keep results in {}: {error}", folder.display())));
         }
-        (Some(error), None) => message!("the results of runs are not kept: {error}; --cache names another folder"),
+        (Some(error), None) => message!("cannot keep the results of runs: {error}; choose another folder with --cache"),
         (None, _) => {}
     }
     Ok((made.ended < made.wanted).then(|| {
@@ -287,7 +287,9 @@ pub(super) fn shown(outcome: &Outcome) -> simulation::Run<'_> {
 /// Removes the results that are kept in `folder`, or in the default one.
 fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder.map(Path::to_owned).or_else(cache::default_folder) else {
-        return Err(Failure::Usage("no folder is known: neither XDG_CACHE_HOME nor HOME is set; use --cache".into()));
+        return Err(Failure::Usage(
+            "neither XDG_CACHE_HOME nor HOME is set, so there is no folder for it; choose one with --cache".into(),
+        ));
     };
     let removed = cache::clear(&folder)
         .map_err(|error| Failure::Failed(format!("cannot clear {}: {error}", folder.display())))?;

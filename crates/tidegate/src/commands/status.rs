@@ -141,7 +141,7 @@ fn head(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         if status.file == "-" { String::new() } else { format!(" by {}", status.file) },
         match status.state() {
             ShapingState::Waiting => "waits for the interface, which is gone",
-            ShapingState::Unproven => "is in place, and not proven yet",
+            ShapingState::Unproven => "is installed, but no packet has come through it yet",
             ShapingState::InForce => "is in force",
             ShapingState::NotInForce => "is NOT in force",
         },

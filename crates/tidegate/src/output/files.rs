@@ -136,7 +136,7 @@ impl FigureFile {
             Some("png") => FigureForm::Png,
             _ => {
                 return Err(
-                    "the name of the file must end in .svg, .pdf or .png; with a title it is TITLE=FILE.svg".into()
+                    "the name of the file must end in .svg, .pdf or .png; with a title write TITLE=FILE.svg".into()
                 );
             }
         };

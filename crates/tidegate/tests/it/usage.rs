@@ -52,7 +52,7 @@ fn no_events_are_not_waited_for() {
 
 #[test]
 fn setup_does_nothing_that_was_not_agreed_to() {
-    refused(&["setup", "--up", "1mbit"], 2, &["no terminal to ask at", "--yes", "--dry-run"]);
+    refused(&["setup", "--up", "1mbit"], 2, &["no terminal for the questions", "--yes", "--dry-run"]);
     refused(&["setup", "--undo", "--up", "1mbit", "--yes"], 2, &["--undo", "--up"]);
     refused(&["setup", "--yes", "--dry-run"], 2, &["--dry-run", "--yes"]);
     let folder = Folder::new("setup");
@@ -61,7 +61,7 @@ fn setup_does_nothing_that_was_not_agreed_to() {
         let fixed = ["setup", "--dry-run", "--service", "none", "--directory", directory];
         refused(&[&fixed, more].concat(), code, parts);
     };
-    setup(&["--interface", "../lo", "--up", "1mbit"], 2, &["`../lo` is no name of an interface"]);
+    setup(&["--interface", "../lo", "--up", "1mbit"], 2, &["`../lo` is not the name of an interface"]);
     setup(&["--interface", "lo"], 2, &["--up and --down", "--measure"]);
     setup(&["--interface", "lo", "--up", "0mbit"], 2, &["--up 0"]);
     setup(

@@ -57,11 +57,11 @@ pub fn one_file_shapes_both_ways() -> Ended {
     assert!(status.contains("1mbit") && status.contains("9mbit"), "{status}");
     // A reload reads both from the file; what is not valid changes nothing.
     running.signal(libc::SIGHUP);
-    running.says("was read again and is in force");
+    running.says("was reloaded and is in force");
     assert!(works(&["status", "--file"]).contains("20mbit"));
     scratch.write("both.toml", BOTH.replace("[[down.class]]", "[[down.clas]]"));
     running.signal(libc::SIGHUP);
-    running.says("is not applied, nothing has changed");
+    running.says("was refused, and nothing has changed");
     running.signal(libc::SIGINT);
     let (status, out, said) = running.end();
     assert!(status.success(), "{said}");
@@ -155,11 +155,17 @@ pub fn what_is_not_proven_at_the_start_is_proven_when_the_link_comes() -> Ended 
     let words = ["run", file.to_str().unwrap(), "--interface", DEVICE];
     let mut running = Running::start(command(&pair, &[&words[..], &control].concat()));
     running.says("control socket");
-    assert_eq!(running.said.matches("is in place, and not proven yet by a packet:").count(), 2, "{}", running.said);
+    assert_eq!(
+        running.said.matches("is installed, but no packet has come through it yet:").count(),
+        2,
+        "{}",
+        running.said
+    );
     assert!(!running.said.contains("is in force"), "{}", running.said);
     let status = succeeds(&pair, &[&["status"][..], &control].concat());
     assert!(
-        status.contains("is in place, and not proven yet") && status.contains("up: not proven yet, IPv4"),
+        status.contains("is installed, but no packet has come through it yet")
+            && status.contains("up: not proven yet, IPv4"),
         "{status}"
     );
     pair.left.run(|| tidegate_testbed::veth::bring_up(DEVICE, tidegate_testbed::veth::LEFT)).unwrap();

@@ -132,9 +132,9 @@ fn under(bug: &str, reason: &str) -> (Arrivals, String) {
     running.says("is in force");
     let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(3_800));
     running.says(&format!("the discipline panicked: {reason}"));
-    running.says("traffic passes unshaped; starting again at once");
+    running.says("traffic passes unshaped; the next start is tried now");
     running.says("is in force again");
-    running.says("traffic passes unshaped; starting again in 1 s");
+    running.says("traffic passes unshaped; the next start is tried in 1 s");
     // It panics again and again, with longer pauses: one of them is seen.
     until_trouble(reason, || status(&pair, &scratch));
     // After the pause: it is in force for a third time.
@@ -259,7 +259,7 @@ fn a_reservation_outlives_outages() -> Result<(), String> {
     let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(3_800));
     // The second outage lasts for a second: three times it cannot be refreshed.
     running.says("is in force again");
-    running.says("traffic passes unshaped; starting again in 1 s");
+    running.says("traffic passes unshaped; the next start is tried in 1 s");
     running.says_times("is in force again", 2);
     traffic.stop_now();
     until_listed("after the outages");

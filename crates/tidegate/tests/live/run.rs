@@ -284,14 +284,14 @@ pub fn packets_that_a_bridge_takes_are_noticed() -> Ended {
             if let Err(error) = pair.left.run(bridged).unwrap() {
                 return Ended::Skipped(format!("no bridge here: {error}"));
             }
-            running.says("most of what leaves by tg0 does not come through the queue");
+            running.says("most traffic that leaves on tg0 bypasses the queue");
             let apart = |rtnl: &mut Rtnl| {
                 let (bridge, index) = (rtnl.index("tgb").unwrap(), rtnl.index(DEVICE).unwrap());
                 rtnl.delete_link(bridge).unwrap();
                 rtnl.add_address(Address { index, address: LEFT[0], prefix: 24 }).unwrap();
             };
             pair.left.run(|| apart(&mut Rtnl::open().unwrap())).unwrap();
-            running.says("what leaves by tg0 comes through the queue again");
+            running.says("traffic that leaves on tg0 comes through the queue again");
             Ended::Passed
         }));
         stop.store(true, Ordering::Relaxed);

@@ -111,11 +111,11 @@ pub fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     running.signal(libc::SIGHUP);
     told(&manager, "RELOADING=1");
     told(&manager, "READY=1");
-    running.says("was read again and is in force");
+    running.says("was reloaded and is in force");
     assert_eq!(rate(), 3_000_000);
     scratch.write("shaper.toml", "version = 1\n[[class]]\n");
     running.signal(libc::SIGHUP);
-    running.says("is not applied, nothing has changed");
+    running.says("was refused, and nothing has changed");
     assert_eq!(rate(), 3_000_000);
     std::fs::write(scratch.0.join("shaper.toml"), b"version = 1\n# caf\xe9\n").unwrap();
     running.signal(libc::SIGHUP);

@@ -84,7 +84,7 @@ pub fn each_interface_is_shown_and_followed() -> Ended {
         rtnl.rename(index, "port1").unwrap();
         rtnl.up(index).unwrap();
     });
-    running.says("lan1 is called port1 now; shaping follows it");
+    running.says("lan1 was renamed to port1; shaping follows it");
     running.says_times("shaping port1 + lan2 is in force", 2);
     links(&pair, |rtnl| add_lan(rtnl, "lan2"));
     running.says("lan2 is ");
@@ -171,7 +171,7 @@ pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
     let status = works(&["status"]);
     assert!(status.contains("lan1.up: 5mbit in total") && status.contains("lan2.up: 7mbit in total"), "{status}");
     running.signal(libc::SIGHUP);
-    running.says("was read again and is in force");
+    running.says("was reloaded and is in force");
     assert!(works(&["status"]).contains("lan2.up: 8mbit in total"));
     running.signal(libc::SIGINT);
     let (ended, out, said) = running.end();

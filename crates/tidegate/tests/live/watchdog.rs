@@ -157,7 +157,7 @@ pub fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
         let arrivals = traffic.stop();
         assert_eq!(arrivals.lost(), 0, "of {} sent", arrivals.sent);
         let said = orderly(running);
-        assert!(said.contains("traffic passes unshaped; starting again at once"), "{said}");
+        assert!(said.contains("traffic passes unshaped; the next start is tried now"), "{said}");
         // Whether other programs have kept it from running.
         let is_counted = std::fs::exists("/proc/self/schedstat").unwrap();
         assert_eq!(said.contains(" and waited for a processor for "), is_counted, "{said}");
@@ -186,7 +186,7 @@ pub fn a_panic_in_a_discipline_is_caught_and_said() -> Ended {
             running.says("is in force again");
             // It panics again after half a second, and now there is a pause, longer each time: then the reason is
             // shown.
-            running.says("starting again in 1 s");
+            running.says("the next start is tried in 1 s");
             until_trouble("panicked", || status(pair, scratch));
             running.says_times("is in force again", 2);
         });
@@ -250,7 +250,7 @@ pub fn a_renamed_interface_stays_shaped() -> Ended {
                     rtnl.rename(index, "uplink0").unwrap();
                 })
                 .unwrap();
-            running.says("tg0 is called uplink0 now; shaping follows it");
+            running.says("tg0 was renamed to uplink0; shaping follows it");
             running.says("shaping uplink0 is in force");
             until(pair, scratch, "the other name, shaped", |shown| {
                 let through = shown["directions"][0]["classes"][0]["through_packets"].as_u64();
@@ -284,11 +284,11 @@ pub fn without_descriptors_shaping_goes_on() -> Ended {
     let mut running = Running::start(few);
     running.says("control socket");
     let clients: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&control).unwrap()).collect();
-    running.says("whether shaping is still in force cannot be seen");
+    running.says("cannot check whether shaping is still in force");
     let traffic = Traffic::start(&pair, PAYLOAD, FULL);
     traffic.until(20);
     drop(clients);
-    running.says("whether shaping is still in force can be seen again");
+    running.says("it can be checked again whether shaping is in force");
     until(&pair, &scratch, "what was shaped", |shown| {
         shown["in_force"] == true && shown["directions"][0]["classes"][0]["through_packets"].as_u64() > Some(20)
     });
@@ -320,7 +320,7 @@ pub fn a_rename_is_noticed_whatever_was_before() -> Ended {
         index
     };
     pair.left.run(|| rename(DEVICE, "uplink0")).unwrap();
-    running.says("tg0 is called uplink0 now; shaping follows it");
+    running.says("tg0 was renamed to uplink0; shaping follows it");
     running.says("shaping uplink0 is in force");
     // While it does not read, more is reported than its socket holds.
     running.signal(libc::SIGSTOP);
@@ -337,7 +337,7 @@ pub fn a_rename_is_noticed_whatever_was_before() -> Ended {
     };
     pair.left.run(many).unwrap();
     running.signal(libc::SIGCONT);
-    running.says("uplink0 is called wan0 now; shaping follows it");
+    running.says("uplink0 was renamed to wan0; shaping follows it");
     running.says("shaping wan0 is in force");
     orderly(running);
     Ended::Passed

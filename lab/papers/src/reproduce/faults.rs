@@ -152,7 +152,7 @@ const FAULTS: &[Fault] = &[
     fault("guardian", "the guardian is killed, then the shaper", &[], Some(REPLACED), |bench| {
         let first = bench.guardian()?;
         kill(Pid::from_raw(first), Signal::SIGKILL)?;
-        bench.says("another guardian has been started")?;
+        bench.says("a new guardian was started")?;
         bench.signal(Signal::SIGKILL)
     }),
     fault("restart", "restart: SIGTERM, and a new process", &["--hand-over"], Some(REPLACED), |bench| {

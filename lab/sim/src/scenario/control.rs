@@ -323,7 +323,7 @@ impl Control {
                 let each = if flows == 1 { String::new() } else { format!(" for each of {flows} flows") };
                 return Err(format!("class `{class_name}` has {free} left to promise, not {minimum}{each}"));
             }
-            Some(Err(PromiseError::NoShaper)) | None => return Err("this discipline knows no promises to flows".into()),
+            Some(Err(PromiseError::NoShaper)) | None => return Err("this discipline has no promises to flows".into()),
         }
         self.number = number;
         self.shaper(wire).promises.push(promise);

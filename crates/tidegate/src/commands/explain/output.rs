@@ -54,7 +54,7 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
         writeln!(out, "    it is displaced, and leaves through class {through}")?;
     }
     if let Some(minimum) = seen.minimum {
-        let state = if seen.granted { "is promised" } else { "is wanted and cannot be promised yet" };
+        let state = if seen.granted { "is promised" } else { "is asked for and cannot be promised yet" };
         writeln!(out, "    {minimum} {state}")?;
     }
     writeln!(
@@ -134,7 +134,7 @@ pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::i
             match (flow.minimum.is_zero(), flow.granted) {
                 (true, _) => String::new(),
                 (false, true) => format!(", of which {} is promised", flow.minimum),
-                (false, false) => format!("; {} is wanted and cannot be promised yet", flow.minimum),
+                (false, false) => format!("; {} is asked for and cannot be promised yet", flow.minimum),
             }
         )?,
         None if state.class.is_some() => writeln!(out, "    its flow was new")?,

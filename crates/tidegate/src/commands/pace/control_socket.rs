@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(control.answer("resume"), "ok running");
         assert_eq!(control.changes(), 3);
         assert!(control.answer("rate 0bit").starts_with("error "));
-        assert_eq!(control.changes(), 3, "what is refused changes nothing");
+        assert_eq!(control.changes(), 3, "a refused request changes nothing");
         assert!(control.answer("status").starts_with("{\"rate_bps\":"));
     }
 

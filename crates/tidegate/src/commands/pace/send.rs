@@ -474,7 +474,7 @@ impl<'a> Sender<'a> {
                     outlet.destination.forgo_segmentation();
                     if self.args.verbose {
                         message!(
-                            "tidegate: {}: UDP GSO was refused; datagrams are sent one by one",
+                            "tidegate: {}: the kernel refused UDP GSO; datagrams are sent one by one",
                             outlet.destination.name()
                         );
                     }
@@ -536,7 +536,7 @@ impl<'a> Sender<'a> {
                 troubles.push(format!("stopped by {name} after {} B", self.handed));
             }
             Ending::Unreadable(error) => {
-                troubles.push(format!("cannot read on: {}; {} B were sent", plain(&error), self.handed));
+                troubles.push(format!("cannot read further: {}; {} B were sent", plain(&error), self.handed));
             }
             Ending::Ended | Ending::Deserted => {}
         }

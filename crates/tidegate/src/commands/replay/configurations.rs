@@ -30,13 +30,13 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
         let invented = settings.invent_names(&config);
         if !invented.is_empty() {
             message!(
-                "tidegate: {name}: the sender of a packet is not known here: nothing matches {}",
+                "tidegate: {name}: a capture does not record which program sent a packet, so nothing matches {}",
                 invented.join(", ")
             );
         }
         if settings.link.is_none() && matches!(config.root, shaper::Root::Discipline(_)) {
             message!(
-                "tidegate: {name}: no packet waits for a link of infinite rate; specify the rate by {name}@20mbit or --link"
+                "tidegate: {name}: a link of infinite rate has no queue; give the rate of the link as {name}@20mbit or with --link"
             );
         }
         let times = parts.iter().filter(|part| part.name == *name).count();
@@ -54,7 +54,9 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
 /// Wrong usage.
 pub fn input_once<'a>(file: &Path, mut with: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
     if file.as_os_str() == "-" && with.any(|name| name == "-") {
-        return Err(Failure::Usage("standard input can be FILE or a configuration, not both; name one of them".into()));
+        return Err(Failure::Usage(
+            "standard input can be FILE or a configuration, but not both; give a file name for one of them".into(),
+        ));
     }
     Ok(())
 }

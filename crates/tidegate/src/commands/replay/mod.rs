@@ -186,7 +186,7 @@ fn replay(
     match look(&args.file)? {
         Kind::Capture(_) if parts.is_empty() => {
             return Err(Failure::Usage(
-                "a capture has no configuration of its own; name one by --with, for example --with fifo@20mbit".into(),
+                "a capture contains no configuration; choose one with --with, for example --with fifo@20mbit".into(),
             ));
         }
         Kind::Capture(whole) => source = Some(Source::capture(whole, choice).map_err(unreadable)?),
@@ -199,7 +199,9 @@ fn replay(
             again = Some(session::again(&mut reader, "recorded", keep, to).map_err(write_failed)?);
             if !parts.is_empty() {
                 if args.file.as_os_str() == "-" {
-                    return Err(Failure::Usage("a recording is read twice; give a file, not standard input".into()));
+                    return Err(Failure::Usage(
+                        "a recording is read twice, so it cannot come from standard input; give a file".into(),
+                    ));
                 }
                 let Kind::Recording(whole) = look(&args.file)? else {
                     return Err(Failure::Failed(format!("{} changes while it is read", args.file.display())));

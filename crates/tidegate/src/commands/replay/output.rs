@@ -62,7 +62,7 @@ pub fn sentence(again: &Again) -> String {
         Verdict::Equal => format!("equal: all {compared} departures and drops are those of the recording, bit for bit"),
         Verdict::EqualUpTo { record, why } => {
             format!(
-                "equal up to record {record} ({compared} departures and drops); from there on the comparison is not possible: {why}"
+                "equal up to record {record} ({compared} departures and drops); the records after it cannot be compared: {why}"
             )
         }
         Verdict::Different(difference) => format!("NOT equal: {difference}"),

@@ -90,7 +90,7 @@ impl Instance {
     /// With the way out.
     pub fn check(&self) -> Result<(), Failure> {
         if self.interface.is_empty() || self.interface.contains(['/', '\0']) || self.interface.starts_with('.') {
-            return Err(Failure::Usage(format!("`{}` is no name of an interface", self.interface)));
+            return Err(Failure::Usage(format!("`{}` is not the name of an interface", self.interface)));
         }
         let file = self.file.display();
         if self.file.exists() && !is_ours(&self.file) {
@@ -134,7 +134,7 @@ impl Instance {
     pub fn plan(&self) -> Vec<String> {
         let mut plan = vec![format!("to write: {}", self.file.display())];
         if self.file.exists() {
-            plan.push(format!("  the one that is there becomes {}", self.aside().display()));
+            plan.push(format!("  the existing file becomes {}", self.aside().display()));
         }
         match self.manager {
             Manager::Systemd => plan.push(format!("to enable and start: {}", self.unit())),
@@ -197,9 +197,9 @@ impl Instance {
                 Some(status) if status.in_force => return Ok(proof(&status)),
                 status if Instant::now() > deadline => {
                     return match status.and_then(|status| status.trouble) {
-                        Some(trouble) => Err(format!("{unit} runs, and does not shape: {trouble}")),
+                        Some(trouble) => Err(format!("{unit} runs, but does not shape: {trouble}")),
                         None if !self.is_there() => Ok(vec![format!("{unit} runs and waits for {}", self.interface)]),
-                        None => Err(format!("{unit} runs and does not answer; see `journalctl -u {unit}`")),
+                        None => Err(format!("{unit} runs, but does not answer; see `journalctl -u {unit}`")),
                     };
                 }
                 None if !self.is_there() => {
@@ -303,7 +303,7 @@ fn proof(status: &Status) -> Vec<String> {
             ));
         }
         for why in &direction.unproven {
-            said.push(format!("  {}:{rate} not proven yet, {why}; it is tried again", direction.name));
+            said.push(format!("  {}:{rate} not proven yet, {why}; it will be tried again", direction.name));
         }
     }
     said

@@ -160,7 +160,7 @@ pub fn headline(seen: &Observation, direction: &DirectionObservation) -> String 
 /// Why a direction has no table of flows.
 pub fn uncounted(direction: &DirectionObservation) -> String {
     let why = direction.table.uncounted.as_deref().map_or(String::new(), |why| format!(": {why}"));
-    format!("flows are not counted{why}")
+    format!("flows are not listed{why}")
 }
 
 /// How many flows a direction has.

@@ -153,7 +153,7 @@ impl Steering {
 
     /// Takes the last change back, and returns which.
     pub fn undo(&mut self) -> Result<String, String> {
-        let (what, undo) = self.done.pop().ok_or("there is nothing to take back")?;
+        let (what, undo) = self.done.pop().ok_or("there is no change to undo")?;
         let taken = match &undo {
             Undo::Edit(change) => self.apply(&change.direction, &change.back, false).map(drop),
             Undo::Promise(promise) => {

@@ -377,7 +377,7 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         (
             1,
             &["set", "class", "media", "rate", "2mbit", "--direction", "down"],
-            &["nothing called `down`", "there is up"],
+            &["no direction `down`", "there is up"],
         ),
         (2, &["add", "class", "media", "rate", "1mbit"], &["media"]),
         (2, &["add", "class", "fax"], &["in pairs"]),
@@ -391,7 +391,7 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         (1, &["confirm"], &["no change is on trial"]),
         (1, &["confirm", "--rollback"], &["no change is on trial"]),
         (2, &["promise", "--min", "1mbit"], &["the flows are not specified", "a port"]),
-        (2, &["promise", "--port", "5004"], &["nothing is asked for", "a minimum"]),
+        (2, &["promise", "--port", "5004"], &["the request asks for nothing", "a minimum"]),
         (2, &["promise", "--port", "5004", "--below", "rest"], &["--below 1mbit:rest", "--min"]),
         (1, &["promise", "--port", "5004", "--min", "10kbit", "--class", "nix"], &["there is no class `nix`", "media"]),
         (1, &["promise", "--port", "5004", "--min", "10kbit", "--below", "nix"], &["there is no class `nix`", "media"]),
@@ -403,10 +403,10 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         (2, &["reserve", "--rate", "100kbit"], &["--flow", "--port"]),
         (2, &["reserve", "--rate", "100kbit", "--flow", "udp"], &["--flow udp", "KEY=VALUE"]),
         (2, &["events", "--kind", "started"], &["no events called `started`", "flow-started"]),
-        (1, &["events", "--direction", "down"], &["nothing called `down`", "there is up"]),
+        (1, &["events", "--direction", "down"], &["no direction `down`", "there is up"]),
         (2, &["top", "--once", "--every", "1ms"], &["--every must be at least 100ms"]),
         (2, &["top", "--once", "--sort", "name"], &["rate", "queue"]),
-        (1, &["status", "--file", "--direction", "down"], &["nothing called `down`"]),
+        (1, &["status", "--file", "--direction", "down"], &["no direction `down`"]),
     ] {
         stage.refuses(code, arguments, texts);
     }

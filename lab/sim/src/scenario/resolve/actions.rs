@@ -130,11 +130,11 @@ impl Resolver<'_> {
                 }
                 if !(1..=MOST_FLOWS).contains(&section.flows.value) {
                     let label = "not between 1 and 1024";
-                    self.error(section.flows.place, "rate cannot be held for so many flows", label, "write flows = 1");
+                    self.error(section.flows.place, "the number of flows is out of range", label, "write flows = 1");
                 }
                 if section.prefer.value > MOST_STEPS {
-                    let help = "ten steps of 10% are everything";
-                    self.error(section.prefer.place, "so many steps of preference mean nothing", "too many", help);
+                    let help = "ten steps of 10% already give everything";
+                    self.error(section.prefer.place, "the preference has too many steps", "too many", help);
                 }
                 ActionKind::Promise(self.flows(&section.target)?, section.clone())
             }

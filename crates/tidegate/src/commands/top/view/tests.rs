@@ -243,7 +243,7 @@ fn a_change_is_shown_before_it_is_made() {
     view.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
     assert!(drawn(&mut view, 80, 24).contains("there is no shaper to change"));
     press(&mut view, "z");
-    assert!(drawn(&mut view, 80, 24).contains("there is nothing to take back"));
+    assert!(drawn(&mut view, 80, 24).contains("there is no change to undo"));
     for (width, height) in [(1, 1), (20, 5), (60, 20)] {
         press(&mut view, "e");
         drawn(&mut view, width, height);
