@@ -19,6 +19,7 @@ use crate::directions::ShapedDirection;
 use crate::handover::{self, Handover};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
+use crate::promises::lookup::Lookup;
 use crate::reservations::Reservations;
 use crate::server::{Inbound, Listening, Outbound, Server, SocketError};
 use crate::service;
@@ -55,7 +56,7 @@ pub struct ShaperFile {
 }
 
 /// How to run a daemon.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Settings {
     /// End after this time.
     pub limit: Option<Duration>,
@@ -73,6 +74,9 @@ pub struct Settings {
     pub hook: Option<shaper::Hook>,
     /// Whether hosts have names by the resolver of the system, also where the configuration does not request it.
     pub reverse_lookup: bool,
+    /// The process that reads the sockets of other users' processes, for promises to these. Without it those of this user's
+    /// processes are known, or of all if this process may look into others.
+    pub sockets: Option<Lookup>,
 }
 
 /// Errors that keep a daemon from starting, or end it.
@@ -122,7 +126,7 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`]; nothing is left behind then.
     pub fn start(files: Vec<ShaperFile>, settings: Settings, print: fn(&str)) -> Result<Self, DaemonError> {
-        let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup } = settings;
+        let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup, sockets } = settings;
         let several = files.len() > 1;
         let (mut directions, mut paths) = (Vec::new(), Vec::new());
         for (number, ShaperFile { path, modified, configs }) in files.into_iter().enumerate() {
@@ -157,7 +161,7 @@ impl Daemon {
         }
         telemetry.serve_web(&directions)?;
         telemetry.serve_hook(&directions, &notifier, &interface).map_err(DaemonError::Hook)?;
-        let (mut promises, mut reservations) = (Promises::default(), Reservations::default());
+        let (mut promises, mut reservations) = (Promises::new(sockets), Reservations::default());
         handover::restore(&directions, &mut promises, &mut reservations, &notifier);
         Ok(Self {
             directions,

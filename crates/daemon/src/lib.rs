@@ -38,6 +38,7 @@ pub use caller::{Caller, Peer};
 pub use config_store::modified;
 pub use daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile};
 pub use directions::ShapedDirection;
+pub use promises::lookup;
 pub use server::{Listening, SocketError};
 pub use telemetry::{Sampler, class_status, metrics, web};
 pub use waiting::wait_for_interface;

@@ -4,8 +4,7 @@
 //! and the programs that it runs have the capabilities that were kept and no others, gain none by running a program
 //! (`no_new_privs`), turn no memory into code, and get `EPERM` from system calls outside of [`Calls`].
 //!
-//! The capabilities of [`SHAPER`] are for rules, queues and links of the network namespace (`CAP_NET_ADMIN`), and for the
-//! sockets of a process in `/proc` (`CAP_SYS_PTRACE`; tracing itself is a system call that is refused). Real-time scheduling and locked memory need limits of resources: [`raise_limits`] sets
+//! The capability of [`SHAPER`] is for rules, queues and links of the network namespace (`CAP_NET_ADMIN`). Real-time scheduling and locked memory need limits of resources: [`raise_limits`] sets
 //! them before the capability to do so is given up. Where it may not, the capabilities for these two are needed instead.
 //!
 //! *Source*: capabilities(7), seccomp(2), `include/uapi/linux/capability.h`.
@@ -80,7 +79,7 @@ impl fmt::Display for Capabilities {
 }
 
 /// The capabilities of a process that shapes.
-pub const SHAPER: Capabilities = Capabilities(Capabilities::NET_ADMIN.0 | Capabilities::SYS_PTRACE.0);
+pub const SHAPER: Capabilities = Capabilities::NET_ADMIN;
 
 /// Names by number; a later kernel may have more.
 const NAMES: [&str; 41] = [
@@ -312,7 +311,8 @@ mod tests {
         let status = "Name:\tx\nCapInh:\t0\nCapPrm:\t0000000000081000\nCapEff:\t0000000000001000\n\
             CapBnd:\t000001ffffffffff\nCapAmb:\t0\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let read = Privileges::parse(status).unwrap();
-        assert_eq!((read.capabilities, read.no_new_privs, read.filtered), (SHAPER, true, true));
+        let both = Capabilities::NET_ADMIN | Capabilities::SYS_PTRACE;
+        assert_eq!((read.capabilities, read.no_new_privs, read.filtered), (both, true, true));
         assert_eq!(read.capabilities.to_string(), "CAP_NET_ADMIN CAP_SYS_PTRACE");
         assert_eq!(read.bounding_set.names().len(), NAMES.len());
         assert_eq!(Privileges::parse("CapPrm: 1"), None);

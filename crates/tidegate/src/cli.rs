@@ -72,6 +72,9 @@ enum Command {
     /// Guard the shaper that started this process
     #[command(hide = true)]
     Guardian,
+    /// Read the sockets of processes for the shaper that started this process
+    #[command(hide = true)]
+    Lookup,
 }
 
 /// Why a command failed. The text is written to standard error before the process exits.
@@ -208,6 +211,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Help(args) => commands::book::help(&args),
         Command::Guardian => tidegate_live::guardian::run().map_err(Failure::from),
+        Command::Lookup => tidegate_daemon::lookup::serve().map_err(Failure::from),
     };
     match outcome {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,

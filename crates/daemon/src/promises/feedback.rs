@@ -41,7 +41,7 @@ impl Promises {
             return Err(refusal(PromiseError::NoShaper, "", Rate::ZERO, 1));
         };
         direction.has_flows()?;
-        let selection = Selection::of(caller, request.target, false)?;
+        let selection = Selection::of(caller, request.target, false, &mut self.reader)?;
         self.may_watch(caller, &selection)?;
         let subscription = notifier.next_number();
         let matches = selection.matches.clone();

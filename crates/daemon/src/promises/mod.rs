@@ -6,6 +6,7 @@
 //! packets.
 
 mod feedback;
+pub mod lookup;
 mod owners;
 mod requests;
 mod targets;
@@ -24,6 +25,8 @@ use crate::directions::ShapedDirection;
 use crate::handover::{Grant, GrantRequest};
 use crate::notifier::{Notifier, now};
 use crate::server::event::Selector;
+use lookup::Lookup;
+use owners::SocketReader;
 use targets::Selection;
 
 /// Flows that are reviewed between two packets.
@@ -70,6 +73,7 @@ struct Watch {
 pub(crate) struct Promises {
     promises: Vec<Promise>,
     watches: Vec<Watch>,
+    reader: SocketReader,
     /// When the sockets of followed processes were read last.
     read: Option<Instant>,
     /// A flow began since then, which may be of a followed process.
@@ -77,6 +81,11 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
+    /// No promises yet. The sockets of processes of other users are read by `lookup`, if there is one.
+    pub fn new(lookup: Option<Lookup>) -> Self {
+        Self { reader: lookup.into(), ..Self::default() }
+    }
+
     /// Whether sockets of processes are followed.
     fn follows(&self) -> bool {
         self.promises.iter().map(|promise| &promise.selection).any(Selection::follows)
@@ -146,12 +155,12 @@ impl Promises {
         self.flow_began = false;
         let mut changed = Vec::new();
         for promise in &mut self.promises {
-            if promise.selection.refresh() {
+            if promise.selection.refresh(&mut self.reader) {
                 changed.push(promise.direction);
             }
         }
         for watch in &mut self.watches {
-            if watch.selection.refresh() {
+            if watch.selection.refresh(&mut self.reader) {
                 changed.push(watch.direction);
                 let selector = Selector::Flows { direction: watch.direction, matches: watch.selection.matches.clone() };
                 notifier.subscribe(watch.client, watch.subscription, selector);

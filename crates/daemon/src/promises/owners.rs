@@ -14,6 +14,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
+use super::lookup::Lookup;
+
 /// Processes below one another that are followed; a fork bomb is not.
 const PROCESSES: usize = 4_096;
 /// Sockets of one owner that are followed.
@@ -109,72 +111,112 @@ pub(crate) fn in_cgroup(directory: &Path) -> Vec<u32> {
     all
 }
 
-/// The sockets of these processes that are in our network namespace, in order.
-pub(crate) fn sockets(processes: &[u32]) -> Vec<Socket> {
-    let mut inodes = HashSet::new();
-    for pid in processes {
-        // A process that has ended meanwhile has none.
-        inodes.extend(held(*pid).unwrap_or_default());
+/// Reads which sockets processes hold: by itself, which without privileges shows those of its own user, or by the process that
+/// kept the privilege to look into others.
+#[derive(Debug, Default)]
+pub(crate) struct SocketReader(Option<Lookup>);
+
+impl From<Option<Lookup>> for SocketReader {
+    fn from(lookup: Option<Lookup>) -> Self {
+        Self(lookup)
     }
-    let mut found = Vec::new();
-    if !inodes.is_empty() {
-        for (table, protocol) in [("tcp", 6), ("tcp6", 6), ("udp", 17), ("udp6", 17), ("udplite", 136)] {
-            let text = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
-            found.extend(text.lines().skip(1).filter_map(|line| read(line, protocol, &inodes)));
-        }
-    }
-    found.sort_unstable();
-    found.dedup();
-    found.truncate(SOCKETS);
-    found
 }
 
-/// The numbers of the sockets that a process holds.
+impl SocketReader {
+    /// The inodes of the sockets that a process holds.
+    ///
+    /// # Errors
+    /// When it has ended, or may not be looked into.
+    pub fn held(&mut self, pid: u32) -> io::Result<Vec<u64>> {
+        match &mut self.0 {
+            Some(lookup) => lookup.held(pid),
+            None => Inodes::new()?.held(pid),
+        }
+    }
+
+    /// The sockets of these processes that are in our network namespace, in order.
+    pub fn sockets(&mut self, processes: &[u32]) -> Vec<Socket> {
+        let mut inodes = HashSet::new();
+        for pid in processes {
+            // A process that has ended meanwhile has none.
+            inodes.extend(self.held(*pid).unwrap_or_default());
+        }
+        let mut found = Vec::new();
+        if !inodes.is_empty() {
+            for (table, protocol) in [("tcp", 6), ("tcp6", 6), ("udp", 17), ("udp6", 17), ("udplite", 136)] {
+                let text = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+                found.extend(text.lines().skip(1).filter_map(|line| read(line, protocol, &inodes)));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found.truncate(SOCKETS);
+        found
+    }
+}
+
+/// The numbers of the sockets that processes hold, read from `/proc`.
 ///
 /// The links in `fd` of another user's process are shown to those who may read any file; `fdinfo` (with inodes since
 /// Linux 5.14) to those who may look into processes, which a sandbox can allow alone.
-///
-/// # Errors
-/// When it has ended, or may not be looked into.
-pub(crate) fn held(pid: u32) -> io::Result<Vec<u64>> {
-    match held_by_links(pid) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => held_by_info(pid),
-        other => other,
-    }
+pub(super) struct Inodes {
+    /// The mount of sockets: inodes count within a mount.
+    mount: Option<u64>,
 }
 
-fn held_by_links(pid: u32) -> io::Result<Vec<u64>> {
-    let mut inodes = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
-        let link = match fs::read_link(entry.path()) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            Err(_) => continue,
-            Ok(link) => link,
-        };
-        let inode: Option<u64> =
-            link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-        inodes.extend(inode);
+impl Inodes {
+    /// Finds out the mount of sockets by a socket of this process.
+    ///
+    /// # Errors
+    /// When there are no sockets or no `/proc`.
+    pub fn new() -> io::Result<Self> {
+        let ours = UnixDatagram::unbound()?;
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", ours.as_raw_fd()))?;
+        Ok(Self { mount: mount_and_inode(&info).map(|(mount, _)| mount) })
     }
-    Ok(inodes)
-}
 
-fn held_by_info(pid: u32) -> io::Result<Vec<u64>> {
-    // Inodes count within a mount: the mount of sockets is that of one of our own.
-    let ours = UnixDatagram::unbound()?;
-    let (mount, _) = mount_and_inode(&fs::read_to_string(format!("/proc/self/fdinfo/{}", ours.as_raw_fd()))?)
-        .ok_or_else(|| {
-            io::Error::new(io::ErrorKind::PermissionDenied, "this kernel does not report inodes in fdinfo")
-        })?;
-    let mut inodes = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))?.flatten() {
-        let text = match fs::read_to_string(entry.path()) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            Err(_) => continue,
-            Ok(text) => text,
-        };
-        inodes.extend(mount_and_inode(&text).filter(|(of, _)| *of == mount).map(|(_, inode)| inode));
+    /// Those of a process.
+    ///
+    /// # Errors
+    /// When it has ended, or may not be looked into.
+    pub fn held(&self, pid: u32) -> io::Result<Vec<u64>> {
+        match Self::by_links(pid) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.by_info(pid),
+            other => other,
+        }
     }
-    Ok(inodes)
+
+    fn by_links(pid: u32) -> io::Result<Vec<u64>> {
+        let mut inodes = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+            let link = match fs::read_link(entry.path()) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+                Err(_) => continue,
+                Ok(link) => link,
+            };
+            let inode: Option<u64> =
+                link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+            inodes.extend(inode);
+        }
+        Ok(inodes)
+    }
+
+    fn by_info(&self, pid: u32) -> io::Result<Vec<u64>> {
+        let Some(mount) = self.mount else {
+            let text = "this kernel does not report inodes in fdinfo";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        };
+        let mut inodes = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))?.flatten() {
+            let text = match fs::read_to_string(entry.path()) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+                Err(_) => continue,
+                Ok(text) => text,
+            };
+            inodes.extend(mount_and_inode(&text).filter(|(of, _)| *of == mount).map(|(_, inode)| inode));
+        }
+        Ok(inodes)
+    }
 }
 
 fn mount_and_inode(info: &str) -> Option<(u64, u64)> {
@@ -231,7 +273,7 @@ mod tests {
         let any = UdpSocket::bind("0.0.0.0:0").unwrap();
         let six = UdpSocket::bind("[::1]:0").ok();
         let mut tree = ProcessTree::of(std::process::id()).unwrap();
-        let found = sockets(&tree.processes());
+        let found = SocketReader::default().sockets(&tree.processes());
         let port = |address: io::Result<std::net::SocketAddr>| address.unwrap().port();
         let loopback = IpAddr::from([127, 0, 0, 1]);
         for socket in [
@@ -257,16 +299,17 @@ mod tests {
         let some = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         // The process must not open or close files meanwhile, as this one does in its other tests.
-        let (mut links, mut info) = (held_by_links(child.id()).unwrap(), held_by_info(child.id()).unwrap());
+        let inodes = Inodes::new().unwrap();
+        let (mut links, mut info) = (Inodes::by_links(child.id()).unwrap(), inodes.by_info(child.id()).unwrap());
         links.sort_unstable();
         info.sort_unstable();
         assert_eq!(links, info);
         let own = fs::metadata(format!("/proc/self/fd/{}", some.0.as_raw_fd())).unwrap().ino();
-        assert!(held_by_links(std::process::id()).unwrap().contains(&own));
-        assert!(held_by_info(std::process::id()).unwrap().contains(&own));
+        assert!(Inodes::by_links(std::process::id()).unwrap().contains(&own));
+        assert!(inodes.by_info(std::process::id()).unwrap().contains(&own));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(held(child.id()).is_err());
+        assert!(inodes.held(child.id()).is_err());
     }
 
     #[test]

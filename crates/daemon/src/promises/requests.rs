@@ -51,7 +51,7 @@ impl Promises {
         }
         self.within_counts(caller)?;
         let minimum = request.minimum.unwrap_or(Rate::ZERO);
-        let selection = Selection::of(caller, request.target.clone(), !caller.is_operator())?;
+        let selection = Selection::of(caller, request.target.clone(), !caller.is_operator(), &mut self.reader)?;
         let (class, name) = class_of(direction, request.class.as_deref(), &selection)?;
         let displace = match &request.displace {
             None => None,

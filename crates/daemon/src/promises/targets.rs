@@ -8,7 +8,7 @@ use tidegate_core::classify::{Fields, Match, Prefix};
 use tidegate_engine::target::{self, NoTarget};
 use tidegate_live::netns;
 
-use super::owners::{self, ProcessTree, Socket};
+use super::owners::{self, ProcessTree, Socket, SocketReader};
 use crate::caller::Caller;
 
 /// The maximum number of sockets that are followed for a user who is not root.
@@ -36,10 +36,10 @@ enum Owner {
 }
 
 /// Refuses a target that would match nothing because the sockets of its processes cannot be read.
-fn readable(whose: &str, processes: impl IntoIterator<Item = u32>) -> Result<(), Refusal> {
+fn readable(reader: &mut SocketReader, whose: &str, processes: impl IntoIterator<Item = u32>) -> Result<(), Refusal> {
     let mut denied = None;
     for pid in processes {
-        match owners::held(pid) {
+        match reader.held(pid) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => denied = Some(error),
             _ => return Ok(()),
         }
@@ -47,13 +47,13 @@ fn readable(whose: &str, processes: impl IntoIterator<Item = u32>) -> Result<(),
     match denied {
         None => Ok(()),
         Some(error) => Err(Refusal::new(Code::Failed, format!("the sockets of {whose} cannot be read: {error}"))
-            .help("give tidegate CAP_SYS_PTRACE, or name the flows by ports or a uid")),
+            .help("start tidegate with CAP_SYS_PTRACE, or choose the flows by ports or a uid")),
     }
 }
 
 impl Selection {
     /// The flows of `target`; with `own` those of the caller's user.
-    pub fn of(caller: &Caller, target: Target, own: bool) -> Result<Self, Refusal> {
+    pub fn of(caller: &Caller, target: Target, own: bool, reader: &mut SocketReader) -> Result<Self, Refusal> {
         if target.is_empty() {
             return Err(Refusal::new(Code::Invalid, "the flows are not specified")
                 .help("give a port, addresses, a uid, a cgroup or a pid"));
@@ -74,7 +74,7 @@ impl Selection {
             (Some(pid), None) => {
                 let tree = ProcessTree::of(pid)
                     .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {pid}")))?;
-                readable(&format!("process {pid}"), [pid])?;
+                readable(reader, &format!("process {pid}"), [pid])?;
                 Owner::Processes(tree)
             }
             (None, Some(path)) => {
@@ -82,7 +82,7 @@ impl Selection {
                     Refusal::new(Code::NotFound, format!("control group `{path}`: {error}"))
                         .help("give its path below /sys/fs/cgroup; `systemd-cgls` lists them")
                 })?;
-                readable(&format!("control group `{path}`"), owners::in_cgroup(&directory))?;
+                readable(reader, &format!("control group `{path}`"), owners::in_cgroup(&directory))?;
                 Owner::Group(directory)
             }
             (None, None) => Owner::Any,
@@ -91,7 +91,7 @@ impl Selection {
         let base = base(&target, uid)?;
         let most = if caller.is_operator() { usize::MAX } else { SOCKETS_OF_ONE };
         let mut selection = Self { target, base, owner, sockets: Vec::new(), most, matches: Vec::new() };
-        selection.refresh();
+        selection.refresh(reader);
         if let Owner::Any = selection.owner {
             selection.matches.clone_from(&selection.base);
         }
@@ -104,13 +104,13 @@ impl Selection {
     }
 
     /// Reads the sockets of the processes again; returns whether they have changed.
-    pub fn refresh(&mut self) -> bool {
+    pub fn refresh(&mut self, reader: &mut SocketReader) -> bool {
         let processes = match &mut self.owner {
             Owner::Any => return false,
             Owner::Processes(tree) => tree.processes(),
             Owner::Group(directory) => owners::in_cgroup(directory),
         };
-        let mut sockets = owners::sockets(&processes);
+        let mut sockets = reader.sockets(&processes);
         sockets.truncate(self.most);
         if sockets == self.sockets {
             return false;
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_port_is_meant_at_either_end() {
         let target = Target { port: Some(5004), ..Target::default() };
-        let selection = Selection::of(&caller(0), target, false).unwrap();
+        let selection = Selection::of(&caller(0), target, false, &mut SocketReader::default()).unwrap();
         let hit = |fields: Fields| selection.matches.iter().any(|one| one.matches(&fields));
         assert!(hit(packet(5004, 1)) && hit(packet(1, 5004)) && !hit(packet(1, 2)));
         // The receiving end comes first when it is asked where such packets go.
@@ -205,14 +205,22 @@ mod tests {
     #[test]
     fn whoever_is_not_root_means_his_own_flows() {
         let target = Target { port: Some(5004), ..Target::default() };
-        let selection = Selection::of(&caller(1001), target.clone(), true).unwrap();
+        let selection = Selection::of(&caller(1001), target.clone(), true, &mut SocketReader::default()).unwrap();
         // The packet is of user 1000.
         assert!(!selection.matches.iter().any(|one| one.matches(&packet(1, 5004))));
-        let refusal = Selection::of(&caller(1001), Target { uid: Some(0), ..target }, true).unwrap_err();
+        let refusal =
+            Selection::of(&caller(1001), Target { uid: Some(0), ..target }, true, &mut SocketReader::default())
+                .unwrap_err();
         assert_eq!(refusal.code, Code::NotAllowed);
-        let refusal = Selection::of(&caller(1001), Target { pid: Some(1), ..Target::default() }, true).unwrap_err();
+        let refusal = Selection::of(
+            &caller(1001),
+            Target { pid: Some(1), ..Target::default() },
+            true,
+            &mut SocketReader::default(),
+        )
+        .unwrap_err();
         assert_eq!(refusal.code, Code::NotAllowed);
-        let refusal = Selection::of(&caller(0), Target::default(), false).unwrap_err();
+        let refusal = Selection::of(&caller(0), Target::default(), false, &mut SocketReader::default()).unwrap_err();
         assert_eq!(refusal.code, Code::Invalid);
     }
 }

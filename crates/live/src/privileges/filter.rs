@@ -17,6 +17,8 @@ pub enum Calls<'a> {
     /// Those of a program of the user space, and of the programs that it runs: no mounts, namespaces, modules, tracing of
     /// other processes, BPF, clocks, keys or ports; sockets of the local, netlink and IP families only.
     Program,
+    /// Those that read files and directories, and use streams that are open already; no file is opened for writing.
+    ReadFiles,
     /// Only these.
     Only(&'a [c_long]),
 }
@@ -107,6 +109,40 @@ const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::
 /// Flags of `clone` that make a namespace: mount, control group, UTS, IPC, user, process, network.
 const NEW_NAMESPACES: u32 = 0x7e02_0000;
 
+/// Flags of `openat` that write, or make a file.
+const WRITES: u32 =
+    (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+
+/// The calls of [`Calls::ReadFiles`].
+const READ_FILES: &[c_long] = &[
+    libc::SYS_close,
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+    libc::SYS_getdents64,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_statx,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_lseek,
+    libc::SYS_fcntl,
+    libc::SYS_brk,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
 /// Requests of `ioctl` that type into a terminal, which a command started by hand shares with its user's shell.
 const TYPES: [u32; 2] = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
 
@@ -174,6 +210,14 @@ fn program(calls: &Calls<'_>, architecture: u32) -> Vec<sock_filter> {
     #[cfg(target_arch = "x86_64")]
     program.end_if(ANY_BIT, 0x4000_0000, DENY);
     match calls {
+        Calls::ReadFiles => {
+            program.for_call(libc::SYS_openat, 2, |part| {
+                part.end_if(ANY_BIT, WRITES, DENY);
+                part.end(ALLOW);
+            });
+            READ_FILES.iter().for_each(|call| program.end_if(EQUAL, *call as u32, ALLOW));
+            program.end(DENY);
+        }
         Calls::Only(allowed) => {
             allowed.iter().for_each(|call| program.end_if(EQUAL, *call as u32, ALLOW));
             program.end(DENY);
@@ -216,7 +260,7 @@ mod tests {
     const HERE: u32 = 0xc000_003e;
 
     /// Runs a program as the kernel does.
-    fn run(program: &[sock_filter], arch: u32, number: c_long, arguments: [u64; 2]) -> u32 {
+    fn run<const N: usize>(program: &[sock_filter], arch: u32, number: c_long, arguments: [u64; N]) -> u32 {
         let mut data = [0; 64];
         data[..4].copy_from_slice(&(number as u32).to_le_bytes());
         data[4..8].copy_from_slice(&arch.to_le_bytes());
@@ -274,5 +318,19 @@ mod tests {
         let program = program(&Calls::Only(&[libc::SYS_read, libc::SYS_write]), HERE);
         assert_eq!(run(&program, HERE, libc::SYS_write, [0, 0]), ALLOW);
         assert_eq!(run(&program, HERE, libc::SYS_openat, [0, 0]), DENY);
+    }
+
+    #[test]
+    fn reading_files_opens_none_for_writing() {
+        let program = program(&Calls::ReadFiles, HERE);
+        let opened = |flags: i32| run(&program, HERE, libc::SYS_openat, [0, 0, flags as u64]);
+        assert_eq!(opened(libc::O_RDONLY | libc::O_CLOEXEC | libc::O_DIRECTORY), ALLOW);
+        for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC, libc::O_CREAT, libc::O_TMPFILE] {
+            assert_eq!(opened(flags | libc::O_CLOEXEC), DENY, "{flags:o}");
+        }
+        assert_eq!(run(&program, HERE, libc::SYS_read, [0; 3]), ALLOW);
+        for call in [libc::SYS_socket, libc::SYS_execve, libc::SYS_openat2, libc::SYS_ptrace, libc::SYS_kill] {
+            assert_eq!(run(&program, HERE, call, [0; 3]), DENY, "{call}");
+        }
     }
 }

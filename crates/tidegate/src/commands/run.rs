@@ -18,6 +18,7 @@ use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES, Unattended};
 use tidegate_control::view::ClassQuantity;
 use tidegate_control::{EventKind, calls};
 use tidegate_core::DropReason;
+use tidegate_daemon::lookup::Lookup;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile, class_status};
 use tidegate_engine::ClassStatus;
@@ -109,6 +110,9 @@ pub struct Args {
     inject: Option<tidegate_live::shaping::Injection>,
 }
 
+/// This program, also after its file was replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     text.parse().map_err(|_| "write an address with its port, for example 127.0.0.1:9435 or [::1]:9435".into())
 }
@@ -141,6 +145,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     args.kept.try_them(&args.file)?;
     let signals = Signals::catch(args)?;
     let options = options(args, &configs)?;
+    let sockets = look_up_sockets(args);
     restrict(args, &configs, options.priority)?;
     #[cfg(feature = "lab")]
     let (kept, options) = args.kept.start(&args.file, options)?;
@@ -152,7 +157,8 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
         }
     }
     let stop = Arc::clone(&signals.stop);
-    let daemon = Daemon::start(files, settings(args, signals, options), |line| message!("{line}")).map_err(explain)?;
+    let daemon =
+        Daemon::start(files, settings(args, signals, options, sockets), |line| message!("{line}")).map_err(explain)?;
     announce(&daemon, args);
     #[cfg(feature = "lab")]
     let (mut kept, daemon) = kept.observe(daemon);
@@ -215,7 +221,12 @@ fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
     })
 }
 
-fn settings(args: &Args, Signals { leave, reload, .. }: Signals, options: Options) -> Settings {
+fn settings(
+    args: &Args,
+    Signals { leave, reload, .. }: Signals,
+    options: Options,
+    sockets: Option<Lookup>,
+) -> Settings {
     Settings {
         limit: args.duration.map(|span| Duration::from_nanos(span.as_nanos())),
         options,
@@ -236,6 +247,7 @@ fn settings(args: &Args, Signals { leave, reload, .. }: Signals, options: Option
             rate: 10,
         }),
         reverse_lookup: args.reverse_lookup,
+        sockets,
     }
 }
 
@@ -319,6 +331,23 @@ fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<KernelPrograms, Fa
     Ok(programs)
 }
 
+/// Starts the process that reads the sockets of other users' processes, for promises to these. It keeps `CAP_SYS_PTRACE`, which this
+/// process gives up.
+fn look_up_sockets(args: &Args) -> Option<Lookup> {
+    if args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
+        return None;
+    }
+    match Lookup::start(Path::new(OWN_PROGRAM), "lookup") {
+        Ok(lookup) => Some(lookup),
+        Err(error) => {
+            message!(
+                "  sockets of processes: cannot start the process that reads them ({error}); promises to processes of others are refused"
+            );
+            None
+        }
+    }
+}
+
 /// Gives up the privileges that this run does not need. Called before there is a second thread: capabilities are those
 /// of a thread.
 fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), Failure> {
@@ -359,7 +388,7 @@ fn guardian(args: &Args) -> guardian::Settings {
         None => tidegate_control::directories().into_iter().next(),
     };
     guardian::Settings {
-        program: "/proc/self/exe".into(),
+        program: OWN_PROGRAM.into(),
         arguments: vec!["guardian".into()],
         directory,
         linger: Duration::from_secs(10),
