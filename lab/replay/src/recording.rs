@@ -27,7 +27,7 @@ use tidegate_units::Instant;
 pub use control_call::Control;
 pub use decode::{Reader, RecordingError};
 pub use encode::{Encoder, raw_chunk};
-pub use file::{Counts, Recording, Settings, Stopped, part_path};
+pub use file::{Counts, Recording, Settings, Stopped, open_file, part_path};
 pub use head::{Head, Payload, Reconfiguration, Setup};
 pub use recorder::FileRecorder;
 

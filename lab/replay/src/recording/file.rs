@@ -123,6 +123,54 @@ impl Shared {
     }
 }
 
+/// Opens the file of a recording for writing, without emptying it; a new one has mode 0600.
+///
+/// A recording is often written by root, and perhaps into a directory of another user, who could make a symbolic link there to any
+/// file. So a link is followed only if it belongs to root or to the user of this process, as `/dev/stdout` does.
+///
+/// # Errors
+/// When the file cannot be opened, or is a link of somebody else.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let mut new = OpenOptions::new();
+    // This follows no link.
+    new.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut new, 0o600);
+    match new.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other,
+    }
+    refuse_link_of_others(path, None)?;
+    let file = OpenOptions::new().write(true).open(path)?;
+    // It may have been replaced meanwhile.
+    refuse_link_of_others(path, Some(&file))?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn refuse_link_of_others(path: &Path, opened: Option<&File>) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let named = path.symlink_metadata()?;
+    let denied = |why: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    if named.is_symlink() {
+        let ours = fs::metadata("/proc/self")?.uid();
+        if named.uid() != 0 && named.uid() != ours {
+            return denied("it is a symbolic link of another user; remove it, or record to another path");
+        }
+    } else if let Some(opened) = opened {
+        let opened = opened.metadata()?;
+        if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+            return denied("it was replaced while it was opened");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn refuse_link_of_others(_: &Path, _: Option<&File>) -> io::Result<()> {
+    Ok(())
+}
+
 /// The path of file number `part` of the recording at `path`: `path` itself, then `path.1`, `path.2`, and so on.
 pub fn part_path(path: &Path, part: u64) -> PathBuf {
     if part == 0 {
@@ -288,14 +336,11 @@ impl Files {
     fn open(&mut self, part: u64) -> io::Result<()> {
         self.part = part;
         let path = part_path(&self.path, part);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path)?;
-        // An existing file may be readable for others. Leave the permissions of a pipe or a device alone.
-        #[cfg(unix)]
+        let file = open_file(&path)?;
+        // An existing file may be readable for others. Leave a pipe or a device alone.
         if file.metadata()?.is_file() {
+            file.set_len(0)?;
+            #[cfg(unix)]
             file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         }
         self.file = Some(file);

@@ -9,7 +9,7 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{Recorder, Setup as EngineSetup};
 use tidegate_live::shaping::{Options, RecorderFactory};
 use tidegate_live::timing;
-use tidegate_replay::recording::{Counts, Payload, Recording, Settings, Setup};
+use tidegate_replay::recording::{Counts, Payload, Recording, Settings, Setup, open_file};
 use tidegate_units::{Bytes, Instant};
 
 use crate::Failure;
@@ -78,7 +78,7 @@ pub fn start(args: &Args, read: &[PathBuf], options: &mut Options) -> Result<Rec
         failed: |why| message!("tidegate: the recording stops here, and shaping goes on: {why}"),
     };
     // At the start, not with the first packet: a file that cannot be written ends the command.
-    if let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
+    if let Err(error) = open_file(path) {
         return Err(Failure::Usage(format!("{}: {error}", path.display())));
     }
     let recordings: Recordings = Arc::default();

@@ -328,3 +328,26 @@ fn of_a_recording_without_records_none_is_explained() {
     let message = explain::arrival(&mut Reader::new(head).unwrap(), 1, 0).unwrap_err().to_string();
     assert_eq!(message, "there are no packets");
 }
+
+#[test]
+fn a_link_of_another_user_is_not_followed() {
+    use std::os::unix::fs::{lchown, symlink};
+
+    let folder = Folder::new("link");
+    let (target, link) = (folder.file("target"), folder.file("link"));
+    std::fs::write(&target, "kept").unwrap();
+    symlink(&target, &link).unwrap();
+    open_file(&link).expect("a link of this user is followed");
+    // To a file that is not there, which would be made.
+    let (absent, dangling) = (folder.file("absent"), folder.file("dangling"));
+    symlink(&absent, &dangling).unwrap();
+    assert!(open_file(&dangling).is_err() && !absent.exists());
+    if lchown(&link, Some(65_534), None).is_err() {
+        return skip("a_link_of_another_user_is_not_followed: only root can give a link away");
+    }
+    let error = open_file(&link).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
+    let refused = Recording::create(&link, settings()).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("symbolic link of another user"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+}

@@ -19,7 +19,7 @@ use tidegate_replay::explain;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::{
     Control, Counts, Missing, PacketOutcome, Payload, Reader, Record, Recording, RecordingError, Settings, Setup,
-    part_path,
+    open_file, part_path,
 };
 use tidegate_replay::run;
 use tidegate_replay::session::{self, Hooks, Part};
