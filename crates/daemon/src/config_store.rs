@@ -80,6 +80,13 @@ impl ConfigStore {
     pub fn paths(&self) -> String {
         self.files.iter().map(|(path, _)| path.display().to_string()).collect::<Vec<_>>().join(" + ")
     }
+    /// Whether every user may read the files; not so where a configuration came from standard input.
+    pub fn is_public(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        self.files
+            .iter()
+            .all(|(path, _)| fs::metadata(path).is_ok_and(|data| data.is_file() && data.mode() & 0o004 != 0))
+    }
     /// The time left of the trial, if a change is on trial.
     pub fn trial_left(&self) -> Option<Span> {
         let left = self.trial.as_ref()?.until.saturating_duration_since(Instant::now());

@@ -89,7 +89,13 @@ impl Service for Daemon {
     fn rollback(&mut self, _: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
         with_store(self, ConfigStore::rollback)
     }
-    fn in_force(&mut self, _: &Caller, request: InForce) -> Result<Text, Refusal> {
+    fn in_force(&mut self, caller: &Caller, request: InForce) -> Result<Text, Refusal> {
+        if !caller.peer.is_operator() && !self.store.is_public() {
+            let text = "the shaper file is not readable for all users";
+            return Err(
+                Refusal::new(Code::NotAllowed, text).help("ask root for it; `tidegate status` shows its classes")
+            );
+        }
         ConfigStore::in_force(&self.directions, &request)
     }
 }

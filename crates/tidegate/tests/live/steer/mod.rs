@@ -2,6 +2,7 @@
 //! `promise`, `reserve`, `events`, `status` and `top`, over the real socket, with traffic whose arrival is measured.
 
 mod stage;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -472,6 +473,10 @@ pub fn another_user_may_look_and_not_touch() -> Ended {
         let finished = finished(command(arguments));
         assert_eq!(finished.code, Some(0), "{arguments:?}: {}", finished.err);
     }
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let texts = ["not readable for all users", "ask root"];
+    refused(finished(command(&["status", "--file"])), 1, &["status", "--file"], &texts);
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
     for (arguments, text) in [
         (&["apply", file][..], "change what is shaped"),
         (&["set", "class", "media", "rate", "2mbit"], "change what is shaped"),
