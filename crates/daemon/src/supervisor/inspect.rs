@@ -14,6 +14,7 @@ impl Supervisor {
     ///
     /// State that cannot be read, for want of a descriptor for instance, is read again later: shaping continues.
     pub(super) fn inspect(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, index: usize) {
+        self.report_kernel_drops(&directions[index], grants.notifier, index);
         let (name, state) = (directions[index].name.clone(), &mut self.states[index]);
         let Some(shaping) = directions[index].shaping_mut() else { return };
         let inspection = shaping.inspect().and_then(|inspection| {
@@ -50,6 +51,20 @@ impl Supervisor {
         }
         self.trouble = None;
         grants.notifier.log(&format!("shaping {} is in force again", directions[index].interfaces().join(" + ")));
+    }
+
+    /// Logs that the kernel has dropped packets that waited: whenever a chain is removed, by any program, it empties its queues.
+    fn report_kernel_drops(&mut self, direction: &ShapedDirection, notifier: &Notifier, index: usize) {
+        let Ok(counts) = direction.counts() else { return };
+        let before = std::mem::replace(&mut self.states[index].kernel_dropped, counts.socket.refused_verdicts);
+        let dropped = counts.socket.refused_verdicts.saturating_sub(before);
+        if dropped > 0 {
+            let name = &direction.name;
+            notifier.log(&format!(
+                "{name}: the kernel dropped {dropped} packets that waited, because a program removed a chain of the packet \
+                 filter, or the interface went down; the kernel path (data-path = \"kernel\") loses none"
+            ));
+        }
     }
 
     /// Sends probes for protocols that are not proven yet.

@@ -64,6 +64,8 @@ struct PathState {
     bypass: Vec<(String, String)>,
     /// Its rules could not be read back, which was logged.
     unreadable: bool,
+    /// The packets that the kernel dropped while they waited, as logged last.
+    kernel_dropped: u64,
 }
 
 /// When to start shaping again.
@@ -100,7 +102,13 @@ impl Supervisor {
     /// # Errors
     /// When the thread of the watchdog cannot be started.
     pub fn start(directions: &[ShapedDirection], options: Options) -> std::io::Result<Self> {
-        let state = |_| PathState { recovery: Recovery::new(), unproven: None, bypass: Vec::new(), unreadable: false };
+        let state = |_| PathState {
+            recovery: Recovery::new(),
+            unproven: None,
+            bypass: Vec::new(),
+            unreadable: false,
+            kernel_dropped: 0,
+        };
         let supervisor = Self {
             options,
             watchdog: Watchdog::start()?,

@@ -445,6 +445,11 @@ fn data_path(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result 
         "Messages of the kernel that were lost because the data path was too slow; packets passed unshaped then",
         each(|d| d.data_path.lost_messages),
     )?;
+    to.counters(
+        "data_path_kernel_dropped_packets",
+        "Packets that the kernel dropped while they waited, because a chain of the packet filter was removed",
+        each(|d| d.data_path.kernel_dropped_packets),
+    )?;
     to.seconds(
         "data_path_processor_seconds",
         "Processor time of the data path",

@@ -291,6 +291,7 @@ impl Observer {
                 turns: counts.turns,
                 processor: counts.usage.user + counts.usage.system,
                 lost_messages: counts.socket.overruns,
+                kernel_dropped_packets: counts.socket.refused_verdicts,
             },
             guardian: direction.guardian(),
         })

@@ -89,5 +89,14 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let (unproven, interfaces) = (unproven.collect(), interfaces(direction));
     let guardian = direction.guardian();
     let in_kernel = direction.shaping().and_then(|shaping| shaping.in_kernel()).map(str::to_owned);
-    DirectionStatus { name: direction.name.clone(), rate, interfaces, unproven, in_kernel, classes, guardian }
+    DirectionStatus {
+        name: direction.name.clone(),
+        rate,
+        interfaces,
+        unproven,
+        in_kernel,
+        kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.socket.refused_verdicts),
+        classes,
+        guardian,
+    }
 }

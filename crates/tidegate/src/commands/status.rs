@@ -195,6 +195,13 @@ fn print_direction(
     for unproven in &direction.unproven {
         writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
     }
+    if direction.kernel_dropped_packets > 0 {
+        writeln!(
+            out,
+            "{}: {} packets that waited were dropped by the kernel, because a chain of the packet filter or the interface was removed",
+            direction.name, direction.kernel_dropped_packets
+        )?;
+    }
     if let Some(discipline) = &direction.in_kernel {
         writeln!(out, "{}: in the kernel, {discipline} at the root of the interface", direction.name)?;
     }

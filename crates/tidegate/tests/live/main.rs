@@ -118,6 +118,7 @@ fn main() -> ExitCode {
         #[once] watchdog::a_rename_is_noticed_whatever_was_before,
         #[once] watchdog::a_link_that_goes_down_and_up_stays_shaped,
         #[nightly, once] watchdog::a_suspended_process_makes_no_burst_when_it_wakes,
+        #[once] watchdog::packets_that_the_kernel_drops_are_counted_and_reported,
         #[once] watchdog::promises_survive_a_restart_and_a_kill,
         #[nightly, once] watchdog::clients_notice_that_the_daemon_is_stopped,
     }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::running::{Arrivals, PATIENCE, Printing, Running, Traffic, until_trouble};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nft::{self, Chain, Family, Ownership, Table};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_testbed::Ended;
 use tidegate_testbed::files::Folder;
@@ -128,7 +130,7 @@ pub fn privileges_are_given_up_and_a_data_path_starts_again() -> Ended {
     let shown = status(&pair, &scratch);
     let privileges = &shown["privileges"];
     // The last two where the limits for scheduling and memory may not be raised.
-    let needed = ["CAP_NET_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_NICE", "CAP_IPC_LOCK"];
+    let needed = ["CAP_NET_ADMIN", "CAP_SYS_NICE", "CAP_IPC_LOCK"];
     let kept = |name: &serde_json::Value| needed.contains(&name.as_str().unwrap());
     // What this process may have, the data path has.
     let real_time = thread::spawn(|| tidegate_sys::process::set_real_time(1, false).is_ok());
@@ -484,5 +486,38 @@ pub fn promises_survive_a_restart_and_a_kill() -> Ended {
     after.dedup();
     assert_eq!(after.len(), 3, "{after:?}");
     orderly(third);
+    Ended::Passed
+}
+
+/// Whenever a chain of the packet filter goes, of any program, the kernel drops what waits in its queues. As many packets are
+/// reported as did not arrive.
+pub fn packets_that_the_kernel_drops_are_counted_and_reported() -> Ended {
+    let mut counted = 0;
+    let (traffic, running) = under("", DOUBLE, |pair, scratch, running, traffic| {
+        traffic.until(200);
+        let changed = pair.left.run(|| {
+            let chain = Chain { name: "early".into(), hook: Some((4, 0)) };
+            let table = Table { family: Family::Ipv4, name: "other".into(), chains: vec![chain], rules: Vec::new() };
+            let mut socket = Socket::open(Protocol::Netfilter)?;
+            nft::create(&mut socket, &[table], Ownership::Persistent)?;
+            nft::delete(&mut socket, Family::Ipv4, "other")
+        });
+        changed.unwrap().unwrap();
+        running.says("packets that waited, because a program removed a chain");
+        traffic.until(600);
+        // The verdicts for what is gone are refused one by one, as their time comes.
+        let mut steady = (0, 0);
+        until(pair, scratch, "an end of the count", |shown| {
+            counted = shown["directions"][0]["kernel_dropped_packets"].as_u64().unwrap();
+            thread::sleep(Duration::from_millis(500));
+            steady = if steady.1 == counted { (steady.0 + 1, counted) } else { (0, counted) };
+            steady.0 == 4
+        });
+    });
+    let arrivals = traffic.stop_lossy();
+    orderly(running);
+    println!("{counted} of {} packets dropped by the kernel", arrivals.sent);
+    assert!(counted > 10, "{counted}");
+    assert_eq!(arrivals.lost() as u64, counted);
     Ended::Passed
 }

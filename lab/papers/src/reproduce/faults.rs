@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns;
-use tidegate_live::nft;
+use tidegate_live::nft::{self, Chain, Family, Ownership, Table};
 use tidegate_units::{Bytes, Rate};
 
 use super::item::{Bound, theory};
@@ -59,7 +59,7 @@ struct Fault {
     /// Further arguments of `tidegate run`.
     arguments: &'static [&'static str],
     cause: fn(&mut Bench) -> io::Result<()>,
-    /// The bound on the time without an arrival, in ms; `None` if the link itself is down.
+    /// The bound on the time without an arrival, in ms; `None` if the kernel drops what waits, or the link itself is down.
     gap: Option<u32>,
 }
 
@@ -120,6 +120,28 @@ const FAULTS: &[Fault] = &[
             }
             Ok(())
         })?
+    }),
+    fault("chains", "another program adds and removes a chain of the packet filter ten times", &[], None, |bench| {
+        bench.pair.sender.namespace.run(|| {
+            let mut socket = Socket::open(Protocol::Netfilter).map_err(io::Error::other)?;
+            for _ in 0..10 {
+                let chain = Chain { name: "early".into(), hook: Some((4, 0)) };
+                let table =
+                    Table { family: Family::Ipv4, name: "other".into(), chains: vec![chain], rules: Vec::new() };
+                nft::create(&mut socket, &[table], Ownership::Persistent).map_err(io::Error::other)?;
+                nft::delete(&mut socket, Family::Ipv4, "other").map_err(io::Error::other)?;
+                sleep(Duration::from_millis(100));
+            }
+            Ok(())
+        })?
+    }),
+    fault("frozen", "shaper and guardian are stopped together for 1 s", &[], None, |bench| {
+        let guardian = Pid::from_raw(bench.guardian()?);
+        kill(guardian, Signal::SIGSTOP)?;
+        bench.signal(Signal::SIGSTOP)?;
+        sleep(Duration::from_secs(1));
+        kill(guardian, Signal::SIGCONT)?;
+        bench.signal(Signal::SIGCONT)
     }),
     fault("down", "the link is down for 500 ms", &[], None, |bench| {
         bench.pair.at_sender(|rtnl, index| rtnl.down(index))?;
@@ -374,7 +396,7 @@ fn judge(fault: &Fault, outcome: &Outcome) -> Vec<Item> {
         None => vec![
             sent,
             beyond,
-            item("lost", "packets", outcome.lost as f64).note("the link itself is down"),
+            item("lost", "packets", outcome.lost as f64).note("the kernel drops what waits, or the link is down"),
             item("reordered", "packets", outcome.reordered as f64),
             item("gap", "ms", gap),
         ],
