@@ -50,6 +50,14 @@ enum Command {
     #[cfg(feature = "lab")]
     Explain(Box<commands::explain::Args>),
     #[cfg(feature = "lab")]
+    Artifact(Box<commands::artifact::Args>),
+    #[cfg(feature = "lab")]
+    Figure(Box<commands::figure::Args>),
+    #[cfg(feature = "lab")]
+    NewCongestion(commands::new_lab::CongestionArgs),
+    #[cfg(feature = "lab")]
+    NewExperiment(commands::new_lab::ExperimentArgs),
+    #[cfg(feature = "lab")]
     NewQdisc(commands::new_qdisc::Args),
     Pace(Box<commands::pace::Args>),
     #[cfg(feature = "lab")]
@@ -191,6 +199,14 @@ fn run(cli: Cli) -> ExitCode {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Exec(args) => commands::exec::run(&args),
         #[cfg(feature = "lab")]
+        Command::Artifact(args) => commands::artifact::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Figure(args) => commands::figure::run(&args),
+        #[cfg(feature = "lab")]
+        Command::NewCongestion(args) => commands::new_lab::congestion(&args),
+        #[cfg(feature = "lab")]
+        Command::NewExperiment(args) => commands::new_lab::experiment(&args),
+        #[cfg(feature = "lab")]
         Command::NewQdisc(args) => commands::new_qdisc::run(&args),
         Command::Pace(args) => commands::pace::run(&args),
         #[cfg(feature = "lab")]
@@ -261,6 +277,10 @@ mod tests {
             "compare",
             "reproduce",
             "new-qdisc",
+            "new-congestion",
+            "new-experiment",
+            "tidegate figure",
+            "tidegate artifact",
             "explain",
             "tidegate script",
             "tidegate demo",

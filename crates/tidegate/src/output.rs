@@ -14,7 +14,7 @@ use crate::Failure;
 #[cfg(feature = "lab")]
 mod files;
 #[cfg(feature = "lab")]
-pub use files::{Files, spare};
+pub use files::{Files, Paper, draw, spare};
 
 /// Standard output for text: what others wrote, names above all, does nothing to a terminal ([`printable`]).
 pub fn stdout() -> Text {

@@ -54,7 +54,7 @@ pub fn register_kind() {
     register::<PythonCongestion>();
 }
 
-/// An acknowledgement of new data.
+/// An acknowledgement of new data, for a congestion control.
 #[pyclass(frozen, name = "Ack", module = "tidegate._tidegate")]
 pub struct PyAck(Ack);
 
@@ -75,7 +75,7 @@ impl PyAck {
     fn flight_size(&self) -> u64 {
         self.0.flight_size
     }
-    /// Whether the window limited the sender.
+    /// Whether the window limited the sender. A window that is not used must not grow (RFC 7661).
     #[getter]
     fn is_cwnd_limited(&self) -> bool {
         self.0.cwnd_limited
@@ -90,7 +90,7 @@ impl PyAck {
     fn srtt_ns(&self) -> Option<u64> {
         self.0.srtt.map(|span| span.as_nanos())
     }
-    /// The number of bytes delivered so far.
+    /// Bytes delivered so far, cumulatively and selectively acknowledged.
     #[getter]
     fn delivered(&self) -> u64 {
         self.0.delivered
@@ -109,7 +109,7 @@ impl PyAck {
     fn una(&self) -> u64 {
         self.0.una
     }
-    /// SND.NXT.
+    /// SND.NXT, in bytes: a round trip ends when this is acknowledged.
     #[getter]
     fn nxt(&self) -> u64 {
         self.0.nxt
@@ -126,7 +126,7 @@ impl PyAck {
     }
 }
 
-/// The delivery rate sample of an acknowledgement.
+/// What was delivered with an acknowledgement, cumulative or selective.
 #[pyclass(frozen, name = "DeliverySample", module = "tidegate._tidegate")]
 pub struct PySample(DeliverySample);
 

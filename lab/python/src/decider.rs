@@ -104,13 +104,19 @@ pub fn register_kind() {
     let _ = register::<DeciderQueue>();
 }
 
-/// Decides with which probability each arriving packet of a FIFO is dropped or marked.
+/// A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
 ///
-/// The probability is either the result of a function or the number `probability`, which can be set while simulations
-/// run. The function is `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the
-/// queueing delay of the packet that left last. It is called at most every `every_ns`. A compiled C function, from
-/// `numba.cfunc` or
-/// `ctypes`, is called by its address.
+/// By a function `f(now_ns, queue_packets, queue_bytes, delay_ns, size_bytes) -> float`, where `delay_ns` is the queueing
+/// delay of the packet that left last; or by the number `probability`, which can be set while simulations run. It is the
+/// `queue` of a link in this process: `net.link("r", "b", rate="10mbit", queue=Decider(f))`. `packets` may wait; with `mark`
+/// packets whose transport can react are marked instead of dropped. With `every_ns` a decision of the function holds for that
+/// long, as the probability of PIE does: the function is called at most once in that time.
+///
+/// A function that was compiled for C is called by its address, without the interpreter and at the speed of one in Rust:
+/// `numba.cfunc("float64(uint64, uint64, uint64, uint64, uint64)")`, or a function of `ctypes` with these types; integers may
+/// be signed. Its types are checked (`TypeError`), and it is kept alive. Simulations on several processors call it at the same
+/// time; an exception in it is printed and ignored, as numba does it. An `int` is the address of such code: whoever passes
+/// one answers for its types, and for the code to stay. What `numba.njit` compiled is called through the interpreter.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Decider {
     number: u64,

@@ -8,6 +8,7 @@
 mod congestion;
 mod decider;
 mod failure;
+mod figure;
 mod function;
 mod laws;
 mod paced;
@@ -32,13 +33,15 @@ mod _tidegate {
     #[pymodule_export]
     use crate::decider::Decider;
     #[pymodule_export]
+    use crate::figure::{Figure, draw_table};
+    #[pymodule_export]
     use crate::laws::check_laws;
     #[pymodule_export]
     use crate::qdisc::{Packet, PyOutlet};
     #[pymodule_export]
     use crate::replay::{Replay, run_explain, run_replay};
     #[pymodule_export]
-    use crate::results::{Figure, Results};
+    use crate::results::Results;
     #[pymodule_export]
     use crate::scenario::Checked;
     #[pymodule_export]
@@ -50,7 +53,7 @@ mod _tidegate {
     #[pymodule_export]
     use crate::sweep::{Sweep, run_batch};
     #[pymodule_export]
-    use crate::table::Table;
+    use crate::table::{Table, TableRows};
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -149,7 +149,7 @@ impl Packet {
     fn class_id(&self) -> PyResult<u32> {
         Ok(self.there()?.class().0)
     }
-    /// The number of the rule that matched.
+    /// The number of the rule that matched, from 1; 0 for none.
     #[getter]
     fn profile(&self) -> PyResult<u32> {
         Ok(self.there()?.profile())

@@ -21,7 +21,7 @@ use tidegate_report::curves::sections;
 use tidegate_report::{Fold, Report};
 
 use crate::failure;
-use crate::results::Figure;
+use crate::figure::{Figure, Options};
 use crate::table::Table;
 use crate::watch;
 
@@ -101,7 +101,8 @@ impl Replay {
                 .with("digest", text(|outcome| outcome.digest.to_string())),
         )
     }
-    /// One row for each point of each curve: configuration, kind, subject, measure, x, x_unit, value, unit.
+    /// One row for each point of each curve: `configuration`, `kind`, `subject`, `measure`, `x`, `x_unit`, `value`,
+    /// `unit`.
     #[getter]
     fn points(&self, py: Python<'_>) -> PyResult<Table> {
         failure::guarded(py, || Table::new(points_of(self.all())))
@@ -111,10 +112,25 @@ impl Replay {
     fn titles(&self) -> Vec<String> {
         self.page().plots().map(|plot| plot.title.clone()).collect()
     }
-    /// Returns the plot with this title, or those whose title contains it; see `Results.figure`.
-    #[pyo3(signature = (title, curve=""))]
-    fn figure(&self, title: &str, curve: &str) -> PyResult<Figure> {
-        self.page().figure(title, curve).map(Figure::new).map_err(PyValueError::new_err)
+    /// The plot with this title, or those whose title contains it; see `Results.figure`.
+    #[pyo3(signature = (title, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, rows=None, form=None, grey=false, log=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
+    fn figure(
+        &self,
+        title: &str,
+        curve: &str,
+        look: &str,
+        width: Option<f64>,
+        height: Option<f64>,
+        type_size: Option<f64>,
+        heading: Option<&str>,
+        rows: Option<Vec<String>>,
+        form: Option<&str>,
+        grey: bool,
+        log: bool,
+    ) -> PyResult<Figure> {
+        let look = Options { look, width, height, type_size, heading, rows, measures: None, form, grey, log }.look()?;
+        Figure::new(self.page(), Some(title), curve, &look).map_err(PyValueError::new_err)
     }
     fn __repr__(&self) -> String {
         format!("<tidegate.Replay of {}: {} packets>", self.file, self.packets)

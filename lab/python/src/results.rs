@@ -1,6 +1,6 @@
 //! [`Results`]: the results of a simulation as tables, figures and a report page.
 
-use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use tidegate_metrics::Digest;
 use tidegate_report::simulation::{Quantity, Run, Simulation};
@@ -8,6 +8,7 @@ use tidegate_report::{Report, Source, escape};
 use tidegate_sim::scenario::Outcome;
 
 use crate::failure;
+use crate::figure::{Figure, Options};
 use crate::scenario::Checked;
 use crate::table::Table;
 
@@ -21,23 +22,10 @@ pub struct Results {
     digest: Digest,
 }
 
-/// A plot, which notebooks display. It is self-contained.
-#[pyclass(frozen, module = "tidegate._tidegate")]
-pub struct Figure {
-    #[pyo3(get)]
-    svg: String,
-}
-
 /// Converts an outcome to a run of a report.
 pub fn shown(outcome: &Outcome) -> Run<'_> {
     let Outcome { seed, values, curves, events, digest, .. } = outcome;
     Run { seed: *seed, events: *events, digest: digest.to_string(), values, curves }
-}
-
-impl Figure {
-    pub fn new(svg: String) -> Self {
-        Self { svg }
-    }
 }
 
 impl Results {
@@ -67,8 +55,8 @@ impl Results {
 
 #[pymethods]
 impl Results {
-    /// The digest of all runs. It is the same on every machine for the same scenario and seeds, and equals that of
-    /// `tidegate simulate`.
+    /// The digest of all runs, 32 hexadecimal digits: equal for the same scenario and seeds on every machine, and that of
+    /// `tidegate simulate --hash`.
     #[getter]
     fn digest(&self) -> String {
         self.digest.to_string()
@@ -98,25 +86,30 @@ impl Results {
         self.scenario.source.name()
     }
 
-    /// One row for each value of each run: seed, variant, subject, measure, value, unit.
+    /// One row for each value of each run: `seed` (uint64), `variant`, `subject`, `measure` (text), `value` (float64),
+    /// `unit` (text: `bps`, `ns`, `packets`, `1`).
     #[getter]
     fn values(&self, py: Python<'_>) -> PyResult<Table> {
         failure::guarded(py, || Table::new(self.shown().values()))
     }
 
-    /// One row for each point of each curve: seed, kind, variant, subject, measure, part, x, x_unit, value, unit.
+    /// One row for each point of each curve: `seed`, `kind` (`series` or `distribution`), `variant`, `subject`,
+    /// `measure`, `part`, `x` (float64), `x_unit` (`time_s`, `value_ns`), `value` (float64), `unit`.
     #[getter]
     fn points(&self, py: Python<'_>) -> PyResult<Table> {
         failure::guarded(py, || Table::new(self.shown().points()))
     }
 
-    /// Values and points together, as `tidegate simulate --table` writes them.
+    /// Values and points together, as `tidegate simulate --table` writes them; its curves of flows and classes are there
+    /// after `simulate(..., parts=True)`.
     #[getter]
     fn table(&self, py: Python<'_>) -> PyResult<Table> {
         failure::guarded(py, || Table::new(self.shown().table()))
     }
 
     /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
+    ///
+    /// Raises `KeyError`, with the names that there are.
     #[pyo3(signature = (subject, measure, variant=""))]
     fn value(&self, subject: &str, measure: &str, variant: &str) -> PyResult<f64> {
         let quantities = self.shown().quantities();
@@ -167,14 +160,38 @@ impl Results {
         failure::guarded(py, || Ok(self.page().plots().map(|plot| plot.title.clone()).collect()))
     }
 
-    /// Returns the plot with this title, or those whose title contains it, one below the other over the same ranges.
-    /// With
-    /// `curve` it has only the curves whose name contains that text.
-    #[pyo3(signature = (title, curve=""))]
-    fn figure(&self, py: Python<'_>, title: &str, curve: &str) -> PyResult<Figure> {
-        failure::guarded(py, || match self.page().figure(title, curve) {
-            Ok(svg) => Ok(Figure::new(svg)),
-            Err(text) if self.parts => Err(PyValueError::new_err(text)),
+    /// The plot with this title, or those whose title contains it, one below the other over the same ranges; a subject of the
+    /// comparison, such as `flow call`; or without a title the comparison of the variants. With `curve` it has only the curves,
+    /// or measures, whose name contains that text.
+    ///
+    /// `look` is `"page"` (900 points wide), `"column"` (252 points) or `"text"` (516), the last two with type of 8 points and no
+    /// title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
+    /// (empty for none); `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
+    /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic vertical axis of curves.
+    ///
+    /// Raises `ValueError`, with the titles that there are, or what is wrong with an option.
+    #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, rows=None, measures=None, form=None, grey=false, log=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
+    fn figure(
+        &self,
+        py: Python<'_>,
+        title: Option<&str>,
+        curve: &str,
+        look: &str,
+        width: Option<f64>,
+        height: Option<f64>,
+        type_size: Option<f64>,
+        heading: Option<&str>,
+        rows: Option<Vec<String>>,
+        measures: Option<Vec<String>>,
+        form: Option<&str>,
+        grey: bool,
+        log: bool,
+    ) -> PyResult<Figure> {
+        let look = Options { look, width, height, type_size, heading, rows, measures, form, grey, log }.look()?;
+        failure::guarded(py, || match Figure::new(self.page(), title, curve, &look) {
+            Ok(figure) => Ok(figure),
+            Err(text) if self.parts || title.is_none() => Err(PyValueError::new_err(text)),
             Err(text) => {
                 let way = "those of the flows and classes of a link are there after simulate(..., parts=True)";
                 Err(PyValueError::new_err(format!("{text}; {way}")))
@@ -182,7 +199,30 @@ impl Results {
         })
     }
 
-    /// The page that `tidegate simulate --report` writes, one HTML document that needs no network.
+    /// The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
+    /// it. `rows` and `measures` choose what it has, in their order.
+    #[pyo3(signature = (*, rows=None, measures=None))]
+    fn to_latex(&self, py: Python<'_>, rows: Option<Vec<String>>, measures: Option<Vec<String>>) -> PyResult<String> {
+        let look = Options { rows, measures, ..Options::default() }.look()?;
+        let chosen = || look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err);
+        failure::guarded(py, || Ok(chosen()?.latex()))
+    }
+
+    /// The comparison of the variants as a table of Markdown; see `to_latex`.
+    #[pyo3(signature = (*, rows=None, measures=None))]
+    fn to_markdown(
+        &self,
+        py: Python<'_>,
+        rows: Option<Vec<String>>,
+        measures: Option<Vec<String>>,
+    ) -> PyResult<String> {
+        let look = Options { rows, measures, ..Options::default() }.look()?;
+        let chosen = || look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err);
+        failure::guarded(py, || Ok(chosen()?.markdown()))
+    }
+
+    /// The page that `tidegate simulate --report` writes: one HTML document that opens without a network. That of the
+    /// command has curves of each flow and class of watched links, which are there after `simulate(..., parts=True)`.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
         failure::guarded(py, || Ok(self.page().html()))
     }
@@ -204,22 +244,5 @@ impl Results {
         let runs = self.outcomes.len();
         let plural = if runs == 1 { "" } else { "s" };
         format!("<tidegate.Results of {}: {runs} run{plural}, digest {}>", self.name(), self.digest)
-    }
-}
-
-#[pymethods]
-impl Figure {
-    /// Writes the figure to a file whose name ends in `.svg`.
-    fn save(&self, path: std::path::PathBuf) -> PyResult<()> {
-        if path.extension().is_none_or(|end| end != "svg") {
-            return Err(PyValueError::new_err("a figure is SVG: the name of the file must end in .svg"));
-        }
-        std::fs::write(&path, &self.svg).map_err(|error| PyOSError::new_err(format!("{}: {error}", path.display())))
-    }
-    fn _repr_svg_(&self) -> &str {
-        &self.svg
-    }
-    fn _repr_html_(&self) -> &str {
-        &self.svg
     }
 }

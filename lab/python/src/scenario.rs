@@ -71,34 +71,55 @@ impl Checked {
         failure::guarded(py, || Self::load(text, name, folder))
     }
 
+    /// The scenario as a dictionary with the keys of a file. It can be changed and given to `simulate` or `Scenario`.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut diagnostics = Diagnostics::new();
+        let node = Node::parse(&self.source, &mut diagnostics);
+        let node = node.ok_or_else(|| failure::config(&self.source, &diagnostics))?;
+        py.import("json")?.getattr("loads")?.call1((json(&node).to_string(),))
+    }
+
+    /// The folder in which files that it names are looked for; `None` if it may name none.
+    #[getter]
+    fn folder(&self) -> Option<PathBuf> {
+        self.folder.clone()
+    }
+    /// The name by which errors and reports call it.
     #[getter]
     fn name(&self) -> &str {
         self.source.name()
     }
+    /// The text of its file.
     #[getter]
     fn text(&self) -> &str {
         self.source.text()
     }
+    /// One sentence on what it shows.
     #[getter]
     fn sentence(&self) -> Option<&str> {
         self.scenario.sentence.as_deref()
     }
+    /// The simulated time, in ns.
     #[getter]
     fn duration_ns(&self) -> u64 {
         self.scenario.duration.as_nanos()
     }
+    /// The beginning that is not measured, in ns.
     #[getter]
     fn warm_up_ns(&self) -> u64 {
         self.scenario.warm_up.as_nanos()
     }
+    /// The first seed.
     #[getter]
     fn seed(&self) -> u64 {
         self.scenario.seed
     }
+    /// The number of runs.
     #[getter]
     fn runs(&self) -> u32 {
         self.scenario.runs
     }
+    /// The names of the variants; none where there are none.
     #[getter]
     fn variants(&self) -> Vec<&str> {
         self.scenario.variant_names().collect()

@@ -21,7 +21,7 @@ pub struct ScriptResult {
 
 #[pymethods]
 impl ScriptResult {
-    /// Whether all expectations hold.
+    /// Whether all expectations hold; also the truth value.
     #[getter]
     fn holds(&self) -> bool {
         self.outcome.holds()
@@ -41,7 +41,8 @@ impl ScriptResult {
     fn digest(&self) -> String {
         self.outcome.digest().to_string()
     }
-    /// One row for each arrival, departure and drop: time_ns, flow, number, what, reason, size_bytes, waited_ns, marked.
+    /// One row for each arrival, departure and drop: `time_ns` (uint64), `flow`, `number`, `what` (`arrived`, `left`,
+    /// `dropped`), `reason`, `size_bytes`, `waited_ns`, `marked` (bool).
     #[getter]
     fn trace(&self) -> PyResult<Table> {
         let log = &self.outcome.log;

@@ -24,6 +24,11 @@ pub struct Table {
 }
 
 impl Table {
+    /// The columns.
+    pub fn columns(&self) -> &columns::Table {
+        &self.columns
+    }
+
     pub fn new(columns: columns::Table) -> PyResult<Self> {
         let (mut fields, mut arrays) = (Vec::new(), Vec::<ArrayRef>::new());
         for (name, column) in columns.columns() {
@@ -130,6 +135,17 @@ impl Table {
         self.batch.num_rows()
     }
 
+    /// The rows as dictionaries, one after the other, so that `pandas.DataFrame(table)` takes a table. For large tables
+    /// `to_pandas` is faster.
+    fn __iter__(slf: Bound<'_, Self>) -> TableRows {
+        TableRows { table: slf.unbind(), next: 0 }
+    }
+
+    /// The table as a `pandas.DataFrame`, column by column. Integers stay unsigned, and missing values are NaN or None.
+    fn to_pandas<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("pandas")?.getattr("DataFrame")?.call1((self.to_dict(py)?,))
+    }
+
     /// The values of a column as a list; a missing value is `None`.
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let found = self.columns.columns().find(|(known, _)| *known == name);
@@ -177,5 +193,37 @@ impl Table {
         let columns: Vec<String> =
             schema.fields().iter().map(|field| format!("{}: {}", field.name(), kind(field))).collect();
         format!("<tidegate.Table of {} rows: {}>", self.batch.num_rows(), columns.join(", "))
+    }
+}
+
+/// The rows of a table, one after the other.
+#[pyclass(module = "tidegate._tidegate")]
+pub struct TableRows {
+    table: Py<Table>,
+    next: usize,
+}
+
+#[pymethods]
+impl TableRows {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let table = self.table.get();
+        if self.next >= table.columns.rows() {
+            return Ok(None);
+        }
+        let row = PyDict::new(py);
+        for (name, column) in table.columns.columns() {
+            match column {
+                Column::Text(values) => row.set_item(name, &values[self.next])?,
+                Column::Integer(values) => row.set_item(name, values[self.next])?,
+                Column::Number(values) => row.set_item(name, values[self.next])?,
+                Column::Truth(values) => row.set_item(name, values[self.next])?,
+            }
+        }
+        self.next += 1;
+        Ok(Some(row))
     }
 }

@@ -7,7 +7,7 @@ addEventListener("error", () => { root.dataset.errors = String(++errors); });
 root.dataset.errors = "0";
 
 const plots = JSON.parse(document.getElementById("data").textContent);
-const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
+const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3], [16, 4], [8, 3, 2, 3, 2, 3], [2, 8], [16, 3, 5, 3]];
 const SCALES = {
   "bit/s": [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]],
   "B": [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
@@ -126,7 +126,7 @@ function colours() {
 // The corners of a mark around its centre, by the dash of its curve; none for a circle.
 function corners(dash, x, y, r) {
   return [[], [[-1, -1], [1, -1], [1, 1], [-1, 1]], [[0, -1.3], [1.2, 1], [-1.2, 1]], [[0, -1.4], [1.4, 0], [0, 1.4], [-1.4, 0]]]
-    [dash].map(([dx, dy]) => [x + dx * r, y + dy * r]);
+    [dash % 4].map(([dx, dy]) => [x + dx * r, y + dy * r]);
 }
 // Draws the marks of a curve in its shape.
 function marks(curve, colour) {
@@ -334,7 +334,7 @@ class Chart {
       padding: [10, 30, 0, 0],
       cursor: { drag: { x: true, y: false }, focus: { prox: 30 }, ...(time ? { sync: { key: "time" } } : {}) },
       focus: { alpha: 0.35 },
-      legend: { show: this.group.length === 1 || plot.curves.length > 1, live: this.group.length === 1 && plot.curves.length <= 16, markers: { dash: (u, n) => n > 0 && plot.style !== "marks" ? ["solid", "dashed", "dotted", "dashed"][plot.curves[n - 1].dash] : "solid" } },
+      legend: { show: this.group.length === 1 || plot.curves.length > 1, live: this.group.length === 1 && plot.curves.length <= 16, markers: { dash: (u, n) => n > 0 && plot.style !== "marks" ? ["solid", "dashed", "dotted", "dashed"][plot.curves[n - 1].dash % 4] : "solid" } },
       scales: {
         x: { time: false, distr: plot.x.log ? 3 : 1, range: (u, low, high) => low == null ? this.all : [low, high] },
         y: { distr: plot.y.log ? 3 : 1, ...(plot.y.log ? {} : { range: (u, low, high) => this.heights(u, low, high) }) },

@@ -1,51 +1,70 @@
-//! Box plots of a comparison, which show the spread of each variant's runs. Each measure has its own scale.
+//! The spread of each variant's runs in a comparison, as boxes, violins or points. Each measure has its own scale.
 
-use crate::comparison::{Comparison, Group, Row, WIDTH};
+use crate::bars::blocks;
+use crate::comparison::{Comparison, Group, Row};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
-use crate::font::{fitted, room};
+use crate::font::fitted;
+use crate::look::{Form, Look};
 use crate::model::Axis;
 use crate::number::quantiles;
 use crate::palette::{Pen, Pens};
-use crate::plotting::{Frame, Ruler};
+use crate::plotting::Frame;
+use crate::ruler::Ruler;
 use tidegate_display::human;
 
+/// The height of a row and half the height of a box, given for type of 13 points.
 const ROW: f64 = 20.0;
-const SIZE: f64 = 11.0;
-/// Half the height of a box.
 const HALF: f64 = 5.5;
-/// The number of runs from which a box with quartiles is drawn.
+/// The number of runs from which boxes with quartiles and violins are drawn.
 const ENOUGH: usize = 5;
+/// The number of points at which a density is computed.
+const STEPS: usize = 48;
 
 impl Comparison {
-    /// Draws the runs of each variant as points and, if there are at least five, a box with the quartiles and the
-    /// median. Returns `None` if nothing was run twice.
-    pub fn boxes(&self, pens: &Pens) -> Option<Drawing> {
+    /// Draws the runs of each variant as points and, if there are at least five and the form has them, a box or a violin.
+    /// Returns `None` if nothing was run twice.
+    pub(crate) fn spread(&self, pens: &Pens, form: Form, look: &Look) -> Option<Drawing> {
         let runs = self.groups.iter().map(Group::runs).max().filter(|runs| *runs > 1)?;
-        let title = format!("{}: box plots of {runs} runs", self.title);
-        let mut drawing = Drawing { width: WIDTH, title: title.clone(), ..Drawing::default() };
-        drawing.text((12.0, 24.0), Anchor::Start, 14.0, Ink::Text, title);
-        let names = self.groups.iter().flat_map(|group| &group.rows).map(|row| room(&row.name, 12.0));
-        let left = (names.fold(0.0, f64::max) + 30.0).clamp(70.0, 240.0);
-        let mut y = 38.0;
+        let kind = match form {
+            Form::Violin => "violins",
+            Form::Strip => "points",
+            _ => "box plots",
+        };
+        let (u, size, small) = (look.unit(), look.type_of(12.0), look.type_of(11.0));
+        let title = format!("{}: {kind} of {runs} runs", self.title);
+        let (mut drawing, left, mut y) = self.begin(&title, look);
         for group in self.groups.iter().filter(|group| group.runs() > 1) {
-            if !group.name.is_empty() {
-                y += 20.0;
-                drawing.text((12.0, y), Anchor::Start, 13.0, Ink::Text, fitted(&group.name, 13.0, WIDTH - 24.0));
+            y = group.heading(&mut drawing, y, look);
+            for measures in blocks(group, left, look) {
+                y += 18.0 * u;
+                let column = (look.width - left - 12.0 * u) / measures.len().max(1) as f64;
+                let (top, bottom) = (y + 4.0 * u, y + 4.0 * u + ROW * u * group.rows.len() as f64);
+                for (n, row) in group.rows.iter().enumerate() {
+                    let at = top + ROW * u * (n as f64 + 0.5);
+                    let name = fitted(&row.name, size, left - 20.0 * u);
+                    drawing.text((12.0 * u, at + 4.0 * u), Anchor::Start, size, Ink::Text, name);
+                }
+                for (n, at) in measures.iter().enumerate() {
+                    let x = left + column * n as f64;
+                    let name = fitted(&group.measures[*at].name, small, column - 12.0 * u);
+                    drawing.text((x, y - 2.0 * u), Anchor::Start, small, Ink::Muted, name);
+                    let frame = Frame { left: x, top, right: x + column - 30.0 * u, bottom, unit: u };
+                    group.column(&mut drawing, (*at, form), &frame, (pens, small));
+                }
+                y = bottom + small + 18.0 * u;
             }
-            y += 18.0;
-            let column = (WIDTH - left - 12.0) / group.measures.len().max(1) as f64;
-            let top = y + 4.0;
-            for (n, row) in group.rows.iter().enumerate() {
-                let at = top + ROW * (n as f64 + 0.5);
-                drawing.text((12.0, at + 4.0), Anchor::Start, 12.0, Ink::Text, fitted(&row.name, 12.0, left - 20.0));
-            }
-            for (at, measure) in group.measures.iter().enumerate() {
-                let x = left + column * at as f64;
-                drawing.text((x, y - 2.0), Anchor::Start, SIZE, Ink::Muted, fitted(&measure.name, SIZE, column - 12.0));
-                let bottom = top + ROW * group.rows.len() as f64;
-                group.column(&mut drawing, at, &Frame { left: x, top, right: x + column - 30.0, bottom }, pens);
-            }
-            y = top + ROW * group.rows.len() as f64 + SIZE + 18.0;
+        }
+        if look.on_paper {
+            let what = match form {
+                Form::Violin => {
+                    "Points: runs; outlines: their density (Gaussian kernel, Silverman's width); line: median."
+                }
+                Form::Strip => "Points: runs; line: median.",
+                _ => "Points: runs; boxes: quartiles and median; whiskers: least and greatest run.",
+            };
+            let lines = Look::lines(what, small, look.width - 24.0 * u);
+            drawing.note(&lines, (12.0 * u, y - 8.0 * u), small);
+            y += lines.len() as f64 * small * 1.3;
         }
         drawing.height = y;
         Some(drawing)
@@ -60,7 +79,8 @@ impl Group {
     }
 
     /// Draws the runs of one measure.
-    fn column(&self, drawing: &mut Drawing, at: usize, frame: &Frame, pens: &Pens) {
+    fn column(&self, drawing: &mut Drawing, (at, form): (usize, Form), frame: &Frame, (pens, size): (&Pens, f64)) {
+        let u = frame.unit;
         let runs = |(n, row): (usize, &'_ Row)| {
             let cell = row.cells.get(at)?.as_ref()?;
             let values = if cell.values.is_empty() { vec![cell.mean] } else { cell.values.clone() };
@@ -76,32 +96,84 @@ impl Group {
         let mut ruler = Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), false);
         let unit = &self.measures[at].unit;
         ruler.label(|value| human(value, unit));
-        frame.grid(drawing, (&ruler, &Ruler::none()), SIZE, (Some(14.0), false));
+        frame.grid(drawing, (&ruler, &Ruler::none()), size, (Some(14.0 * u), false));
         for (n, pen, mut values) in rows {
-            let middle = frame.top + ROW * (n as f64 + 0.5);
+            let middle = frame.top + ROW * u * (n as f64 + 0.5);
             let place = |value: f64| frame.x(&ruler, value);
-            let points = values.iter().map(|value| (place(*value), middle)).collect();
-            if let Some(five) = quantiles(&mut values).filter(|_| values.len() >= ENOUGH) {
-                draw_box(drawing, five.map(place), middle, pen);
+            // In a strip neighbouring runs are at different heights, so that equal ones can be counted.
+            let lift = |n: usize| if form == Form::Strip { ((n * 2) % 5) as f64 * 2.0 - 4.0 } else { 0.0 };
+            let points = values.iter().enumerate().map(|(n, value)| (place(*value), middle + lift(n) * u)).collect();
+            let five = quantiles(&mut values).filter(|_| values.len() >= ENOUGH);
+            match (five, form) {
+                (Some(five), Form::Strip) => {
+                    let median = place(five[2]);
+                    drawing.line((median, middle - 7.0 * u), (median, middle + 7.0 * u), 2.2 * u, Ink::Text);
+                }
+                (Some(five), Form::Violin) => draw_violin(drawing, &values, (place, five[2]), middle, (pen, u)),
+                (Some(five), _) => draw_box(drawing, five.map(place), middle, (pen, u)),
+                (None, _) => {}
             }
-            drawing.shapes.push(Shape::Marks { points, radius: 1.8, pen });
+            drawing.marks(points, 1.8 * u, Pen { dash: if form == Form::Strip { pen.dash } else { 0 }, ..pen });
         }
     }
 }
 
 /// Draws a box, vertically centred at `middle`, from the positions of the least value, the lower quartile, the median,
 /// the upper quartile and the greatest value.
-fn draw_box(drawing: &mut Drawing, [least, lower, median, upper, most]: [f64; 5], middle: f64, pen: Pen) {
-    let ink = Ink::Curve(pen.colour);
-    let corners = [(lower, -HALF), (upper, -HALF), (upper, HALF), (lower, HALF)].map(|(x, by)| (x, middle + by));
+fn draw_box(drawing: &mut Drawing, [least, lower, median, upper, most]: [f64; 5], middle: f64, (pen, u): (Pen, f64)) {
+    let (ink, half, end) = (Ink::Curve(pen.colour), HALF * u, 3.0 * u);
+    let corners = [(lower, -half), (upper, -half), (upper, half), (lower, half)].map(|(x, by)| (x, middle + by));
     drawing.shapes.push(Shape::Area { outline: corners.to_vec(), ink });
     let outline = corners.into_iter().chain([corners[0]]).collect();
-    let end = |x: f64| vec![(x, middle - 3.0), (x, middle + 3.0)];
+    let end = |x: f64| vec![(x, middle - end), (x, middle + end)];
     let whiskers =
         [vec![(least, middle), (lower, middle)], vec![(upper, middle), (most, middle)], end(least), end(most)];
     let lines = [outline].into_iter().chain(whiskers).collect();
-    drawing.shapes.push(Shape::Lines { lines, width: 1.0, ink, dash: &[] });
-    drawing.line((median, middle - HALF), (median, middle + HALF), 2.2, Ink::Text);
+    drawing.shapes.push(Shape::Lines { lines, width: u, ink, dash: &[] });
+    drawing.line((median, middle - half), (median, middle + half), 2.2 * u, Ink::Text);
+}
+
+/// The density of sorted values at equal steps from the least to the greatest: a Gaussian kernel with the width of Silverman
+/// (1986, equation 3.31). Its greatest value is 1. Equal values have none.
+fn density(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else { return Vec::new() };
+    let count = sorted.len() as f64;
+    let mean = sorted.iter().sum::<f64>() / count;
+    let deviation = (sorted.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)).sqrt();
+    let quartiles = quantiles(&mut sorted.to_vec()).map_or(0.0, |five| (five[3] - five[1]) / 1.34);
+    let spread = if quartiles > 0.0 { deviation.min(quartiles) } else { deviation };
+    let width = 0.9 * spread * count.powf(-0.2);
+    if width <= 0.0 {
+        return Vec::new();
+    }
+    let at = |n: usize| first + (last - first) * n as f64 / STEPS as f64;
+    let sum = |x: f64| sorted.iter().map(|value| (-0.5 * ((x - value) / width).powi(2)).exp()).sum::<f64>();
+    let all: Vec<(f64, f64)> = (0..=STEPS).map(|n| (at(n), sum(at(n)))).collect();
+    let most = all.iter().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
+    all.into_iter().map(|(x, share)| (x, share / most)).collect()
+}
+
+/// Draws the density of sorted values to both sides of `middle`, and their median.
+fn draw_violin(
+    drawing: &mut Drawing,
+    sorted: &[f64],
+    (place, median): (impl Fn(f64) -> f64, f64),
+    middle: f64,
+    (pen, u): (Pen, f64),
+) {
+    let half = 8.0 * u;
+    let upper = density(sorted).into_iter().map(|(x, share)| (place(x), middle - share * half));
+    let mut outline: Vec<(f64, f64)> = upper.collect();
+    let lower: Vec<(f64, f64)> = outline.iter().rev().map(|(x, y)| (*x, 2.0 * middle - y)).collect();
+    outline.extend(lower);
+    if let Some(first) = outline.first().copied() {
+        let ink = Ink::Curve(pen.colour);
+        drawing.shapes.push(Shape::Area { outline: outline.clone(), ink });
+        outline.push(first);
+        drawing.shapes.push(Shape::Lines { lines: vec![outline], width: u, ink, dash: &[] });
+    }
+    let median = place(median);
+    drawing.line((median, middle - HALF * u), (median, middle + HALF * u), 2.2 * u, Ink::Text);
 }
 
 #[cfg(test)]
@@ -129,7 +201,8 @@ mod tests {
     #[test]
     fn quartiles_are_where_they_are_on_the_scale_of_the_measure() {
         let all = comparison(&[&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 3.0]]);
-        let drawing = all.boxes(&Pens::named(["variant 0", "variant 1"].into_iter())).expect("runs");
+        let drawing =
+            all.spread(&Pens::named(["variant 0", "variant 1"].into_iter()), Form::Box, &Look::page()).expect("runs");
         let marks: Vec<&Vec<(f64, f64)>> = drawing
             .shapes
             .iter()
@@ -152,9 +225,31 @@ mod tests {
         assert!((boxes[0][0].0 - marks[0][1].0).abs() < 1e-9 && (boxes[0][1].0 - marks[0][3].0).abs() < 1e-9);
         assert!((marks[1][0].0 - marks[0][2].0).abs() < 1e-9, "equal values are at the same place");
         for (x, y) in marks.into_iter().chain(boxes).flatten() {
-            assert!((0.0..WIDTH).contains(x) && (0.0..drawing.height).contains(y));
+            assert!((0.0..900.0).contains(x) && (0.0..drawing.height).contains(y));
         }
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
-        assert_eq!(comparison(&[&[1.0], &[2.0]]).boxes(&Pens::default()), None);
+        assert_eq!(comparison(&[&[1.0], &[2.0]]).spread(&Pens::default(), Form::Box, &Look::page()), None);
+    }
+
+    #[test]
+    fn a_density_is_highest_where_most_values_are_and_equal_values_have_none() {
+        let values = [1.0, 2.0, 2.0, 2.1, 2.1, 2.2, 5.0];
+        let density = density(&values);
+        let top = density.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("points");
+        assert!((1.8..2.4).contains(&top.0) && top.1 == 1.0, "{top:?}");
+        assert_eq!((density[0].0, density[STEPS].0), (1.0, 5.0), "nothing outside of the values");
+        assert!(super::density(&[3.0; 6]).is_empty());
+    }
+
+    #[test]
+    fn every_form_fits_into_a_column() {
+        let all = comparison(&[&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 3.5, 3.6, 4.0, 4.4]]);
+        let pens = Pens::named(["variant 0", "variant 1"].into_iter());
+        for form in [Form::Box, Form::Violin, Form::Strip] {
+            let drawing = all.spread(&pens, form, &Look::column()).expect("runs");
+            assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{form:?}");
+        }
+        let bars = all.drawing(&pens, &Look::column());
+        assert_eq!((bars.width, bars.misplaced()), (252.0, Vec::<String>::new()));
     }
 }

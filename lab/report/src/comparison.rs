@@ -1,9 +1,6 @@
 //! A comparison of several variants by their measures, in words, as a figure and as a table.
 
 use crate::columns::{self, Column};
-use crate::drawing::{Anchor, Drawing, Ink, Shape};
-use crate::font::{fitted, room};
-use crate::palette::{Pen, Pens};
 use tidegate_display::Table;
 use tidegate_display::human;
 
@@ -80,10 +77,10 @@ impl Estimate {
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
         Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() } }
     }
-    fn low(&self) -> f64 {
+    pub(crate) fn low(&self) -> f64 {
         self.mean - self.half.unwrap_or(0.0)
     }
-    fn high(&self) -> f64 {
+    pub(crate) fn high(&self) -> f64 {
         self.mean + self.half.unwrap_or(0.0)
     }
     fn text(&self, unit: &str) -> String {
@@ -100,7 +97,7 @@ impl Measure {
         Self { name: name.into(), unit: unit.into(), better }
     }
     /// Formats a value with the unit.
-    fn value(&self, value: f64) -> String {
+    pub(crate) fn value(&self, value: f64) -> String {
         human(value, &self.unit)
     }
 }
@@ -115,7 +112,7 @@ impl Group {
     }
 
     /// The rows that have a value of this measure, with the best first.
-    fn ranked<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
+    pub(crate) fn ranked<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
         let measured = |row: &'a Row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?));
         let mut rows: Vec<(&str, &Estimate)> = self.rows.iter().filter_map(measured).collect();
         if self.measures[at].better == Better::More {
@@ -176,9 +173,6 @@ impl Group {
         (!said.is_empty()).then(|| format!("{name}: {}", said.join(", ")))
     }
 }
-
-pub(crate) const WIDTH: f64 = 900.0;
-const ROW: f64 = 22.0;
 
 impl Comparison {
     /// The answer in sentences: one for each measure of each group, if the measure has an answer.
@@ -250,100 +244,17 @@ impl Comparison {
             false => table.with("mean", Column::Number(value)).with("half_width_95", Column::Number(half)),
         }
     }
-
-    /// Draws the comparison with a row for each variant, a column for each measure, bars and 95 % intervals. `pens`
-    /// assigns pens to the names of rows.
-    pub fn drawing(&self, pens: &Pens) -> Drawing {
-        let names = self.groups.iter().flat_map(|group| &group.rows).map(|row| room(&row.name, 12.0));
-        let left = (names.fold(0.0, f64::max) + 30.0).clamp(70.0, 240.0);
-        let mut drawing = Drawing { width: WIDTH, title: self.title.clone(), ..Drawing::default() };
-        drawing.text((12.0, 24.0), Anchor::Start, 14.0, Ink::Text, self.title.as_str());
-        let mut y = 38.0;
-        for group in &self.groups {
-            if !group.name.is_empty() {
-                y += 20.0;
-                drawing.text((12.0, y), Anchor::Start, 13.0, Ink::Text, fitted(&group.name, 13.0, WIDTH - 24.0));
-            }
-            y += 18.0;
-            let column = (WIDTH - left - 12.0) / group.measures.len().max(1) as f64;
-            for (at, measure) in group.measures.iter().enumerate() {
-                let x = left + column * at as f64;
-                let better = match measure.better {
-                    Better::Less => " (less is better)",
-                    Better::More => " (more is better)",
-                    Better::Neither => "",
-                };
-                let whole = format!("{}{better}", measure.name);
-                let fits = room(&whole, 11.0) < column - 8.0;
-                let text = if fits { whole } else { fitted(&measure.name, 11.0, column - 8.0) };
-                drawing.text((x, y), Anchor::Start, 11.0, Ink::Muted, text);
-            }
-            for row in &group.rows {
-                y += ROW;
-                drawing.text((12.0, y), Anchor::Start, 12.0, Ink::Text, fitted(&row.name, 12.0, left - 20.0));
-                for (at, measure) in group.measures.iter().enumerate() {
-                    let Some(estimate) = row.cells.get(at).and_then(Option::as_ref) else { continue };
-                    let best = measure.better != Better::Neither
-                        && group.rows.len() > 1
-                        && group.ranked(at).first().is_some_and(|(_, best)| best.mean == estimate.mean);
-                    let place = (left + column * at as f64, y);
-                    group.bar(&mut drawing, (at, estimate), place, column, (pens.pen(&row.name), best));
-                }
-            }
-            y += 8.0;
-        }
-        drawing.height = y + 12.0;
-        drawing
-    }
-}
-
-impl Group {
-    /// Draws one value as a bar with its interval and its number.
-    fn bar(
-        &self,
-        drawing: &mut Drawing,
-        (at, estimate): (usize, &Estimate),
-        (x, y): (f64, f64),
-        column: f64,
-        (pen, best): (Pen, bool),
-    ) {
-        let cells = || self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
-        let most = cells().map(Estimate::high).fold(0.0_f64, f64::max);
-        let text = self.measures[at].value(estimate.mean);
-        // The space for numbers fits the widest of them with a mark behind it.
-        let numbers = cells().map(|cell| room(&self.measures[at].value(cell.mean), 12.0)).fold(0.0, f64::max);
-        let length = (column - numbers - 28.0).max(20.0);
-        let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
-        let middle = y - 4.0;
-        drawing.line((x, middle - 8.0), (x, middle + 8.0), 1.0, Ink::Muted);
-        drawing.rectangle((x, middle - 6.0), scale(estimate.mean), 12.0, Ink::Curve(pen.colour));
-        let whisker = |drawing: &mut Drawing, low: f64, high: f64, height: f64| {
-            let (low, high) = (x + scale(low), x + scale(high));
-            let lines = vec![
-                vec![(low, middle), (high, middle)],
-                vec![(low, middle - height), (low, middle + height)],
-                vec![(high, middle - height), (high, middle + height)],
-            ];
-            drawing.shapes.push(Shape::Lines { lines, width: 1.2, ink: Ink::Text, dash: &[] });
-        };
-        if estimate.half.is_some() {
-            whisker(drawing, estimate.low(), estimate.high(), 4.0);
-        }
-        // The best value of a column is marked.
-        let text = if best { format!("{text} *") } else { text };
-        drawing.text((x + length + 6.0, y), Anchor::Start, 12.0, if best { Ink::Text } else { Ink::Muted }, text);
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn estimate(mean: f64, half: f64) -> Option<Estimate> {
         Some(Estimate { mean, half: Some(half), values: vec![mean - half, mean, mean + half] })
     }
 
-    fn comparison() -> Comparison {
+    pub(crate) fn comparison() -> Comparison {
         let row = |name: &str, cells: [Option<Estimate>; 2]| Row { name: name.into(), cells: cells.into() };
         let measures =
             vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
@@ -372,28 +283,5 @@ mod tests {
         // A single variant is described in words.
         wide.groups[0].rows.truncate(1);
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
-    }
-
-    #[test]
-    fn bars_are_in_proportion_and_inside() {
-        let drawing = comparison().drawing(&Pens::named(["fifo", "codel", "pie"].into_iter()));
-        let bars: Vec<f64> = drawing
-            .shapes
-            .iter()
-            .filter_map(|shape| match shape {
-                Shape::Rectangle { width, .. } => Some(*width),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(bars.len(), 6);
-        assert_eq!(drawing.misplaced(), Vec::<String>::new());
-        // Every second bar is a delay, of 100 and 13 ms.
-        assert!((bars[1] / bars[3] - 100.0 / 13.0).abs() < 0.01, "{bars:?}");
-        for shape in &drawing.shapes {
-            let Shape::Lines { lines, .. } = shape else { continue };
-            assert!(
-                lines.iter().flatten().all(|(x, y)| (0.0..=WIDTH).contains(x) && (0.0..=drawing.height).contains(y))
-            );
-        }
     }
 }

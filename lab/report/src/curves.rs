@@ -16,6 +16,8 @@ pub struct Runs {
     pub medians: Vec<Measured>,
     /// The spread of the runs around each curve.
     pub bands: Vec<Band>,
+    /// The number of runs.
+    count: usize,
 }
 
 impl Runs {
@@ -25,7 +27,8 @@ impl Runs {
     pub fn new<'a>(runs: impl IntoIterator<Item = &'a [Measured]>) -> Self {
         let runs: Vec<&[Measured]> = runs.into_iter().collect();
         let (mut medians, mut bands) = (Vec::new(), Vec::new());
-        let Some((first, others)) = runs.split_first() else { return Self { medians, bands } };
+        let count = runs.len();
+        let Some((first, others)) = runs.split_first() else { return Self { medians, bands, count } };
         for curve in *first {
             let same = |other: &&Measured| other.name == curve.name && other.x == curve.x;
             let of_run = |run: &&'a [Measured]| run.iter().find(same);
@@ -38,7 +41,13 @@ impl Runs {
             medians.push(Measured { points: median, ..curve.clone() });
             bands.push(band);
         }
-        Self { medians, bands }
+        Self { medians, bands, count }
+    }
+
+    /// States what lines and bands are, for figures.
+    fn note(&self) -> Option<String> {
+        let apart = if self.count < 5 { "least and greatest run" } else { "quartiles of the runs" };
+        (self.count > 1).then(|| format!("Lines: medians of {} runs; bands: {apart}.", self.count))
     }
 }
 
@@ -83,15 +92,21 @@ pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
 /// Returns sections with the plots of a run, over time and of distributions. Curves to compare share a plot, or are in
 /// panels beside each other.
 pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec<Section> {
-    sections_with_bands(title, note, curves, &[], fold)
+    sections_with_bands(title, note, curves, (&[], None), fold)
 }
 
 /// Like [`sections`], for runs with several seeds.
 pub fn sections_of_runs(title: &str, note: &str, runs: &Runs, fold: Fold) -> Vec<Section> {
-    sections_with_bands(title, note, &runs.medians, &runs.bands, fold)
+    sections_with_bands(title, note, &runs.medians, (&runs.bands, runs.note()), fold)
 }
 
-fn sections_with_bands(title: &str, note: &str, curves: &[Measured], bands: &[Band], fold: Fold) -> Vec<Section> {
+fn sections_with_bands(
+    title: &str,
+    note: &str,
+    curves: &[Measured],
+    (bands, of_bands): (&[Band], Option<String>),
+    fold: Fold,
+) -> Vec<Section> {
     let (mut over_time, mut distributions) = (Vec::<Group<'_>>::new(), Vec::<Group<'_>>::new());
     for (n, measured) in curves.iter().enumerate() {
         let curve = Banded { measured, band: bands.get(n).map_or(&[], Vec::as_slice) };
@@ -113,6 +128,7 @@ fn sections_with_bands(title: &str, note: &str, curves: &[Measured], bands: &[Ba
         let mut section = Section::new(title).note(note);
         section.fold = fold;
         section.parts = parts(&groups);
+        section.plots_mut().for_each(|plot| plot.note.clone_from(&of_bands));
         section
     };
     let sections = [section("over time", over_time), section("distributions", distributions)];
@@ -316,13 +332,14 @@ impl Group<'_> {
         let scaled = |curve: &Banded<'_>| {
             let points = curve.measured.points.iter().map(|&(x, y)| (x * x_scale, y * scale)).collect();
             let band = curve.band.iter().map(|&(x, low, high)| (x * x_scale, low * scale, high * scale)).collect();
-            Curve { name: label(curve.measured), points, band }
+            Curve { name: label(curve.measured), points, band, is_apart: false }
         };
         let mut plot = Plot {
             title: self.kind.title(whole),
             x,
             y,
             style: if distribution { Style::Cdf } else { Style::Lines },
+            note: None,
             curves: curves.iter().map(scaled).collect(),
         };
         // While no packets arrive, there is no delay to plot.

@@ -1,7 +1,8 @@
-//! A figure as shapes, and its output as SVG. The modules [`pdf`](crate::pdf) and [`png`](crate::png) have the other
-//! formats.
+//! A figure as shapes, and its output as SVG. The modules [`pdf`](crate::pdf), [`png`](crate::png) and
+//! [`tikz`](crate::tikz) have the other formats.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::palette::{self, Pen};
 use tidegate_display::escape;
@@ -14,6 +15,52 @@ pub struct Drawing {
     /// A description for readers who cannot see the drawing.
     pub(crate) title: String,
     pub(crate) shapes: Vec<Shape>,
+    pub(crate) finish: Finish,
+}
+
+/// What of a [`Look`](crate::Look) matters when shapes are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Finish {
+    pub(crate) grey: bool,
+    pub(crate) on_paper: bool,
+}
+
+/// The format of a figure as a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Scalable Vector Graphics.
+    Svg,
+    /// Portable Document Format, with the font.
+    Pdf,
+    /// A picture of pixels.
+    Png,
+    /// A `pgfpicture` for LaTeX, with text in the font of the document.
+    Pgf,
+}
+
+impl Format {
+    /// The ending of the names of its files.
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Pdf => "pdf",
+            Self::Png => "png",
+            Self::Pgf => "pgf",
+        }
+    }
+    /// The format by the ending of a file's name.
+    ///
+    /// # Errors
+    /// If it is none of these, with those that are.
+    pub fn of(path: &Path) -> Result<Self, String> {
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("svg") => Ok(Self::Svg),
+            Some("pdf") => Ok(Self::Pdf),
+            Some("png") => Ok(Self::Png),
+            Some("pgf" | "tikz") => Ok(Self::Pgf),
+            _ => Err("the name of the file of a figure must end in .svg, .pdf, .png, .pgf or .tikz".into()),
+        }
+    }
 }
 
 /// A colour, named by its use, so that an SVG on a page can take the colours of the reader's theme.
@@ -25,21 +72,41 @@ pub(crate) enum Ink {
     Ground,
     /// The colour of curves with this index.
     Curve(usize),
+    /// A shade between the ground, 0, and a dark blue, 255, for the cells of a heat map.
+    Shade(u8),
 }
 
+/// The grey of each colour of curves. Neighbours are far apart, and all have a contrast of at least 3:1 against white.
+const GREYS: [u8; 8] = [0x00, 0x80, 0x48, 0x90, 0x24, 0x6c, 0x38, 0x5a];
+/// The ends of the shades of a heat map; their lightness decreases evenly, so that it can be printed in grey.
+const SHADES: [[f64; 3]; 2] = [[247.0, 251.0, 255.0], [8.0, 48.0, 107.0]];
+
 impl Ink {
-    pub(crate) const fn hex(self) -> &'static str {
-        match self {
+    /// Red, green and blue, from 0 to 255.
+    pub(crate) fn rgb(self, grey: bool) -> [u8; 3] {
+        let hex = match self {
             Self::Text => "#000000",
             Self::Muted => "#5a6270",
             Self::Grid => "#dddddd",
             Self::Ground => palette::LIGHT_GROUND,
+            Self::Curve(index) if grey => return [GREYS[index % GREYS.len()]; 3],
             Self::Curve(index) => palette::LIGHT[index % palette::LIGHT.len()],
+            Self::Shade(depth) => {
+                let part = f64::from(depth) / 255.0;
+                return [0, 1, 2].map(|n| (SHADES[0][n] + (SHADES[1][n] - SHADES[0][n]) * part).round() as u8);
+            }
+        };
+        let rgb = [1, 3, 5].map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0));
+        let light = rgb.map(f64::from);
+        match grey {
+            true => [(0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2]).round() as u8; 3],
+            false => rgb,
         }
     }
-    /// Red, green and blue, from 0 to 255.
-    pub(crate) fn rgb(self) -> [u8; 3] {
-        [1, 3, 5].map(|at| u8::from_str_radix(&self.hex()[at..at + 2], 16).unwrap_or(0))
+    /// The colour in hexadecimal digits, for SVG.
+    fn hex(self, grey: bool) -> String {
+        let [r, g, b] = self.rgb(grey);
+        format!("#{r:02x}{g:02x}{b:02x}")
     }
     /// The CSS variable of the page's theme.
     fn variable(self) -> String {
@@ -49,6 +116,7 @@ impl Ink {
             Self::Grid => "var(--tg-grid)".into(),
             Self::Ground => "var(--tg-surface)".into(),
             Self::Curve(index) => format!("var(--tg-c{})", index % palette::LIGHT.len() + 1),
+            Self::Shade(_) => self.hex(false),
         }
     }
 }
@@ -93,11 +161,12 @@ pub(crate) enum Shape {
         outline: Vec<(f64, f64)>,
         ink: Ink,
     },
-    /// A mark of this radius at each point. The pen determines its shape.
+    /// A mark of this radius and this [shape](corners) at each point.
     Marks {
         points: Vec<(f64, f64)>,
         radius: f64,
-        pen: Pen,
+        ink: Ink,
+        mark: usize,
     },
     Text {
         x: f64,
@@ -112,19 +181,48 @@ pub(crate) enum Shape {
 /// The opacity of an area.
 pub(crate) const OPACITY: f64 = 0.22;
 
+/// The outlines of marks around their centre, for a radius of 1; none for a circle. From the fifth on they are hollow, or
+/// consist of strokes.
+const OUTLINES: [&[(f64, f64)]; 8] = [
+    &[],
+    &[(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
+    &[(0.0, -1.3), (1.2, 1.0), (-1.2, 1.0)],
+    &[(0.0, -1.4), (1.4, 0.0), (0.0, 1.4), (-1.4, 0.0)],
+    &[],
+    &[
+        (-1.25, -0.85),
+        (-0.85, -1.25),
+        (0.0, -0.4),
+        (0.85, -1.25),
+        (1.25, -0.85),
+        (0.4, 0.0),
+        (1.25, 0.85),
+        (0.85, 1.25),
+        (0.0, 0.4),
+        (-0.85, 1.25),
+        (-1.25, 0.85),
+        (-0.4, 0.0),
+    ],
+    &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+    &[(0.0, 1.3), (1.2, -0.9), (-1.2, -0.9)],
+];
+/// The shapes whose inside has the colour of the ground.
+const HOLLOW: [usize; 3] = [4, 6, 7];
+
 /// The corners of a mark around its centre, or `None` if the mark is a circle.
-pub(crate) fn corners(pen: Pen, (x, y): (f64, f64), r: f64) -> Option<Vec<(f64, f64)>> {
-    Some(match pen.dash % 4 {
-        0 => return None,
-        1 => vec![(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)],
-        2 => vec![(x, y - 1.3 * r), (x + 1.2 * r, y + r), (x - 1.2 * r, y + r)],
-        _ => vec![(x, y - 1.4 * r), (x + 1.4 * r, y), (x, y + 1.4 * r), (x - 1.4 * r, y)],
-    })
+pub(crate) fn corners(mark: usize, (x, y): (f64, f64), r: f64) -> Option<Vec<(f64, f64)>> {
+    let outline = OUTLINES[mark % OUTLINES.len()];
+    (!outline.is_empty()).then(|| outline.iter().map(|(dx, dy)| (x + dx * r, y + dy * r)).collect())
 }
 
 pub(crate) fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = to.write_fmt(text);
+}
+
+/// Rounds a length to hundredths.
+fn short(length: f64) -> f64 {
+    (length * 100.0).round() / 100.0
 }
 
 impl Drawing {
@@ -133,6 +231,21 @@ impl Drawing {
     }
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64, ink: Ink) {
         self.shapes.push(Shape::Lines { lines: vec![vec![from, to]], width, ink, dash: &[] });
+    }
+    /// Draws a mark of this radius at each point in the shape and the colour of a pen.
+    pub(crate) fn marks(&mut self, points: Vec<(f64, f64)>, radius: f64, pen: Pen) {
+        let (ink, mark) = (Ink::Curve(pen.colour), pen.dash % OUTLINES.len());
+        let inner = HOLLOW.contains(&mark).then(|| points.clone());
+        self.shapes.push(Shape::Marks { points, radius, ink, mark });
+        if let Some(points) = inner {
+            self.shapes.push(Shape::Marks { points, radius: radius * 0.5, ink: Ink::Ground, mark });
+        }
+    }
+    /// Writes lines of less important text below `y`.
+    pub(crate) fn note(&mut self, lines: &[String], (x, y): (f64, f64), size: f64) {
+        for (n, line) in lines.iter().enumerate() {
+            self.text((x, y + size * 1.3 * (n + 1) as f64), Anchor::Start, size, Ink::Muted, line.as_str());
+        }
     }
     pub(crate) fn rectangle(&mut self, (x, y): (f64, f64), width: f64, height: f64, ink: Ink) {
         self.shapes.push(Shape::Rectangle { x, y, width, height, ink });
@@ -143,8 +256,8 @@ impl Drawing {
         let by = self.height;
         self.width = self.width.max(other.width);
         self.height += other.height;
-        if self.title.is_empty() {
-            self.title = other.title;
+        if self.shapes.is_empty() {
+            (self.title, self.finish) = (other.title, other.finish);
         }
         self.shapes.extend(other.shapes.into_iter().map(|mut shape| {
             match &mut shape {
@@ -160,7 +273,23 @@ impl Drawing {
 
     /// Formats the drawing as SVG on a white background.
     pub fn svg(&self) -> String {
-        self.svg_in(|ink| ink.hex().to_owned())
+        self.svg_in(|ink| ink.hex(self.finish.grey))
+    }
+    /// Formats the drawing as a file.
+    ///
+    /// # Errors
+    /// If the picture is too large.
+    pub fn bytes(&self, format: Format) -> Result<Vec<u8>, String> {
+        match format {
+            Format::Svg => Ok(self.svg().into_bytes()),
+            Format::Pdf => Ok(self.pdf()),
+            // On paper 300 pixels to the inch are usual; pages have two to the point.
+            #[cfg(feature = "png")]
+            Format::Png => self.png(if self.finish.on_paper { 300.0 / 72.0 } else { 2.0 }),
+            #[cfg(not(feature = "png"))]
+            Format::Png => Err("this program was built without PNG; write the figure as SVG, PDF or PGF".into()),
+            Format::Pgf => Ok(self.pgf().into_bytes()),
+        }
     }
     /// Formats the drawing as SVG in the colours of a page's theme.
     pub(crate) fn svg_of_page(&self) -> String {
@@ -169,14 +298,18 @@ impl Drawing {
 
     fn svg_in(&self, colour: impl Fn(Ink) -> String) -> String {
         let Self { width, height, .. } = self;
+        let (size, digits) = match self.finish.on_paper {
+            true => (format!(" width=\"{width}pt\" height=\"{height}pt\""), 2),
+            false => (String::new(), 1),
+        };
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\"{size} viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
              role=\"img\">\n<title>{}</title>\n<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>\n",
             escape(&self.title),
             colour(Ink::Ground),
         );
         for shape in &self.shapes {
-            shape.write_svg(&colour, &mut svg);
+            shape.write_svg(&colour, digits, &mut svg);
         }
         svg.push_str("</svg>\n");
         svg
@@ -184,12 +317,12 @@ impl Drawing {
 }
 
 impl Shape {
-    fn write_svg(&self, colour: &impl Fn(Ink) -> String, svg: &mut String) {
+    fn write_svg(&self, colour: &impl Fn(Ink) -> String, p: usize, svg: &mut String) {
         match self {
             Shape::Rectangle { x, y, width, height, ink } => push(
                 svg,
                 format_args!(
-                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"/>\n",
+                    "<rect x=\"{x:.p$}\" y=\"{y:.p$}\" width=\"{width:.p$}\" height=\"{height:.p$}\" fill=\"{}\"/>\n",
                     colour(*ink)
                 ),
             ),
@@ -197,10 +330,12 @@ impl Shape {
                 let mut path = String::new();
                 for line in lines {
                     for (n, (x, y)) in line.iter().enumerate() {
-                        push(&mut path, format_args!("{}{x:.1},{y:.1}", if n == 0 { "M" } else { "L" }));
+                        push(&mut path, format_args!("{}{x:.p$},{y:.p$}", if n == 0 { "M" } else { "L" }));
                     }
                 }
-                let dash: Vec<String> = dash.iter().map(u32::to_string).collect();
+                // Dashes are given for lines of 1.8 points.
+                let scaled = |length: &u32| short(f64::from(*length) * width / 1.8).to_string();
+                let dash: Vec<String> = dash.iter().map(scaled).collect();
                 let dash = match dash.is_empty() {
                     true => String::new(),
                     false => format!(" stroke-dasharray=\"{}\"", dash.join(" ")),
@@ -208,13 +343,14 @@ impl Shape {
                 push(
                     svg,
                     format_args!(
-                        "<path d=\"{path}\" fill=\"none\" stroke-width=\"{width}\" stroke=\"{}\"{dash}/>\n",
+                        "<path d=\"{path}\" fill=\"none\" stroke-width=\"{}\" stroke=\"{}\"{dash}/>\n",
+                        short(*width),
                         colour(*ink)
                     ),
                 );
             }
             Shape::Area { outline, ink } => {
-                let corners: Vec<String> = outline.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+                let corners: Vec<String> = outline.iter().map(|(x, y)| format!("{x:.p$},{y:.p$}")).collect();
                 push(
                     svg,
                     format_args!(
@@ -224,13 +360,13 @@ impl Shape {
                     ),
                 );
             }
-            Shape::Marks { points, radius, pen } => {
-                push(svg, format_args!("<g fill=\"{}\">", colour(Ink::Curve(pen.colour))));
+            Shape::Marks { points, radius, ink, mark } => {
+                push(svg, format_args!("<g fill=\"{}\">", colour(*ink)));
                 for &(x, y) in points {
-                    match corners(*pen, (x, y), *radius) {
-                        None => push(svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>")),
+                    match corners(*mark, (x, y), *radius) {
+                        None => push(svg, format_args!("<circle cx=\"{x:.p$}\" cy=\"{y:.p$}\" r=\"{radius:.p$}\"/>")),
                         Some(corners) => {
-                            let corners = corners.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
+                            let corners = corners.iter().map(|(x, y)| format!("{x:.p$},{y:.p$}"));
                             let corners: Vec<String> = corners.collect();
                             push(svg, format_args!("<path d=\"M{}Z\"/>", corners.join("L")));
                         }
@@ -247,8 +383,9 @@ impl Shape {
                 push(
                     svg,
                     format_args!(
-                        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\" \
+                        "<text x=\"{x:.p$}\" y=\"{y:.p$}\" text-anchor=\"{anchor}\" font-size=\"{}\" \
                          fill=\"{}\">{}</text>\n",
+                        short(*size),
                         colour(*ink),
                         escape(text)
                     ),

@@ -2,6 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::drawing::Drawing;
+use crate::look::{Form, Look};
 use crate::model::{Fold, Panels, Part, Plot, Report, Section};
 use crate::palette::Pens;
 use crate::plotting::stacked;
@@ -11,6 +12,13 @@ impl Section {
         self.parts.iter().flat_map(|part| match part {
             Part::Plot(plot) => vec![plot],
             Part::Panels(panels) => panels.plots().collect(),
+            Part::Text(_) | Part::Table(_) | Part::Comparison(_) => Vec::new(),
+        })
+    }
+    pub(crate) fn plots_mut(&mut self) -> impl Iterator<Item = &mut Plot> {
+        self.parts.iter_mut().flat_map(|part| match part {
+            Part::Plot(plot) => vec![plot],
+            Part::Panels(panels) => panels.panels.iter_mut().map(|(_, plot)| plot).collect(),
             Part::Text(_) | Part::Table(_) | Part::Comparison(_) => Vec::new(),
         })
     }
@@ -45,11 +53,19 @@ impl Report {
         Pens::named(names.iter().copied())
     }
 
-    /// The first figure of the report, which is the comparison or else the first plot. `None` if there is neither.
-    pub fn first_figure(&self) -> Option<Drawing> {
+    /// The first figure of the report, which is the comparison or else the first plot.
+    ///
+    /// # Errors
+    /// If there is neither, or the look wants what is not there.
+    pub fn first_figure(&self, look: &Look) -> Result<Drawing, String> {
         let pens = self.pens();
-        let comparison = self.comparisons().next().map(|comparison| comparison.drawing(&pens));
-        comparison.or_else(|| self.plots().next().map(|plot| plot.drawing(&plot.pens(&pens))))
+        if let Some(comparison) = self.comparisons().next() {
+            let drawing = look.comparison(comparison)?.figure(&pens, look);
+            return drawing.ok_or_else(|| "there is a single run, and this form shows several".into());
+        }
+        let plot = self.plots().next().ok_or("the report has no figure")?;
+        let plot = look.plot(plot.clone())?;
+        Ok(plot.drawing(&plot.pens(&pens), look))
     }
 
     /// Returns the plot with this title as SVG; see [`drawing`](Self::drawing).
@@ -57,16 +73,17 @@ impl Report {
     /// # Errors
     /// If no plot matches (the error lists the existing titles), or several plots match whose axes differ.
     pub fn figure(&self, title: &str, curve: &str) -> Result<String, String> {
-        self.drawing(title, curve).map(|drawing| drawing.svg())
+        self.drawing(title, curve, &Look::page()).map(|drawing| drawing.svg())
     }
 
     /// Draws the plot with this title or else all plots whose title contains it. Small multiples stay together; other
-    /// plots are drawn one below the other over the same ranges. Only curves whose name contains `curve` are drawn.
+    /// plots are drawn one below the other over the same ranges. Only curves whose name contains `curve` are drawn. If no
+    /// plot matches, the title may be that of a group of the comparison, such as `flow call`, and a curve a measure.
     /// Case does not matter.
     ///
     /// # Errors
     /// If no plot matches (the error lists the existing titles), or several plots match whose axes differ.
-    pub fn drawing(&self, title: &str, curve: &str) -> Result<Drawing, String> {
+    pub fn drawing(&self, title: &str, curve: &str, look: &Look) -> Result<Drawing, String> {
         let (title, curve) = (title.to_lowercase(), curve.to_lowercase());
         // Closed sections repeat the plots of open ones for other runs.
         let open = || self.sections.iter().filter(|section| section.fold == Fold::Open);
@@ -101,24 +118,54 @@ impl Report {
         let whole = |group: &Panels| {
             group.panels.len() > 1 && (group.title.to_lowercase() == title || group.panels.len() == meant.len())
         };
-        if let Some(drawing) = groups.find(whole).and_then(|group| group.drawing(&pens)) {
+        if let Some(group) = groups.find(whole)
+            && let Some(drawing) = look.panels(group)?.drawing(&pens, look)
+        {
             return Ok(drawing);
         }
-        let mut boxes = self.comparisons().filter_map(|comparison| comparison.boxes(&pens));
-        if let Some(boxes) = boxes.find(|boxes| meant.is_empty() && boxes.title.to_lowercase().contains(&title)) {
-            return Ok(boxes);
+        if meant.is_empty()
+            && let Some(drawing) = self.compared(&title, &curve, look)
+        {
+            return drawing;
         }
         let quantities = |plot: &Plot| (plot.x.label(), plot.y.label());
         if let Some(pair) = meant.windows(2).find(|pair| quantities(&pair[0]) != quantities(&pair[1])) {
             let titles = (&pair[0].title, &pair[1].title);
             return Err(format!("`{}` and `{}` have different axes: name one of them", titles.0, titles.1));
         }
+        let meant = meant.into_iter().map(|plot| look.plot(plot)).collect::<Result<Vec<_>, String>>()?;
         let drawn: Vec<_> =
             meant.into_iter().map(|plot| (plot.pens(&pens), plot)).map(|(pens, plot)| (plot, pens)).collect();
-        stacked(&drawn).ok_or_else(|| {
+        stacked(&drawn, look).ok_or_else(|| {
             let titles: Vec<String> = titles().map(|title| format!("\n  {title}")).collect();
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
             format!("no plot is meant by `{wanted}`; the plots are{}", titles.concat())
         })
+    }
+
+    /// The comparison of the groups whose names contain `title`, or the box plots if that is what their title says.
+    fn compared(&self, title: &str, measure: &str, look: &Look) -> Option<Result<Drawing, String>> {
+        let pens = self.pens();
+        let boxes = Look { form: look.form.or(Some(Form::Box)), ..look.clone() };
+        for comparison in self.comparisons() {
+            let spread = format!("{}: box plots of runs", comparison.title).to_lowercase();
+            let part = |group: &&crate::comparison::Group| group.name.to_lowercase().contains(title);
+            let groups: Vec<_> = comparison.groups.iter().filter(part).cloned().collect();
+            let (mut look, chosen) = match (groups.is_empty(), spread.contains(title)) {
+                (false, _) => (look.clone(), Comparison { groups, ..comparison.clone() }),
+                (true, true) => (boxes.clone(), comparison.clone()),
+                (true, false) => continue,
+            };
+            if !measure.is_empty() {
+                look.measures = vec![measure.to_owned()];
+            }
+            let drawn = look.comparison(&chosen).map(|chosen| chosen.figure(&pens, &look));
+            match drawn {
+                Ok(Some(drawing)) => return Some(Ok(drawing)),
+                Ok(None) => {}
+                Err(why) => return Some(Err(why)),
+            }
+        }
+        None
     }
 }

@@ -10,6 +10,7 @@ use crate::columns;
 use crate::comparison::{Comparison, Group};
 use crate::decimate::decimate;
 use crate::drawing::Drawing;
+use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Fold, Panels, Part, Plot, Report, Scale, Section, Style};
 use crate::number::exact;
 use crate::palette::{Pen, Pens};
@@ -274,8 +275,8 @@ impl Comparison {
         if self.groups.iter().any(Group::is_judged) {
             note += " The best of a column has a star.";
         }
-        drawn(&self.drawing(pens), &note, (Some(&self.table()), &self.columns(false)), page);
-        if let Some(boxes) = self.boxes(pens) {
+        drawn(&self.drawing(pens, &Look::page()), &note, (Some(&self.table()), &self.columns(false)), page);
+        if let Some(boxes) = self.spread(pens, Form::Box, &Look::page()) {
             let note = "Points are runs, boxes (from five runs on) reach from the lower to the upper quartile around the \
                         median, lines to the least and the greatest run. Each measure has a scale of its own, which need not \
                         begin at zero.";
@@ -396,7 +397,8 @@ fn data(plot: &Plot, pens: &[Pen], page: &mut String) {
         Style::Lines => "lines",
         Style::Steps => "steps",
         Style::Marks => "marks",
-        Style::Cdf => "cdf",
+        // A page has the distribution itself.
+        Style::Cdf | Style::Ccdf => "cdf",
     };
     push(
         page,
@@ -488,6 +490,7 @@ mod tests {
             x: Axis::new("time", "s"),
             y: Axis::new("rate", "bit/s"),
             style: Style::Lines,
+            note: None,
             curves: vec![Curve::new("</script><b>", [(2.0, 3.0), (1.0, 2.0), (1.0, 5.0)])],
         };
         Report {
@@ -552,6 +555,7 @@ mod tests {
             x: Axis::new("time", "s"),
             y: Axis::new("wait", "s"),
             style: Style::Lines,
+            note: None,
             curves: vec![Curve::new("halting", halting), Curve::new("seldom", seldom)],
         }
         .with_gaps();

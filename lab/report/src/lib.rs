@@ -12,6 +12,7 @@
 //!     x: Axis::new("time", "s"),
 //!     y: Axis::new("rate", "bit/s"),
 //!     style: Style::Lines,
+//!     note: None,
 //!     curves,
 //! };
 //! assert!(plot.svg().starts_with("<svg"));
@@ -20,7 +21,9 @@
 //! assert!(report.html().contains("<h2>Flows</h2>"));
 //! ```
 
+mod bars;
 mod boxes;
+mod chart;
 pub mod columns;
 pub mod comparison;
 pub mod curves;
@@ -29,14 +32,23 @@ mod drawing;
 mod figure;
 mod font;
 mod html;
+mod look;
 mod model;
 mod number;
 pub mod palette;
+mod paper;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pdf;
 mod plotting;
+#[cfg(feature = "png")]
 mod png;
+mod ruler;
 pub mod simulation;
+mod tikz;
 
-pub use drawing::Drawing;
+pub use chart::{Chart, ChartKind};
+pub use drawing::{Drawing, Format};
+pub use look::{Form, Heading, Look};
 pub use model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Report, Scale, Section, Source, Style};
 pub use tidegate_display::{Align, Cell, Column, Mood, Table, escape};

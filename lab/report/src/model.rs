@@ -137,6 +137,8 @@ pub struct Plot {
     pub y: Axis,
     /// The style of the curves.
     pub style: Style,
+    /// What lines and bands of this plot are, if that is not evident. It is part of the figure.
+    pub note: Option<String>,
     /// The curves.
     pub curves: Vec<Curve>,
 }
@@ -248,6 +250,8 @@ pub enum Style {
     Marks,
     /// A cumulative distribution, drawn as steps from 0 to 1.
     Cdf,
+    /// The complement of a cumulative distribution, drawn as steps from 1 downwards.
+    Ccdf,
 }
 
 /// A band around a curve: each x with the lower and the upper end of the band there.
@@ -263,12 +267,14 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
     /// The band around the curve, by increasing x; empty if there is none. An entry with an end that is NaN is a gap.
     pub band: Band,
+    /// Whether its points are marks, and not joined, whatever the style of the plot: values from elsewhere.
+    pub is_apart: bool,
 }
 
 impl Curve {
     /// Creates a curve.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        Self { name: name.into(), points: points.into_iter().collect(), band: Vec::new() }
+        Self { name: name.into(), points: points.into_iter().collect(), ..Self::default() }
     }
     /// The x values of its gaps, sorted.
     pub(crate) fn gaps(&self) -> Vec<f64> {

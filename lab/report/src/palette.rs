@@ -19,7 +19,8 @@ pub const LIGHT: [&str; 8] = ["#0072b2", "#e0401c", "#0ca348", "#75704a", "#3520
 /// The colours on [`DARK_GROUND`].
 pub const DARK: [&str; 8] = ["#56b4e9", "#dd6b3d", "#22ec86", "#a8689a", "#ecec50", "#cdf4ff", "#6a60e0", "#f0a8a8"];
 /// The dash patterns, as pixels drawn and skipped in turn. An empty pattern is a solid line.
-pub const DASHES: [&[u32]; 4] = [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3]];
+pub const DASHES: [&[u32]; 8] =
+    [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3], &[16, 4], &[8, 3, 2, 3, 2, 3], &[2, 8], &[16, 3, 5, 3]];
 
 /// The disciplines, each of which has the same pen in every report, whatever else the report contains. Those that are
 /// often compared come first, since the first eight have distinct colours.
@@ -38,7 +39,7 @@ pub struct Pen {
 }
 
 impl Pen {
-    /// The `n`-th of 32 pens. Neighbours differ in colour and in dash.
+    /// The `n`-th of 64 pens. Neighbours differ in colour and in dash.
     const fn nth(n: usize) -> Self {
         let (n, colours) = (n % (LIGHT.len() * DASHES.len()), LIGHT.len());
         Self { colour: n % colours, dash: (n % colours + n / colours) % DASHES.len() }
@@ -92,8 +93,9 @@ impl Pens {
     pub fn pen(&self, name: &str) -> Pen {
         Pen::nth(self.known.get(split(name).0).copied().unwrap_or(0))
     }
-    /// The pens of the curves of one plot. Curves with the same subject have the same colour and differ in the dash. No
-    /// two curves have the same pen as long as there are unused ones. A single curve is solid.
+    /// The pens of the curves of one plot. Curves with the same subject have the same colour. Up to eight curves all differ
+    /// in the dash, so that they can be distinguished without colours. No two curves have the same pen as long as there
+    /// are unused ones. A single curve is solid.
     pub fn of_curves(&self, names: &[&str]) -> Vec<Pen> {
         if let [only] = names {
             return vec![Pen { dash: 0, ..self.pen(only) }];
@@ -101,9 +103,11 @@ impl Pens {
         let mut pens: Vec<Pen> = Vec::with_capacity(names.len());
         for name in names {
             let wanted = self.pen(name);
-            let other_dashes = (0..DASHES.len()).map(|n| Pen { dash: (wanted.dash + n) % DASHES.len(), ..wanted });
+            let other_dashes = || (0..DASHES.len()).map(|n| Pen { dash: (wanted.dash + n) % DASHES.len(), ..wanted });
             let others = (0..LIGHT.len() * DASHES.len()).map(Pen::nth);
-            pens.push(other_dashes.chain(others).find(|pen| !pens.contains(pen)).unwrap_or(wanted));
+            let unlike = other_dashes().find(|pen| pens.iter().all(|other| other.dash != pen.dash));
+            let free = || other_dashes().chain(others).find(|pen| !pens.contains(pen));
+            pens.push(unlike.or_else(free).unwrap_or(wanted));
         }
         pens
     }
@@ -188,8 +192,13 @@ mod tests {
                 && pens_of[3][0].dash != pens_of[3][1].dash
                 && pens_of[3][0].colour == pens_of[3][1].colour
         );
-        // All 32 pens differ, and neighbours differ in both colour and dash.
-        let all: Vec<Pen> = (0..32).map(Pen::nth).collect();
+        // Eight disciplines of which several share a colour and a dash elsewhere differ in the dash.
+        let eight = ["fifo", "cbq", "fq-codel", "drr", "red", "sfq", "pie", "htb"];
+        let pens = Pens::named(eight.into_iter()).of_curves(&eight);
+        let dashes: BTreeSet<usize> = pens.iter().map(|pen| pen.dash).collect();
+        assert_eq!(dashes.len(), 8, "{pens:?}");
+        // All 64 pens differ, and neighbours differ in both colour and dash.
+        let all: Vec<Pen> = (0..64).map(Pen::nth).collect();
         assert!(all.iter().enumerate().all(|(n, pen)| !all[..n].contains(pen)));
         assert!(all.windows(2).all(|two| two[0].colour != two[1].colour && two[0].dash != two[1].dash));
     }

@@ -93,25 +93,25 @@ impl Drawing {
             match shape {
                 Shape::Rectangle { x, y, width, height, ink } => {
                     let (x, y) = self.point((*x, y + height));
-                    fill_colour(&mut page, *ink).rect(x, y, *width as f32, *height as f32).fill_nonzero();
+                    self.fill_colour(&mut page, *ink).rect(x, y, *width as f32, *height as f32).fill_nonzero();
                 }
                 Shape::Area { outline, ink } => {
-                    fill_colour(page.save_state().set_parameters(AREA), *ink);
+                    self.fill_colour(page.save_state().set_parameters(AREA), *ink);
                     self.path(&mut page, outline).fill_nonzero().restore_state();
                 }
                 Shape::Lines { lines, width, ink, dash } => {
-                    let [r, g, b] = rgb(*ink);
+                    let [r, g, b] = self.rgb(*ink);
                     page.set_stroke_rgb(r, g, b).set_line_width(*width as f32);
-                    page.set_dash_pattern(dash.iter().map(|length| *length as f32), 0.0);
+                    page.set_dash_pattern(dash.iter().map(|length| (f64::from(*length) * width / 1.8) as f32), 0.0);
                     for line in lines {
                         self.path(&mut page, line);
                     }
                     page.stroke();
                 }
-                Shape::Marks { points, radius, pen } => {
-                    fill_colour(&mut page, Ink::Curve(pen.colour));
+                Shape::Marks { points, radius, ink, mark } => {
+                    self.fill_colour(&mut page, *ink);
                     for &(x, y) in points {
-                        let outline = corners(*pen, (x, y), *radius).unwrap_or_else(|| {
+                        let outline = corners(*mark, (x, y), *radius).unwrap_or_else(|| {
                             let at = |n: u32| (f64::from(n) * std::f64::consts::TAU / 12.0).sin_cos();
                             (0..12).map(at).map(|(sin, cos)| (x + radius * cos, y + radius * sin)).collect()
                         });
@@ -122,7 +122,7 @@ impl Drawing {
                     let bytes: Vec<u8> = text.chars().map(byte).collect();
                     let width = bytes.iter().map(|byte| font::advance(character(*byte))).sum::<f64>() * size / 1000.0;
                     let (x, y) = self.point((anchor.begin(*x, width), *y));
-                    fill_colour(page.begin_text(), *ink)
+                    self.fill_colour(page.begin_text(), *ink)
                         .set_font(FONT, *size as f32)
                         .next_line(x, y)
                         .show(Str(&bytes))
@@ -150,15 +150,15 @@ impl Drawing {
         }
         page
     }
-}
 
-fn rgb(ink: Ink) -> [f32; 3] {
-    ink.rgb().map(|part| f32::from(part) / 255.0)
-}
+    fn rgb(&self, ink: Ink) -> [f32; 3] {
+        ink.rgb(self.finish.grey).map(|part| f32::from(part) / 255.0)
+    }
 
-fn fill_colour(page: &mut Content, ink: Ink) -> &mut Content {
-    let [r, g, b] = rgb(ink);
-    page.set_fill_rgb(r, g, b)
+    fn fill_colour<'a>(&self, page: &'a mut Content, ink: Ink) -> &'a mut Content {
+        let [r, g, b] = self.rgb(ink);
+        page.set_fill_rgb(r, g, b)
+    }
 }
 
 #[cfg(test)]

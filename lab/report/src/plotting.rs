@@ -2,136 +2,34 @@
 
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
+use crate::look::Look;
 use crate::model::{Axis, Curve, Panels, Plot, Scale, Style};
 use crate::palette::{Pen, Pens};
+use crate::ruler::Ruler;
 
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 480.0;
-const LEFT: f64 = 80.0;
-const TOP: f64 = 56.0;
-const BOTTOM: f64 = 55.0;
-/// The font sizes, in plots and in small multiples.
-const SIZE: f64 = 13.0;
+/// The type sizes of small multiples, given for type of 13 points.
 const SMALL: f64 = 11.0;
 /// The maximum number of points of a curve. If there are more, [`decimate`](crate::decimate) keeps the visible ones.
 const POINTS: usize = 4_000;
-
-/// An axis with its range and its ticks.
-pub(crate) struct Ruler {
-    scale: Scale,
-    /// The ends of the range, transformed by the scale.
-    low: f64,
-    high: f64,
-    /// The values of the ticks and their labels.
-    ticks: Vec<(f64, String)>,
-}
-
-/// The position of a share on an axis with a logarithmic tail, which is 1 at 90 % and 2 at 99 %.
-fn tail(share: f64) -> f64 {
-    -(1.0 - share).clamp(1e-12, 1.0).log10()
-}
-
-impl Ruler {
-    pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> Self {
-        let scale = axis.scale;
-        let range = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
-        let (mut low, mut high) = if range.0 > range.1 { (1.0, 10.0) } else { range };
-        match scale {
-            Scale::Log => {
-                let (low, high) = (low.log10().floor(), high.log10().ceil());
-                let high = high.max(low + 1.0);
-                let ticks =
-                    (low as i32..=high as i32).map(|power| 10_f64.powi(power)).map(|v| (v, axis.tick(v))).collect();
-                Self { scale, low, high, ticks }
-            }
-            Scale::Tail => {
-                // A share of 1 would be at infinity, so the end of a distribution is at the end of the axis.
-                let deepest = values.filter(|share| *share < 1.0).map(tail).fold(1.0, f64::max);
-                let high = deepest * 1.04;
-                let nines = (1..=high as i32).map(|nines| 1.0 - 10_f64.powi(-nines));
-                let label = |share: f64| format!("{} %", plain(share * 100.0));
-                let ticks = [0.0, 0.5].into_iter().chain(nines).map(|share| (share, label(share))).collect();
-                Self { scale, low: 0.0, high, ticks }
-            }
-            Scale::Linear => {
-                if from_zero {
-                    low = low.min(0.0);
-                }
-                if high <= low {
-                    high = low + 1.0;
-                }
-                // A step is 1, 2 or 5 times a power of ten, so that there are five to ten steps.
-                let rough = (high - low) / 6.0;
-                let power = 10_f64.powf(rough.log10().floor());
-                let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough).unwrap_or(rough);
-                if from_zero {
-                    high = (high / step - 1e-9).ceil() * step;
-                }
-                let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-                let ticks = (first..=last).map(|n| n as f64 * step).map(|v| (v, axis.tick(v))).collect();
-                Self { scale, low, high, ticks }
-            }
-        }
-    }
-    /// Creates the horizontal and the vertical axis, whose ranges cover the points of all `plots`.
-    fn pair<'a>(plots: impl Iterator<Item = &'a Plot> + Clone, first: &Plot) -> (Self, Self) {
-        let placed: Vec<_> =
-            plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
-        let bands = plots.flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
-        let ends: Vec<f64> =
-            bands.flat_map(|(_, low, high)| [*low, *high]).filter(|value| first.y.has(*value)).collect();
-        let x = Self::new(&first.x, placed.iter().map(|point| point.0), first.style == Style::Cdf);
-        (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
-    }
-    /// Creates an axis without ticks.
-    pub(crate) fn none() -> Self {
-        Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new() }
-    }
-    /// Relabels the ticks.
-    pub(crate) fn label(&mut self, text: impl Fn(f64) -> String) {
-        self.ticks.iter_mut().for_each(|(value, label)| *label = text(*value));
-    }
-    /// The position of a value along the axis, from 0 to 1.
-    fn at(&self, value: f64) -> f64 {
-        let value = match self.scale {
-            Scale::Linear => value,
-            Scale::Log => value.log10(),
-            Scale::Tail => tail(value).min(self.high),
-        };
-        (value - self.low) / (self.high - self.low)
-    }
-}
-
-impl Axis {
-    /// The label of a tick. Rates and sizes have a decimal prefix.
-    fn tick(&self, value: f64) -> String {
-        let prefixed = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(scale, _)| value.abs() >= *scale);
-        match prefixed.filter(|_| self.unit == "bit/s" || self.unit == "B") {
-            Some((scale, prefix)) => format!("{} {prefix}", plain(value / scale)),
-            None => plain(value),
-        }
-    }
-}
-
-/// Formats a tick's number without rounding errors of binary fractions.
-fn plain(value: f64) -> String {
-    let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
-    if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
-}
+/// The number of marks along a line on paper.
+const MARKS: usize = 8;
 
 /// The area of a plot inside its axes.
+#[derive(Clone, Copy)]
 pub(crate) struct Frame {
     pub(crate) left: f64,
     pub(crate) top: f64,
     pub(crate) right: f64,
     pub(crate) bottom: f64,
+    /// The factor for distances inside, as [`Look::unit`].
+    pub(crate) unit: f64,
 }
 
 impl Frame {
     pub(crate) fn x(&self, ruler: &Ruler, value: f64) -> f64 {
         self.left + ruler.at(value) * (self.right - self.left)
     }
-    fn y(&self, ruler: &Ruler, value: f64) -> f64 {
+    pub(crate) fn y(&self, ruler: &Ruler, value: f64) -> f64 {
         self.bottom - ruler.at(value) * (self.bottom - self.top)
     }
 
@@ -144,29 +42,30 @@ impl Frame {
         size: f64,
         (beyond, labels_y): (Option<f64>, bool),
     ) {
+        let u = self.unit;
         let mut free = f64::NEG_INFINITY;
         for ((value, label), beyond) in x.ticks.iter().zip(beyond.into_iter().cycle()) {
             let (at, half) = (self.x(x, *value), room(label, size) / 2.0);
-            if at - half >= free.max(self.left - beyond) && at + half <= self.right + beyond {
-                drawing.text((at, self.bottom + size + 5.0), Anchor::Middle, size, Ink::Text, label);
-                free = at + half + 4.0;
+            if at - half >= free.max(self.left - beyond) && at + half <= (self.right + beyond).min(drawing.width) {
+                drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, label);
+                free = at + half + 4.0 * u;
             }
         }
         let mut free = f64::INFINITY;
         for (value, label) in y.ticks.iter().filter(|_| labels_y) {
             let at = self.y(y, *value);
             if at <= free {
-                drawing.text((self.left - 8.0, at + size * 0.3), Anchor::End, size, Ink::Text, label);
+                drawing.text((self.left - 8.0 * u, at + size * 0.3), Anchor::End, size, Ink::Text, label);
                 free = at - size - 1.0;
             }
         }
         for (value, _) in &x.ticks {
             let at = self.x(x, *value);
-            drawing.line((at, self.top), (at, self.bottom), 1.0, Ink::Grid);
+            drawing.line((at, self.top), (at, self.bottom), u.max(0.5), Ink::Grid);
         }
         for (value, _) in &y.ticks {
             let at = self.y(y, *value);
-            drawing.line((self.left, at), (self.right, at), 1.0, Ink::Grid);
+            drawing.line((self.left, at), (self.right, at), u.max(0.5), Ink::Grid);
         }
     }
 
@@ -177,30 +76,50 @@ impl Frame {
             self.band(drawing, curve, plot, (x, y), pen(n));
         }
         for (n, curve) in plot.curves.iter().enumerate() {
-            let points = curve.placed(&plot.x, &plot.y);
-            if plot.style == Style::Marks {
+            if plot.style == Style::Marks || curve.is_apart {
+                let marks = if curve.is_apart { 4.0 * self.unit } else { marks };
+                let points = curve.placed(&plot.x, &plot.y);
                 let points = points.iter().map(|point| (self.x(x, point.0), self.y(y, point.1))).collect();
-                drawing.shapes.push(Shape::Marks { points, radius: marks, pen: pen(n) });
+                drawing.marks(points, marks, pen(n));
                 continue;
             }
-            let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
-            let gaps = curve.gaps();
-            // The number of gaps before the last point.
-            let mut behind = 0;
-            for (at, value) in crate::decimate::decimate(&points, POINTS, |value| x.at(value)) {
-                let gone = gaps.partition_point(|gap| *gap <= at);
-                let point = (self.x(x, at), self.y(y, value));
-                let begins = lines.is_empty() || (gone > behind && plot.style != Style::Cdf);
-                behind = gone;
-                match lines.last_mut() {
-                    Some(line) if !begins => plot.style.join(line, point),
-                    _ if plot.style == Style::Cdf => lines.push(vec![(point.0, self.bottom), point]),
-                    _ => lines.push(vec![point]),
-                }
-            }
+            let lines = self.lines(curve, plot, (x, y));
+            let marked = drawing.finish.on_paper && plot.curves.len() > 1;
+            let places = if marked { places(&lines, plot.style, (n, plot.curves.len()), self) } else { Vec::new() };
             let (ink, dash) = (Ink::Curve(pen(n).colour), pen(n).dashes());
-            drawing.shapes.push(Shape::Lines { lines, width: 1.8, ink, dash });
+            drawing.shapes.push(Shape::Lines { lines, width: 1.8 * self.unit, ink, dash });
+            if !places.is_empty() {
+                drawing.marks(places, 3.6 * self.unit, pen(n));
+            }
         }
+    }
+
+    /// The lines of a curve on paper, between its gaps.
+    fn lines(&self, curve: &Curve, plot: &Plot, (x, y): (&Ruler, &Ruler)) -> Vec<Vec<(f64, f64)>> {
+        let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
+        let gaps = curve.gaps();
+        let steps = matches!(plot.style, Style::Cdf | Style::Ccdf);
+        // The number of gaps before the last point.
+        let mut behind = 0;
+        for (at, value) in crate::decimate::decimate(&curve.placed(&plot.x, &plot.y), POINTS, |value| x.at(value)) {
+            let gone = gaps.partition_point(|gap| *gap <= at);
+            let point = (self.x(x, at), self.y(y, value));
+            let begins = lines.is_empty() || (gone > behind && !steps);
+            behind = gone;
+            match lines.last_mut() {
+                Some(line) if !begins => plot.style.join(line, point),
+                _ if plot.style == Style::Cdf => lines.push(vec![(point.0, self.bottom), point]),
+                _ if plot.style == Style::Ccdf => lines.push(vec![(point.0, self.y(y, 1.0)), point]),
+                _ => lines.push(vec![point]),
+            }
+        }
+        // Above its greatest value a distribution has no share, which is below every logarithmic axis.
+        if let (Style::Ccdf, Some(line), Some(end)) = (plot.style, lines.last_mut(), curve.points.last())
+            && plot.x.has(end.0)
+        {
+            plot.style.join(line, (self.x(x, end.0), self.bottom));
+        }
+        lines
     }
 
     fn band(&self, drawing: &mut Drawing, curve: &Curve, plot: &Plot, (x, y): (&Ruler, &Ruler), pen: Pen) {
@@ -216,92 +135,163 @@ impl Frame {
             drawing.shapes.push(Shape::Area { outline: upper, ink: Ink::Curve(pen.colour) });
         }
     }
+}
 
-    /// Draws a sample of a pen for a legend, which is 28 points wide.
-    fn sample(drawing: &mut Drawing, style: Style, pen: Pen, (x, y): (f64, f64)) {
-        drawing.shapes.push(match style {
-            Style::Marks => Shape::Marks { points: vec![(x + 14.0, y)], radius: 4.0, pen },
-            _ => {
-                let lines = vec![vec![(x, y), (x + 28.0, y)]];
-                Shape::Lines { lines, width: 1.8, ink: Ink::Curve(pen.colour), dash: pen.dashes() }
-            }
-        });
+/// Where a line has its marks: at equal distances along the horizontal axis, or along the line of a distribution, which
+/// may rise steeply. Those of the `n`-th of `many` lines are between those of the others.
+fn places(lines: &[Vec<(f64, f64)>], style: Style, (n, many): (usize, usize), frame: &Frame) -> Vec<(f64, f64)> {
+    let along = matches!(style, Style::Cdf | Style::Ccdf);
+    let far = |a: (f64, f64), b: (f64, f64)| if along { (a.0 - b.0).hypot(a.1 - b.1) } else { b.0 - a.0 };
+    let pairs = || lines.iter().flat_map(|line| line.windows(2)).map(|two| (two[0], two[1]));
+    let whole: f64 = pairs().map(|(a, b)| far(a, b)).sum();
+    let width = frame.right - frame.left;
+    let step = (whole / MARKS as f64).max(width / 16.0);
+    let mut next = step * (n as f64 + 0.5) / many.max(1) as f64;
+    let (mut gone, mut found) = (0.0, Vec::new());
+    for (a, b) in pairs() {
+        let long = far(a, b);
+        while long > 0.0 && next <= gone + long {
+            let part = (next - gone) / long;
+            found.push((a.0 + (b.0 - a.0) * part, a.1 + (b.1 - a.1) * part));
+            next += step;
+        }
+        gone += long;
     }
+    found
 }
 
 impl Style {
     /// Continues a line to a point, straight or with a step.
-    fn join(self, line: &mut Vec<(f64, f64)>, point: (f64, f64)) {
-        if let (Self::Steps | Self::Cdf, Some(&(_, before))) = (self, line.last()) {
+    pub(crate) fn join(self, line: &mut Vec<(f64, f64)>, point: (f64, f64)) {
+        if let (Self::Steps | Self::Cdf | Self::Ccdf, Some(&(_, before))) = (self, line.last()) {
             line.push((point.0, before));
         }
         line.push(point);
     }
 }
 
+/// The entries of a legend in rows below each other: the place of each, and the number of rows.
+pub(crate) struct Legend {
+    entries: Vec<(f64, usize, String)>,
+    pub(crate) rows: usize,
+}
+
+impl Legend {
+    /// Places `names` in rows of `width`.
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, width: f64, size: f64, unit: f64) -> Self {
+        let (mut from, mut row, mut entries) = (0.0, 0, Vec::new());
+        for name in names {
+            let name = fitted(name, size, width - 40.0 * unit);
+            let wide = 34.0 * unit + room(&name, size) + 18.0 * unit;
+            if from > 0.0 && from + wide - 18.0 * unit > width {
+                (from, row) = (0.0, row + 1);
+            }
+            entries.push((from, row, name));
+            from += wide;
+        }
+        let rows = if entries.is_empty() { 0 } else { row + 1 };
+        Self { entries, rows }
+    }
+
+    /// Draws the entries. The first row has its base line at `y`.
+    pub(crate) fn draw(
+        self,
+        drawing: &mut Drawing,
+        (x, y): (f64, f64),
+        (size, unit): (f64, f64),
+        style: impl Fn(usize) -> Style,
+        pens: &[Pen],
+    ) {
+        for (n, ((from, row, name), pen)) in self.entries.into_iter().zip(pens).enumerate() {
+            let base = y + row as f64 * (size + 7.0 * unit);
+            sample(drawing, style(n), *pen, (x + from, base - 4.0 * unit), unit);
+            drawing.text((x + from + 34.0 * unit, base), Anchor::Start, size, Ink::Text, name);
+        }
+    }
+}
+
+/// Draws a sample of a pen for a legend.
+fn sample(drawing: &mut Drawing, style: Style, pen: Pen, (x, y): (f64, f64), unit: f64) {
+    if style != Style::Marks {
+        let lines = vec![vec![(x, y), (x + 28.0 * unit, y)]];
+        let (ink, dash) = (Ink::Curve(pen.colour), pen.dashes());
+        drawing.shapes.push(Shape::Lines { lines, width: 1.8 * unit, ink, dash });
+    }
+    if style == Style::Marks || drawing.finish.on_paper {
+        drawing.marks(vec![(x + 14.0 * unit, y)], 4.0 * unit, pen);
+    }
+}
+
 /// Draws plots, each with the pens of its curves, one below the other. All have the axes of the first and the same
 /// ranges. Returns `None` if there are no plots.
-pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)]) -> Option<Drawing> {
+pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)], look: &Look) -> Option<Drawing> {
     let (first, _) = plots.first()?;
     let plots: Vec<(Plot, &[Pen])> =
         plots.iter().map(|(plot, pens)| (plot.on_axes_of(first), pens.as_slice())).collect();
     let (x, y) = Ruler::pair(plots.iter().map(|(plot, _)| plot), first);
-    let legend = plots.iter().map(|(plot, _)| plot.legend()).fold(0.0, f64::max);
+    let legend = plots.iter().map(|(plot, _)| plot.legend(look)).fold(0.0, f64::max);
     let mut whole = Drawing::default();
     for (plot, pens) in &plots {
-        whole.append(plot.drawn(&x, &y, legend, pens));
+        whole.append(plot.drawn(&x, &y, (legend, look), pens));
     }
     Some(whole)
 }
 
 impl Panels {
     /// Draws the panels over the same ranges, with one legend and the pens of a report.
-    pub(crate) fn drawing(&self, pens: &Pens) -> Option<Drawing> {
+    pub(crate) fn drawing(&self, pens: &Pens, look: &Look) -> Option<Drawing> {
         let (_, first) = self.panels.first()?;
+        let (u, size, small) = (look.unit(), look.size, look.type_of(SMALL));
         let (x, y) = Ruler::pair(self.plots(), first);
         let names = self.names();
         let pens = pens.of_curves(&names);
         let pen_of = |name: &str| names.iter().position(|known| *known == name).map_or(Pen::default(), |n| pens[n]);
-        let columns = self.columns();
-        let labels = y.ticks.iter().map(|(_, label)| room(label, SMALL)).fold(0.0, f64::max);
-        let (left, gap, height) = (labels + 24.0, 22.0, if columns < 3 { 190.0 } else { 150.0 });
-        let width = (WIDTH - left - 20.0 - gap * (columns - 1) as f64) / columns as f64;
-        let mut drawing = Drawing { width: WIDTH, title: self.title.clone(), ..Drawing::default() };
-        drawing.text((12.0, 22.0), Anchor::Start, SIZE, Ink::Text, fitted(&self.title, SIZE, WIDTH - 24.0));
-        drawing.text((12.0, 40.0), Anchor::Start, SMALL, Ink::Muted, first.y.label());
-        let top = 66.0;
-        let step = height + 36.0;
+        let columns = self.columns(look);
+        let rows = self.panels.len().div_ceil(columns);
+        let labels = y.ticks.iter().map(|(_, label)| room(label, small)).fold(0.0, f64::max);
+        let (left, gap) = (labels + 24.0 * u, 22.0 * u);
+        let width = (look.width - left - 20.0 * u - gap * (columns - 1) as f64) / columns as f64;
+        let mut drawing =
+            Drawing { width: look.width, title: self.title.clone(), finish: look.finish(), ..Drawing::default() };
+        let mut top = 18.0 * u;
+        if let Some(heading) = look.heading(&self.title) {
+            top += 22.0 * u;
+            let heading = fitted(heading, size, look.width - 24.0 * u);
+            drawing.text((12.0 * u, 22.0 * u), Anchor::Start, size, Ink::Text, heading);
+        }
+        drawing.text((12.0 * u, top), Anchor::Start, small, Ink::Muted, first.y.label());
+        top += 26.0 * u;
+        // There is no legend if each panel has a single curve, which the panel's name identifies.
+        let several = self.panels.iter().any(|(_, plot)| plot.curves.len() > 1);
+        let entries = names.iter().copied().filter(|_| several);
+        let legend = Legend::new(entries, look.width - left, small, u);
+        let note = first.note.as_deref().map_or(Vec::new(), |note| Look::lines(note, small, look.width - 24.0 * u));
+        let lines = if legend.rows > 0 { 22.0 * u + (legend.rows - 1) as f64 * (small + 7.0 * u) } else { 0.0 };
+        let below = 20.0 * u + lines + note.len() as f64 * small * 1.3;
+        let usual = if columns < 3 { (width * 0.6).clamp(90.0 * u, 190.0 * u) } else { 150.0 * u };
+        let height =
+            look.height.map_or(usual, |height| ((height - top - below) / rows as f64 - 36.0 * u).max(30.0 * u));
+        let step = height + 36.0 * u;
         for (n, (name, plot)) in self.panels.iter().enumerate() {
             let (row, column) = (n / columns, n % columns);
             let (x0, y0) = (left + (width + gap) * column as f64, top + step * row as f64);
-            let frame = Frame { left: x0, top: y0, right: x0 + width, bottom: y0 + height };
-            drawing.text((x0, y0 - 6.0), Anchor::Start, SMALL, Ink::Text, fitted(name, SMALL, width));
+            let frame = Frame { left: x0, top: y0, right: x0 + width, bottom: y0 + height, unit: u };
+            drawing.text((x0, y0 - 6.0 * u), Anchor::Start, small, Ink::Text, fitted(name, small, width));
             // The lowest panel of each column has the labels of the horizontal axis.
             let lowest = n + columns >= self.panels.len();
-            frame.grid(&mut drawing, (&x, &y), SMALL, (lowest.then_some(gap / 2.0 - 1.0), column == 0));
+            let beyond = lowest.then_some(gap / 2.0 - 1.0);
+            frame.grid(&mut drawing, (&x, &y), small, (beyond, column == 0));
             let plot = plot.on_axes_of(first);
             let pens: Vec<Pen> = plot.curves.iter().map(|curve| pen_of(&curve.name)).collect();
-            frame.curves(&mut drawing, &plot, (&x, &y), &pens, 1.5);
+            frame.curves(&mut drawing, &plot, (&x, &y), &pens, 1.5 * u);
         }
-        let rows = self.panels.len().div_ceil(columns);
-        let mut at = top + step * rows as f64 + 6.0;
-        drawing.text((left + (WIDTH - left) / 2.0, at), Anchor::Middle, SMALL, Ink::Text, first.x.label());
-        // There is no legend if each panel has a single curve, which the panel's name identifies.
-        if self.panels.iter().any(|(_, plot)| plot.curves.len() > 1) {
-            let mut from = left;
-            at += 22.0;
-            for (name, pen) in names.iter().zip(&pens) {
-                let name = fitted(name, SMALL, WIDTH - left - 60.0);
-                let wide = 34.0 + room(&name, SMALL) + 18.0;
-                if from > left && from + wide > WIDTH {
-                    (from, at) = (left, at + 18.0);
-                }
-                Frame::sample(&mut drawing, first.style, *pen, (from, at - 4.0));
-                drawing.text((from + 34.0, at), Anchor::Start, SMALL, Ink::Text, name);
-                from += wide;
-            }
-        }
-        drawing.height = at + 14.0;
+        let mut at = top + step * rows as f64 + 6.0 * u;
+        let middle = left + (look.width - left) / 2.0;
+        drawing.text((middle, at), Anchor::Middle, small, Ink::Text, first.x.label());
+        legend.draw(&mut drawing, (left, at + 22.0 * u), (small, u), |_| first.style, &pens);
+        at += lines;
+        drawing.note(&note, (12.0 * u, at), small);
+        drawing.height = at + 14.0 * u + note.len() as f64 * small * 1.3;
         Some(drawing)
     }
 
@@ -316,26 +306,51 @@ impl Panels {
         names
     }
 
-    /// The number of columns. Four panels form a square, otherwise there are up to three in a row.
-    fn columns(&self) -> usize {
-        match self.panels.len() {
+    /// The number of columns. Four panels form a square, otherwise there are up to three in a row, as far as they fit.
+    fn columns(&self, look: &Look) -> usize {
+        let most = match self.panels.len() {
             n @ ..=2 => n.max(1),
             4 => 2,
             _ => 3,
-        }
+        };
+        most.min((look.width / look.size / 14.0) as usize).max(1)
     }
 }
 
 impl Plot {
     /// Formats the plot as SVG on white. It is 900 by 480 points, or higher if its legend needs it.
     pub fn svg(&self) -> String {
-        self.drawing(&self.pens(&Pens::named(self.names()))).svg()
+        self.drawing(&self.pens(&Pens::named(self.names())), &Look::page()).svg()
+    }
+
+    /// Draws the part of the plot that a look selects.
+    ///
+    /// # Errors
+    /// If a curve that is to be drawn does not exist.
+    pub fn with_look(&self, look: &Look) -> Result<Drawing, String> {
+        let plot = look.plot(self.clone())?;
+        Ok(plot.drawing(&plot.pens(&Pens::named(plot.names())), look))
     }
 
     /// Draws the plot, each curve with its pen.
-    pub(crate) fn drawing(&self, pens: &[Pen]) -> Drawing {
+    pub(crate) fn drawing(&self, pens: &[Pen], look: &Look) -> Drawing {
         let (x, y) = Ruler::pair(std::iter::once(self), self);
-        self.drawn(&x, &y, self.legend(), pens)
+        self.drawn(&x, &y, (self.legend(look), look), pens)
+    }
+
+    /// Returns the shares above each value instead of those up to it, on a logarithmic axis.
+    pub(crate) fn complementary(mut self) -> Self {
+        self.style = Style::Ccdf;
+        self.y = Axis { scale: Scale::Log, ..Axis::new("share of the values above", "1") };
+        for curve in &mut self.curves {
+            curve.points.iter_mut().for_each(|point| point.1 = 1.0 - point.1);
+            curve.band.iter_mut().for_each(|band| (band.1, band.2) = (1.0 - band.2, 1.0 - band.1));
+            // The last share is 0 but for rounding, and has no place on the axis.
+            if let Some(last) = curve.points.last_mut().filter(|last| last.1 < 1e-12) {
+                last.1 = 0.0;
+            }
+        }
+        self
     }
 
     /// Returns this plot with the axes of another plot.
@@ -347,37 +362,69 @@ impl Plot {
         self.curves.iter().map(|curve| curve.name.as_str())
     }
 
+    /// The style of a curve.
+    fn style_of(&self, curve: usize) -> Style {
+        if self.curves[curve].is_apart { Style::Marks } else { self.style }
+    }
+
     /// Chooses the pens of its curves from those of a report.
     pub(crate) fn pens(&self, pens: &Pens) -> Vec<Pen> {
         pens.of_curves(&self.names().collect::<Vec<_>>())
     }
 
-    /// The width of its legend. A single curve has no legend.
-    fn legend(&self) -> f64 {
+    /// The width of its legend on the right. A single curve has no legend, and a narrow plot has it above.
+    fn legend(&self, look: &Look) -> f64 {
+        let u = look.unit();
         match self.curves.len() {
-            0 | 1 => 32.0,
-            _ => self.names().map(|name| 52.0 + room(name, SIZE)).fold(80.0, f64::max).min(340.0),
+            0 | 1 => 32.0 * u,
+            _ if !look.is_wide() => 16.0 * u,
+            _ => self.names().map(|name| 52.0 * u + room(name, look.size)).fold(80.0 * u, f64::max).min(340.0 * u),
         }
     }
 
     /// Draws the plot over the ranges of `x` and `y`, with a legend of width `right`.
-    fn drawn(&self, x: &Ruler, y: &Ruler, right: f64, pens: &[Pen]) -> Drawing {
-        let height = HEIGHT.max(TOP + 20.0 + 20.0 * self.curves.len() as f64);
-        let frame = Frame { left: LEFT, top: TOP, right: WIDTH - right, bottom: height - BOTTOM };
-        let mut drawing = Drawing { width: WIDTH, height, title: self.title.clone(), shapes: Vec::new() };
-        let mut text = |at: (f64, f64), anchor: Anchor, text: &str| drawing.text(at, anchor, SIZE, Ink::Text, text);
-        text((LEFT, 22.0), Anchor::Start, &fitted(&self.title, SIZE, WIDTH - LEFT - 12.0));
-        text(((LEFT + WIDTH - right) / 2.0, height - 12.0), Anchor::Middle, &self.x.label());
-        text((12.0, TOP - 12.0), Anchor::Start, &self.y.label());
-        frame.grid(&mut drawing, (x, y), SIZE, (Some(30.0), true));
-        frame.curves(&mut drawing, self, (x, y), pens, 2.0);
-        if self.curves.len() > 1 {
-            let legend = WIDTH - right + 12.0;
+    fn drawn(&self, x: &Ruler, y: &Ruler, (right, look): (f64, &Look), pens: &[Pen]) -> Drawing {
+        let (u, size, width) = (look.unit(), look.size, look.width);
+        let wide = look.is_wide();
+        let heading = look.heading(&self.title);
+        let left = match wide {
+            true => 80.0 * u,
+            false => y.ticks.iter().map(|(_, label)| room(label, size)).fold(0.0, f64::max) + 14.0 * u,
+        };
+        let above = self.names().filter(|_| !wide && self.curves.len() > 1);
+        let legend = Legend::new(above, width - 12.0 * u, size, u);
+        let legend_height = legend.rows as f64 * (size + 7.0 * u);
+        let top = 34.0 * u + heading.map_or(0.0, |_| 22.0 * u) + legend_height;
+        let small = look.type_of(SMALL);
+        let note = self.note.as_deref().map_or(Vec::new(), |note| Look::lines(note, small, width - 24.0 * u));
+        let note_height = note.len() as f64 * small * 1.3;
+        let usual = if wide { width * 480.0 / 900.0 } else { width * 0.62 + legend_height };
+        let rows = if wide { top + 20.0 * u + 20.0 * u * self.curves.len() as f64 } else { 0.0 };
+        let height = look.height.unwrap_or_else(|| usual.max(rows) + note_height);
+        let bottom = (height - 55.0 * u - note_height).max(top + 20.0 * u);
+        let frame = Frame { left, top, right: width - right, bottom, unit: u };
+        let mut drawing =
+            Drawing { width, height, title: self.title.clone(), finish: look.finish(), ..Drawing::default() };
+        let mut text = |at: (f64, f64), anchor: Anchor, text: &str| drawing.text(at, anchor, size, Ink::Text, text);
+        let begin = if wide { left } else { 6.0 * u };
+        if let Some(heading) = heading {
+            text((begin, 22.0 * u), Anchor::Start, &fitted(heading, size, width - begin - 12.0 * u));
+        }
+        text(((left + width - right) / 2.0, bottom + 43.0 * u), Anchor::Middle, &self.x.label());
+        text((if wide { 12.0 } else { 6.0 } * u, top - 12.0 * u), Anchor::Start, &self.y.label());
+        drawing.note(&note, (12.0 * u, bottom + 43.0 * u), small);
+        frame.grid(&mut drawing, (x, y), size, (Some(if wide { 30.0 * u } else { left - 2.0 * u }), true));
+        frame.curves(&mut drawing, self, (x, y), pens, 2.0 * u);
+        if legend.rows > 0 {
+            let base = top - 34.0 * u - legend_height + size + 2.0 * u;
+            legend.draw(&mut drawing, (6.0 * u, base), (size, u), |n| self.style_of(n), pens);
+        } else if self.curves.len() > 1 {
+            let legend = width - right + 12.0 * u;
             for (n, curve) in self.curves.iter().enumerate() {
-                let (at, pen) = (TOP + 10.0 + 20.0 * n as f64, pens.get(n).copied().unwrap_or_default());
-                let name = fitted(&curve.name, SIZE, right - 50.0);
-                drawing.text((legend + 34.0, at + 4.0), Anchor::Start, SIZE, Ink::Text, name);
-                Frame::sample(&mut drawing, self.style, pen, (legend, at));
+                let (at, pen) = (top + (10.0 + 20.0 * n as f64) * u, pens.get(n).copied().unwrap_or_default());
+                let name = fitted(&curve.name, size, right - 50.0 * u);
+                drawing.text((legend + 34.0 * u, at + 4.0 * u), Anchor::Start, size, Ink::Text, name);
+                sample(&mut drawing, self.style_of(n), pen, (legend, at), u);
             }
         }
         drawing
@@ -396,16 +443,17 @@ mod tests {
             x: Axis::new("time", "s"),
             y: Axis::new("rate", "bit/s"),
             style: Style::Lines,
+            note: None,
             curves: vec![Curve::new("one", [(0.0, 0.0), (10.0, most)])],
         };
         let both = [plot("first", 1.0), plot("second", 1e7)].map(|plot| (plot, vec![Pen::default()]));
-        let drawing = stacked(&both).unwrap_or_default();
-        assert_eq!((drawing.width, drawing.height), (WIDTH, 2.0 * HEIGHT));
+        let drawing = stacked(&both, &Look::page()).unwrap_or_default();
+        assert_eq!((drawing.width, drawing.height), (900.0, 960.0));
         let svg = drawing.svg();
         assert_eq!(svg.matches(">10 M<").count(), 2, "both reach to the greatest value: {svg}");
         // The second plot is below the first, so its upper edge is at 480 + 56.
         assert!(svg.contains("L868.0,536.0"), "{svg}");
-        assert_eq!(stacked(&[]), None);
+        assert_eq!(stacked(&[], &Look::page()), None);
     }
 
     #[test]
@@ -415,6 +463,7 @@ mod tests {
             x: Axis::log("time", "s"),
             y: Axis::log("share", "1"),
             style: Style::Lines,
+            note: None,
             curves: vec![Curve::new("one", [(0.02, 1.0), (3.0, 0.1), (5.0, 0.0)]), Curve::new("two", [])],
         };
         let svg = plot.svg();
@@ -437,6 +486,7 @@ mod tests {
             x: Axis::new("time", "s"),
             y: Axis::new("rate", "kbit/s"),
             style: Style::Marks,
+            note: None,
             curves: vec![Curve::new("one", [(0.0, 100.0), (60.0, 1_930.0)])],
         };
         let svg = plot.svg();
@@ -450,7 +500,7 @@ mod tests {
     #[test]
     fn nothing_is_a_plot_too() {
         let axis = || Axis::log("x", "");
-        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Cdf, curves: vec![] };
+        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Cdf, note: None, curves: vec![] };
         assert!(plot.svg().ends_with("</svg>\n") && !plot.svg().contains("NaN"));
     }
 
@@ -462,6 +512,7 @@ mod tests {
             x: Axis::new("time", "s"),
             y: Axis::tail("share of the values"),
             style: Style::Cdf,
+            note: None,
             curves: vec![Curve::new("one", points)],
         };
         let svg = plot.svg();
@@ -481,8 +532,9 @@ mod tests {
         curve.band =
             vec![(0.0, 4.0, 6.0), (1.0, 5.0, 20.0), (1.5, f64::NAN, f64::NAN), (2.0, 5.0, 5.0), (3.0, 5.0, 6.0)];
         let axis = || Axis::new("x", "");
-        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Lines, curves: vec![curve] };
-        let drawing = plot.drawing(&[Pen::default()]);
+        let plot =
+            Plot { title: String::new(), x: axis(), y: axis(), style: Style::Lines, note: None, curves: vec![curve] };
+        let drawing = plot.drawing(&[Pen::default()], &Look::page());
         let area = |shape: &Shape| matches!(shape, Shape::Area { .. });
         let (first, last) = (drawing.shapes.iter().position(area), drawing.shapes.iter().rposition(area));
         assert_eq!(drawing.shapes.iter().filter(|shape| area(shape)).count(), 2);
@@ -498,18 +550,19 @@ mod tests {
             x: Axis::new("time", "s"),
             y: Axis::new("rate", "bit/s"),
             style: Style::Lines,
+            note: None,
             curves: vec![Curve::new("web", [(0.0, 0.0), (10.0, most)]), Curve::new("bulk", [(0.0, 1.0), (10.0, 1.0)])],
         };
         let panels = (0..5).map(|n| (format!("variant {n}"), plot(f64::from(n) * 1e6))).collect();
         let panels = Panels { title: "Rates".into(), panels };
-        let drawing = panels.drawing(&Pens::named(panels.names().into_iter())).unwrap_or_default();
+        let drawing = panels.drawing(&Pens::named(panels.names().into_iter()), &Look::page()).unwrap_or_default();
         let svg = drawing.svg();
         // There are two rows. The first column has labels of the vertical axis, and the lowest panel of each of the
         // three columns has those of the horizontal axis.
         assert_eq!((svg.matches(">4 M<").count(), svg.matches(">10<").count()), (2, 3), "{svg}");
         assert_eq!((svg.matches(">web<").count(), svg.matches(">variant 3<").count()), (1, 1));
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
-        assert_eq!(Panels::default().drawing(&Pens::default()), None);
+        assert_eq!(Panels::default().drawing(&Pens::default(), &Look::page()), None);
     }
 
     #[test]
@@ -517,7 +570,7 @@ mod tests {
         let name = "flow tcp [2001:db8:1111:2222:3333:4444:5555:6666]:40000 > [2001:db8::1]:443";
         let axis = || Axis::new("x", "");
         let curves = vec![Curve::new(name, [(0.0, 1.0)]), Curve::new("two", [(0.0, 1.0)])];
-        let plot = Plot { title: name.repeat(3), x: axis(), y: axis(), style: Style::Lines, curves };
-        assert_eq!(plot.drawing(&[Pen::default(); 2]).misplaced(), Vec::<String>::new());
+        let plot = Plot { title: name.repeat(3), x: axis(), y: axis(), style: Style::Lines, note: None, curves };
+        assert_eq!(plot.drawing(&[Pen::default(); 2], &Look::page()).misplaced(), Vec::<String>::new());
     }
 }

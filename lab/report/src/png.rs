@@ -36,7 +36,9 @@ impl Drawing {
         let options = Options { fontdb: Arc::clone(&FONTS), style_sheet, ..Options::default() };
         let tree = Tree::from_str(&self.svg(), &options).map_err(|error| error.to_string())?;
         let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(large)?;
-        resvg::render(&tree, Transform::from_scale(scale as f32, scale as f32), &mut pixels.as_mut());
+        // A figure on paper states its size in points, which are pixels of 1/96 inch in the tree.
+        let (x, y) = (width as f32 / tree.size().width(), height as f32 / tree.size().height());
+        resvg::render(&tree, Transform::from_scale(x, y), &mut pixels.as_mut());
         pixels.encode_png().map_err(|error| error.to_string())
     }
 }
@@ -45,7 +47,6 @@ impl Drawing {
 mod tests {
     use super::*;
     use crate::drawing::{Anchor, Ink, Shape};
-    use crate::palette::Pen;
 
     #[test]
     fn shapes_are_where_they_are_in_the_drawing() {
@@ -54,7 +55,7 @@ mod tests {
         drawing
             .shapes
             .push(Shape::Area { outline: vec![(50.0, 0.0), (60.0, 0.0), (60.0, 50.0), (50.0, 50.0)], ink: Ink::Text });
-        drawing.shapes.push(Shape::Marks { points: vec![(80.0, 40.0)], radius: 4.0, pen: Pen { colour: 0, dash: 2 } });
+        drawing.shapes.push(Shape::Marks { points: vec![(80.0, 40.0)], radius: 4.0, ink: Ink::Curve(0), mark: 2 });
         drawing.text((99.0, 20.0), Anchor::End, 12.0, Ink::Text, "MMM");
         let pixels = Pixmap::decode_png(&drawing.png(2.0).expect("a picture")).expect("a PNG");
         assert_eq!((pixels.width(), pixels.height()), (200, 100));
@@ -62,12 +63,16 @@ mod tests {
         assert_eq!((at(40, 30), at(16, 30)), (Some([0; 3]), Some([255; 3])), "a rectangle, and what is left of it");
         let grey = at(110, 50).expect("a pixel")[0];
         assert!((190..210).contains(&grey), "an area of 22 %: {grey}");
-        assert_eq!(at(160, 80), Some(Ink::Curve(0).rgb()), "a mark");
+        assert_eq!(at(160, 80), Some(Ink::Curve(0).rgb(false)), "a mark");
         // There is text before the anchor, and none behind it.
         let dark = |range: std::ops::Range<u32>| {
             range.flat_map(|x| (20..44).map(move |y| (x, y))).any(|(x, y)| at(x, y).is_some_and(|c| c[0] < 100))
         };
         assert!(dark(130..198) && !dark(199..200));
+        // A drawing that states its size on paper is as large.
+        let finish = crate::drawing::Finish { on_paper: true, ..drawing.finish };
+        let paper = Pixmap::decode_png(&Drawing { finish, ..drawing.clone() }.png(2.0).expect("a picture"));
+        assert_eq!(paper.expect("a PNG").pixel(40, 30), pixels.pixel(40, 30));
         assert!(Drawing { width: 9e4, height: 9e4, ..Drawing::default() }.png(1.0).is_err());
     }
 }

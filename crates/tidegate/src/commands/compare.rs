@@ -18,7 +18,7 @@ use super::replay::next_part;
 use super::replay::page::quantities;
 use super::simulate::{Item, tables};
 use crate::Failure;
-use crate::output::{Files, width};
+use crate::output::{Files, Paper, width};
 use crate::progress::Reading;
 
 /// Compare results of simulations, replays, experiments and recordings side by side
@@ -33,6 +33,8 @@ pub struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     output: Files,
+    #[command(flatten)]
+    paper: Paper,
     /// Print all values as JSON
     #[arg(long)]
     json: bool,
@@ -63,6 +65,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         let files: Vec<_> = args.files.iter().map(|path| path.display().to_string()).collect();
         writeln!(out, "{:#}", json!({ "version": env!("CARGO_PKG_VERSION"), "files": files, "items": items }))?;
+        return Ok(());
+    }
+    if let Some(table) = args.paper.table(&comparison, &args.output.look)? {
+        write!(out, "{table}")?;
         return Ok(());
     }
     for sentence in comparison.sentences() {

@@ -2,6 +2,8 @@
 //! `lab`.
 
 pub mod apply;
+#[cfg(feature = "lab")]
+pub mod artifact;
 pub mod book;
 pub mod check;
 #[cfg(feature = "lab")]
@@ -15,9 +17,13 @@ pub mod events;
 pub mod exec;
 #[cfg(feature = "lab")]
 pub mod explain;
+#[cfg(feature = "lab")]
+pub mod figure;
 pub mod interfaces;
 pub mod line;
 pub mod man;
+#[cfg(feature = "lab")]
+pub mod new_lab;
 #[cfg(feature = "lab")]
 pub mod new_qdisc;
 pub mod pace;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use tidegate_papers::reproduce::item::from_json;
 use tidegate_papers::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, WORK, output, verdicts};
 
+use tidegate_report::Format;
+
 use crate::Failure;
 use crate::output::{Files, hanging, width};
 use crate::progress;
@@ -41,9 +43,12 @@ pub struct Args {
     /// Take the items of this result, which --json printed, instead of measuring: for its plots, report and verdicts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "seed", "page"])]
     from: Option<PathBuf>,
-    /// Write plots as SVG into this folder, where the experiment has some
+    /// Write plots into this folder, where the experiment has some, as --look draws them
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
+    /// The format of the plots of --plots: svg, pdf, png or pgf
+    #[arg(long, value_name = "FORMAT", default_value = "svg", value_parser = format)]
+    format: Format,
     /// Write the table of measurements into this page of the book, where the experiment has one
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
@@ -70,7 +75,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("no experiment is called `{name}`; there are: {}", known.join(", "))));
     };
     args.files.try_them([])?;
-    let plots = Arc::new(Gallery::new(args.plots.clone(), args.files.wanted()));
+    let plots = Gallery::new(args.plots.clone(), args.files.wanted());
+    let plots = Arc::new(plots.with_look(args.files.look.clone(), args.format));
     let without = if args.simulated { experiment.on_this_machine } else { &[] };
     let options = Options {
         only: args.only.clone(),
@@ -103,6 +109,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let differences = experiment.differences(&items, &options).map_err(Failure::Failed)?;
     if differences.is_empty() { Ok(()) } else { Err(Failure::Failed(differences.join("\n"))) }
+}
+
+/// The format with this name.
+fn format(name: &str) -> Result<Format, String> {
+    Format::of(Path::new(&format!("plot.{name}"))).map_err(|_| "the formats are svg, pdf, png and pgf".to_owned())
 }
 
 /// How many simulations have ended of those wanted so far; live measurements take their time in seconds.

@@ -22,7 +22,7 @@ use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
-use crate::output::{Files, width};
+use crate::output::{Files, Paper, width};
 use cache::Cache;
 
 /// Run a scenario in the simulator
@@ -48,11 +48,13 @@ pub struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     files: Files,
+    #[command(flatten)]
+    paper: Paper,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
     /// Print only a digest of the results: the same file and seed have the same digest on every machine
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "latex", "markdown"])]
     hash: bool,
     /// Keep the results of each run in this folder, and use those that it has: a simulation that was stopped resumes.
     /// Results of another scenario, seed, variant or build of the program are not taken. Default:
@@ -220,6 +222,8 @@ fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[O
     } else if args.json {
         serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
         writeln!(out)?;
+    } else if let Some(table) = args.paper.table(&found.comparison(), &args.files.look)? {
+        write!(out, "{table}")?;
     } else {
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;

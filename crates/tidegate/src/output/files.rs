@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_report::{Report, columns};
+use tidegate_report::comparison::Comparison;
+use tidegate_report::{Format, Look, Report, columns};
 
 use super::write;
 use crate::Failure;
@@ -19,11 +20,42 @@ pub struct Files {
     /// Write that table in the format of the file name: .csv, .json or .parquet
     #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
     pub table: Option<TableFile>,
-    /// Write a figure of the report to this file, whose name ends in .svg, .pdf or .png: the comparison, or with TITLE the plots
-    /// whose title is or contains it, over the same ranges (`box plots` for those of the runs). With CURVE the figure has only
-    /// the curves whose names contain it. May be repeated
+    /// Write a figure of the report to this file, whose name ends in .svg, .pdf, .png or .pgf: the comparison, or with TITLE
+    /// the plots whose title is or contains it, over the same ranges, or a subject of the comparison (`flow call`). With CURVE
+    /// the figure has only the curves, or measures, whose names contain it. May be repeated
     #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]
     pub figure: Vec<FigureFile>,
+    /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers), then
+    /// any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), row=, measure= (what is drawn, in
+    /// this order; may be repeated), form= (bars, box, violin, strip; ecdf, ccdf), log (the vertical axis of curves) and grey, with commas between
+    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = Look::parse, default_value = "page", hide_default_value = true)]
+    pub look: Look,
+}
+
+/// The forms in which a comparison is printed for a paper.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Paper {
+    /// Print the comparison as a table for LaTeX (booktabs): one unit for each column, and the digits that the interval
+    /// justifies. `--look` chooses rows and measures
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    latex: bool,
+    /// Print the comparison as a table of Markdown
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+}
+
+impl Paper {
+    /// The comparison as a table, if one is wanted.
+    ///
+    /// # Errors
+    /// Invalid usage, where the look wants rows or measures that do not exist.
+    pub fn table(self, comparison: &Comparison, look: &Look) -> Result<Option<String>, Failure> {
+        if !self.latex && !self.markdown {
+            return Ok(None);
+        }
+        let chosen = look.comparison(comparison).map_err(Failure::Usage)?;
+        Ok(Some(if self.latex { chosen.latex() } else { chosen.markdown() }))
+    }
 }
 
 /// The file of a table, and its format.
@@ -84,7 +116,7 @@ impl Files {
             if let Some(path) = &self.report {
                 write(path, report.html().as_bytes())?;
             }
-            self.figure.iter().try_for_each(|figure| figure.write(&report))?;
+            self.figure.iter().try_for_each(|figure| figure.write(&report, &self.look))?;
         }
         if self.parquet.is_none() && self.table.is_none() {
             return Ok(());
@@ -113,55 +145,38 @@ pub struct FigureFile {
     /// first figure of the report.
     plots: Option<(String, String)>,
     path: PathBuf,
-    form: FigureForm,
+    format: Format,
 }
-
-#[derive(Debug, Clone, Copy)]
-enum FigureForm {
-    Svg,
-    Pdf,
-    Png,
-}
-
-/// The pixels of a point of a figure: 900 points are 1800 pixels.
-const PIXELS: f64 = 2.0;
 
 impl FigureFile {
     fn parse(text: &str) -> Result<Self, String> {
         let (plots, path) = text.rsplit_once('=').map_or((None, text), |(plots, path)| (Some(plots), path));
         let path = PathBuf::from(path);
-        let form = match path.extension().and_then(|end| end.to_str()) {
-            Some("svg") => FigureForm::Svg,
-            Some("pdf") => FigureForm::Pdf,
-            Some("png") => FigureForm::Png,
-            _ => {
-                return Err(
-                    "the name of the file must end in .svg, .pdf or .png; with a title write TITLE=FILE.svg".into()
-                );
-            }
-        };
+        let format = Format::of(&path).map_err(|why| format!("{why}; with a title write TITLE=FILE.svg"))?;
         let plots = plots.map(|plots| plots.split_once('/').unwrap_or((plots, "")));
-        Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, form })
+        Ok(Self { plots: plots.map(|(title, curve)| (title.to_owned(), curve.to_owned())), path, format })
     }
 
     /// Writes the selected figure of `report`.
     ///
     /// # Errors
     /// Invalid usage where no figure is selected, with the existing titles; or the file cannot be written.
-    fn write(&self, report: &Report) -> Result<(), Failure> {
+    fn write(&self, report: &Report, look: &Look) -> Result<(), Failure> {
         let drawing = match &self.plots {
-            Some((title, curve)) => report.drawing(title, curve).map_err(Failure::Usage)?,
-            None => report.first_figure().ok_or_else(|| Failure::Failed("the report has no figure".into()))?,
+            Some((title, curve)) => report.drawing(title, curve, look).map_err(Failure::Usage)?,
+            None => report.first_figure(look).map_err(Failure::Usage)?,
         };
-        let bytes = match self.form {
-            FigureForm::Svg => drawing.svg().into_bytes(),
-            FigureForm::Pdf => drawing.pdf(),
-            FigureForm::Png => drawing
-                .png(PIXELS)
-                .map_err(|why| Failure::Failed(format!("cannot write {}: {why}", self.path.display())))?,
-        };
-        write(&self.path, &bytes)
+        draw(&drawing, self.format, &self.path)
     }
+}
+
+/// Writes a drawing to a file.
+///
+/// # Errors
+/// If it is too large, or the file cannot be written.
+pub fn draw(drawing: &tidegate_report::Drawing, format: Format, path: &Path) -> Result<(), Failure> {
+    let bytes = drawing.bytes(format);
+    write(path, &bytes.map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display())))?)
 }
 
 /// Checks that `path` can be written, before a long run, and is none of the files that are `read`. An existing file

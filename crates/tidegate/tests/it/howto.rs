@@ -15,6 +15,7 @@ use std::process::{Command, Output};
 use tidegate_testbed::files::Folder;
 
 const PAGE: &str = include_str!("../../../../book/src/howto-new-discipline.md");
+const CONGESTION: &str = include_str!("../../../../book/src/howto-new-congestion.md");
 
 /// A fenced block: the language, its attributes, and the text.
 struct Block<'a> {
@@ -91,15 +92,13 @@ fn live() -> bool {
     }
 }
 
-#[test]
-#[ignore = "builds Tidegate once more, some minutes: TIDEGATE_CI=nightly .ci/run does it"]
-fn the_chapter_is_done_as_written() {
-    let scratch = Folder::new("howto");
+/// Does what a chapter says in a folder; returns the folder in which it ends, and how many commands and changes it had.
+fn follow(page: &str, scratch: &Folder) -> (PathBuf, usize, usize) {
     let mut folder = scratch.0.clone();
     let mut find: Option<(PathBuf, String)> = None;
     let mut said = String::new();
     let (mut commands, mut changes) = (0, 0);
-    for block in blocks(PAGE) {
+    for block in blocks(page) {
         let at = format!("line {} of the chapter", block.line);
         if let Some(path) = block.attribute("file") {
             let path = folder.join(path);
@@ -128,6 +127,26 @@ fn the_chapter_is_done_as_written() {
             }
         }
     }
+    (folder, commands, changes)
+}
+
+#[test]
+#[ignore = "builds the simulator once more, a minute: TIDEGATE_CI=nightly .ci/run does it"]
+fn the_chapter_on_congestion_control_is_done_as_written() {
+    let scratch = Folder::new("howto-congestion");
+    let (folder, commands, changes) = follow(CONGESTION, &scratch);
+    assert!(commands >= 6 && changes >= 10, "the chapter was not found whole: {commands} commands, {changes} changes");
+    for name in ["before.html", "before.svg", "alone.html", "share.svg"] {
+        let text = fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(text.contains("my-vegas"), "{name} does not show the control");
+    }
+}
+
+#[test]
+#[ignore = "builds Tidegate once more, some minutes: TIDEGATE_CI=nightly .ci/run does it"]
+fn the_chapter_is_done_as_written() {
+    let scratch = Folder::new("howto");
+    let (folder, commands, changes) = follow(PAGE, &scratch);
     assert!(commands >= 6 && changes >= 10, "the chapter was not found whole: {commands} commands, {changes} changes");
 
     // The result described in the text: at most half the queue, and nearly all of the rate.
@@ -262,4 +281,34 @@ fn a_crate_is_written_once_and_never_over_another() {
         assert!(text(&output).contains(told), "{command}: {}", text(&output));
     }
     assert!(!scratch.0.join("fifo").exists(), "a refused name leaves nothing behind");
+}
+
+#[test]
+#[ignore = "builds the simulator once more, a minute: TIDEGATE_CI=nightly .ci/run does it"]
+fn an_experiment_is_written_and_its_claims_hold() {
+    let scratch = Folder::new("new-experiment");
+    let output =
+        shell(&scratch.0, "tidegate new-experiment my-claims && cd my-claims && cargo test && cargo run -- --latex");
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("\\begin{tabular}"), "{}", text(&output));
+}
+
+#[test]
+fn crates_of_the_laboratory_are_written_with_few_dependencies() {
+    let scratch = Folder::new("new-lab");
+    for (command, file) in [("new-congestion", "src/kind.rs"), ("new-experiment", "tests/claims.rs")] {
+        let output = shell(&scratch.0, &format!("tidegate {command} my_{command} --path {command}"));
+        assert!(output.status.success(), "{}", text(&output));
+        let there = scratch.0.join(command);
+        assert!(there.join(file).is_file() && there.join("Cargo.lock").is_file(), "{command}");
+        // What is compiled: the lock file lists all of Tidegate's packages, the tree those of this crate.
+        let tree =
+            shell(&there, "cargo tree --offline --edges normal,build --prefix none --no-dedupe | sort -u | wc -l");
+        let packages: usize = text(&tree).trim().parse().unwrap_or_else(|_| panic!("{}", text(&tree)));
+        assert!((20..=70).contains(&packages), "{command}: {packages} packages");
+        let output = shell(&scratch.0, &format!("tidegate {command} My.Name"));
+        assert_eq!(output.status.code(), Some(2), "{command}");
+    }
+    let output = shell(&scratch.0, "tidegate new-congestion cubic");
+    assert!(output.status.code() == Some(2) && text(&output).contains("try my-cubic"), "{}", text(&output));
 }

@@ -1,10 +1,12 @@
 //! Tests of the built command.
 
+mod artifact;
 mod book;
 mod check;
 mod command;
 mod explain;
 mod faults;
+mod figures;
 mod help;
 mod howto;
 mod mice;

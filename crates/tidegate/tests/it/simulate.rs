@@ -301,7 +301,7 @@ fn a_plot_is_chosen_by_its_title() {
         (format!("no such thing={svg}"), "no plot is meant by `no such thing`; the plots are"),
         (format!("link a->b={svg}"), "have different axes"),
         ("delay".to_owned(), "TITLE=FILE.svg"),
-        ("delay=x.gif".to_owned(), "must end in .svg, .pdf or .png"),
+        ("delay=x.gif".to_owned(), "must end in .svg, .pdf, .png, .pgf or .tikz"),
     ] {
         let refused = simulate(&[&file, "--plot", &plot]);
         assert_eq!(refused.status.code(), Some(2), "{plot}");

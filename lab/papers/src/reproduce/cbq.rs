@@ -178,6 +178,7 @@ fn draw(options: &Options, name: &str, title: &str, outcome: &Outcome, classes: 
         Curve::new(name, kbit.into_iter().map(|(at, kbit)| (at, kbit * 1e3)))
     };
     let plot = Plot {
+        note: None,
         title: title.to_owned(),
         x: Axis::new("time", "s"),
         y: Axis::new("throughput", "bit/s"),
@@ -200,6 +201,7 @@ fn draw_pattern(
         return Ok(());
     }
     let plot = Plot {
+        note: None,
         title: title.to_owned(),
         x: Axis::new("time", "s"),
         y: Axis::new("sent so far", "B"),

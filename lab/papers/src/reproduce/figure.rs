@@ -53,6 +53,6 @@ impl Figure {
             return Ok(());
         }
         let style = self.style.unwrap_or(Style::Lines);
-        options.plots.add(&self.name, Plot { title: self.title, x, y, style, curves })
+        options.plots.add(&self.name, Plot { title: self.title, x, y, style, note: None, curves })
     }
 }

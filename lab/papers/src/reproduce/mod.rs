@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_report::Plot;
+use tidegate_report::{Format, Look, Plot};
 
 use crate::Failure;
 pub use item::{Item, Verdict};
@@ -42,6 +42,8 @@ pub struct Options {
 #[derive(Debug, Default)]
 pub struct Gallery {
     folder: Option<PathBuf>,
+    look: Look,
+    format: Option<Format>,
     /// The plots kept for a report, if there is to be one.
     kept: Option<Mutex<Vec<Plot>>>,
 }
@@ -49,13 +51,18 @@ pub struct Gallery {
 impl Gallery {
     /// Creates a gallery that writes plots into `folder`, if present, and keeps them for a report if `keep` is set.
     pub fn new(folder: Option<PathBuf>, keep: bool) -> Self {
-        Self { folder, kept: keep.then(Mutex::default) }
+        Self { folder, kept: keep.then(Mutex::default), ..Self::default() }
+    }
+    /// Sets how plots in the folder look, and their format, which is the ending of their names; SVG by default.
+    #[must_use]
+    pub fn with_look(self, look: Look, format: Format) -> Self {
+        Self { look, format: Some(format), ..self }
     }
     /// Whether plots are written.
     pub fn wanted(&self) -> bool {
         self.folder.is_some() || self.kept.is_some()
     }
-    /// Writes `plot` as `name`.svg into the folder, and keeps it for the report, as far as these are wanted.
+    /// Writes `plot` as `name` with the ending of its format into the folder, and keeps it for the report, as far as these are wanted.
     ///
     /// # Errors
     /// The file system's error if the figure cannot be written.
@@ -63,8 +70,11 @@ impl Gallery {
         if let Some(folder) = &self.folder {
             let made = std::fs::create_dir_all(folder);
             made.map_err(|error| Failure::Failed(format!("cannot make {}: {error}", folder.display())))?;
-            let path = folder.join(format!("{name}.svg"));
-            let written = std::fs::write(&path, plot.svg());
+            let format = self.format.unwrap_or(Format::Svg);
+            let path = folder.join(format!("{name}.{}", format.ending()));
+            let failed = |why: String| Failure::Failed(format!("cannot draw {}: {why}", path.display()));
+            let drawing = plot.with_look(&self.look).map_err(failed)?;
+            let written = std::fs::write(&path, drawing.bytes(format).map_err(failed)?);
             written.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
         }
         if let Some(kept) = &self.kept {

@@ -18,6 +18,7 @@ from typing import Any, Union
 from ._tidegate import Ack, Checked, Decider, DeliverySample, Figure, Outlet, Packet, Replay, Results, ScriptResult, Table, __version__
 from ._tidegate import simulate as _simulate
 from .errors import ConfigError, InternalError, TidegateError
+from .figures import figure
 from .replays import explain, replay, script
 from .scenario import Scenario, load
 from .simulation import Simulation
@@ -45,6 +46,7 @@ __all__ = [
     "connect_async",
     "control",
     "explain",
+    "figure",
     "laws",
     "load",
     "qdisc",

@@ -2,17 +2,22 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 __version__: str
 
 class Checked:
-    """A scenario that was read and checked. Immutable; any number of runs may use it at the same time."""
+    """A scenario that has been read and checked. It is immutable, and any number of runs may use it at the same time."""
 
     def __init__(self, text: str, name: str, folder: str | os.PathLike[str] | None = None) -> None: ...
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as a dictionary with the keys of a file. It can be changed and given to `simulate` or `Scenario`."""
+    @property
+    def folder(self) -> str | None:
+        """The folder in which files that it names are looked for; `None` if it may name none."""
     @property
     def name(self) -> str:
-        """The name that errors and reports call it by."""
+        """The name by which errors and reports call it."""
     @property
     def text(self) -> str:
         """The text of its file."""
@@ -35,9 +40,15 @@ class Checked:
     def variants(self) -> list[str]:
         """The names of the variants; none where there are none."""
 
+class TableRows:
+    """The rows of a table, one after the other."""
+
+    def __iter__(self) -> TableRows: ...
+    def __next__(self) -> dict[str, Any]: ...
+
 class Table:
-    """A table of results: text (`utf8`), unsigned integers (`uint64`), numbers (`float64`) and booleans, each of which may
-    be missing. polars, pyarrow, pandas and duckdb take it without a copy."""
+    """A table of results with columns of text (`utf8`), unsigned integers (`uint64`), numbers (`float64`) and booleans.
+    Values may be missing."""
 
     def __init__(self, columns: list[tuple[str, list[Any]]]) -> None: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -45,22 +56,26 @@ class Table:
     def column_names(self) -> list[str]:
         """The names of the columns."""
     def __len__(self) -> int: ...
+    def __iter__(self) -> TableRows: ...
     def __getitem__(self, name: str) -> list[Any]: ...
     def to_dict(self) -> dict[str, list[Any]]:
-        """All columns as lists, by name; a missing value is `None`."""
+        """All columns as lists, by name."""
+    def to_pandas(self) -> Any:
+        """The table as a `pandas.DataFrame`, column by column. Integers stay unsigned, and missing values are NaN or None."""
     def to_csv(self) -> str:
         """The table as CSV with a header."""
     def to_parquet(self) -> bytes:
         """The table as a Parquet file."""
 
 class Figure:
-    """A plot. Notebooks show it; it is complete in itself and refers to nothing outside."""
+    """A figure, which notebooks display. It is complete in itself and refers to nothing outside."""
 
     @property
     def svg(self) -> str:
-        """The plot as SVG."""
+        """The figure as SVG."""
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the figure to a file whose name ends in `.svg`."""
+        """Writes the figure to a file in the format of its name: `.svg`, `.pdf` (with its font), `.png` (300 pixels to the inch on
+        paper), `.pgf` or `.tikz` (for LaTeX, in the font of the document)."""
     def _repr_svg_(self) -> str: ...
     def _repr_html_(self) -> str: ...
 
@@ -76,10 +91,10 @@ class Results:
         """The digest of each run."""
     @property
     def seeds(self) -> list[int]:
-        """The seed of each run."""
+        """The seeds of the runs."""
     @property
     def events(self) -> int:
-        """Events that the simulator handled, in all runs."""
+        """The number of events that the simulator handled in all runs."""
     @property
     def name(self) -> str:
         """The name of the scenario."""
@@ -98,40 +113,83 @@ class Results:
     def value(self, subject: str, measure: str, variant: str = "") -> float:
         """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
 
-        Raises `KeyError`, with the names that there are.
-        """
+        Raises `KeyError`, with the names that there are."""
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """What was done to shapers, and what they reported: `seed`, `time_ns`, `variant`, `link`, `kind`, `refused`,
-        `result`."""
+        """The calls that were made to shapers, and their results: dictionaries with seed, time_ns, variant, link, kind,
+        refused and result."""
     @property
     def titles(self) -> list[str]:
         """The titles of the plots."""
-    def figure(self, title: str, curve: str = "") -> Figure:
-        """The plot with this title; or those whose title contains it, one below the other over the same ranges. With `curve`
-        only the curves whose name contains it. Raises `ValueError`, with the titles that there are."""
+    def figure(
+        self,
+        title: str | None = None,
+        curve: str = "",
+        *,
+        look: Literal["page", "column", "text"] = "page",
+        width: float | None = None,
+        height: float | None = None,
+        type_size: float | None = None,
+        heading: str | None = None,
+        rows: list[str] | None = None,
+        measures: list[str] | None = None,
+        form: Literal["bars", "box", "violin", "strip", "ecdf", "ccdf"] | None = None,
+        grey: bool = False,
+        log: bool = False,
+    ) -> Figure:
+        """The plot with this title, or those whose title contains it, one below the other over the same ranges; a subject of the
+        comparison, such as `flow call`; or without a title the comparison of the variants. With `curve` it has only the curves,
+        or measures, whose name contains that text.
+
+        `look` is `"page"` (900 points wide), `"column"` (252 points) or `"text"` (516), the last two with type of 8 points and no
+        title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
+        (empty for none); `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
+        comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic vertical axis of curves.
+
+        Raises `ValueError`, with the titles that there are, or what is wrong with an option."""
+    def to_latex(self, *, rows: list[str] | None = None, measures: list[str] | None = None) -> str:
+        """The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
+        it. `rows` and `measures` choose what it has, in their order."""
+    def to_markdown(self, *, rows: list[str] | None = None, measures: list[str] | None = None) -> str:
+        """The comparison of the variants as a table of Markdown; see `to_latex`."""
     def to_html(self) -> str:
         """The page that `tidegate simulate --report` writes: one HTML document that opens without a network. That of the
         command has curves of each flow and class of watched links, which are there after `simulate(..., parts=True)`."""
-    def _reports(self) -> str: ...
-    def _repr_html_(self) -> str: ...
+    def _reports(self) -> str:
+        """The reports as JSON."""
+    def _repr_html_(self) -> str:
+        """The page in a frame, for notebooks."""
     def __len__(self) -> int: ...
 
 class Simulation:
+    """A run of a scenario that advances step by step: it can be run until some time, inspected, changed and continued."""
+
     def __init__(self, scenario: Checked, seed: int, variant: str | None = None, parts: bool = False) -> None: ...
     @property
-    def scenario(self) -> Checked: ...
+    def scenario(self) -> Checked:
+        """The scenario."""
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """The seed of the run."""
     @property
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """The simulated time in ns."""
     @property
-    def is_over(self) -> bool: ...
-    def run_until(self, time: int | str) -> int: ...
-    def results(self) -> Results: ...
-    def finish(self) -> Results: ...
-    def _look(self) -> str: ...
-    def _act(self, action: str) -> str: ...
+    def is_over(self) -> bool:
+        """Whether the end of the scenario's duration is reached."""
+    def run_until(self, time: int | str) -> int:
+        """Runs until a time (ns, or text with a unit), or until the end of the scenario's duration if that is earlier.
+        Returns the simulated time in ns. After Ctrl-C the simulation has stopped at an earlier time, and can be
+        continued."""
+    def results(self) -> Results:
+        """The results so far, without the reports of shapers, which only :meth:`finish` returns. The run can be continued."""
+    def finish(self) -> Results:
+        """Runs to the end of the duration and returns the results. The simulation is then finished. If nothing was changed
+        and the scenario has no variants, the digest equals that of `simulate` with this seed."""
+    def _look(self) -> str:
+        """The current state as JSON."""
+    def _act(self, action: str) -> str:
+        """Performs an action, given as a TOML table as in `[[at]]`. Returns its report as JSON."""
 
 class Decider:
     """A decision about each arriving packet of a FIFO: the probability with which it is dropped or marked.
@@ -146,8 +204,7 @@ class Decider:
     `numba.cfunc("float64(uint64, uint64, uint64, uint64, uint64)")`, or a function of `ctypes` with these types; integers may
     be signed. Its types are checked (`TypeError`), and it is kept alive. Simulations on several processors call it at the same
     time; an exception in it is printed and ignored, as numba does it. An `int` is the address of such code: whoever passes
-    one answers for its types, and for the code to stay. What `numba.njit` compiled is called through the interpreter.
-    """
+    one answers for its types, and for the code to stay. What `numba.njit` compiled is called through the interpreter."""
 
     def __init__(
         self,
@@ -160,98 +217,99 @@ class Decider:
     ) -> None: ...
     @property
     def probability(self) -> float | None:
-        """The probability, where it is a number."""
+        """The probability, if it is a number and not a function."""
     @probability.setter
     def probability(self, probability: float) -> None: ...
     def to_dict(self) -> dict[str, Any]:
-        """The queue of a link as a dictionary."""
+        """The section for the queue of a link, as a dictionary."""
 
 class Ack:
     """An acknowledgement of new data, for a congestion control."""
 
     @property
     def now(self) -> int:
-        """The time of its arrival, in ns."""
+        """The arrival time in ns."""
     @property
     def acked(self) -> int:
-        """Bytes by which it advances SND.UNA."""
+        """The number of bytes by which it advances SND.UNA."""
     @property
     def flight_size(self) -> int:
-        """FlightSize (RFC 5681, section 2) before it, in bytes."""
+        """The bytes in flight before the acknowledgement."""
     @property
     def is_cwnd_limited(self) -> bool:
         """Whether the window limited the sender. A window that is not used must not grow (RFC 7661)."""
     @property
     def rtt_ns(self) -> int | None:
-        """The RTT sample that it completes, if any, in ns."""
+        """The RTT sample that it provides, in ns."""
     @property
     def srtt_ns(self) -> int | None:
-        """SRTT, in ns."""
+        """The smoothed RTT (SRTT) in ns."""
     @property
     def delivered(self) -> int:
         """Bytes delivered so far, cumulatively and selectively acknowledged."""
     @property
     def recovery(self) -> str:
-        """The loss recovery in progress before it: `"none"`, `"fast"`, or `"timeout"` for the slow start after one."""
+        """The loss recovery that was in progress before the acknowledgement: `"none"`, `"fast"` or `"timeout"`."""
     @property
     def una(self) -> int:
-        """SND.UNA after it, in bytes."""
+        """SND.UNA after the acknowledgement."""
     @property
     def nxt(self) -> int:
         """SND.NXT, in bytes: a round trip ends when this is acknowledged."""
     @property
     def ecn_capable(self) -> int:
-        """Bytes that were delivered ECN-capable so far, marked or not."""
+        """The number of bytes delivered in ECN-capable packets so far."""
     @property
     def ecn_ce(self) -> int:
-        """Of these, those that were acknowledged with ECN-Echo."""
+        """The number of these bytes that were marked "congestion experienced" (CE)."""
 
 class DeliverySample:
     """What was delivered with an acknowledgement, cumulative or selective."""
 
     @property
     def rate_bps(self) -> int | None:
-        """The rate of delivery in bit/s; `None` where the interval is shorter than the least RTT."""
+        """The delivery rate in bit/s; `None` if the interval is shorter than the minimum RTT."""
     @property
     def delivered(self) -> int:
-        """Bytes delivered in the interval."""
+        """The number of bytes delivered in the interval."""
     @property
     def prior_delivered(self) -> int:
-        """Bytes that had been delivered when the newest of its segments was sent."""
+        """The number of bytes that had been delivered when the newest acknowledged segment was sent."""
     @property
     def interval_ns(self) -> int:
-        """The interval, in ns."""
+        """The sampling interval in ns."""
     @property
     def rtt_ns(self) -> int | None:
-        """The RTT of the newest segment, unless it was retransmitted, in ns."""
+        """The RTT of the newest segment in ns, unless it was retransmitted."""
     @property
     def in_flight(self) -> int:
-        """Bytes in the network after it."""
+        """The bytes in flight after the acknowledgement."""
     @property
     def is_app_limited(self) -> bool:
-        """Whether the application had nothing more to send when the newest segment was sent."""
+        """Whether the sample was limited by the application, which had no more data to send."""
     @property
     def is_retransmitted(self) -> bool:
         """Whether the newest segment was retransmitted."""
 
 class Packet:
-    """A packet that a discipline in Python has. It leaves by being returned from `dequeue` or by `out.drop`, once."""
+    """A packet held by a discipline in Python. The discipline gives it up exactly once, by returning it from `dequeue` or
+    passing it to `out.drop`."""
 
     @property
     def size(self) -> int:
-        """The bytes that it takes on the link."""
+        """The size on the link in bytes."""
     @property
     def flow(self) -> int:
-        """The key of its flow, 64 bits: equal for packets of a flow."""
+        """The key of its flow, which is the same for all packets of the flow."""
     @property
     def source(self) -> int:
-        """A hash of its source address, 64 bits."""
+        """A hash of the source address."""
     @property
     def destination(self) -> int:
-        """A hash of its destination address, 64 bits."""
+        """A hash of the destination address."""
     @property
     def class_id(self) -> int:
-        """The number of its class, from 0."""
+        """The number of its class."""
     @property
     def profile(self) -> int:
         """The number of the rule that matched, from 1; 0 for none."""
@@ -259,35 +317,34 @@ class Packet:
     """Its code point, 0 to 63."""
     @property
     def ecn(self) -> int:
-        """Its ECN field: 0 not capable, 1 ECT(1), 2 ECT(0), 3 congestion experienced."""
+        """The two bits of the ECN field: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 congestion experienced (CE)."""
     colour: str
     """Its colour: `"green"`, `"yellow"` or `"red"`."""
     @property
     def segments(self) -> int:
-        """The packets on the wire that it represents."""
+        """The number of packets on the wire that it represents, which is more than one for a GSO packet."""
     @property
     def is_pure_ack(self) -> bool:
-        """Whether it is a TCP acknowledgement without data."""
+        """Whether it is a pure TCP acknowledgement, without data."""
     @property
     def remaining(self) -> int | None:
-        """The bytes that its flow has yet to send after it, where known."""
+        """The number of bytes that its flow has yet to send after this packet, if known."""
     @property
     def is_here(self) -> bool:
-        """Whether it is still with the discipline."""
+        """Whether the discipline still holds the packet."""
     def leaves_by(self, class_id: int) -> None:
-        """Records that it leaves through this class."""
+        """Records that the packet leaves through this class."""
 
 class Outlet:
-    """Where a discipline in Python drops and marks packets, during a call."""
+    """The object through which a discipline in Python drops and marks packets during a call."""
 
     def drop(self, packet: Packet, reason: str = "queue-limit") -> None:
         """Drops a packet, with a reason of `tidegate.qdisc.REASONS`."""
     def mark(self, packet: Packet) -> bool:
-        """Marks a packet "congestion experienced"; returns whether its transport is ECN-capable. It is not changed
-        otherwise."""
+        """Marks a packet as "congestion experienced" (CE) if its transport is ECN-capable. Returns whether it is."""
 
 class ScriptResult:
-    """What came of a script."""
+    """The result of a script."""
 
     @property
     def holds(self) -> bool:
@@ -297,7 +354,7 @@ class ScriptResult:
         """The number of expectations."""
     @property
     def failures(self) -> str:
-        """The expectations that failed, each with its place and what happened around it; empty where all hold."""
+        """The expectations that failed, each with its place in the script and the surrounding events. Empty if all hold."""
     @property
     def digest(self) -> str:
         """The digest of all arrivals, departures and drops."""
@@ -308,28 +365,27 @@ class ScriptResult:
     def __bool__(self) -> bool: ...
 
 class Replay:
-    """The results of a replay: of a recording through its own configuration, and of all packets through others."""
+    """The results of a replay: those of a recording with its own configuration, and those of all packets with other
+    configurations."""
 
     @property
     def packets(self) -> int:
-        """Packets that were put through."""
+        """The number of packets that were replayed."""
     @property
     def notices(self) -> list[str]:
-        """What was repaired or left out of the file."""
+        """Notices about repairs of the file and parts that were skipped."""
     @property
     def is_exact(self) -> bool | None:
-        """Of a recording, whether its own configuration had the departures of the recording, bit for bit; `None` for a
-        capture."""
+        """Whether a recording's own configuration produced the recorded departures, bit for bit; `None` for a capture."""
     @property
     def difference(self) -> str | None:
-        """Of a recording that is not exact, the first difference."""
+        """The first difference, if the recording was not reproduced exactly."""
     @property
     def digests(self) -> list[tuple[str, str]]:
-        """The digest of all departures, by configuration."""
+        """The name of each configuration with the digest of its departures."""
     @property
     def configurations(self) -> Table:
-        """One row for each configuration: `configuration`, `passed_packets`, `dropped_packets`, `unmatched_packets`,
-        `time_ns`, `digest`."""
+        """One row for each configuration: configuration, passed_packets, dropped_packets, unmatched_packets, time_ns, digest."""
     @property
     def points(self) -> Table:
         """One row for each point of each curve: `configuration`, `kind`, `subject`, `measure`, `x`, `x_unit`, `value`,
@@ -337,22 +393,43 @@ class Replay:
     @property
     def titles(self) -> list[str]:
         """The titles of the plots."""
-    def figure(self, title: str, curve: str = "") -> Figure:
-        """The plot with this title, or those whose title contains it; see :meth:`Results.figure`."""
+    def figure(
+        self,
+        title: str,
+        curve: str = "",
+        *,
+        look: Literal["page", "column", "text"] = "page",
+        width: float | None = None,
+        height: float | None = None,
+        type_size: float | None = None,
+        heading: str | None = None,
+        rows: list[str] | None = None,
+        form: Literal["ecdf", "ccdf"] | None = None,
+        grey: bool = False,
+        log: bool = False,
+    ) -> Figure:
+        """The plot with this title, or those whose title contains it; see `Results.figure`."""
 
 class Sweep:
+    """A sweep: a scenario for each combination of the values of some axes, with several seeds."""
+
     def __init__(
         self, text: str, name: str, folder: str, axes: list[tuple[str, str]], seeds: list[int], batch: int
     ) -> None: ...
     @property
-    def runs(self) -> int: ...
+    def runs(self) -> int:
+        """The number of runs."""
     @property
-    def batches(self) -> int: ...
-    def batch(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]: ...
+    def batches(self) -> int:
+        """The number of batches."""
+    def batch(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]:
+        """The file name and the runs of batch `number`, counted from 0."""
 
 def run_batch(
     runs: list[tuple[list[tuple[str, str]], str, int]], folder: str
-) -> tuple[bytes, list[tuple[int, str]]]: ...
+) -> tuple[bytes, list[tuple[int, str]]]:
+    """Simulates some runs. Returns their rows as a Parquet file, which is empty if all of them failed, and the indices of
+    the runs that failed, with the reasons."""
 def run_explain(
     path: str | bytes,
     packet: int | None,
@@ -360,13 +437,48 @@ def run_explain(
     configuration: str | None,
     link: str | None,
     seed: int,
-) -> str: ...
-def simulate(scenario: Checked, seed: int, runs: int, jobs: int, parts: bool) -> Results: ...
-def run_all(simulations: list[Simulation], times: list[int]) -> list[int]: ...
-def run_script(text: str, name: str, folder: str, make: Callable[[], Any] | None = None) -> ScriptResult: ...
+) -> str:
+    """Explains, as JSON, what happened to a packet of a capture or a recording, and why. The packet is number `packet`
+    (from 1) or, in a recording, that of record `event` (from 0). A capture needs a configuration, the text of a shaper
+    file."""
+def simulate(scenario: Checked, seed: int, runs: int, jobs: int, parts: bool) -> Results:
+    """Simulates a scenario with the seeds `seed`, `seed + 1`, ..., each with all variants. `jobs` simulations run at a
+    time."""
+def run_all(simulations: list[Simulation], times: list[int]) -> list[int]:
+    """Runs several simulations at the same time, each until its own time in ns. Returns their simulated times in ns."""
+def run_script(text: str, name: str, folder: str, make: Callable[[], Any] | None = None) -> ScriptResult:
+    """Runs a script on the discipline or configuration that it names, or on the discipline in Python that `make` returns."""
 def run_replay(
     path: str | bytes, configurations: list[tuple[str, str]], link: str | None, seed: int
-) -> Replay: ...
+) -> Replay:
+    """Replays all packets of a capture or a recording through configurations, each of which is a name and the text of a
+    shaper file. A recording is also replayed through its own configuration."""
 def check_laws(
     make: Callable[[], Any], operations: int, seed: int, flows: int, classes: int
-) -> tuple[list[int] | None, tuple[str, list[str], int] | None]: ...
+) -> tuple[list[int] | None, tuple[str, list[str], int] | None]:
+    """Runs random scripts with `operations` steps in total on the objects that `make` returns. Each script runs three
+    times. Returns the coverage (steps, packets enqueued, dequeued and dropped, and deadlines verified) and, if a law
+    was violated, the law, the shortest script and its seed."""
+def draw_table(
+    table: Table,
+    kind: str,
+    x: str,
+    y: str,
+    value: str,
+    by: str | None,
+    only: list[tuple[str, str]],
+    over: list[tuple[str, str]],
+    log: bool,
+    log_x: bool,
+    times: float | None,
+    titles: tuple[str, str],
+    look: str,
+    width: float | None,
+    height: float | None,
+    type_size: float | None,
+    heading: str | None,
+    rows: list[str] | None,
+    form: str | None,
+    grey: bool,
+) -> Figure:
+    """A figure of a table; `tidegate.figure` has the documentation."""

@@ -15,12 +15,12 @@ import json
 import os
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any, Optional
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from typing import Any, Literal, Optional, TypedDict
 
 from .errors import TidegateError
 
-__all__ = ["AsyncConnection", "Connection", "ControlError", "connect", "connect_async", "find"]
+__all__ = ["AsyncConnection", "Connection", "ControlError", "Displacement", "Target", "connect", "connect_async", "find"]
 
 _VERSION = 1
 
@@ -118,8 +118,30 @@ class _Protocol:
             self._handle((yield None) or b"", None)
 
 
+class Target(TypedDict, total=False):
+    """The flows of a promise or of feedback: those that match all of its keys."""
+
+    port: int
+    protocol: int
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+    uid: int
+    cgroup: str
+    pid: int
+
+
+class Displacement(TypedDict):
+    """When a flow is moved to another class: while its rate is below ``below_bps``, to the class ``to``."""
+
+    below_bps: int
+    to: str
+
+
 class _Calls:
-    """The calls of the protocol. Parameters are those of the protocol; a parameter that is ``None`` is left out."""
+    """The calls of the protocol. Parameters are those of the protocol; a parameter that is ``None`` is left out, and a name that
+    is a word of Python has ``_`` behind it."""
 
     def call(self, name: str, /, **parameters: Any) -> Any:
         raise NotImplementedError
@@ -128,25 +150,84 @@ class _Calls:
         """What is in force and what every class has counted, at most 20 ms old."""
         return self.call("status")
 
-    def classes(self, **parameters: Any) -> Any:
+    def classes(self) -> Any:
         """What is measured of every class."""
-        return self.call("classes", **parameters)
+        return self.call("classes")
 
-    def flows(self, **parameters: Any) -> Any:
-        """What is measured of the flows: ``sort``, ``limit``, ``direction``, ``class``."""
-        return self.call("flows", **parameters)
+    def flows(
+        self,
+        *,
+        sort: Literal["rate", "bytes", "queue", "delay", "drops", "recent"] | None = None,
+        limit: int | None = None,
+        direction: str | None = None,
+        class_: str | None = None,
+        uid: int | None = None,
+        port: int | None = None,
+    ) -> Any:
+        """What is measured of the flows: the first ``limit`` (at most 1,000, default 100) in the order of ``sort``, of those that
+        match the others."""
+        return self.call("flows", sort=sort, limit=limit, direction=direction, class_=class_, uid=uid, port=port)
 
-    def explain(self, **parameters: Any) -> Any:
-        """Which rule a packet would match, its class and its flow, and their queues now: ``protocol``, ``source``, ..."""
-        return self.call("explain", **parameters)
+    def explain(
+        self,
+        *,
+        direction: str | None = None,
+        protocol: int | None = None,
+        source: str | None = None,
+        source_port: int | None = None,
+        destination: str | None = None,
+        destination_port: int | None = None,
+        dscp: int | None = None,
+        mark: int | None = None,
+        uid: int | None = None,
+    ) -> Any:
+        """Which rule a packet would match, its class and its flow, and their queues now. Protocols are numbers (6 TCP, 17 UDP)."""
+        return self.call(
+            "explain",
+            direction=direction,
+            protocol=protocol,
+            source=source,
+            source_port=source_port,
+            destination=destination,
+            destination_port=destination_port,
+            dscp=dscp,
+            mark=mark,
+            uid=uid,
+        )
 
-    def promise(self, **parameters: Any) -> Any:
-        """Requests a promise for flows: ``target``, ``minimum_bps``, ``prefer``, ``lease_ns``, ... It ends with the lease."""
-        return self.call("promise", **parameters)
+    def promise(
+        self,
+        target: Target,
+        *,
+        direction: str | None = None,
+        class_: str | None = None,
+        minimum_bps: int | None = None,
+        flows: int | None = None,
+        prefer: int | None = None,
+        displace: Displacement | None = None,
+        lease_ns: int | None = None,
+        detached: bool | None = None,
+        wait: bool | None = None,
+    ) -> Any:
+        """Requests a promise for flows: a minimum, a preference, displacement. It ends with the lease, and with the connection
+        unless it is ``detached``."""
+        return self.call(
+            "promise",
+            target=target,
+            direction=direction,
+            class_=class_,
+            minimum_bps=minimum_bps,
+            flows=flows,
+            prefer=prefer,
+            displace=displace,
+            lease_ns=lease_ns,
+            detached=detached,
+            wait=wait,
+        )
 
-    def renew(self, promise: int, **parameters: Any) -> Any:
-        """Gives a promise another lease: ``lease_ns``."""
-        return self.call("renew", promise=promise, **parameters)
+    def renew(self, promise: int, *, lease_ns: int) -> Any:
+        """Gives a promise another lease, from now on."""
+        return self.call("renew", promise=promise, lease_ns=lease_ns)
 
     def release(self, promise: int) -> Any:
         """Ends a promise."""
@@ -156,9 +237,37 @@ class _Calls:
         """All promises."""
         return self.call("promises")
 
-    def reserve(self, **parameters: Any) -> Any:
-        """Requests a class of its own under CBQ: ``name``, ``matches``, ``rate_bps``, ``bucket_bytes``, ..."""
-        return self.call("reserve", **parameters)
+    def reserve(
+        self,
+        *,
+        matches: Sequence[tuple[str, str]],
+        rate_bps: int,
+        direction: str | None = None,
+        name: str | None = None,
+        bucket_bytes: int | None = None,
+        peak_bps: int | None = None,
+        min_unit_bytes: int | None = None,
+        max_packet_bytes: int | None = None,
+        guaranteed: bool | None = None,
+        delay_ns: int | None = None,
+        for_ns: int | None = None,
+    ) -> Any:
+        """Requests a class of its own under CBQ for packets that match (``[("destination-port", "5004")]``): a token bucket, and
+        with ``guaranteed`` a bound on the delay."""
+        return self.call(
+            "reserve",
+            matches=matches,
+            rate_bps=rate_bps,
+            direction=direction,
+            name=name,
+            bucket_bytes=bucket_bytes,
+            peak_bps=peak_bps,
+            min_unit_bytes=min_unit_bytes,
+            max_packet_bytes=max_packet_bytes,
+            guaranteed=guaranteed,
+            delay_ns=delay_ns,
+            for_ns=for_ns,
+        )
 
     def refresh(self, reservation: int) -> Any:
         """Renews a reservation."""
@@ -172,21 +281,30 @@ class _Calls:
         """All reservations."""
         return self.call("reservations")
 
-    def apply(self, **parameters: Any) -> Any:
-        """Puts another shaper file in force (``text``), or ``edits``; ``dry_run``, ``confirm_ns``."""
-        return self.call("apply", **parameters)
+    def apply(
+        self,
+        *,
+        direction: str | None = None,
+        text: str | None = None,
+        edits: Sequence[Mapping[str, Any]] | None = None,
+        dry_run: bool | None = None,
+        confirm_ns: int | None = None,
+    ) -> Any:
+        """Puts another shaper file in force (``text``), or edits of the one in force. With ``confirm_ns`` the change is taken back
+        unless :meth:`confirm` is called within that time."""
+        return self.call("apply", direction=direction, text=text, edits=edits, dry_run=dry_run, confirm_ns=confirm_ns)
 
-    def confirm(self, **parameters: Any) -> Any:
+    def confirm(self) -> Any:
         """Keeps the change on trial."""
-        return self.call("confirm", **parameters)
+        return self.call("confirm")
 
-    def rollback(self, **parameters: Any) -> Any:
+    def rollback(self) -> Any:
         """Takes back the change on trial."""
-        return self.call("rollback", **parameters)
+        return self.call("rollback")
 
-    def in_force(self, **parameters: Any) -> Any:
+    def in_force(self, *, direction: str | None = None) -> Any:
         """The shaper file in force: ``{"text": ...}``."""
-        return self.call("in-force", **parameters)
+        return self.call("in-force", direction=direction)
 
 
 class Connection(_Calls, _Protocol):
@@ -235,14 +353,26 @@ class Connection(_Calls, _Protocol):
         while True:
             yield self._run(self._notification(number), None)
 
-    def events(self, **parameters: Any) -> Iterator[dict[str, Any]]:
-        """Subscribes to events; the iterator waits for the next: ``kinds``, ``classes``, ``direction``, ``port``, ..."""
-        return self._subscription(self.call("events", **parameters)["subscription"])
+    def events(
+        self,
+        *,
+        kinds: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+        direction: str | None = None,
+        uid: int | None = None,
+        port: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Subscribes to events, of these ``kinds`` (``"flow-started"``, ``"moved"``, ...) alone if they are given; the iterator waits
+        for the next."""
+        watching = self.call("events", kinds=kinds, classes=classes, direction=direction, uid=uid, port=port)
+        return self._subscription(watching["subscription"])
 
-    def feedback(self, **parameters: Any) -> tuple[list[dict[str, Any]], Iterator[dict[str, Any]]]:
-        """Subscribes to everything that happens to some flows: ``target``, ``delay_ns``. Returns those that are present,
+    def feedback(
+        self, target: Target, *, direction: str | None = None, delay_ns: int | None = None
+    ) -> tuple[list[dict[str, Any]], Iterator[dict[str, Any]]]:
+        """Subscribes to everything that happens to some flows, and to waits beyond ``delay_ns``. Returns those that are present,
         and the notifications."""
-        watching = self.call("feedback", **parameters)
+        watching = self.call("feedback", target=target, direction=direction, delay_ns=delay_ns)
         return watching["flows"], self._subscription(watching["subscription"])
 
     def close(self) -> None:
@@ -290,15 +420,25 @@ class AsyncConnection(_Calls, _Protocol):
         while True:
             yield await self._run(self._notification(number))
 
-    async def events(self, **parameters: Any) -> AsyncIterator[dict[str, Any]]:
+    async def events(
+        self,
+        *,
+        kinds: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+        direction: str | None = None,
+        uid: int | None = None,
+        port: int | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
         """Subscribes to events, when the iterator is first asked for one."""
-        watching = await self.call("events", **parameters)
+        watching = await self.call("events", kinds=kinds, classes=classes, direction=direction, uid=uid, port=port)
         async for event in self._subscription(watching["subscription"]):
             yield event
 
-    async def feedback(self, **parameters: Any) -> tuple[list[dict[str, Any]], AsyncIterator[dict[str, Any]]]:
+    async def feedback(
+        self, target: Target, *, direction: str | None = None, delay_ns: int | None = None
+    ) -> tuple[list[dict[str, Any]], AsyncIterator[dict[str, Any]]]:
         """Subscribes to everything that happens to some flows, as :meth:`Connection.feedback`."""
-        watching = await self.call("feedback", **parameters)
+        watching = await self.call("feedback", target=target, direction=direction, delay_ns=delay_ns)
         return watching["flows"], self._subscription(watching["subscription"])
 
     async def close(self) -> None:

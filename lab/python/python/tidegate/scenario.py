@@ -11,7 +11,7 @@ from .toml import dumps, named
 
 
 class Scenario:
-    """A scenario built in code.
+    """A scenario built in code, from nothing or from a file.
 
     Every quantity has its unit: in its text (``rate="20mbit"``, ``delay="30ms"``) or in the name of its argument
     (``rate_bps=20_000_000``, ``delay_ns=30_000_000``; also ``_us``, ``_ms``, ``_s``, ``_bytes`` and ``_packets``). The
@@ -23,10 +23,14 @@ class Scenario:
     >>> _ = net.flow("bulk", "a", "b", workload={"kind": "bulk"})
     >>> net.check().duration_ns
     10000000000
+
+    ``Scenario("file.toml")`` begins with what the file has; other arguments replace its keys, and hosts and routers are added.
+    Without the comments of the file, ``to_toml`` is the same scenario.
     """
 
     def __init__(
         self,
+        file: str | os.PathLike[str] | Mapping[str, Any] | Checked | None = None,
         *,
         duration: str | None = None,
         hosts: Iterable[str] = (),
@@ -34,12 +38,28 @@ class Scenario:
         folder: str | os.PathLike[str] | None = None,
         **keys: Any,
     ) -> None:
-        """``folder`` is where files that the scenario names are looked for; default the working directory."""
-        self._plain: dict[str, Any] = {"version": 1, **named({"duration": duration, **keys})}
-        self._plain["hosts"] = list(hosts)
-        self._plain["routers"] = list(routers)
+        """``folder`` is where files that the scenario names are looked for; default that of the file, or the working directory.
+
+        Raises
+        ------
+        ConfigError
+            The file is wrong.
+        OSError
+            The file cannot be read.
+        """
+        self._plain: dict[str, Any] = {"version": 1}
         self._lists: dict[str, list[dict[str, Any]]] = {}
-        self.folder = os.fspath(folder) if folder is not None else os.getcwd()
+        beside = os.getcwd()
+        if file is not None:
+            checked = load(file)
+            beside = checked.folder or beside
+            for key, value in checked.to_dict().items():
+                is_list = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+                (self._lists if is_list else self._plain)[key] = value
+        self._plain.update(named({"duration": duration, **keys}))
+        self._plain["hosts"] = [*self._plain.get("hosts", ()), *hosts]
+        self._plain["routers"] = [*self._plain.get("routers", ()), *routers]
+        self.folder = os.fspath(folder) if folder is not None else beside
 
     def _add(self, section: str, **keys: Any) -> Scenario:
         self._lists.setdefault(section, []).append(named(keys))
@@ -81,8 +101,8 @@ class Scenario:
         return self._add("at", time=when, from_=from_, to=to, action={"kind": action, **keys})
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario as a dictionary with the keys of a file."""
-        return {**self._plain, **self._lists}
+        """The scenario as a dictionary with the keys of a file. Changing it does not change the scenario."""
+        return _copied({**self._plain, **self._lists})
 
     def to_toml(self) -> str:
         """The scenario as the text of a file."""
@@ -101,6 +121,13 @@ class Scenario:
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(entries)} {name}" for name, entries in self._lists.items())
         return f"<tidegate.Scenario: {counts or 'empty'}>"
+
+
+def _copied(value: Any) -> Any:
+    """A copy of dictionaries and lists; what is in them, such as a discipline in Python, stays the same."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def load(scenario: object) -> Checked:

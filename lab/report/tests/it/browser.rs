@@ -21,12 +21,14 @@ fn report() -> Report {
         x: Axis::new("time", "s"),
         y: Axis::new("rate", "bit/s"),
         style: Style::Lines,
+        note: None,
         curves: (0..10).map(|n| Curve::new(format!("flow {n}"), wave(600, n as f64))).collect(),
     };
     let mut long = wave(20_000, 0.0);
     long[11_111].1 = 9e7;
     let long = Plot { title: "Twenty thousand points".into(), curves: vec![Curve::new("one", long)], ..rates.clone() };
     let cdf = Plot {
+        note: None,
         title: "Queueing delay, cumulative".into(),
         x: Axis::log("delay", "s"),
         y: Axis::tail("share"),
@@ -44,6 +46,7 @@ fn report() -> Report {
     // A share at zero, which a logarithmic axis does not have.
     cdf.curves[0].band = vec![(0.0, 0.0, 0.1), (1e-4, 0.3, 0.5), (1e-3, 0.9, 1.0)];
     let marks = Plot {
+        note: None,
         title: "Packets on the link".into(),
         x: Axis::new("time", "s"),
         y: Axis::new("size", "B"),
@@ -57,6 +60,7 @@ fn report() -> Report {
     // No points for a third of the time, in which the other curve has some.
     let waits = |from: u32, to: u32| (from..=to).map(|n| (f64::from(n) / 10.0, 0.1));
     let halting = Plot {
+        note: None,
         title: "Wait".into(),
         y: Axis::new("wait", "s"),
         curves: vec![

@@ -47,11 +47,13 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// The crates that the new one may depend on, and their folders.
-const CRATES: [(&str, &str); 6] = [
+const CRATES: [(&str, &str); 8] = [
     ("tidegate", "crates/tidegate"),
     ("tidegate-core", "crates/core"),
     ("tidegate-config", "crates/config"),
     ("tidegate-laws", "crates/laws"),
+    ("tidegate-metrics", "crates/metrics"),
+    ("tidegate-report", "lab/report"),
     ("tidegate-script", "lab/script"),
     ("tidegate-sim", "lab/sim"),
 ];
@@ -122,7 +124,7 @@ const FOLDERS: [&str; 4] = ["build", "deps", "examples", "incremental"];
 
 /// The source of the crates of Tidegate.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Origin {
+pub(super) enum Origin {
     /// A source tree, by its absolute path.
     Tree(PathBuf),
     /// A git repository.
@@ -134,19 +136,19 @@ enum Origin {
 impl Origin {
     /// The dependency on `name` in `folder`, as a line of Cargo.toml.
     fn dependency(&self, name: &str, folder: &str) -> String {
-        match self {
-            Self::Tree(root) => {
-                let path = root.join(folder);
-                format!("{name} = {{ path = {} }}", quoted(&path.display().to_string()))
-            }
-            Self::Git(url) => format!("{name} = {{ git = {} }}", quoted(url)),
-            Self::Version(version) => format!("{name} = {}", quoted(version)),
-        }
+        let source = match self {
+            Self::Tree(root) => format!("path = {}", quoted(&root.join(folder).display().to_string())),
+            Self::Git(url) => format!("git = {}", quoted(url)),
+            Self::Version(version) => format!("version = {}", quoted(version)),
+        };
+        // Reports without Parquet and PNG need few packages.
+        let features = if name == "tidegate-report" { ", default-features = false" } else { "" };
+        format!("{name} = {{ {source}{features} }}")
     }
 }
 
 /// Quotes a word for a shell.
-fn for_shell(text: &str) -> String {
+pub(super) fn for_shell(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
@@ -171,12 +173,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let origin = origin(args.tidegate.as_deref())?;
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&name));
-    write_all(&folder, &name, &origin)?;
-    if let Origin::Tree(root) = &origin {
-        // The versions that Tidegate itself is tested with, so that nothing has to be resolved. Without the file
-        // Cargo resolves versions itself.
-        let _ = fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"));
-    }
+    write_all(&folder, FILES, &name, &origin)?;
     let mut out = crate::output::stdout();
     writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/lib.rs", folder.display())?;
     writeln!(out, "\n    cd {}", for_shell(&folder.display().to_string()))?;
@@ -187,11 +184,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why `name` is not valid, with a remedy.
+/// Why `name` is not valid for a discipline, with a remedy.
 fn wrong_name(name: &str) -> Option<String> {
+    if let Some(problem) = wrong_crate_name(name, "a discipline", FILES) {
+        return Some(problem);
+    }
+    // `--with fbq@20mbit` is the end-system shaper.
+    if Discipline::kinds().contains(&name) || name == "fbq" {
+        return Some(format!("there is a discipline `{name}` already; try my-{name}"));
+    }
+    None
+}
+
+/// Why `name` is not valid for a crate with these files, which is `what`, with a remedy.
+pub(super) fn wrong_crate_name(name: &str, what: &str, files: &[(&str, &str)]) -> Option<String> {
     if !is_kind_name(name) || name.len() > 48 {
         return Some(format!(
-            "`{name}` cannot name a discipline: begin with a lower case letter and use up to 48 letters, digits and -, \
+            "`{name}` cannot name {what}: begin with a lower case letter and use up to 48 letters, digits and -, \
              for example my-red"
         ));
     }
@@ -202,12 +211,8 @@ fn wrong_name(name: &str) -> Option<String> {
         return Some(format!("`{name}` is a folder that Cargo builds in and cannot name a program; try my-{name}"));
     }
     let type_name = type_name(name);
-    if taken_types().any(|taken| taken == type_name) {
+    if taken_types(files).any(|taken| taken == type_name) {
         return Some(format!("the crate has another `{type_name}` already; try my-{name}"));
-    }
-    // `--with fbq@20mbit` is the end-system shaper.
-    if Discipline::kinds().contains(&name) || name == "fbq" {
-        return Some(format!("there is a discipline `{name}` already; try my-{name}"));
     }
     if name == "tidegate" || name.starts_with("tidegate-") {
         return Some(format!("`{name}` is the name of one of Tidegate's own crates; try another"));
@@ -216,8 +221,8 @@ fn wrong_name(name: &str) -> Option<String> {
 }
 
 /// Type-like names in the code of the new crate and in its examples.
-fn taken_types() -> impl Iterator<Item = &'static str> {
-    let sources = FILES.iter().filter(|(path, _)| path.ends_with(".rs"));
+fn taken_types<'a>(files: &'a [(&'a str, &'a str)]) -> impl Iterator<Item = &'a str> {
+    let sources = files.iter().filter(|(path, _)| path.ends_with(".rs"));
     let code = sources.flat_map(|(_, text)| {
         let mut example = false;
         text.lines().filter(move |line| {
@@ -232,7 +237,7 @@ fn taken_types() -> impl Iterator<Item = &'static str> {
 }
 
 /// The source of the crates: the option, or the tree this was built from.
-fn origin(said: Option<&str>) -> Result<Origin, Failure> {
+pub(super) fn origin(said: Option<&str>) -> Result<Origin, Failure> {
     let is_tree = |path: &Path| path.join("crates/core/Cargo.toml").is_file();
     let Some(said) = said else {
         let built = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -268,7 +273,7 @@ fn type_name(name: &str) -> String {
 }
 
 /// Replaces the placeholders in `text`.
-fn filled(text: &str, name: &str, origin: &Origin) -> String {
+pub(super) fn filled(text: &str, name: &str, origin: &Origin) -> String {
     let mut text = text
         .replace("{{name}}", name)
         .replace("{{snake}}", &name.replace('-', "_"))
@@ -281,8 +286,8 @@ fn filled(text: &str, name: &str, origin: &Origin) -> String {
     text
 }
 
-/// Writes the crate. Nothing that exists is overwritten.
-fn write_all(folder: &Path, name: &str, origin: &Origin) -> Result<(), Failure> {
+/// Writes the files of a crate. Nothing that exists is overwritten.
+pub(super) fn write_all(folder: &Path, files: &[(&str, &str)], name: &str, origin: &Origin) -> Result<(), Failure> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error: std::io::Error| Failure::Failed(format!("{path}: {error}"))
@@ -293,13 +298,18 @@ fn write_all(folder: &Path, name: &str, origin: &Origin) -> Result<(), Failure> 
             folder.display()
         )));
     }
-    for (path, text) in FILES {
+    for (path, text) in files {
         let path = folder.join(filled(path, name, origin));
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed(parent))?;
         }
         let mut file = fs::File::create_new(&path).map_err(failed(&path))?;
         file.write_all(filled(text, name, origin).as_bytes()).map_err(failed(&path))?;
+    }
+    if let Origin::Tree(root) = origin {
+        // The versions that Tidegate itself is tested with, so that nothing has to be resolved. Without the file
+        // Cargo resolves versions itself.
+        let _ = fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"));
     }
     Ok(())
 }
@@ -344,7 +354,7 @@ mod tests {
             line("https://example.org/t.git").ok().as_deref(),
             Some("tidegate-core = { git = \"https://example.org/t.git\" }")
         );
-        assert_eq!(line("0.1.0").ok().as_deref(), Some("tidegate-core = \"0.1.0\""));
+        assert_eq!(line("0.1.0").ok().as_deref(), Some("tidegate-core = { version = \"0.1.0\" }"));
         assert!(line("/nowhere/at/all").is_err());
         // The tree that this test is built from.
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("it is here");

@@ -176,7 +176,7 @@ impl Watch {
             let points = class.samples.iter().filter_map(|sample| value(sample).map(|value| (sample.end, value)));
             Curve::new(class.name.clone(), points)
         });
-        Plot { title: title.to_owned(), x: Axis::new("time", "s"), y, style, curves: curves.collect() }
+        Plot { title: title.to_owned(), x: Axis::new("time", "s"), y, style, note: None, curves: curves.collect() }
     }
 
     /// Builds the report of the run.
@@ -324,6 +324,7 @@ fn distributions(ended: &[(String, Vec<ClassStatus>)]) -> Section {
         Curve::new(name, points)
     };
     Section::new("Distributions").with(Plot {
+        note: None,
         title: "Wait in the queue, distribution".to_owned(),
         x: Axis::log("wait", "s"),
         y: Axis::tail("share of the packets"),

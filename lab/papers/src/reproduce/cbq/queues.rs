@@ -91,6 +91,7 @@ fn backlogs(options: &Options, five: &Outcome, items: &mut Vec<Item>) -> Result<
     if options.plots.wanted() {
         let curves = PARTS.iter().map(|&(id, share)| Curve::new(format!("{share} %"), five.backlog(id)));
         let plot = Plot {
+            note: None,
             title: "Bytes that wait in each class, five TCPs a class, borrow (figure 16b)".to_owned(),
             x: Axis::new("time", "s"),
             y: Axis::new("queue", "B"),
@@ -287,6 +288,7 @@ pub fn ahead_of_the_link(options: &Options, items: &mut Vec<Item>, outcome: &Out
     if options.plots.wanted() {
         let curve = |name: &str, stage| Curve::new(name, outcome.passed(stage, (10.0, 11.0)));
         let plot = Plot {
+            note: None,
             title: "Behind the scheduler and at the other end of the link (figure 8)".to_owned(),
             x: Axis::new("time", "s"),
             y: Axis::new("sent so far", "B"),

@@ -361,6 +361,7 @@ fn plot(scenario: &Scenario, outcomes: &[(Way, Outcome)]) -> Plot {
         Curve::new(way.name(), points)
     };
     Plot {
+        note: None,
         title: format!("Mice that take longer, between namespaces at {}", scenario.line),
         x: Axis::log("response", "s"),
         y: Axis::log("share", "1"),

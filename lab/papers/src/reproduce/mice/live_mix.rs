@@ -146,6 +146,7 @@ fn plot(outcomes: &[Outcome]) -> Plot {
         Curve::new(outcome.name, points)
     };
     Plot {
+        note: None,
         title: format!("Transfers below 100 kB that take longer, between namespaces at 90 % load of {LINE}"),
         x: Axis::log("completion time", "s"),
         y: Axis::log("share", "1"),

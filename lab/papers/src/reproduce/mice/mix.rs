@@ -147,6 +147,7 @@ fn plot(percent: u32, outcomes: &[(Peer, Outcome)]) -> Plot {
         Curve::new(peer.name(), longer)
     };
     Plot {
+        note: None,
         title: format!("Transfers below 100 kB that take longer, at {percent} % load of 10 Mbit/s"),
         x: Axis::log("completion time", "s"),
         y: Axis::log("share", "1"),

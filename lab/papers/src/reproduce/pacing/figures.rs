@@ -32,7 +32,7 @@ pub fn draw(numbers: &Paper, options: &Options) -> Result<(), Failure> {
         if !options.wants(&format!("fig{number}")) {
             return Ok(());
         }
-        let plot = Plot { title: title.to_owned(), x, y, style, curves };
+        let plot = Plot { title: title.to_owned(), x, y, style, note: None, curves };
         options.plots.add(name, plot)
     };
     let throughput = || Axis::new("throughput", "B/s");

@@ -148,7 +148,7 @@ impl FlowWatch {
                 }
             }
             let (x, title) = (Axis::new("time", "s"), format!("{title} of each flow{of}"));
-            Plot { title, x, y, style: Style::Lines, curves }
+            Plot { title, x, y, style: Style::Lines, note: None, curves }
         };
         Section::new(format!("Flows over time{of}"))
             .note(format!(

@@ -1,0 +1,234 @@
+//! `tidegate artifact`: packs a simulation with what it gave, so that others can repeat it and are told whether they did.
+
+mod inputs;
+mod pack;
+mod readme;
+mod reproduce;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_config::Source;
+use tidegate_metrics::Digest;
+use tidegate_report::simulation::{Quantity, Simulation};
+use tidegate_report::{Look, Report, Source as Text};
+use tidegate_sim::scenario::{Outcome, Scenario};
+
+use super::simulate::{runs, shown};
+use crate::Failure;
+
+/// Pack a simulation for artifact evaluation, or repeat a packed one
+///
+/// The folder DIR gets the scenario, the files that it reads, the expected digests, values and figures with tolerances, a
+/// script `reproduce`, and a README in the form that artifact evaluation asks for. On another machine, `DIR/reproduce` (or
+/// `tidegate artifact --reproduce DIR`) runs it again: exit code 0 if the results are reproduced, 1 if not, 2 if the artifact is
+/// damaged or tidegate is missing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder to create, or with --reproduce the folder of an artifact
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The scenario file to pack
+    #[arg(long, value_name = "FILE", required_unless_present = "reproduce")]
+    scenario: Option<PathBuf>,
+    /// The number of runs with different seeds, instead of that in the file
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: Option<u32>,
+    /// A figure to pack, as that of `simulate`, with the name of its file instead of a file; may be repeated. Default: the
+    /// comparison
+    #[arg(long, value_name = "[TITLE[/CURVE]=]NAME", value_parser = FigureSpec::parse)]
+    figure: Vec<FigureSpec>,
+    /// How figures are drawn; see `tidegate help simulate`
+    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look, default_value = "column", hide_default_value = true)]
+    look: String,
+    /// A claim of the paper that these results support; may be repeated. Default: what the comparison says
+    #[arg(long, value_name = "TEXT")]
+    claim: Vec<String>,
+    /// By how many percent values may differ where the digest does, for one measure or for all; may be repeated. Default: 2
+    #[arg(long, value_name = "[MEASURE=]PERCENT", value_parser = Tolerance::parse)]
+    tolerance: Vec<Tolerance>,
+    /// The title of the paper or of the artifact
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Repeat the simulation in DIR, and compare it with what is expected there
+    #[arg(long, conflicts_with_all = ["scenario", "runs", "figure", "look", "claim", "tolerance", "title"])]
+    reproduce: bool,
+    /// The number of runs in parallel. Default: the number of processors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+}
+
+/// Checks a look, which the artifact keeps as text.
+fn look(text: &str) -> Result<String, String> {
+    Look::parse(text).map(|_| text.to_owned())
+}
+
+/// A figure of an artifact.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FigureSpec {
+    /// The name of its files, without the ending.
+    name: String,
+    /// The title and the curve that select it; none for the comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plot: Option<(String, String)>,
+}
+
+impl FigureSpec {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (plot, name) = text.rsplit_once('=').map_or((None, text), |(plot, name)| (Some(plot), name));
+        let name = [".svg", ".pdf"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+        if !is_plain(name) {
+            return Err("the name of a figure has letters, digits, - and _ alone".into());
+        }
+        let split = |plot: &str| {
+            let (title, curve) = plot.split_once('/').unwrap_or((plot, ""));
+            (title.to_owned(), curve.to_owned())
+        };
+        Ok(Self { name: name.to_owned(), plot: plot.map(split) })
+    }
+
+    fn drawing(&self, report: &Report, look: &Look) -> Result<tidegate_report::Drawing, String> {
+        match &self.plot {
+            Some((title, curve)) => report.drawing(title, curve, look),
+            None => report.first_figure(look),
+        }
+    }
+}
+
+/// Whether a name is safe as that of a file on every system.
+fn is_plain(name: &str) -> bool {
+    let letters = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    letters && (1..=64).contains(&name.len())
+}
+
+/// By how many percent values of a measure may differ; of all measures if it has no name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tolerance {
+    measure: String,
+    percent: f64,
+}
+
+impl Tolerance {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (measure, percent) = text.rsplit_once('=').unwrap_or(("", text));
+        let percent: f64 =
+            percent.trim_end_matches('%').trim().parse().map_err(|_| "a number of percent is expected")?;
+        if !(0.0..=100.0).contains(&percent) {
+            return Err("a tolerance is from 0 to 100 percent".into());
+        }
+        Ok(Self { measure: measure.to_owned(), percent })
+    }
+}
+
+/// The tolerance where none is given, in percent.
+const TOLERANCE: f64 = 2.0;
+/// How far a point of a figure may be from its expected place, in percent of the figure's width.
+const FIGURE_TOLERANCE: f64 = 1.0;
+
+/// `artifact.json`: what was run, and what is expected.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    /// The form of this file.
+    artifact: u32,
+    title: String,
+    /// The version of Tidegate that made it.
+    version: String,
+    /// The scenario, relative to the folder `input`.
+    scenario: String,
+    seed: u64,
+    runs: u32,
+    /// The digest of all runs, and that of each.
+    digest: String,
+    digests: Vec<String>,
+    look: String,
+    figures: Vec<FigureSpec>,
+    tolerances: Vec<Tolerance>,
+    figure_tolerance_percent: f64,
+    values: Vec<Expected>,
+}
+
+/// A value that is expected.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    subject: String,
+    measure: String,
+    unit: String,
+    mean: f64,
+    half_width_95: Option<f64>,
+}
+
+impl From<Quantity> for Expected {
+    fn from(quantity: Quantity) -> Self {
+        let Quantity { subject, measure, unit, mean, half_width_95, .. } = quantity;
+        Self { subject, measure, unit: unit.to_owned(), mean, half_width_95 }
+    }
+}
+
+impl Manifest {
+    /// By how many percent a measure may differ. A tolerance for the measure precedes one for all.
+    fn tolerance(&self, measure: &str) -> f64 {
+        let named = |name: &str| self.tolerances.iter().rev().find(|tolerance| tolerance.measure == name);
+        named(measure).or_else(|| named("")).map_or(TOLERANCE, |tolerance| tolerance.percent)
+    }
+}
+
+/// A scenario that was run.
+struct Ran {
+    source: Source,
+    scenario: Scenario,
+    outcomes: Vec<Outcome>,
+    elapsed: Duration,
+    jobs: usize,
+}
+
+impl Ran {
+    /// Runs a scenario.
+    ///
+    /// # Errors
+    /// When it was stopped before its end.
+    fn new(source: Source, scenario: Scenario, seed: u64, count: u32, jobs: Option<u16>) -> Result<Self, Failure> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = jobs.map_or(processors, usize::from);
+        let begin = std::time::Instant::now();
+        let made = runs::all(&scenario, seed, count as usize, jobs, None)?;
+        if made.ended < made.wanted {
+            return Err(Failure::Failed(format!("stopped after {} of {} runs", made.ended, made.wanted)));
+        }
+        Ok(Self { source, scenario, outcomes: made.outcomes, elapsed: begin.elapsed(), jobs })
+    }
+
+    fn digest(&self) -> String {
+        let mut all = Digest::default();
+        self.outcomes.iter().for_each(|outcome| all.digest(outcome.digest));
+        all.to_string()
+    }
+
+    fn simulation(&self) -> Simulation<'_> {
+        Simulation {
+            scenario: self.source.name(),
+            sentence: self.scenario.sentence.as_deref(),
+            version: env!("CARGO_PKG_VERSION"),
+            duration_ns: self.scenario.duration.as_nanos(),
+            warm_up_ns: self.scenario.warm_up.as_nanos(),
+            digest: self.digest(),
+            runs: self.outcomes.iter().map(shown).collect(),
+        }
+    }
+
+    fn report(&self) -> Report {
+        self.simulation().page(Text { name: self.source.name().to_owned(), text: self.source.text().to_owned() })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match &args.scenario {
+        Some(scenario) => pack::pack(args, scenario),
+        None => reproduce::reproduce(&args.folder, args.jobs),
+    }
+}

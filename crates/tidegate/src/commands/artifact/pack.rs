@@ -1,0 +1,91 @@
+//! Packs an artifact.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tidegate_report::{Format, Look};
+
+use super::inputs::{Inputs, load};
+use super::{Args, Expected, FIGURE_TOLERANCE, FigureSpec, Manifest, Ran, readme};
+use crate::Failure;
+
+/// The script of an artifact.
+const SCRIPT: &str = include_str!("../../../templates/artifact/reproduce");
+
+/// Packs the scenario into the folder of the arguments. A folder that is there and not empty stays as it is.
+pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
+    let folder = &args.folder;
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| Failure::Failed(format!("{path}: {error}"))
+    };
+    if folder.symlink_metadata().is_ok() && fs::read_dir(folder).map_err(failed(folder))?.next().is_some() {
+        return Err(Failure::Usage(format!(
+            "{} exists and is not empty; nothing is overwritten. Choose another folder",
+            folder.display()
+        )));
+    }
+    let inputs = Inputs::read(file)?;
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    let write = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed(parent))?;
+        }
+        let mut file = fs::File::create_new(&path).map_err(failed(&path))?;
+        file.write_all(bytes).map_err(failed(&path))
+    };
+    let input = Path::new("input");
+    for (path, text) in &inputs.files {
+        write(&input.join(path), text.as_bytes())?;
+    }
+    // What is run is what was packed: an artifact that does not load is noticed here.
+    let (source, scenario) = load(&folder.join(input), &inputs.scenario)?;
+    let (seed, count) = (scenario.seed, args.runs.unwrap_or(scenario.runs));
+    let ran = Ran::new(source, scenario, seed, count, args.jobs)?;
+    let simulation = ran.simulation();
+    let mut figures = args.figure.clone();
+    if figures.is_empty() {
+        figures.push(FigureSpec { name: "comparison".into(), plot: None });
+    }
+    let manifest = Manifest {
+        artifact: 1,
+        title: args.title.clone().or_else(|| ran.scenario.sentence.clone()).unwrap_or_else(|| "A simulation".into()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: inputs.scenario.display().to_string(),
+        seed,
+        runs: count,
+        digest: ran.digest(),
+        digests: ran.outcomes.iter().map(|outcome| outcome.digest.to_string()).collect(),
+        look: args.look.clone(),
+        figures,
+        tolerances: args.tolerance.clone(),
+        figure_tolerance_percent: FIGURE_TOLERANCE,
+        values: simulation.quantities().into_iter().map(Expected::from).collect(),
+    };
+    let look = Look::parse(&manifest.look).map_err(Failure::Usage)?;
+    let report = ran.report();
+    for figure in &manifest.figures {
+        let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
+        for format in [Format::Svg, Format::Pdf] {
+            let name = format!("expected/{}.{}", figure.name, format.ending());
+            write(Path::new(&name), &drawing.bytes(format).map_err(Failure::Failed)?)?;
+        }
+    }
+    let mut json = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
+    json.push(b'\n');
+    write(Path::new("artifact.json"), &json)?;
+    write(Path::new("expected/report.html"), report.html().as_bytes())?;
+    let comparison = simulation.comparison();
+    let inputs: Vec<String> = inputs.files.keys().map(|path| path.display().to_string()).collect();
+    write(Path::new("README.md"), readme::text(&manifest, &comparison, &ran, (&inputs, &args.claim)).as_bytes())?;
+    write(Path::new("reproduce"), SCRIPT.as_bytes())?;
+    let script = folder.join("reproduce");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;
+    let mut out = crate::output::stdout();
+    writeln!(out, "{}: packed, {} runs, digest {}", folder.display(), manifest.runs, manifest.digest)?;
+    writeln!(out, "{}/reproduce runs it again, here and on other machines", folder.display())?;
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Repeats an artifact and compares.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate_display::human;
+use tidegate_report::{Format, Look};
+
+use super::inputs::{inside, load};
+use super::{Expected, Manifest, Ran, is_plain};
+use crate::Failure;
+
+/// Runs the artifact in `folder`, writes its figures into `reproduced` there, and says whether they are as expected.
+///
+/// # Errors
+/// Invalid usage if the artifact is damaged, and a failure if its results are not reproduced.
+pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
+    let manifest = read(folder)?;
+    let mut out = crate::output::stdout();
+    let ours = env!("CARGO_PKG_VERSION");
+    writeln!(out, "{}", manifest.title)?;
+    writeln!(out, "made with tidegate {}, repeated with tidegate {ours}: {} runs", manifest.version, manifest.runs)?;
+    out.flush()?;
+    let (source, scenario) = load(&folder.join("input"), Path::new(&manifest.scenario))?;
+    let ran = Ran::new(source, scenario, manifest.seed, manifest.runs, jobs)?;
+    let digest = ran.digest();
+    let same = digest == manifest.digest;
+    let mut wrong: Vec<String> = Vec::new();
+    if same {
+        writeln!(out, "digest {digest}: as expected, so that every value is the same, bit for bit")?;
+    } else {
+        writeln!(out, "digest {digest}: expected was {}; values are compared with their tolerances", manifest.digest)?;
+        wrong.extend(values(&manifest, &ran));
+    }
+    let look = Look::parse(&manifest.look).map_err(|why| Failure::Usage(format!("artifact.json: {why}")))?;
+    let report = ran.report();
+    let new = fresh(&folder.join("reproduced"))?;
+    for figure in &manifest.figures {
+        let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
+        let name = format!("{}.svg", figure.name);
+        let svg = drawing.svg();
+        for format in [Format::Svg, Format::Pdf] {
+            let path = new.join(format!("{}.{}", figure.name, format.ending()));
+            place(&path, &drawing.bytes(format).map_err(Failure::Failed)?)?;
+        }
+        let expected = inside(folder, &Path::new("expected").join(&name)).and_then(fs::read_to_string);
+        let expected = expected.map_err(|error| Failure::Usage(format!("expected/{name}: {error}")))?;
+        match distance(&expected, &svg) {
+            Some(0.0) => writeln!(out, "figure {}: as expected", figure.name)?,
+            Some(far) if far <= manifest.figure_tolerance_percent => {
+                writeln!(out, "figure {}: no point is farther than {far:.2} % of its width", figure.name)?;
+            }
+            Some(far) => wrong.push(format!(
+                "figure {}: a point is {far:.2} % of the width from its place; at most {} % are expected",
+                figure.name, manifest.figure_tolerance_percent
+            )),
+            None => wrong.push(format!("figure {}: it has other texts or another number of points", figure.name)),
+        }
+    }
+    place(&new.join("report.html"), report.html().as_bytes())?;
+    writeln!(out, "figures and a report are in {}", new.display())?;
+    if wrong.is_empty() {
+        writeln!(out, "reproduced{}", if same { "" } else { " within the tolerances" })?;
+        out.flush()?;
+        return Ok(());
+    }
+    for what in &wrong {
+        writeln!(out, "{what}")?;
+    }
+    writeln!(
+        out,
+        "not reproduced: {} of {} values and figures differ",
+        wrong.len(),
+        manifest.values.len() + manifest.figures.len()
+    )?;
+    out.flush()?;
+    Err(Failure::Negative)
+}
+
+/// Reads `artifact.json`, which others may have written.
+fn read(folder: &Path) -> Result<Manifest, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("{}/artifact.json: {why}", folder.display()));
+    let path = inside(folder, Path::new("artifact.json")).map_err(|error| wrong(error.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let manifest: Manifest = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    if manifest.artifact != 1 {
+        return Err(wrong(format!("form {} is of a later tidegate; this one knows form 1", manifest.artifact)));
+    }
+    if !(1..=100_000).contains(&manifest.runs) || manifest.figures.len() > 1_000 {
+        return Err(wrong("from 1 to 100000 runs and at most 1000 figures are expected".into()));
+    }
+    if let Some(figure) = manifest.figures.iter().find(|figure| !is_plain(&figure.name)) {
+        return Err(wrong(format!("`{}` cannot be the name of a figure", figure.name)));
+    }
+    Ok(manifest)
+}
+
+/// The values that are not within their tolerance, nor within the 95 % interval of what is expected.
+fn values(manifest: &Manifest, ran: &Ran) -> Vec<String> {
+    let found: Vec<Expected> = ran.simulation().quantities().into_iter().map(Expected::from).collect();
+    let mut wrong = Vec::new();
+    for expected in &manifest.values {
+        let Expected { subject, measure, unit, mean, half_width_95 } = expected;
+        let same = |other: &&Expected| other.subject == *subject && other.measure == *measure;
+        let Some(other) = found.iter().find(same) else {
+            wrong.push(format!("{subject}, {measure}: not measured"));
+            continue;
+        };
+        let percent = manifest.tolerance(measure);
+        let allowed = (mean.abs() * percent / 100.0).max(half_width_95.unwrap_or(0.0));
+        let far = (other.mean - mean).abs();
+        // A NaN, which others may have written, is wrong.
+        if far > allowed || far.is_nan() || allowed.is_nan() {
+            wrong.push(format!(
+                "{subject}, {measure}: {} is expected, with {percent} % or the 95 % interval to either side; measured was {}",
+                human(*mean, unit),
+                human(other.mean, unit)
+            ));
+        }
+    }
+    wrong
+}
+
+/// The folder for what is drawn anew. A link in its place is not followed.
+fn fresh(folder: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", folder.display()));
+    match folder.symlink_metadata() {
+        Err(_) => fs::create_dir(folder).map_err(failed)?,
+        Ok(data) if data.is_dir() => {}
+        Ok(_) => return Err(Failure::Usage(format!("{} is in the way: it is no folder", folder.display()))),
+    }
+    Ok(folder.to_owned())
+}
+
+/// Writes a file anew, in the place of an earlier one or of a link, which is removed and not followed.
+fn place(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", path.display()));
+    if path.symlink_metadata().is_ok() {
+        fs::remove_file(path).map_err(failed)?;
+    }
+    let mut file = fs::File::create_new(path).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)
+}
+
+/// How far the points of two figures are apart at most, in percent of the width of the first; `None` if they differ in
+/// anything but numbers.
+fn distance(expected: &str, found: &str) -> Option<f64> {
+    if expected == found {
+        return Some(0.0);
+    }
+    let (ours, theirs) = (parts(expected), parts(found));
+    if ours.len() != theirs.len() {
+        return None;
+    }
+    let width =
+        expected.split("viewBox=\"0 0 ").nth(1)?.split(' ').next()?.parse::<f64>().ok().filter(|width| *width > 0.0)?;
+    let mut most = 0.0_f64;
+    for (a, b) in ours.into_iter().zip(theirs) {
+        match (a.parse::<f64>(), b.parse::<f64>()) {
+            (Ok(a), Ok(b)) => most = most.max((a - b).abs()),
+            _ if a == b => {}
+            _ => return None,
+        }
+    }
+    Some(most / width * 100.0)
+}
+
+/// The numbers of a figure, and the texts between them. What is written in a figure is one text.
+fn parts(svg: &str) -> Vec<&str> {
+    let is_number = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
+    let mut parts = Vec::new();
+    for (n, tag) in svg.split(['<', '>']).enumerate() {
+        if n % 2 == 0 {
+            parts.push(tag);
+            continue;
+        }
+        let mut rest = tag;
+        while let Some(first) = rest.chars().next() {
+            let end = rest.find(|c: char| is_number(c) != is_number(first)).unwrap_or(rest.len());
+            parts.push(&rest[..end]);
+            rest = &rest[end..];
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_compared_by_their_points_and_texts() {
+        let svg = |x: &str, label: &str| {
+            format!("<svg viewBox=\"0 0 200 100\">\n<path d=\"M{x},1.5L20,-3\"/>\n<text x=\"3\">{label}</text>\n</svg>")
+        };
+        assert_eq!(distance(&svg("10", "10 ms"), &svg("10", "10 ms")), Some(0.0));
+        assert_eq!(distance(&svg("10", "10 ms"), &svg("11", "10 ms")), Some(0.5));
+        assert_eq!(distance(&svg("10", "10 ms"), &svg("10", "11 ms")), None, "a text");
+        assert_eq!(distance(&svg("10", "a"), &svg("10,2L3", "a")), None, "another point");
+    }
+}

@@ -1,0 +1,138 @@
+//! `tidegate figure`: figures of tables of results.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_report::columns::Table;
+use tidegate_report::{Chart, ChartKind, Format, Look};
+
+use crate::Failure;
+use crate::output::draw;
+
+/// Draw a figure of tables of results: heat maps, points, lines, distributions
+///
+/// TABLE is what `sweep`, or another command with --parquet, has written: a file, or a folder of them. Which rows are drawn
+/// is chosen with --only; --over divides them by others, such as the goodput of one flow by that of another.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The tables (Parquet), or folders with tables
+    #[arg(required = true, value_name = "TABLE")]
+    tables: Vec<PathBuf>,
+    /// The kind of figure: heat, scatter, lines, ecdf, ccdf, box, violin or strip
+    #[arg(long, value_name = "KIND", value_parser = ChartKind::named)]
+    kind: ChartKind,
+    /// The column of the horizontal axis; for distributions and spreads that of the values
+    #[arg(long, value_name = "COLUMN", default_value = "value")]
+    x: String,
+    /// The column of the vertical axis
+    #[arg(long, value_name = "COLUMN", default_value = "value")]
+    y: String,
+    /// The column of the cells of a heat map
+    #[arg(long, value_name = "COLUMN", default_value = "value")]
+    cells: String,
+    /// The column whose texts name the curves, or the rows
+    #[arg(long, value_name = "COLUMN")]
+    by: Option<String>,
+    /// Draw only rows that have this text in this column; may be repeated
+    #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
+    only: Vec<(String, String)>,
+    /// Divide by the values of the rows that have this text instead, and are equal otherwise; may be repeated
+    #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
+    over: Vec<(String, String)>,
+    /// Use a logarithmic scale for the values
+    #[arg(long)]
+    log: bool,
+    /// Use a logarithmic scale for the horizontal axis of points and lines
+    #[arg(long)]
+    log_x: bool,
+    /// Multiply the values by this, for a unit of one's own
+    #[arg(long, value_name = "NUMBER")]
+    times: Option<f64>,
+    /// Draw the points of this file beside those of the tables, such as those of a paper: lines of CURVE,X,Y
+    #[arg(long, value_name = "FILE.csv")]
+    beside: Option<PathBuf>,
+    /// The title of the horizontal axis
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    x_title: String,
+    /// The title of the vertical axis
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    y_title: String,
+    /// How the figure is drawn; see `tidegate help simulate`
+    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = Look::parse, default_value = "page", hide_default_value = true)]
+    look: Look,
+    /// The file to write, whose name ends in .svg, .pdf, .png or .pgf
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("COLUMN=TEXT is expected")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let format = Format::of(&args.out).map_err(Failure::Usage)?;
+    let mut table = Table::default();
+    for path in files(&args.tables)? {
+        let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+        let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+        let part = Table::from_parquet(bytes).map_err(|error| wrong(format!("not a table of results: {error}")))?;
+        table.append(part).map_err(wrong)?;
+    }
+    let chart = Chart {
+        kind: args.kind,
+        x: args.x.clone(),
+        y: args.y.clone(),
+        value: args.cells.clone(),
+        by: args.by.clone(),
+        only: args.only.clone(),
+        over: args.over.clone(),
+        log: args.log,
+        log_x: args.log_x,
+        times: args.times,
+        beside: args.beside.as_deref().map_or(Ok(Vec::new()), beside)?,
+        labels: [args.x_title.clone(), args.y_title.clone()],
+    };
+    let drawing = chart.drawing(&table, &args.look).map_err(Failure::Usage)?;
+    draw(&drawing, format, &args.out)
+}
+
+/// The points of a file of others: a curve, x and y in each line.
+fn beside(path: &Path) -> Result<Vec<(String, f64, f64)>, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let point = |(n, line): (usize, &str)| {
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite());
+        let mut parts = line.rsplitn(3, ',');
+        let found = (|| {
+            let (y, x) = (number(parts.next()?)?, number(parts.next()?)?);
+            Some((parts.next()?.trim().to_owned(), x, y))
+        })();
+        found.ok_or_else(|| wrong(format!("line {}: CURVE,X,Y is expected, with two numbers", n + 1)))
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.map(point).collect()
+}
+
+/// The files of tables, with those in folders by their names.
+fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let wrong = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+        let entries = std::fs::read_dir(path).map_err(wrong)?;
+        let mut inside =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        let is_table = |path: &Path| path.extension().is_some_and(|end| end == "parquet");
+        inside.retain(|path| is_table(path));
+        if inside.is_empty() {
+            return Err(Failure::Usage(format!("{}: there is no file whose name ends in .parquet", path.display())));
+        }
+        inside.sort();
+        files.extend(inside);
+    }
+    Ok(files)
+}

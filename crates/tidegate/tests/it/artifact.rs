@@ -1,0 +1,234 @@
+//! `tidegate artifact`: packed here, repeated with a clean home in another folder, and what hostile artifacts get.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tidegate_testbed::files::Folder;
+
+/// A line whose rate is in a file above the folder of the scenario.
+const SCENARIO: &str = r#"
+version = 1
+sentence = "A transfer over a line that changes"
+duration = "4s"
+warm-up = "1s"
+runs = 2
+hosts = ["a", "b"]
+[[link]]
+from = "a"
+to = "b"
+rate = "8mbit"
+rate-over-time = { kind = "mahimahi", file = "../traces/line.mahimahi" }
+delay = "10ms"
+[[variant]]
+name = "fifo"
+from = "a"
+to = "b"
+queue = { kind = "fifo", packets = 50 }
+[[variant]]
+name = "codel"
+from = "a"
+to = "b"
+queue = { kind = "codel" }
+[[flow]]
+name = "bulk"
+from = "a"
+to = "b"
+jitter = "1s"
+workload = { kind = "bulk" }
+"#;
+
+fn tidegate(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).current_dir(folder).output().expect("it starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Writes a scenario and its trace, and packs it into `pack`.
+fn packed(scratch: &Folder) -> PathBuf {
+    let study = scratch.0.join("study");
+    fs::create_dir_all(study.join("scenarios")).expect("a folder");
+    fs::create_dir_all(study.join("traces")).expect("a folder");
+    fs::write(study.join("scenarios/line.toml"), SCENARIO).expect("written");
+    // A packet of 1500 B each 2 ms: 6 Mbit/s. The name in the scenario is a link to it.
+    let trace: String = (1..=500).map(|n| format!("{}\n", n * 2)).collect();
+    fs::write(study.join("traces/real"), trace).expect("written");
+    symlink("real", study.join("traces/line.mahimahi")).expect("a link");
+    let output = tidegate(
+        &study,
+        &[
+            "artifact",
+            "../pack",
+            "--scenario",
+            "scenarios/line.toml",
+            "--figure",
+            "queueing delay, link=delay",
+            "--figure",
+            "goodput",
+            "--title",
+            "Lines that <change>",
+            "--claim",
+            "CoDel waits less",
+            "--tolerance",
+            "goodput=5",
+        ],
+    );
+    assert!(output.status.success(), "{}", text(&output));
+    scratch.0.join("pack")
+}
+
+/// Runs the script of an artifact as on another machine: without the environment of this one.
+fn reproduce(artifact: &Path, tidegate: &str) -> Output {
+    let home = artifact.parent().expect("a folder").join("home");
+    fs::create_dir_all(&home).expect("a home");
+    Command::new(artifact.join("reproduce"))
+        .current_dir("/")
+        .env_clear()
+        .env("HOME", home)
+        .env("PATH", "/usr/bin:/bin")
+        .env("TIDEGATE", tidegate)
+        .output()
+        .expect("the script starts")
+}
+
+/// Copies a folder, as an archive does.
+fn copied(from: &Path, to: &Path) -> PathBuf {
+    let output = Command::new("cp").arg("-r").arg(from).arg(to).output().expect("cp starts");
+    assert!(output.status.success(), "{}", text(&output));
+    to.to_owned()
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
+
+#[test]
+fn an_artifact_is_reproduced_elsewhere_and_says_so() {
+    let scratch = Folder::new("artifact");
+    let pack = packed(&scratch);
+    // The trace is where the scenario looks for it, and no link.
+    let trace = pack.join("input/traces/line.mahimahi");
+    assert!(trace.symlink_metadata().expect("packed").is_file() && pack.join("input/scenarios/line.toml").is_file());
+    let readme = fs::read_to_string(pack.join("README.md")).expect("a README");
+    for part in [
+        "Lines that \\<change\\>",
+        "## Badges",
+        "## Claims",
+        "**C1**: CoDel waits less",
+        "## Requirements",
+        "## Steps",
+        "## Expected result",
+        "| 1 | not reproduced",
+        "## Reuse",
+        "input/traces/line.mahimahi",
+        "5 % for goodput",
+    ] {
+        assert!(readme.contains(part), "{part} in {readme}");
+    }
+    fs::remove_dir_all(scratch.0.join("study")).expect("the machine of the authors is gone");
+    let elsewhere = scratch.0.join("another place");
+    fs::create_dir_all(&elsewhere).expect("a folder");
+    let moved = elsewhere.join("pack");
+    fs::rename(&pack, &moved).expect("moved");
+    let output = reproduce(&moved, PROGRAM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).ends_with("reproduced\n") && text(&output).contains("bit for bit"), "{}", text(&output));
+    let [expected, found] = ["expected", "reproduced"].map(|folder| fs::read(moved.join(folder).join("delay.svg")));
+    assert_eq!(expected.expect("a figure"), found.expect("a figure"));
+    // Again, over what the first time wrote.
+    assert_eq!(reproduce(&moved, PROGRAM).status.code(), Some(0));
+    let missing = reproduce(&moved, "/nowhere/tidegate");
+    assert_eq!(missing.status.code(), Some(2), "{}", text(&missing));
+    assert!(text(&missing).contains("README.md says how to install it"), "{}", text(&missing));
+    // A file of the working directory needs no folder before its name.
+    let beside = tidegate(&moved.join("input/scenarios"), &["artifact", "../../../beside", "--scenario", "line.toml"]);
+    assert!(beside.status.success(), "{}", text(&beside));
+    // Nothing is packed over it.
+    let again = tidegate(&elsewhere, &["artifact", "pack", "--scenario", "pack/input/scenarios/line.toml"]);
+    assert!(again.status.code() == Some(2) && text(&again).contains("nothing is overwritten"), "{}", text(&again));
+}
+
+#[test]
+fn other_results_are_within_their_tolerance_or_named() {
+    let scratch = Folder::new("artifact-other");
+    let pack = packed(&scratch);
+    // Another digest, as of another version, with the same values.
+    let close = copied(&pack, &scratch.0.join("close"));
+    let manifest = fs::read_to_string(close.join("artifact.json")).expect("a manifest");
+    let parsed: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+    let digest = parsed["digest"].as_str().expect("a digest");
+    fs::write(close.join("artifact.json"), manifest.replace(digest, &"0".repeat(digest.len()))).expect("written");
+    let output = reproduce(&close, PROGRAM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).ends_with("reproduced within the tolerances\n"), "{}", text(&output));
+    // Another line.
+    let other = copied(&pack, &scratch.0.join("other"));
+    let path = other.join("input/scenarios/line.toml");
+    fs::write(&path, fs::read_to_string(&path).expect("a scenario").replace("10ms", "40ms")).expect("written");
+    let output = reproduce(&other, PROGRAM);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("delay") && said.contains("measured was") && said.contains("not reproduced: "), "{said}");
+}
+
+#[test]
+fn an_artifact_cannot_reach_outside_of_its_folder() {
+    let scratch = Folder::new("artifact-hostile");
+    let pack = packed(&scratch);
+    fs::write(scratch.0.join("secret"), "secret\n").expect("written");
+    let outside = scratch.0.join("outside");
+    fs::create_dir_all(&outside).expect("a folder");
+    let hostile = |name: &str, change: &dyn Fn(&Path)| {
+        let artifact = copied(&pack, &scratch.0.join(name));
+        change(&artifact);
+        let output = reproduce(&artifact, PROGRAM);
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output));
+        assert!(!text(&output).contains("secret\n"), "{name}: {}", text(&output));
+        text(&output)
+    };
+    let edit = |path: PathBuf, from: &str, to: &str| {
+        let before = fs::read_to_string(&path).expect("a file");
+        assert!(before.contains(from), "{from}");
+        fs::write(&path, before.replace(from, to)).expect("written");
+    };
+    let up = hostile("up", &|artifact| {
+        edit(artifact.join("input/scenarios/line.toml"), "../traces/line.mahimahi", "../../../secret");
+    });
+    assert!(up.contains("leads out of the artifact"), "{up}");
+    let root = hostile("root", &|artifact| {
+        edit(artifact.join("input/scenarios/line.toml"), "../traces/line.mahimahi", "/etc/hostname");
+    });
+    assert!(root.contains("leads out of the artifact"), "{root}");
+    let link = hostile("link", &|artifact| {
+        fs::remove_file(artifact.join("input/traces/line.mahimahi")).expect("removed");
+        symlink("../../../secret", artifact.join("input/traces/line.mahimahi")).expect("a link");
+    });
+    assert!(link.contains("symbolic link"), "{link}");
+    let folder = hostile("folder", &|artifact| {
+        fs::remove_dir_all(artifact.join("input/traces")).expect("removed");
+        symlink("../../pack/input/traces", artifact.join("input/traces")).expect("a link");
+    });
+    assert!(folder.contains("symbolic link"), "{folder}");
+    hostile("scenario", &|artifact| {
+        edit(artifact.join("artifact.json"), "scenarios/line.toml", "../../pack/input/scenarios/line.toml")
+    });
+    hostile("figure", &|artifact| {
+        edit(artifact.join("artifact.json"), "\"name\": \"delay\"", "\"name\": \"../../outside/x\"")
+    });
+    hostile("written", &|artifact| symlink("../outside", artifact.join("reproduced")).expect("a link"));
+    hostile("json", &|artifact| fs::write(artifact.join("artifact.json"), "{").expect("written"));
+    assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 0, "something was written outside");
+    // A link in place of a figure is replaced, not followed.
+    let artifact = copied(&pack, &scratch.0.join("replaced"));
+    fs::create_dir(artifact.join("reproduced")).expect("a folder");
+    symlink("../../secret", artifact.join("reproduced/delay.svg")).expect("a link");
+    assert_eq!(reproduce(&artifact, PROGRAM).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(scratch.0.join("secret")).expect("a file"), "secret\n");
+    // Absolute paths are refused when an artifact is packed.
+    let study = scratch.0.join("study/scenarios/absolute.toml");
+    let trace = scratch.0.join("study/traces/real").display().to_string();
+    fs::write(&study, SCENARIO.replace("../traces/line.mahimahi", &trace)).expect("written");
+    let output = tidegate(&scratch.0, &["artifact", "new", "--scenario", "study/scenarios/absolute.toml"]);
+    assert!(output.status.code() == Some(2) && text(&output).contains("absolute path"), "{}", text(&output));
+}

@@ -1,0 +1,149 @@
+//! Figures and tables for papers: their sizes and formats, and what wrong requests get. The chapter "Figures and tables of a
+//! paper" of the book has more of them.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use tidegate_testbed::files::Folder;
+
+const SCENARIO: &str = r#"
+version = 1
+duration = "3s"
+runs = 2
+hosts = ["a", "b"]
+link = [{ from = "a", to = "b", rate = "8mbit", delay = "5ms" }]
+flow = [{ name = "bulk_1", from = "a", to = "b", jitter = "1s", workload = { kind = "bulk" } }]
+variant = [
+  { name = "fifo", from = "a", to = "b", queue = { kind = "fifo", packets = 50 } },
+  { name = "codel", from = "a", to = "b", queue = { kind = "codel" } },
+]
+"#;
+
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::write(folder.0.join("s.toml"), SCENARIO).expect("written");
+    folder
+}
+
+fn tidegate(folder: &Folder, arguments: &str) -> Output {
+    let words = arguments.split('|').map(str::trim);
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(words).current_dir(&folder.0).output().expect("it starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn figures_have_the_size_of_their_look_in_every_format() {
+    let folder = folder("looks");
+    let said = tidegate(
+        &folder,
+        "simulate|s.toml|--no-cache|--look|column,height=200pt,grey|--figure|queueing delay, link=q.svg|--figure|queueing delay, link=q.pdf\
+         |--figure|queueing delay, link=q.png|--figure|queueing delay, link=q.pgf|--figure|bulk=bars.svg",
+    );
+    assert!(said.status.success(), "{}", text(&said));
+    let read = |name: &str| fs::read(folder.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let svg = String::from_utf8(read("q.svg")).expect("text");
+    assert!(svg.contains("width=\"252pt\" height=\"200pt\"") && svg.contains("bands: least and greatest run"), "{svg}");
+    // The two curves differ in dash and mark, and have no colour.
+    assert!(svg.contains("stroke-dasharray") && svg.contains("<circle") && !svg.contains("#0072b2"), "{svg}");
+    assert!(String::from_utf8_lossy(&read("q.pdf")).contains("/MediaBox [0 0 252 200]"));
+    // 300 pixels to the inch: 1050 by 834 pixels, in the head of the PNG.
+    let png = read("q.png");
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!((number(16), number(20)), (1050, 834));
+    assert!(String::from_utf8_lossy(&read("q.pgf")).contains("\\begin{pgfpicture}"));
+    assert!(String::from_utf8_lossy(&read("bars.svg")).contains(">codel<"));
+    for (look, why) in [
+        ("poster", "there are page"),
+        ("column,width=1pt", "from 80 to 4000"),
+        ("column,row=pie", "there are fifo, codel"),
+        ("column,font=x", "no key of a look"),
+    ] {
+        let said = tidegate(&folder, &format!("simulate|s.toml|--no-cache|--look|{look}|--figure|x.svg"));
+        assert_eq!(said.status.code(), Some(2), "{look}");
+        assert!(text(&said).contains(why), "{look}: {}", text(&said));
+    }
+    let said = tidegate(&folder, "simulate|s.toml|--no-cache|--figure|x.eps");
+    assert!(said.status.code() == Some(2) && text(&said).contains(".pgf or .tikz"), "{}", text(&said));
+}
+
+#[test]
+fn tables_are_for_latex_and_markdown() {
+    let folder = folder("tables");
+    let latex = tidegate(&folder, "simulate|s.toml|--no-cache|--latex|--look|page,measure=goodput");
+    assert!(latex.status.success(), "{}", text(&latex));
+    let said = text(&latex);
+    for part in [
+        "\\usepackage{booktabs}",
+        "\\begin{tabular}{llr}",
+        "Mbit/s",
+        "flow bulk\\_1 & fifo & $",
+        "\\pm",
+        "\\bottomrule",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let markdown = tidegate(&folder, "simulate|s.toml|--no-cache|--markdown|--look|page,row=codel");
+    assert!(
+        text(&markdown).starts_with("| of | variant |") && !text(&markdown).contains("fifo"),
+        "{}",
+        text(&markdown)
+    );
+    for both in ["--latex|--markdown", "--latex|--json", "--markdown|--hash"] {
+        assert_eq!(tidegate(&folder, &format!("simulate|s.toml|{both}")).status.code(), Some(2), "{both}");
+    }
+    let json = tidegate(&folder, "simulate|s.toml|--no-cache|--json");
+    fs::write(folder.0.join("a.json"), &json.stdout).expect("written");
+    let compared = tidegate(&folder, "compare|a.json|a.json|--latex|--look|page,measure=goodput");
+    assert!(text(&compared).contains("\\begin{tabular}"), "{}", text(&compared));
+}
+
+#[test]
+fn figures_are_drawn_of_tables_and_wrong_ones_named() {
+    let folder = folder("charts");
+    let made = tidegate(
+        &folder,
+        "sweep|s.toml|--vary|link.a->b.rate=4mbit,8mbit|--vary|link.a->b.delay=5ms,20ms|--out|t|--batch|3",
+    );
+    assert!(made.status.success(), "{}", text(&made));
+    let heat =
+        "figure|t|--kind|heat|--x|link.a->b.rate|--y|link.a->b.delay|--only|measure=goodput|--only|variant=codel|--out";
+    let said = tidegate(&folder, &format!("{heat}|heat.svg|--look|column"));
+    assert!(said.status.success(), "{}", text(&said));
+    let svg = fs::read_to_string(folder.0.join("heat.svg")).expect("a figure");
+    assert!(svg.contains(">4mbit<") && svg.contains(">20ms<") && svg.contains("Mbit/s<"), "{svg}");
+    fs::write(folder.0.join("points.csv"), "# of a paper\nthe paper,4000000,3.5\n").expect("written");
+    let lines =
+        "figure|t|--kind|lines|--x|link.a->b.rate|--by|variant|--only|measure=goodput|--times|1e-6|--out|lines.svg";
+    let said = tidegate(&folder, &format!("{lines}|--beside|points.csv"));
+    assert!(said.status.success(), "{}", text(&said));
+    assert!(fs::read_to_string(folder.0.join("lines.svg")).expect("a figure").contains(">the paper<"));
+    fs::write(folder.0.join("points.csv"), "the paper,4000000\n").expect("written");
+    fs::write(folder.0.join("no.parquet"), "no").expect("written");
+    for (arguments, why) in [
+        (format!("{heat}|heat.eps"), ".svg, .pdf"),
+        (format!("{heat}|x.svg|--only|seed=9"), "there are 1"),
+        ("figure|t|--kind|pie|--out|x.svg".into(), "heat, scatter"),
+        ("figure|t|--kind|scatter|--x|speed|--out|x.svg".into(), "no column `speed`"),
+        ("figure|no.parquet|--kind|ecdf|--out|x.svg".into(), "not a table of results"),
+        ("figure|nowhere|--kind|ecdf|--out|x.svg".into(), "nowhere"),
+        (format!("{lines}|--beside|points.csv"), "line 1: CURVE,X,Y"),
+    ] {
+        let said = tidegate(&folder, &arguments);
+        assert_eq!(said.status.code(), Some(2), "{arguments}: {}", text(&said));
+        assert!(text(&said).contains(why), "{arguments}: {}", text(&said));
+    }
+}
+
+#[test]
+fn the_figures_of_the_papers_have_looks_too() {
+    let folder = folder("paper-plots");
+    let said = tidegate(&folder, "reproduce|pacing|--only|fig6|--recorded|--plots|p|--look|column,grey|--format|pgf");
+    assert!(said.status.success(), "{}", text(&said));
+    let pgf = fs::read_to_string(folder.0.join("p/figure-6a.pgf")).expect("a figure");
+    assert!(pgf.contains("{\\pgfqpoint{252.00bp}") && pgf.contains("DT0"), "{pgf}");
+    let said = tidegate(&folder, "reproduce|pacing|--only|fig6|--plots|p|--format|eps");
+    assert!(said.status.code() == Some(2) && text(&said).contains("svg, pdf, png and pgf"), "{}", text(&said));
+}

@@ -1,0 +1,175 @@
+//! A comparison as bars: a row for each variant, a column for each measure, means with their intervals.
+
+use crate::comparison::{Better, Comparison, Estimate, Group};
+use crate::drawing::{Anchor, Drawing, Ink, Shape};
+use crate::font::{fitted, room};
+use crate::look::{Form, Look};
+use crate::palette::{Pen, Pens};
+
+/// The height of a row, given for type of 13 points.
+const ROW: f64 = 22.0;
+
+impl Comparison {
+    /// Draws the comparison in the form of a look. Returns `None` if the form shows runs, and nothing was run twice.
+    pub(crate) fn figure(&self, pens: &Pens, look: &Look) -> Option<Drawing> {
+        match look.form {
+            Some(form @ (Form::Box | Form::Violin | Form::Strip)) => self.spread(pens, form, look),
+            _ => Some(self.drawing(pens, look)),
+        }
+    }
+
+    /// Draws bars and 95 % intervals. `pens` assigns pens to the names of rows.
+    pub(crate) fn drawing(&self, pens: &Pens, look: &Look) -> Drawing {
+        let u = look.unit();
+        let (size, small) = (look.type_of(12.0), look.type_of(11.0));
+        let (mut drawing, left, mut y) = self.begin(&self.title, look);
+        for group in &self.groups {
+            y = group.heading(&mut drawing, y, look);
+            for measures in blocks(group, left, look) {
+                y += 18.0 * u;
+                let column = (look.width - left - 12.0 * u) / measures.len().max(1) as f64;
+                for (n, at) in measures.iter().enumerate() {
+                    let measure = &group.measures[*at];
+                    let better = match measure.better {
+                        Better::Less => " (less is better)",
+                        Better::More => " (more is better)",
+                        Better::Neither => "",
+                    };
+                    let whole = format!("{}{better}", measure.name);
+                    let fits = room(&whole, small) < column - 8.0 * u;
+                    let text = if fits { whole } else { fitted(&measure.name, small, column - 8.0 * u) };
+                    drawing.text((left + column * n as f64, y), Anchor::Start, small, Ink::Muted, text);
+                }
+                for row in &group.rows {
+                    y += ROW * u;
+                    let name = fitted(&row.name, size, left - 20.0 * u);
+                    drawing.text((12.0 * u, y), Anchor::Start, size, Ink::Text, name);
+                    for (n, at) in measures.iter().enumerate() {
+                        let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
+                        let place = (left + column * n as f64, y);
+                        let pen = (pens.pen(&row.name), group.is_best(*at, estimate));
+                        group.bar(&mut drawing, (*at, estimate), (place, column), pen, look);
+                    }
+                }
+                y += 8.0 * u;
+            }
+        }
+        let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
+        if look.on_paper && cells.any(|estimate| estimate.half.is_some()) {
+            let lines = Look::lines("Bars: means; lines: 95 % intervals of the mean.", small, look.width - 24.0 * u);
+            drawing.note(&lines, (12.0 * u, y), small);
+            y += lines.len() as f64 * small * 1.3;
+        }
+        drawing.height = y + 12.0 * u;
+        drawing
+    }
+
+    /// An empty drawing with its heading, the width of the names of rows, and where the groups begin.
+    pub(crate) fn begin(&self, title: &str, look: &Look) -> (Drawing, f64, f64) {
+        let u = look.unit();
+        let names = self.groups.iter().flat_map(|group| &group.rows).map(|row| room(&row.name, look.type_of(12.0)));
+        let most = (240.0 * u).min(look.width * 0.4);
+        let left = (names.fold(0.0, f64::max) + 30.0 * u).clamp(70.0_f64.min(most / u) * u, most);
+        let finish = look.finish();
+        let mut drawing = Drawing { width: look.width, title: title.to_owned(), finish, ..Drawing::default() };
+        let Some(heading) = look.heading(title) else { return (drawing, left, 0.0) };
+        let size = look.type_of(14.0);
+        let text = fitted(heading, size, look.width - 24.0 * u);
+        drawing.text((12.0 * u, 24.0 * u), Anchor::Start, size, Ink::Text, text);
+        (drawing, left, 38.0 * u)
+    }
+}
+
+/// The measures of a group in blocks that fit beside each other.
+pub(crate) fn blocks(group: &Group, left: f64, look: &Look) -> Vec<Vec<usize>> {
+    let all: Vec<usize> = (0..group.measures.len()).collect();
+    let fit = ((look.width - left - 12.0 * look.unit()) / (8.2 * look.size)).max(1.0) as usize;
+    // Blocks of equal size look better than a full one and a rest.
+    let blocks = all.len().div_ceil(fit).max(1);
+    all.chunks(all.len().div_ceil(blocks).max(1)).map(<[usize]>::to_vec).collect()
+}
+
+impl Group {
+    /// Writes the name of the group, and returns where its rows begin.
+    pub(crate) fn heading(&self, drawing: &mut Drawing, y: f64, look: &Look) -> f64 {
+        if self.name.is_empty() {
+            return y;
+        }
+        let (u, size) = (look.unit(), look.type_of(13.0));
+        let y = y + 20.0 * u;
+        let name = fitted(&self.name, size, look.width - 24.0 * u);
+        drawing.text((12.0 * u, y), Anchor::Start, size, Ink::Text, name);
+        y
+    }
+
+    /// Whether an estimate of a measure is the one that is marked as the best.
+    fn is_best(&self, at: usize, estimate: &Estimate) -> bool {
+        self.measures[at].better != Better::Neither
+            && self.rows.len() > 1
+            && self.ranked(at).first().is_some_and(|(_, best)| best.mean == estimate.mean)
+    }
+
+    /// Draws one value as a bar with its interval and its number.
+    fn bar(
+        &self,
+        drawing: &mut Drawing,
+        (at, estimate): (usize, &Estimate),
+        ((x, y), column): ((f64, f64), f64),
+        (pen, best): (Pen, bool),
+        look: &Look,
+    ) {
+        let (u, size) = (look.unit(), look.type_of(12.0));
+        let cells = || self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
+        let most = cells().map(Estimate::high).fold(0.0_f64, f64::max);
+        let text = self.measures[at].value(estimate.mean);
+        // The space for numbers fits the widest of them with a mark behind it.
+        let numbers = cells().map(|cell| room(&self.measures[at].value(cell.mean), size)).fold(0.0, f64::max);
+        let length = (column - numbers - 28.0 * u).max(20.0 * u);
+        let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
+        let middle = y - 4.0 * u;
+        drawing.line((x, middle - 8.0 * u), (x, middle + 8.0 * u), u.max(0.5), Ink::Muted);
+        drawing.rectangle((x, middle - 6.0 * u), scale(estimate.mean), 12.0 * u, Ink::Curve(pen.colour));
+        if estimate.half.is_some() {
+            let (low, high, height) = (x + scale(estimate.low()), x + scale(estimate.high()), 4.0 * u);
+            let lines = vec![
+                vec![(low, middle), (high, middle)],
+                vec![(low, middle - height), (low, middle + height)],
+                vec![(high, middle - height), (high, middle + height)],
+            ];
+            drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
+        }
+        // The best value of a column is marked.
+        let text = if best { format!("{text} *") } else { text };
+        let ink = if best || look.on_paper { Ink::Text } else { Ink::Muted };
+        drawing.text((x + length + 6.0 * u, y), Anchor::Start, size, ink, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::comparison;
+
+    #[test]
+    fn bars_are_in_proportion_and_inside() {
+        let drawing = comparison().drawing(&Pens::named(["fifo", "codel", "pie"].into_iter()), &Look::page());
+        let bars: Vec<f64> = drawing
+            .shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Rectangle { width, .. } => Some(*width),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(bars.len(), 6);
+        assert_eq!(drawing.misplaced(), Vec::<String>::new());
+        // Every second bar is a delay, of 100 and 13 ms.
+        assert!((bars[1] / bars[3] - 100.0 / 13.0).abs() < 0.01, "{bars:?}");
+        for shape in &drawing.shapes {
+            let Shape::Lines { lines, .. } = shape else { continue };
+            assert!(
+                lines.iter().flatten().all(|(x, y)| (0.0..=900.0).contains(x) && (0.0..=drawing.height).contains(y))
+            );
+        }
+    }
+}

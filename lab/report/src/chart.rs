@@ -1,0 +1,586 @@
+//! [`Chart`]: a figure of any table of results, such as that of a sweep: heat maps, points, lines, distributions and the
+//! spread of values.
+
+use std::collections::BTreeMap;
+
+use crate::columns::{Column, Table};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
+use crate::drawing::{Anchor, Drawing, Ink};
+use crate::font::{fitted, room};
+use crate::look::{Form, Look};
+use crate::model::{Axis, Curve, Plot, Style};
+use crate::number::quantiles;
+use crate::palette::Pens;
+use tidegate_display::human;
+
+/// What of a table is drawn, and how.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Chart {
+    /// The kind of figure.
+    pub kind: ChartKind,
+    /// The column of the horizontal axis. For distributions and spreads it is the column of the values.
+    pub x: String,
+    /// The column of the vertical axis.
+    pub y: String,
+    /// The column whose values are the cells of a heat map.
+    pub value: String,
+    /// The column whose texts name the curves or rows; `None` for a single one.
+    pub by: Option<String>,
+    /// Only rows that have this text in this column are drawn.
+    pub only: Vec<(String, String)>,
+    /// The values are divided by those of the rows that have these texts instead of those of `only`, as in the ratio of two
+    /// flows. Rows belong together that are equal in all other columns.
+    pub over: Vec<(String, String)>,
+    /// Whether values have a logarithmic scale.
+    pub log: bool,
+    /// Whether the horizontal axis of points and lines has a logarithmic scale.
+    pub log_x: bool,
+    /// The factor by which values are multiplied, for a unit of one's own; `None` for that of the table.
+    pub times: Option<f64>,
+    /// Points from elsewhere, such as a paper, beside those of the table: the name of a curve, x and y. They are marks.
+    pub beside: Vec<(String, f64, f64)>,
+    /// The titles of the axes; empty for the names of the columns.
+    pub labels: [String; 2],
+}
+
+/// The kind of a chart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ChartKind {
+    /// A cell for each pair of values, coloured by the mean of its rows.
+    #[default]
+    Heat,
+    /// A point for each row.
+    Scatter,
+    /// The mean of the rows at each x, with a band between the quartiles.
+    Lines,
+    /// The distribution of the values.
+    Ecdf,
+    /// Its complement, logarithmic.
+    Ccdf,
+    /// The quartiles of the values.
+    Box,
+    /// The density of the values.
+    Violin,
+    /// The values as points.
+    Strip,
+}
+
+impl ChartKind {
+    /// The kinds by their names.
+    pub const ALL: [(&'static str, Self); 8] = [
+        ("heat", Self::Heat),
+        ("scatter", Self::Scatter),
+        ("lines", Self::Lines),
+        ("ecdf", Self::Ecdf),
+        ("ccdf", Self::Ccdf),
+        ("box", Self::Box),
+        ("violin", Self::Violin),
+        ("strip", Self::Strip),
+    ];
+    /// The kind with this name.
+    ///
+    /// # Errors
+    /// If there is none, with those that are.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+        found.ok_or_else(|| format!("`{name}` is no kind; there are {}", Self::ALL.map(|(name, _)| name).join(", ")))
+    }
+}
+
+/// The units that texts of numbers may have, such as those of the axes of a sweep.
+const UNITS: [(&str, f64); 13] = [
+    ("kbit", 1e3),
+    ("mbit", 1e6),
+    ("gbit", 1e9),
+    ("bit", 1.0),
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("B", 1.0),
+    ("%", 0.01),
+    ("", 1.0),
+];
+
+/// The number that a text means, with its unit.
+fn number(text: &str) -> Option<f64> {
+    let read = |(unit, scale): (&str, f64)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * scale);
+    UNITS.into_iter().find_map(read).filter(|value| value.is_finite())
+}
+
+impl Column {
+    /// The value of a row as text.
+    fn text(&self, row: usize) -> Option<String> {
+        match self {
+            Self::Text(values) => values[row].clone(),
+            Self::Integer(values) => values[row].map(|value| value.to_string()),
+            Self::Number(values) => values[row].map(|value| value.to_string()),
+            Self::Truth(values) => values[row].map(|value| value.to_string()),
+        }
+    }
+    /// The value of a row as a number.
+    fn number(&self, row: usize) -> Option<f64> {
+        match self {
+            Self::Number(values) => values[row].filter(|value| value.is_finite()),
+            Self::Text(values) => values[row].as_deref().and_then(number),
+            _ => self.text(row)?.parse().ok(),
+        }
+    }
+}
+
+/// The rows to draw: the value of each, as it is or as a ratio.
+type Rows = Vec<(usize, f64)>;
+
+impl Chart {
+    fn column<'a>(&self, table: &'a Table, name: &str) -> Result<&'a Column, String> {
+        table.column(name).ok_or_else(|| {
+            let names: Vec<&str> = table.columns().map(|(name, _)| name).collect();
+            format!("the table has no column `{name}`; it has {}", names.join(", "))
+        })
+    }
+
+    /// The rows that have all texts of `wanted`.
+    fn rows(&self, table: &Table, wanted: &[(String, String)]) -> Result<Vec<usize>, String> {
+        let mut rows: Vec<usize> = (0..table.rows()).collect();
+        for (name, text) in wanted {
+            let column = self.column(table, name)?;
+            let before = rows.clone();
+            rows.retain(|row| column.text(*row).unwrap_or_default() == *text);
+            if rows.is_empty() {
+                let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
+                there.sort();
+                there.dedup();
+                there.truncate(12);
+                return Err(format!("no row has `{text}` in the column `{name}`; there are {}", there.join(", ")));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The rows to draw with their values, which are in the column `values`.
+    fn chosen(&self, table: &Table, values: &str) -> Result<Rows, String> {
+        let column = self.column(table, values)?;
+        let times = self.times.unwrap_or(1.0);
+        let valued = |rows: Vec<usize>| rows.into_iter().filter_map(|row| Some((row, column.number(row)? * times)));
+        let ours: Rows = valued(self.rows(table, &self.only)?).collect();
+        if self.over.is_empty() {
+            return Ok(ours);
+        }
+        let replaced = |(name, text): &(String, String)| {
+            let other = self.over.iter().find(|(known, _)| known == name);
+            (name.clone(), other.map_or(text, |(_, text)| text).clone())
+        };
+        let mut wanted: Vec<(String, String)> = self.only.iter().map(replaced).collect();
+        wanted.extend(self.over.iter().filter(|(name, _)| !self.only.iter().any(|(known, _)| known == name)).cloned());
+        // Rows belong together that are equal in all columns but those of `over` and of the values.
+        let same: Vec<&Column> = table
+            .columns()
+            .filter(|(name, _)| *name != values && !self.over.iter().any(|(other, _)| other == name))
+            .map(|(_, column)| column)
+            .collect();
+        let key = |row: usize| same.iter().map(|column| column.text(row)).collect::<Vec<_>>();
+        let below: BTreeMap<Vec<Option<String>>, f64> =
+            valued(self.rows(table, &wanted)?).map(|(row, value)| (key(row), value)).collect();
+        let ratio = |(row, value): (usize, f64)| Some((row, value / below.get(&key(row)).filter(|v| **v != 0.0)?));
+        let ratios: Rows = ours.into_iter().filter_map(ratio).collect();
+        match ratios.is_empty() {
+            true => {
+                Err("no two rows belong together: all columns but the value and those of the ratio must be equal"
+                    .into())
+            }
+            false => Ok(ratios),
+        }
+    }
+
+    /// The unit of the values: that of all rows, if there is a column `unit`.
+    fn unit(&self, table: &Table, rows: &Rows) -> String {
+        if !self.over.is_empty() || self.times.is_some() {
+            return String::new();
+        }
+        let Some(column) = table.column("unit") else { return String::new() };
+        let mut units: Vec<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
+        units.dedup();
+        match units.as_slice() {
+            [unit] => unit.clone(),
+            _ => String::new(),
+        }
+    }
+
+    fn label(&self, axis: usize, name: &str) -> String {
+        if self.labels[axis].is_empty() { name.to_owned() } else { self.labels[axis].clone() }
+    }
+
+    /// The rows by the text that names their curve, in the order of their first appearance.
+    fn series(&self, table: &Table, rows: &Rows) -> Result<Vec<(String, Rows)>, String> {
+        let Some(by) = &self.by else { return Ok(vec![(String::new(), rows.clone())]) };
+        let column = self.column(table, by)?;
+        let mut series: Vec<(String, Rows)> = Vec::new();
+        for (row, value) in rows {
+            let name = column.text(*row).unwrap_or_default();
+            match series.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, rows)) => rows.push((*row, *value)),
+                None => series.push((name, vec![(*row, *value)])),
+            }
+        }
+        Ok(series)
+    }
+
+    /// Draws the chart of a table.
+    ///
+    /// # Errors
+    /// If a column or a value does not exist, with those that do, or nothing is left to draw.
+    pub fn drawing(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
+        match self.kind {
+            ChartKind::Heat => self.heat(table, look),
+            ChartKind::Box => self.spread(table, Form::Box, look),
+            ChartKind::Violin => self.spread(table, Form::Violin, look),
+            ChartKind::Strip => self.spread(table, Form::Strip, look),
+            _ => self.plot(table)?.with_look(look),
+        }
+    }
+
+    fn title(&self) -> String {
+        match self.kind {
+            ChartKind::Heat => format!("{} by {} and {}", self.value, self.x, self.y),
+            ChartKind::Scatter | ChartKind::Lines => {
+                format!("{} by {}", self.label(1, &self.y), self.label(0, &self.x))
+            }
+            _ => self.label(0, &self.x),
+        }
+    }
+
+    /// The axis of these values. ns are shown as s, which people read.
+    fn axis(&self, title: String, unit: &str, log: bool) -> (Axis, f64) {
+        let (unit, scale) = match unit {
+            "ns" => ("s", 1e-9),
+            "bps" => ("bit/s", 1.0),
+            "1" => ("", 1.0),
+            unit => (unit, 1.0),
+        };
+        (if log { Axis::log(title, unit) } else { Axis::new(title, unit) }, scale)
+    }
+
+    fn plot(&self, table: &Table) -> Result<Plot, String> {
+        let distribution = matches!(self.kind, ChartKind::Ecdf | ChartKind::Ccdf);
+        let values = if distribution { &self.x } else { &self.y };
+        let rows = self.chosen(table, values)?;
+        let unit = self.unit(table, &rows);
+        let (axis, scale) = self.axis(self.label(usize::from(!distribution), values), &unit, self.log);
+        let along = self.column(table, &self.x)?;
+        let (mut curves, mut most) = (Vec::new(), 0);
+        for (name, rows) in self.series(table, &rows)? {
+            let mut curve = Curve { name, ..Curve::default() };
+            if distribution {
+                let mut all: Vec<f64> = rows.iter().map(|(_, value)| value * scale).collect();
+                all.sort_by(f64::total_cmp);
+                let share = |n: usize| (n + 1) as f64 / all.len() as f64;
+                curve.points = all.iter().enumerate().map(|(n, value)| (*value, share(n))).collect();
+            } else {
+                let place = |(row, value): &(usize, f64)| Some((along.number(*row)?, value * scale));
+                let mut points: Vec<(f64, f64)> = rows.iter().filter_map(place).collect();
+                points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                if self.kind == ChartKind::Scatter {
+                    curve.points = points;
+                } else {
+                    for same in points.chunk_by(|a, b| a.0 == b.0) {
+                        let mut ys: Vec<f64> = same.iter().map(|point| point.1).collect();
+                        curve.points.push((same[0].0, ys.iter().sum::<f64>() / ys.len() as f64));
+                        most = most.max(ys.len());
+                        if let Some([_, lower, _, upper, _]) = quantiles(&mut ys).filter(|_| ys.len() > 1) {
+                            curve.band.push((same[0].0, lower, upper));
+                        }
+                    }
+                }
+            }
+            curves.push(curve);
+        }
+        for (name, x, y) in &self.beside {
+            match curves.iter_mut().find(|curve| curve.name == *name) {
+                Some(curve) => curve.points.push((*x, *y)),
+                None => curves.push(Curve { is_apart: true, ..Curve::new(name.as_str(), [(*x, *y)]) }),
+            }
+        }
+        if curves.iter().all(|curve| curve.points.is_empty()) {
+            return Err(format!("no row has numbers in `{}` and `{values}`", self.x));
+        }
+        let note = (most > 1).then(|| format!("Lines: means of up to {most} values; bands: their quartiles."));
+        let plot = if distribution {
+            let y = Axis::new("share of the values", "1");
+            Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
+        } else {
+            let style = if self.kind == ChartKind::Scatter { Style::Marks } else { Style::Lines };
+            let title = self.label(0, &self.x);
+            let x = if self.log_x { Axis::log(title, "") } else { Axis::new(title, "") };
+            Plot { title: self.title(), x, y: axis, style, note, curves }
+        };
+        Ok(if self.kind == ChartKind::Ccdf { plot.complementary() } else { plot })
+    }
+
+    fn spread(&self, table: &Table, form: Form, look: &Look) -> Result<Drawing, String> {
+        let rows = self.chosen(table, &self.x)?;
+        let measure = Measure::new(self.label(0, &self.x), self.unit(table, &rows), Better::Neither);
+        let row = |(name, rows): (String, Rows)| {
+            let values: Vec<f64> = rows.iter().map(|(_, value)| *value).collect();
+            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            Row { name, cells: vec![Some(Estimate { mean, half: None, values })] }
+        };
+        let rows = self.series(table, &rows)?.into_iter().map(row).collect();
+        let group = Group { name: String::new(), measures: vec![measure], rows };
+        let comparison = look.comparison(&Comparison { title: self.title(), groups: vec![group] })?;
+        let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
+        comparison.spread(&pens, form, look).ok_or_else(|| "no row of the figure has two values".to_owned())
+    }
+
+    /// The texts of a column, by their numbers if all have one, and otherwise in the order of their first appearance.
+    fn classes(&self, table: &Table, name: &str, rows: &Rows) -> Result<Vec<String>, String> {
+        let column = self.column(table, name)?;
+        let mut classes: Vec<String> = Vec::new();
+        for (row, _) in rows {
+            let text = column.text(*row).unwrap_or_default();
+            if !classes.contains(&text) {
+                classes.push(text);
+            }
+        }
+        if classes.len() > 200 {
+            return Err(format!(
+                "`{name}` has {} different values, too many for the cells of a heat map",
+                classes.len()
+            ));
+        }
+        if classes.iter().all(|text| number(text).is_some()) {
+            classes.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
+        }
+        Ok(classes)
+    }
+
+    fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
+        let rows = self.chosen(table, &self.value)?;
+        let (xs, ys) = (self.classes(table, &self.x, &rows)?, self.classes(table, &self.y, &rows)?);
+        let (along, up) = (self.column(table, &self.x)?, self.column(table, &self.y)?);
+        let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
+        for (row, value) in &rows {
+            let place = |classes: &[String], column: &Column| {
+                let text = column.text(*row).unwrap_or_default();
+                classes.iter().position(|known| *known == text)
+            };
+            if let (Some(x), Some(y)) = (place(&xs, along), place(&ys, up)) {
+                cells[y][x].push(*value);
+            }
+        }
+        let mean = |values: &Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
+        let most = cells.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        if most == 0 {
+            return Err("no row is left to draw".into());
+        }
+        let note = if most > 1 { format!("Cells: means of up to {most} values.") } else { String::new() };
+        let heat = Heat { xs, ys, means, unit: self.unit(table, &rows), log: self.log, note };
+        Ok(heat.drawing(self, look))
+    }
+}
+
+/// A heat map.
+struct Heat {
+    xs: Vec<String>,
+    ys: Vec<String>,
+    means: Vec<Vec<Option<f64>>>,
+    unit: String,
+    log: bool,
+    note: String,
+}
+
+impl Heat {
+    /// The position of a value between the least, 0, and the greatest, 1.
+    fn part(&self, value: f64) -> f64 {
+        let scale = |value: f64| if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value };
+        let all = || self.means.iter().flatten().flatten().map(|value| scale(*value));
+        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        if high > low { (scale(value) - low) / (high - low) } else { 0.0 }
+    }
+
+    fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
+        let (u, size, small) = (look.unit(), look.size, look.type_of(11.0));
+        let title = chart.title();
+        let mut drawing =
+            Drawing { width: look.width, title: title.clone(), finish: look.finish(), ..Drawing::default() };
+        let mut top = 24.0 * u;
+        if let Some(heading) = look.heading(&title) {
+            drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, fitted(heading, size, look.width - 12.0 * u));
+            top += 22.0 * u;
+        }
+        drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, chart.label(1, &chart.y));
+        top += 10.0 * u;
+        let names = self.ys.iter().map(|name| room(name, size)).fold(0.0, f64::max).min(look.width * 0.35);
+        let left = names + 16.0 * u;
+        let width = (look.width - left - 8.0 * u) / self.xs.len() as f64;
+        let lines = Look::lines(&self.note, small, look.width - 24.0 * u);
+        // Below the cells are the labels of the columns, the title of the axis, the scale and the note.
+        let below = 2.6 * size + 24.0 * u + 2.2 * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
+        let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u);
+        let high = look.height.map_or(usual, |height| ((height - top - below) / self.ys.len() as f64).max(size * 0.8));
+        for (row, (name, means)) in self.ys.iter().rev().zip(self.means.iter().rev()).enumerate() {
+            let y = top + high * row as f64;
+            let label = fitted(name, size, names + 1.0);
+            drawing.text((left - 6.0 * u, y + high / 2.0 + size * 0.35), Anchor::End, size, Ink::Text, label);
+            for (column, mean) in means.iter().enumerate() {
+                let (x, Some(mean)) = (left + width * column as f64, mean) else { continue };
+                let part = self.part(*mean);
+                let shade = Ink::Shade((part * 255.0).round() as u8);
+                drawing.rectangle((x, y), width - 0.5, high - 0.5, shade);
+                let text = human(*mean, &self.unit);
+                if room(&text, small) <= width - 2.0 * u {
+                    let ink = if part > 0.5 { Ink::Ground } else { Ink::Text };
+                    let place = (x + width / 2.0, y + high / 2.0 + small * 0.35);
+                    drawing.text(place, Anchor::Middle, small, ink, text);
+                }
+            }
+        }
+        let mut y = top + high * self.ys.len() as f64 + size * 1.2;
+        let mut free = 0.0;
+        for (column, name) in self.xs.iter().enumerate() {
+            let at = left + width * (column as f64 + 0.5);
+            let half = room(name, size) / 2.0;
+            if at - half >= free && at + half <= look.width {
+                drawing.text((at, y), Anchor::Middle, size, Ink::Text, name.as_str());
+                free = at + half + 4.0 * u;
+            }
+        }
+        y += size * 1.4;
+        drawing.text((left + (look.width - left) / 2.0, y), Anchor::Middle, size, Ink::Text, chart.label(0, &chart.x));
+        self.scale(&mut drawing, chart, (left, y + 12.0 * u), look);
+        y += 12.0 * u + 2.2 * small;
+        drawing.note(&lines, (12.0 * u, y), small);
+        drawing.height = look.height.unwrap_or(y + lines.len() as f64 * small * 1.3 + 12.0 * u);
+        drawing
+    }
+
+    /// Draws the scale of the shades from the least to the greatest mean.
+    fn scale(&self, drawing: &mut Drawing, chart: &Chart, (left, y): (f64, f64), look: &Look) {
+        let (u, small) = (look.unit(), look.type_of(11.0));
+        let all = || self.means.iter().flatten().flatten().copied();
+        let ends = [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)];
+        let texts = ends.map(|value| human(value, &self.unit));
+        let begin = left + room(&texts[0], small) + 6.0 * u;
+        // The cells are of one measure, or of a column that says what they are.
+        let measure = chart.only.iter().find(|(column, _)| column == "measure").map(|(_, measure)| measure);
+        let what = measure.unwrap_or(&chart.value);
+        let ratio = if chart.over.is_empty() { "" } else { ", ratio" };
+        let name = format!("{what}{ratio}{}", if self.log { " (logarithmic)" } else { "" });
+        let name = fitted(&name, small, look.width * 0.4);
+        let end = look.width - 10.0 * u - room(&texts[1], small) - room(&name, small) - 12.0 * u;
+        let steps = 24;
+        let step = (end - begin).max(10.0 * u) / f64::from(steps);
+        for n in 0..steps {
+            let shade = Ink::Shade((f64::from(n) * 255.0 / f64::from(steps - 1)).round() as u8);
+            drawing.rectangle((begin + step * f64::from(n), y), step + 0.2, small, shade);
+        }
+        let base = y + small * 0.85;
+        drawing.text((begin - 4.0 * u, base), Anchor::End, small, Ink::Text, texts[0].as_str());
+        let after = begin + step * f64::from(steps) + 4.0 * u;
+        drawing.text((after, base), Anchor::Start, small, Ink::Text, format!("{}  {name}", texts[1]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drawing::Shape;
+    use crate::model::Scale;
+
+    /// Two flows over two rates and two round trips, with two seeds.
+    fn table() -> Table {
+        let (mut rate, mut rtt, mut seed, mut subject, mut value) = (vec![], vec![], vec![], vec![], vec![]);
+        for (n, (r, t)) in
+            [("10mbit", "5ms"), ("10mbit", "20ms"), ("4mbit", "5ms"), ("4mbit", "20ms")].iter().enumerate()
+        {
+            for s in 1..=2_u64 {
+                for (flow, times) in [("flow a", 1.0), ("flow b", 2.0)] {
+                    rate.push(Some((*r).to_owned()));
+                    rtt.push(Some((*t).to_owned()));
+                    seed.push(Some(s));
+                    subject.push(Some(flow.to_owned()));
+                    value.push(Some((n as f64 + 1.0) * times * s as f64));
+                }
+            }
+        }
+        Table::default()
+            .with("rate", Column::Text(rate))
+            .with("rtt", Column::Text(rtt))
+            .with("seed", Column::Integer(seed))
+            .with("subject", Column::Text(subject))
+            .with("value", Column::Number(value))
+    }
+    fn chart(kind: ChartKind) -> Chart {
+        let names = ["rate", "rtt", "value"].map(str::to_owned);
+        let [x, y, value] = names;
+        Chart { kind, x, y, value, ..Chart::default() }
+    }
+    fn texts(drawing: &Drawing) -> Vec<&str> {
+        let text = |shape: &'_ Shape| matches!(shape, Shape::Text { .. });
+        drawing
+            .shapes
+            .iter()
+            .filter(|shape| text(shape))
+            .filter_map(|shape| match shape {
+                Shape::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
+        let mut heat = chart(ChartKind::Heat);
+        heat.only = vec![("subject".into(), "flow b".into())];
+        heat.over = vec![("subject".into(), "flow a".into())];
+        let rows = heat.chosen(&table(), "value").expect("pairs");
+        assert!(rows.len() == 8 && rows.iter().all(|(_, ratio)| *ratio == 2.0), "{rows:?}");
+        heat.over.clear();
+        // 4mbit, though it comes later in the table, is left of 10mbit.
+        assert_eq!(heat.classes(&table(), "rate", &rows).expect("rates"), ["4mbit", "10mbit"]);
+        let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
+        assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()));
+        let texts = texts(&drawing);
+        // The mean of the two seeds of `flow b` in the first cell: (2 + 4) / 2.
+        assert!(texts.contains(&"3") && texts.contains(&"Cells: means of up to 2 values."), "{texts:?}");
+    }
+
+    #[test]
+    fn lines_are_means_and_distributions_reach_one() {
+        let mut lines = chart(ChartKind::Lines);
+        lines.y = "value".into();
+        lines.by = Some("subject".into());
+        lines.only = vec![("rtt".into(), "5ms".into())];
+        let plot = lines.plot(&table()).expect("a plot");
+        assert_eq!(plot.curves.len(), 2);
+        assert_eq!(plot.curves[0].points, [(4e6, 4.5), (10e6, 1.5)]);
+        assert!(plot.note.as_deref().is_some_and(|note| note.contains("quartiles")) && plot.y.scale == Scale::Linear);
+        let mut ecdf = chart(ChartKind::Ecdf);
+        ecdf.x = "value".into();
+        let plot = ecdf.plot(&table()).expect("a plot");
+        assert_eq!(plot.curves[0].points.last(), Some(&(16.0, 1.0)));
+        ecdf.kind = ChartKind::Ccdf;
+        let plot = ecdf.plot(&table()).expect("a plot");
+        assert_eq!((plot.curves[0].points[15].1, plot.y.scale), (0.0, Scale::Log));
+        for (kind, by) in [(ChartKind::Ccdf, "rate"), (ChartKind::Violin, "rate"), (ChartKind::Strip, "rtt")] {
+            let chart = Chart { kind, x: "value".into(), by: Some(by.into()), ..Chart::default() };
+            let drawing = chart.drawing(&table(), &Look::column()).expect("a figure");
+            assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let said = |change: fn(&mut Chart)| {
+            let mut chart = chart(ChartKind::Heat);
+            change(&mut chart);
+            chart.drawing(&table(), &Look::page()).expect_err("wrong")
+        };
+        assert!(said(|chart| chart.x = "speed".into()).contains("no column `speed`; it has rate, rtt, seed"));
+        let only = said(|chart| chart.only = vec![("subject".into(), "flow c".into())]);
+        assert!(only.contains("there are flow a, flow b"), "{only}");
+        assert!(ChartKind::named("pie").is_err_and(|said| said.contains("heat, scatter, lines")));
+    }
+}

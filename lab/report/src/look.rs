@@ -1,0 +1,377 @@
+//! [`Look`]: how figures are drawn: their size, type and colours, and which parts they show in which order.
+
+use std::fmt::Display;
+
+use crate::comparison::{Comparison, Group};
+use crate::drawing::Finish;
+use crate::font::room;
+use crate::model::{Panels, Plot, Scale, Style};
+
+/// How figures are drawn. [`Look::page`] is for screens, [`Look::column`] and [`Look::text`] are for papers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Look {
+    /// The width in points (1/72 inch).
+    pub width: f64,
+    /// The height in points; `None` for one that suits the width and the contents. Figures whose rows are counted, such
+    /// as bars and boxes, are as high as their rows.
+    pub height: Option<f64>,
+    /// The size of the type in points.
+    pub size: f64,
+    /// What stands above the figure.
+    pub heading: Heading,
+    /// Whether figures are grey, for papers that are printed without colours.
+    pub grey: bool,
+    /// Whether a figure has a size on paper. If so, it states this size, and its lines have marks, so that they differ
+    /// in a print of any quality.
+    pub on_paper: bool,
+    /// The rows of comparisons and the curves of plots to draw, in this order; empty for all.
+    pub rows: Vec<String>,
+    /// The measures of comparisons to draw, in this order; empty for all.
+    pub measures: Vec<String>,
+    /// The form; `None` for the usual one of each figure.
+    pub form: Option<Form>,
+    /// Whether plots over time have a logarithmic vertical axis.
+    pub log: bool,
+}
+
+/// What stands above a figure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Heading {
+    /// The title of the figure.
+    Title,
+    /// Nothing. In a paper the caption is below the figure.
+    Nothing,
+    /// This text.
+    Text(String),
+}
+
+/// The form of a figure that can have several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Means as bars, with their 95 % intervals.
+    Bars,
+    /// The quartiles of the runs, and how far they reach.
+    Box,
+    /// The density of the runs.
+    Violin,
+    /// Each run as a point.
+    Strip,
+    /// The share of values up to each value, linear.
+    Ecdf,
+    /// The share of values above each value, logarithmic.
+    Ccdf,
+}
+
+/// The forms by their names.
+const FORMS: [(&str, Form); 6] = [
+    ("bars", Form::Bars),
+    ("box", Form::Box),
+    ("violin", Form::Violin),
+    ("strip", Form::Strip),
+    ("ecdf", Form::Ecdf),
+    ("ccdf", Form::Ccdf),
+];
+
+/// The size of the type for which distances in figures are given.
+const NORMAL: f64 = 13.0;
+
+impl Default for Look {
+    fn default() -> Self {
+        Self::page()
+    }
+}
+
+impl Look {
+    /// For a screen: 900 points wide, with 13 point type and the title of each figure.
+    pub fn page() -> Self {
+        Self {
+            width: 900.0,
+            height: None,
+            size: NORMAL,
+            heading: Heading::Title,
+            grey: false,
+            on_paper: false,
+            rows: Vec::new(),
+            measures: Vec::new(),
+            form: None,
+            log: false,
+        }
+    }
+    /// For a column of a paper with two columns: 252 points wide, with 8 point type and no title.
+    pub fn column() -> Self {
+        Self { width: 252.0, size: 8.0, heading: Heading::Nothing, on_paper: true, ..Self::page() }
+    }
+    /// For both columns of such a paper: 516 points wide, with 8 point type and no title.
+    pub fn text() -> Self {
+        Self { width: 516.0, ..Self::column() }
+    }
+
+    /// Reads a look: the name of a preset (`page`, `column`, `text`) or `KEY=VALUE`, with commas between. The keys are
+    /// `width`, `height`, `type`, `title`, `row`, `measure` and `form`; `grey` and `log` have no value. `row` and `measure` may
+    /// be repeated.
+    ///
+    /// # Errors
+    /// If a part is not understood, with those that are.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut look = Self::page();
+        for (n, part) in text.split(',').map(str::trim).enumerate() {
+            match (part.split_once('='), part) {
+                (Some((key, value)), _) => look.set(key.trim(), value.trim())?,
+                (None, "grey") => look.grey = true,
+                (None, "log") => look.log = true,
+                (None, name) if n == 0 => look = Self::preset(name)?,
+                (None, _) => {
+                    return Err(format!("`{part}` is neither `grey`, `log` nor KEY=VALUE; a preset comes first"));
+                }
+            }
+        }
+        Ok(look)
+    }
+
+    /// The preset with this name.
+    ///
+    /// # Errors
+    /// If there is none, with the names.
+    pub fn preset(name: &str) -> Result<Self, String> {
+        match name {
+            "page" => Ok(Self::page()),
+            "column" => Ok(Self::column()),
+            "text" => Ok(Self::text()),
+            _ => Err(format!(
+                "`{name}` is no look; there are page (900 pt wide), column (252 pt, 8 pt type) and text (516 pt, 8 pt \
+                 type), which may be followed by width=, height=, type=, title=, row=, measure=, form=, grey and log"
+            )),
+        }
+    }
+
+    /// Sets a key to a value.
+    ///
+    /// # Errors
+    /// If there is no such key, or the value is out of its range.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "width" => self.width = length(key, value, 80.0, 4_000.0)?,
+            "height" => self.height = Some(length(key, value, 60.0, 4_000.0)?),
+            "type" => self.size = length(key, value, 4.0, 40.0)?,
+            "title" if value.is_empty() => self.heading = Heading::Nothing,
+            "title" => self.heading = Heading::Text(value.to_owned()),
+            "row" => self.rows.push(value.to_owned()),
+            "measure" => self.measures.push(value.to_owned()),
+            "form" => {
+                let form = FORMS.iter().find(|(name, _)| *name == value);
+                let names = || FORMS.map(|(name, _)| name).join(", ");
+                self.form = Some(form.ok_or_else(|| format!("`{value}` is no form; there are {}", names()))?.1);
+            }
+            _ => {
+                return Err(format!(
+                    "`{key}` is no key of a look; there are width, height, type, title, row, measure and form"
+                ));
+            }
+        }
+        let letters = self.width / self.size;
+        if letters < 16.0 {
+            return Err(format!(
+                "{} points are too narrow for type of {} points: at least 16 times as wide",
+                self.width, self.size
+            ));
+        }
+        Ok(())
+    }
+
+    /// The factor for distances that are given for type of 13 points.
+    pub(crate) fn unit(&self) -> f64 {
+        self.size / NORMAL
+    }
+    /// The size of less important text, given for type of 13 points. On paper all text has at least seven eighths of the size.
+    pub(crate) fn type_of(&self, size: f64) -> f64 {
+        let least = if self.on_paper { self.size * 0.875 } else { 0.0 };
+        (size * self.unit()).max(least)
+    }
+    /// Whether a legend fits beside a plot.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.width / self.size >= 50.0
+    }
+    pub(crate) fn finish(&self) -> Finish {
+        Finish { grey: self.grey, on_paper: self.on_paper }
+    }
+    /// The heading of a figure with this title, if any.
+    pub(crate) fn heading<'a>(&'a self, title: &'a str) -> Option<&'a str> {
+        match &self.heading {
+            Heading::Title => Some(title),
+            Heading::Nothing => None,
+            Heading::Text(text) => Some(text),
+        }
+    }
+
+    /// The items that `wanted` selects by their names, in its order: those with that name, or else those whose names contain it.
+    /// Case does not matter.
+    fn chosen<T: Clone>(
+        items: &[T],
+        wanted: &[String],
+        name: impl Fn(&T) -> &str,
+        what: &str,
+    ) -> Result<Vec<usize>, String> {
+        if wanted.is_empty() {
+            return Ok((0..items.len()).collect());
+        }
+        let mut chosen: Vec<usize> = Vec::new();
+        for wanted in wanted {
+            let wanted = wanted.to_lowercase();
+            let named = |is: &dyn Fn(&str) -> bool| -> Vec<usize> {
+                (0..items.len()).filter(|n| is(&name(&items[*n]).to_lowercase())).collect()
+            };
+            let mut found = named(&|name| name == wanted);
+            if found.is_empty() {
+                found = named(&|name| name.contains(&wanted));
+            }
+            if found.is_empty() {
+                let names: Vec<&str> = items.iter().map(&name).collect();
+                return Err(format!("no {what} is meant by `{wanted}`; there are {}", names.join(", ")));
+            }
+            for n in found {
+                if !chosen.contains(&n) {
+                    chosen.push(n);
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The part of a plot that is to be drawn, in the form wanted.
+    ///
+    /// # Errors
+    /// If a row that is wanted does not exist.
+    pub(crate) fn plot(&self, mut plot: Plot) -> Result<Plot, String> {
+        let chosen = Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve")?;
+        plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
+        if self.log && matches!(plot.style, Style::Lines | Style::Steps) {
+            plot.y.scale = Scale::Log;
+        }
+        if plot.style == Style::Cdf {
+            match self.form {
+                Some(Form::Ecdf) => plot.y.scale = Scale::Linear,
+                Some(Form::Ccdf) => plot = plot.complementary(),
+                _ => {}
+            }
+        }
+        Ok(plot)
+    }
+
+    /// The panels of which something is to be drawn.
+    pub(crate) fn panels(&self, panels: Panels) -> Result<Panels, String> {
+        let by_name = Self::chosen(&panels.panels, &self.rows, |(name, _)| name, "panel");
+        if let Ok(chosen) = by_name {
+            let whole = Self { rows: Vec::new(), ..self.clone() };
+            let panel = |n: usize| Ok((panels.panels[n].0.clone(), whole.plot(panels.panels[n].1.clone())?));
+            let chosen = chosen.into_iter().map(panel).collect::<Result<Vec<_>, String>>()?;
+            return Ok(Panels { title: panels.title, panels: chosen });
+        }
+        let panel = |(name, plot): (String, Plot)| Ok((name, self.plot(plot)?));
+        let chosen = panels.panels.into_iter().map(panel).collect::<Result<Vec<_>, String>>()?;
+        Ok(Panels { title: panels.title, panels: chosen })
+    }
+
+    /// The part of a comparison that is to be drawn.
+    ///
+    /// # Errors
+    /// If a row or a measure that is wanted is in no group.
+    pub fn comparison(&self, comparison: &Comparison) -> Result<Comparison, String> {
+        let mut found = Comparison { title: comparison.title.clone(), groups: Vec::new() };
+        let mut missing = None;
+        for group in &comparison.groups {
+            let rows = Self::chosen(&group.rows, &self.rows, |row| &row.name, "row");
+            let measures = Self::chosen(&group.measures, &self.measures, |measure| &measure.name, "measure");
+            match (rows, measures) {
+                (Ok(rows), Ok(measures)) => found.groups.push(part(group, &rows, &measures)),
+                (Err(why), _) | (_, Err(why)) => missing = Some(why),
+            }
+        }
+        match missing.filter(|_| found.groups.is_empty()) {
+            Some(why) => Err(why),
+            None => Ok(found),
+        }
+    }
+
+    /// Breaks a text into lines that fit into `width`.
+    pub(crate) fn lines(text: &str, size: f64, width: f64) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for word in text.split_whitespace() {
+            match lines.last_mut() {
+                Some(line) if room(&format!("{line} {word}"), size) <= width => *line += &format!(" {word}"),
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        lines
+    }
+}
+
+/// A group with some of its rows and measures.
+fn part(group: &Group, rows: &[usize], measures: &[usize]) -> Group {
+    let mut some = Group { name: group.name.clone(), ..Group::default() };
+    some.measures = measures.iter().map(|n| group.measures[*n].clone()).collect();
+    for row in rows.iter().map(|n| &group.rows[*n]) {
+        let cells = measures.iter().map(|n| row.cells.get(*n).cloned().flatten()).collect();
+        some.rows.push(crate::comparison::Row { cells, ..row.clone() });
+    }
+    some
+}
+
+/// Reads a length in points, or with a unit.
+fn length(key: &str, text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let units = [("pt", 1.0), ("in", 72.0), ("cm", 72.0 / 2.54), ("mm", 72.0 / 25.4), ("", 1.0)];
+    let read = |(unit, points): (&str, f64)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * points);
+    let wrong = |why: &dyn Display| format!("{key}={text}: {why}");
+    let value = units.into_iter().find_map(read).ok_or_else(|| wrong(&"a length is expected: 252pt, 3.5in or 89mm"))?;
+    if !(least..=most).contains(&value) {
+        return Err(wrong(&format!("from {least} to {most} points")));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::{Better, Measure, Row};
+
+    #[test]
+    fn looks_are_read_and_wrong_ones_named() {
+        let look = Look::parse("column,height=5cm,type=7,title=Delay at 1 Mbit/s,row=pie,row=red,form=ccdf,grey");
+        let look = look.expect("a look");
+        assert_eq!((look.width, look.size, look.grey, look.on_paper), (252.0, 7.0, true, true));
+        assert!((look.height.unwrap_or(0.0) - 141.73).abs() < 0.01);
+        assert_eq!(look.heading("other"), Some("Delay at 1 Mbit/s"));
+        assert_eq!((look.rows, look.form), (vec!["pie".to_owned(), "red".to_owned()], Some(Form::Ccdf)));
+        assert_eq!(Look::parse("width=3.5in,type=9").map(|look| look.width), Ok(252.0));
+        assert_eq!(Look::parse("text,title=").map(|look| look.heading), Ok(Heading::Nothing));
+        for (text, why) in [
+            ("poster", "no look"),
+            ("column,text", "neither `grey`, `log` nor KEY=VALUE"),
+            ("width=wide", "a length is expected"),
+            ("width=9999", "from 80 to 4000 points"),
+            ("width=NaN", "from 80"),
+            ("type=3", "from 4 to 40"),
+            ("form=pie", "there are bars, box, violin, strip, ecdf, ccdf"),
+            ("colour=red", "no key of a look"),
+            ("width=80,type=20", "too narrow"),
+        ] {
+            let said = Look::parse(text).expect_err(text);
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn rows_and_measures_are_chosen_by_name_in_the_order_given() {
+        let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), None, Some(3.0.into())] };
+        let measures = ["goodput", "delay p50", "delay p99"].map(|name| Measure::new(name, "", Better::Less)).into();
+        let rows = ["red", "ared", "codel"].map(row).into();
+        let all = Comparison { title: "t".into(), groups: vec![Group { name: "call".into(), measures, rows }] };
+        let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
+        let some = look("row=codel,row=red,measure=p99").expect("a part");
+        let names: Vec<&str> = some.groups[0].rows.iter().map(|row| row.name.as_str()).collect();
+        // `red` is the name of a row, so that `ared`, which contains it, is not meant.
+        assert_eq!(names, ["codel", "red"]);
+        assert_eq!(some.groups[0].measures.len(), 1);
+        assert_eq!(some.groups[0].rows[0].cells, [Some(3.0.into())]);
+        assert!(look("row=sfq").is_err_and(|why| why.contains("there are red, ared, codel")));
+    }
+}

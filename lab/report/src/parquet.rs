@@ -1,0 +1,182 @@
+//! Tables as Parquet files.
+
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::record::Field;
+use parquet::schema::types::Type;
+
+use crate::columns::{Column, Table};
+
+/// The number of rows of a row group, which a reader holds in memory at once.
+const GROUP: usize = 1 << 20;
+
+impl Table {
+    /// Formats the table as an uncompressed Parquet file with strings and 64-bit numbers. Integers are unsigned. A
+    /// column has a dictionary if that makes it smaller.
+    ///
+    /// # Errors
+    /// If the writer of the format fails.
+    pub fn parquet(&self) -> Result<Vec<u8>, ParquetError> {
+        let mut fields = Vec::with_capacity(self.columns.len());
+        for (name, column) in self.names.iter().zip(&self.columns) {
+            let (physical, logical) = match column {
+                Column::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                Column::Integer(_) => (Physical::INT64, Some(LogicalType::integer(64, false))),
+                Column::Number(_) => (Physical::DOUBLE, None),
+                Column::Truth(_) => (Physical::BOOLEAN, None),
+            };
+            let field = Type::primitive_type_builder(name, physical).with_logical_type(logical);
+            fields.push(Arc::new(field.with_repetition(Repetition::OPTIONAL).build()?));
+        }
+        let schema = Arc::new(Type::group_type_builder("tidegate").with_fields(fields).build()?);
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .build();
+        let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+        let mut begin = 0;
+        while begin < self.rows() {
+            let end = (begin + GROUP).min(self.rows());
+            let mut group = writer.next_row_group()?;
+            for column in &self.columns {
+                column.write(begin..end, &mut group)?;
+            }
+            group.close()?;
+            begin = end;
+        }
+        writer.into_inner()
+    }
+}
+
+impl Table {
+    /// Reads a whole Parquet file that [`Table::parquet`] has written.
+    ///
+    /// # Errors
+    /// If it is not a Parquet file, is damaged, or has values of other types.
+    pub fn from_parquet(file: Vec<u8>) -> Result<Self, ParquetError> {
+        let reader = SerializedFileReader::new(bytes::Bytes::from(file))?;
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let mut table = Self::default();
+        for column in schema.columns() {
+            let empty = match column.physical_type() {
+                Physical::BYTE_ARRAY => Column::Text(Vec::new()),
+                Physical::INT64 => Column::Integer(Vec::new()),
+                Physical::DOUBLE => Column::Number(Vec::new()),
+                Physical::BOOLEAN => Column::Truth(Vec::new()),
+                other => return Err(ParquetError::General(format!("a column of type {other}"))),
+            };
+            table = table.with(column.name(), empty);
+        }
+        for row in reader.get_row_iter(None)? {
+            for (column, (name, field)) in table.columns.iter_mut().zip(row?.get_column_iter()) {
+                match (column, field) {
+                    (Column::Text(values), Field::Str(text)) => values.push(Some(text.clone())),
+                    (Column::Text(values), Field::Null) => values.push(None),
+                    (Column::Integer(values), Field::ULong(number)) => values.push(Some(*number)),
+                    (Column::Integer(values), Field::Null) => values.push(None),
+                    (Column::Number(values), Field::Double(number)) => values.push(Some(*number)),
+                    (Column::Number(values), Field::Null) => values.push(None),
+                    (Column::Truth(values), Field::Bool(truth)) => values.push(Some(*truth)),
+                    (Column::Truth(values), Field::Null) => values.push(None),
+                    _ => return Err(ParquetError::General(format!("column `{name}` has values of another type"))),
+                }
+            }
+        }
+        Ok(table)
+    }
+}
+
+impl Column {
+    fn write(
+        &self,
+        rows: core::ops::Range<usize>,
+        group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+    ) -> Result<(), ParquetError> {
+        /// Returns the values that are present, and for each row whether it has one.
+        fn split<T, U>(values: &[Option<T>], to: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
+            let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
+            (values.iter().flatten().map(to).collect(), levels)
+        }
+        let Some(mut writer) = group.next_column()? else {
+            return Err(ParquetError::General("fewer columns in the schema than in the table".to_owned()));
+        };
+        match self {
+            Self::Text(values) => {
+                let (values, levels) = split(&values[rows], |text| ByteArray::from(text.as_str()));
+                writer.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
+            }
+            Self::Integer(values) => {
+                let (values, levels) = split(&values[rows], |number| number.cast_signed());
+                writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+            }
+            Self::Number(values) => {
+                let (values, levels) = split(&values[rows], |number| *number);
+                writer.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+            }
+            Self::Truth(values) => {
+                let (values, levels) = split(&values[rows], |truth| *truth);
+                writer.typed::<BoolType>().write_batch(&values, Some(&levels), None)?;
+            }
+        }
+        writer.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::tests::table;
+
+    #[test]
+    fn parquet_reads_back_as_it_was() {
+        let bytes = table().parquet().expect("written");
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+        let rows: Vec<Vec<Field>> = reader
+            .get_row_iter(None)
+            .expect("rows")
+            .map(|row| row.expect("a row").get_column_iter().map(|(_, field)| field.clone()).collect())
+            .collect();
+        let text = |text: &str| Field::Str(text.to_owned());
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0], [text("link a->b"), Field::ULong(1), Field::Double(0.1), Field::Bool(true)]);
+        assert_eq!(rows[1], [text("a, \"b\""), Field::Null, Field::Double(-1e300), Field::Bool(false)]);
+        assert_eq!(rows[2], [text(""), Field::ULong(u64::MAX), Field::Null, Field::Null]);
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let table = table();
+        let bytes = table.parquet().expect("written");
+        assert_eq!(Table::from_parquet(bytes.clone()).expect("read"), table);
+        assert!(matches!(table.column("seed"), Some(Column::Integer(_))) && table.column("none").is_none());
+        for cut in [0, 3, bytes.len() / 2, bytes.len() - 1] {
+            assert!(Table::from_parquet(bytes[..cut].to_vec()).is_err(), "{cut} bytes of it");
+        }
+    }
+
+    #[test]
+    fn no_rows_are_a_file_too() {
+        let empty = Table::default().with("x", Column::Number(vec![]));
+        let bytes = empty.parquet().expect("written");
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+        assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
+        assert_eq!(empty.csv(), "x\n");
+    }
+
+    #[test]
+    fn names_that_repeat_cost_little() {
+        let rows = 100_000;
+        let table = Table::default()
+            .with("subject", Column::Text(vec![Some("link left->right, a long name".to_owned()); rows]))
+            .with("x", Column::Number((0..rows).map(|n| Some(n as f64)).collect()));
+        let bytes = table.parquet().expect("written").len();
+        // The numbers are 8 bytes each; the name is in the dictionary once.
+        assert!(bytes < rows * 12, "{bytes}");
+    }
+}

@@ -1,0 +1,107 @@
+//! [`Ruler`]: an axis with its range and its ticks.
+
+use crate::model::{Axis, Plot, Scale, Style};
+
+/// An axis with its range and its ticks.
+pub(crate) struct Ruler {
+    scale: Scale,
+    /// The ends of the range, transformed by the scale.
+    low: f64,
+    high: f64,
+    /// The values of the ticks and their labels.
+    pub(crate) ticks: Vec<(f64, String)>,
+}
+
+/// The position of a share on an axis with a logarithmic tail, which is 1 at 90 % and 2 at 99 %.
+fn tail(share: f64) -> f64 {
+    -(1.0 - share).clamp(1e-12, 1.0).log10()
+}
+
+impl Ruler {
+    pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> Self {
+        let scale = axis.scale;
+        let range = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        let (mut low, mut high) = if range.0 > range.1 { (1.0, 10.0) } else { range };
+        match scale {
+            Scale::Log => {
+                let (low, high) = (low.log10().floor(), high.log10().ceil());
+                let high = high.max(low + 1.0);
+                let ticks =
+                    (low as i32..=high as i32).map(|power| 10_f64.powi(power)).map(|v| (v, axis.tick(v))).collect();
+                Self { scale, low, high, ticks }
+            }
+            Scale::Tail => {
+                // A share of 1 would be at infinity, so the end of a distribution is at the end of the axis.
+                let deepest = values.filter(|share| *share < 1.0).map(tail).fold(1.0, f64::max);
+                let high = deepest * 1.04;
+                let nines = (1..=high as i32).map(|nines| 1.0 - 10_f64.powi(-nines));
+                let label = |share: f64| format!("{} %", plain(share * 100.0));
+                let ticks = [0.0, 0.5].into_iter().chain(nines).map(|share| (share, label(share))).collect();
+                Self { scale, low: 0.0, high, ticks }
+            }
+            Scale::Linear => {
+                if from_zero {
+                    low = low.min(0.0);
+                }
+                if high <= low {
+                    high = low + 1.0;
+                }
+                // A step is 1, 2 or 5 times a power of ten, so that there are five to ten steps.
+                let rough = (high - low) / 6.0;
+                let power = 10_f64.powf(rough.log10().floor());
+                let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough).unwrap_or(rough);
+                if from_zero {
+                    high = (high / step - 1e-9).ceil() * step;
+                }
+                let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+                let ticks = (first..=last).map(|n| n as f64 * step).map(|v| (v, axis.tick(v))).collect();
+                Self { scale, low, high, ticks }
+            }
+        }
+    }
+    /// Creates the horizontal and the vertical axis, whose ranges cover the points of all `plots`.
+    pub(crate) fn pair<'a>(plots: impl Iterator<Item = &'a Plot> + Clone, first: &Plot) -> (Self, Self) {
+        let placed: Vec<_> =
+            plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
+        let bands = plots.flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
+        let ends: Vec<f64> =
+            bands.flat_map(|(_, low, high)| [*low, *high]).filter(|value| first.y.has(*value)).collect();
+        let x =
+            Self::new(&first.x, placed.iter().map(|point| point.0), matches!(first.style, Style::Cdf | Style::Ccdf));
+        (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
+    }
+    /// Creates an axis without ticks.
+    pub(crate) fn none() -> Self {
+        Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new() }
+    }
+    /// Relabels the ticks.
+    pub(crate) fn label(&mut self, text: impl Fn(f64) -> String) {
+        self.ticks.iter_mut().for_each(|(value, label)| *label = text(*value));
+    }
+    /// The position of a value along the axis, from 0 to 1.
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        let value = match self.scale {
+            Scale::Linear => value,
+            Scale::Log => value.log10(),
+            Scale::Tail => tail(value).min(self.high),
+        };
+        (value - self.low) / (self.high - self.low)
+    }
+}
+
+impl Axis {
+    /// The label of a tick. Rates and sizes have a decimal prefix.
+    fn tick(&self, value: f64) -> String {
+        let prefixed = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(scale, _)| value.abs() >= *scale);
+        match prefixed.filter(|_| self.unit == "bit/s" || self.unit == "B") {
+            Some((scale, prefix)) => format!("{} {prefix}", plain(value / scale)),
+            None => plain(value),
+        }
+    }
+}
+
+/// Formats a tick's number without rounding errors of binary fractions.
+pub(crate) fn plain(value: f64) -> String {
+    let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
+    if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
+}
