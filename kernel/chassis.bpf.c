@@ -181,6 +181,18 @@ __noinline u32 twin_know_flow(u32 number)
 	return twin_promise_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules);
 }
 
+/* See hosts.h. */
+__noinline u64 twin_know_host(u64 fair_by)
+{
+	u32 key = 0;
+
+	u64 host = twin_host_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules, fair_by);
+
+	/* A record has room for half of it. */
+	RECORD(host = (u32)host;)
+	return host;
+}
+
 static __always_inline struct twin_options *written_options(void)
 {
 	u32 key = 0;
@@ -309,6 +321,13 @@ __noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 a
 				always != 0);
 }
 
+/* The end of a call about packets that have classes. */
+__noinline int twin_finish_classified(void)
+{
+	twin_fbq_finish(&classes, &fbq, &state.held);
+	return 0;
+}
+
 /* The slot of a packet that exceeds the limit, or TWIN_NONE. */
 __noinline u32 twin_excess(struct twin_options *options)
 {
@@ -435,9 +454,12 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
 	RECORD(call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };)
-	if (options->kind == TWIN_FBQ)
+	RECORD(if (options->kind == TWIN_FBQ && classes.fair_by != 0) call.capable |= twin_know_host(classes.fair_by) << 32;)
+	if (options->kind == TWIN_FBQ) {
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
-	else
+		if (fbq.touched != TWIN_FBQ_NOTHING)
+			twin_finish_classified();
+	} else
 		number = twin_take(options, now, size, class_of.flow, is_over(link, now));
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
@@ -486,6 +508,8 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 	struct twin_slot *slot;
 	struct sk_buff *skb;
 
+	if (options->kind == TWIN_FBQ && fbq.touched != TWIN_FBQ_NOTHING)
+		twin_finish_classified();
 	if (action == TWIN_AGAIN)
 		return true;
 	if (action == TWIN_EMPTY || action == TWIN_WAIT)

@@ -7,7 +7,7 @@
 #ifndef TWIN_PROMISES_H
 #define TWIN_PROMISES_H
 
-#include "fbq.h"
+#include "moves.h"
 
 /*
  * Of the chassis: notes whose packets the flow of the packet that arrives has. Returns the place of the promise whose conditions
@@ -68,7 +68,7 @@ TWIN_INLINE void twin_fbq_settle(const struct twin_fbq_options *options, struct 
 		twin_fbq_settle_ended(options, fbq);
 }
 
-/* The minimum that a flow asks for. */
+/* What a flow asks for, by its profile and its promise: the minimum here, and below the displacement. */
 TWIN_INLINE u64 twin_fbq_asked(const struct twin_fbq_options *options, const struct twin_fbq_flow *flow)
 {
 	u64 minimum = 0;
@@ -80,22 +80,70 @@ TWIN_INLINE u64 twin_fbq_asked(const struct twin_fbq_options *options, const str
 	return minimum;
 }
 
-/* Asks for another minimum of a flow, if it is another. */
+/* Whether a flow asks for more than a weight. */
+TWIN_INLINE bool twin_fbq_asks(const struct twin_fbq_options *options, const struct twin_fbq_flow *flow)
+{
+	const struct twin_fbq_profile *profile = &options->profile[twin_index(flow->profile, TWIN_FBQ_PROFILES)];
+
+	return flow->promise != 0 || (flow->profile < options->profiles && (profile->minimum != 0 || profile->to != 0));
+}
+
+/* Takes over where a flow goes below which rate, and its steps of preference. */
+TWIN_INLINE void twin_fbq_follow_terms(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_special *special = twin_fbq_special_of(fbq, number);
+	const struct twin_fbq_profile *profile = &options->profile[twin_index(flow->profile, TWIN_FBQ_PROFILES)];
+	const struct twin_fbq_promise *promise = twin_fbq_promise_of(options, flow->promise - 1);
+
+	special->to = special->steps = 0;
+	if (flow->profile < options->profiles) {
+		special->to = profile->to;
+		special->below = profile->below;
+	}
+	if (flow->promise == 0)
+		return;
+	special->steps = promise->steps;
+	if (promise->to != 0 && promise->to <= options->classes) {
+		special->to = promise->to;
+		special->below = promise->below;
+	}
+}
+
+/* Asks again for what a flow is to have by its profile and its promise. */
 TWIN_GLOBAL u32 twin_fbq_ask_again(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				   struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	u64 minimum = twin_fbq_asked(options, flow);
+	u32 steps = 0;
 
+	if (flow->special == 0 && twin_fbq_asks(options, flow)) {
+		twin_fbq_take_special(fbq, number);
+		if (flow->special != 0)
+			twin_fbq_special_of(fbq, number)->guarantee =
+				bucket_token_bucket_full(0, twin_fbq_params(options, flow->class)->flow_burst, fbq->now);
+	}
+	if (flow->special == 0)
+		return 0;
+	steps = twin_fbq_special_of(fbq, number)->steps;
+	twin_fbq_forget_threshold(fbq, number);
+	twin_fbq_follow_terms(options, fbq, number);
+	twin_fbq_note_threshold(fbq, number);
+	if (twin_fbq_special_of(fbq, number)->steps != steps) {
+		twin_fbq_grant(options, fbq, held, number, flow->granted ? TWIN_GRANTED : TWIN_WAITS);
+		twin_fbq_choose(options, fbq, held, flow->class, fbq->now);
+	}
 	if (minimum == flow->minimum)
 		return 0;
 	twin_fbq_wait_no_more(fbq, class, number);
-	twin_fbq_regrant(fbq, held, number, minimum, TWIN_IF_FREE);
+	fbq->asked = minimum;
+	twin_fbq_regrant(options, fbq, held, number, TWIN_IF_FREE);
 	if (minimum != 0 && !flow->granted)
 		twin_fbq_wait(fbq, class, number);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
-		twin_fbq_key(fbq, held, number);
+		twin_fbq_key(options, fbq, held, number);
 	twin_fbq_choose(options, fbq, held, flow->class, fbq->now);
 	return 0;
 }
@@ -189,13 +237,42 @@ TWIN_GLOBAL u32 twin_fbq_hold_promises(const struct twin_fbq_options *options TW
 	return 0;
 }
 
-TWIN_INLINE void twin_fbq_set_profile(const struct twin_fbq_options *options, struct twin_fbq_flow *flow, u32 profile)
+TWIN_INLINE void twin_fbq_set_profile(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 number, u32 profile)
 {
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	const struct twin_fbq_profile *wanted = &options->profile[twin_index(profile, TWIN_FBQ_PROFILES)];
 
 	flow->profile = profile;
 	flow->weight = fbq_weight_of(profile < options->profiles ? wanted->weight : shares_weight_one());
+	flow->minimum = 0;
+	if (twin_fbq_asks(options, flow))
+		twin_fbq_take_special(fbq, number);
+	if (flow->special == 0)
+		return;
+	twin_fbq_special_of(fbq, number)->plain = flow->weight;
+	twin_fbq_follow_terms(options, fbq, number);
 	flow->minimum = twin_fbq_asked(options, flow);
+}
+
+/* The flow of a packet has another class by it, or another profile: the latter is in the upper half of `wanted`. */
+TWIN_GLOBAL u32 twin_fbq_reclassify(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				    struct twin_held *held TWIN_GIVEN, u32 number, u64 wanted)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	u32 q = wanted, profile = wanted >> 32;
+
+	if (flow->home != q) {
+		flow->home = q;
+		twin_fbq_transfer(options, fbq, held, number, q);
+	}
+	if (flow->profile != profile) {
+		u32 in = flow->class;
+
+		twin_fbq_part(options, fbq, held, number);
+		twin_fbq_set_profile(options, fbq, number, profile);
+		twin_fbq_join(options, fbq, held, number, in);
+	}
+	return 0;
 }
 
 /* The flow of a packet that arrives, begun if it is new; TWIN_NONE when there are too many, of up to `most`. */
@@ -208,15 +285,8 @@ TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twi
 	if (number != TWIN_NONE) {
 		if (flow->conditions != options->conditions)
 			twin_fbq_review(options, fbq, held, number);
-		if (flow->class != q) {
-			twin_fbq_part(options, fbq, held, number);
-			twin_fbq_join(options, fbq, held, number, q);
-		}
-		if (flow->profile != profile) {
-			twin_fbq_part(options, fbq, held, number);
-			twin_fbq_set_profile(options, flow, profile);
-			twin_fbq_join(options, fbq, held, number, q);
-		}
+		if (flow->home != q || flow->profile != profile)
+			twin_fbq_reclassify(options, fbq, held, number, (u64)profile << 32 | q);
 		return number;
 	}
 	if (fbq->flow_count >= most) {
@@ -228,11 +298,13 @@ TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twi
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
 	flow = twin_fbq_flow_of(fbq, number);
-	*flow = (struct twin_fbq_flow){ .idle_since = fbq->now, .present = true };
+	*flow = (struct twin_fbq_flow){ .idle_since = fbq->now, .present = true, .home = q, .host = TWIN_NONE };
+	if (options->fair_by != 0)
+		flow->host_key = twin_know_host(options->fair_by);
 	fbq->flow_count++;
 	twin_list_append(held, &fbq->idle, number);
 	twin_fbq_look_again(options, fbq, number);
-	twin_fbq_set_profile(options, flow, profile);
+	twin_fbq_set_profile(options, fbq, number, profile);
 	twin_fbq_join(options, fbq, held, number, q);
 	return number;
 }

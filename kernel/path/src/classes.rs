@@ -1,7 +1,7 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
-use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, Shaper, Sharing};
-use tidegate_core::fbq::Borrow;
+use tidegate_config::shaper::{Class, Config, EcnFeedback, Shaper};
+use tidegate_core::fbq::{Borrow, Displace, FairBy, Spare};
 use tidegate_core::{Bytes, Span};
 
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
@@ -36,21 +36,12 @@ impl Classes {
         if shaper.classes.len() > CLASSES {
             lack(format!("{} classes (up to {CLASSES} are possible)", shaper.classes.len()));
         }
-        if shaper.fair_by != FairBy::Flow {
-            lack("`fair-by` in [shaper] (\"flow\" is possible)".into());
-        }
         for class in &shaper.classes {
             examine(class, lack);
         }
         let profiles = config.profiles();
         if profiles.len() > PROFILES {
             lack(format!("{} rules (up to {} are possible)", config.rules.len(), PROFILES - 1));
-        }
-        for (rule, number) in config.rules.iter().zip(1..) {
-            let name = rule.name.as_ref().map_or(format!("rule {number}"), |name| format!("rule `{name}`"));
-            if rule.displace.is_some() {
-                lack(format!("`displace` of {name}"));
-            }
         }
         if u64::from(shaper.flows) > QUEUES {
             note(format!("up to {QUEUES} flows are told apart instead of {}", shaper.flows));
@@ -75,6 +66,11 @@ impl Classes {
             0,
             config.default_class.0.into(),
             0,
+            match params.fair_by {
+                FairBy::Flow => 0,
+                FairBy::Source => 1,
+                FairBy::Destination => 2,
+            },
         ];
         for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
@@ -87,10 +83,15 @@ impl Classes {
                 u64::from(params.borrow == Borrow::FromOthers),
                 params.limit.as_u64(),
                 params.flow_limit.as_u64(),
+                u64::from(params.spare == Spare::Idle),
+                params.increment,
             ]);
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
-        numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| [profile.weight, profile.minimum.as_bps()]));
+        numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| {
+            let [below, to] = displacement(profile.displace);
+            [profile.weight, profile.minimum.as_bps(), below, to]
+        }));
         numbers.resize(PROMISES + FBQ_PROMISES as usize * PROMISE, 0);
         Self { numbers }
     }
@@ -112,6 +113,11 @@ impl Classes {
     }
 }
 
+/// The threshold of a displacement, and its class plus 1, as the program has them; zeros for none.
+pub(super) fn displacement(displace: Option<Displace>) -> [u64; 2] {
+    displace.map_or([0; 2], |displace| [displace.below.as_bps(), u64::from(displace.to) + 1])
+}
+
 /// Reports settings of a class that the program does not support to `lack`.
 fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
@@ -120,9 +126,6 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     }
     if let Some(queue) = &class.queue {
         lack(format!("kind = \"{}\" in class `{name}` (a queue for each flow is possible)", queue.kind()));
-    }
-    if class.share == Sharing::Strict {
-        lack(format!("share = \"strict\" of class `{name}` (\"work-conserving\" is possible)"));
     }
     if let Some(feedback) = &class.feedback {
         let ecn = if feedback.ecn == EcnFeedback::Mark { " by code point" } else { "" };
@@ -149,7 +152,7 @@ mod tests {
         let found = plan(FILE).unwrap();
         assert_eq!(found.names, ["calls", "rest"]);
         let numbers = numbers(&found, &[]);
-        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1, 0]);
+        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1, 0, 0]);
         let (calls, rest) = (&numbers[HEAD..HEAD + CLASS], &numbers[HEAD + CLASS..HEAD + 2 * CLASS]);
         assert_eq!([rest[0], rest[1], rest[5], rest[6]], [4, 10_000_000, 1, 90_000]);
         assert_eq!([calls[0], calls[1], calls[4], calls[5]], [3, 2_000_000, 0, 0]);
@@ -159,8 +162,8 @@ mod tests {
         assert!(found.notes.iter().any(|note| note.contains("4096 flows")), "{:?}", found.notes);
         let profiles = HEAD + CLASSES * CLASS;
         assert_eq!(
-            (&numbers[profiles..profiles + 2], numbers.len()),
-            (&[65_536, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
+            (&numbers[profiles..profiles + PROFILE], numbers.len()),
+            (&[65_536, 0, 0, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
         );
     }
 

@@ -184,8 +184,9 @@ pub mod fbq_options {
     pub const STRUCTURE: usize = 7;
     pub const DEFAULT_CLASS: usize = 8;
     pub const CONDITIONS: usize = 9;
+    pub const FAIR_BY: usize = 10;
     /// The words of the struct.
-    pub const WORDS: usize = 10;
+    pub const WORDS: usize = 11;
 }
 
 /// Words of `struct twin_fbq_class_options` of kernel/fbq.h.
@@ -198,16 +199,20 @@ pub mod fbq_class_options {
     pub const BORROWS: usize = 5;
     pub const LIMIT: usize = 6;
     pub const FLOW_LIMIT: usize = 7;
+    pub const STRICT: usize = 8;
+    pub const INCREMENT: usize = 9;
     /// The words of the struct.
-    pub const WORDS: usize = 8;
+    pub const WORDS: usize = 10;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.
 pub mod fbq_profile {
     pub const WEIGHT: usize = 0;
     pub const MINIMUM: usize = 1;
+    pub const BELOW: usize = 2;
+    pub const TO: usize = 3;
     /// The words of the struct.
-    pub const WORDS: usize = 2;
+    pub const WORDS: usize = 4;
 }
 
 /// Words of `struct twin_fbq_promise` of kernel/fbq.h.
@@ -216,6 +221,9 @@ pub mod fbq_promise {
     pub const CLASS: usize = 1;
     pub const MINIMUM: usize = 2;
     pub const FLOWS: usize = 3;
+    pub const STEPS: usize = 4;
+    pub const BELOW: usize = 5;
+    pub const TO: usize = 6;
     /// The words of the struct.
-    pub const WORDS: usize = 4;
+    pub const WORDS: usize = 7;
 }

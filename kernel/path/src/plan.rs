@@ -364,9 +364,7 @@ pub(super) mod tests {
                 format!("{class}{FIFO_QUEUE}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),
                 "kind = \"fifo\" in class `all`",
             ),
-            (format!("{class}share = \"strict\"\n"), "share = \"strict\" of class `all`"),
             (format!("{class}[class.feedback]\necn = true\n"), "`feedback` by code point of class `all`"),
-            (format!("[shaper]\nfair-by = \"source\"\n{class}"), "`fair-by` in [shaper]"),
             (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules without classes"),
             ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {

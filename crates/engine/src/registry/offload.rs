@@ -227,8 +227,7 @@ mod tests {
         let reading = OffloadedFlows { flows, held: vec![(1, 1)], continues: true };
         let mut offload = Reading { flows: reading, promised: Vec::new() };
         assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(true));
-        let minimum = Rate::from_mbit(3);
-        assert_eq!(offload.promised, [Promised { number: 1, class: ClassId(0), minimum, flows: 2 }]);
+        assert_eq!(offload.promised, [Promised { number: 1, class: ClassId(0), terms, flows: 2 }]);
         // They are handed over once.
         assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(false));
         engine.mirror(at(2), &mut offload, &mut noted);
