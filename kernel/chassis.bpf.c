@@ -317,8 +317,14 @@ __noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 a
 	u64 arrived = state.arrived++;
 
 	state.early = false;
-	return twin_fbq_enqueue(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
+	return twin_fbq_receive(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
 				always != 0);
+}
+
+/* The rest of that for a packet that is not alone. */
+__noinline u32 twin_queue_classified(u32 number, u64 size, u64 always)
+{
+	return twin_fbq_enqueue(&classes, &fbq, &state.held, number, state.arrived - 1, size, always != 0);
 }
 
 /* The end of a call about packets that have classes. */
@@ -457,8 +463,13 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	RECORD(if (options->kind == TWIN_FBQ && classes.fair_by != 0) call.capable |= twin_know_host(classes.fair_by) << 32;)
 	if (options->kind == TWIN_FBQ) {
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
-		if (fbq.touched != TWIN_FBQ_NOTHING)
+		if (number == TWIN_FBQ_NOTHING) {
+			bool over = is_over(link, now);
+
+			number = twin_fbq_arrive(&classes, &fbq, &state.held, over ? TWIN_QUEUES : classes.flows);
+			number = twin_queue_classified(number, size, over);
 			twin_finish_classified();
+		}
 	} else
 		number = twin_take(options, now, size, class_of.flow, is_over(link, now));
 	slot = number == TWIN_NONE ? NULL : slot_of(number);

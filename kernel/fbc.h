@@ -154,13 +154,14 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 }
 
 /*
- * A packet arrives. Returns its slot, or TWIN_NONE where it is dropped. always: as far as there are slots and queues it is not,
- * if it has a class. twin_fbq_finish is to be called afterwards.
+ * A packet arrives. First: what it is, is noted, and it is queued if it is alone. Returns its slot; TWIN_NONE where it is dropped;
+ * TWIN_FBQ_NOTHING where twin_fbq_arrive and twin_fbq_enqueue go on. always: as far as there are slots and queues it is not dropped,
+ * if it has a class. In the end twin_fbq_finish is to be called.
  */
-TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile, bool always)
 {
-	u32 number, slot = TWIN_NONE;
+	u32 slot;
 
 	if (fbq->alone != 0)
 		twin_fbq_queue_alone(options, fbq, held);
@@ -173,7 +174,18 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 		if (slot != TWIN_NONE)
 			return slot;
 	}
-	number = twin_fbq_flow(options, fbq, held, key, q, profile, always ? TWIN_QUEUES : options->flows);
+	fbq->packet.key = key;
+	fbq->packet.class = q;
+	fbq->packet.profile = profile;
+	return TWIN_FBQ_NOTHING;
+}
+
+/* The rest of the same for a packet of the flow `number`, which twin_fbq_arrive has returned. */
+TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				 u32 number, u64 arrived, u64 size, bool always)
+{
+	u32 slot = TWIN_NONE;
+
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
 	if (always || !twin_fbq_refuses(options, fbq, held, number, size))
@@ -181,24 +193,32 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	if (slot == TWIN_NONE) {
 		qdisc_backlog_add(&twin_fbq_flow_of(fbq, number)->dropped, size);
 	} else {
-		twin_fbq_note(twin_packet_of(held, slot), now, arrived, size, key, q, profile);
+		twin_fbq_note(twin_packet_of(held, slot), fbq->now, arrived, size, fbq->packet.key, fbq->packet.class,
+			      fbq->packet.profile);
 		twin_fbq_put(options, fbq, held, number, slot);
 	}
 	fbq->touched = twin_fbq_flow_of(fbq, number)->class;
-	twin_fbq_choose(options, fbq, held, fbq->touched, now);
+	twin_fbq_choose(options, fbq, held, fbq->touched, fbq->now);
 	return slot;
 }
 
-/* Queues the packet of a slot anew, after another beginning. */
-TWIN_INLINE void twin_fbq_requeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				  u32 slot)
+/* Notes a packet that is queued anew, after another beginning, for twin_fbq_arrive. */
+TWIN_INLINE void twin_fbq_note_again(struct twin_fbq *fbq, struct twin_held *held, u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
-	u32 number;
 
-	number = twin_fbq_flow(options, fbq, held, packet->key, packet->class, packet->profile, TWIN_QUEUES);
+	fbq->packet.key = packet->key;
+	fbq->packet.class = packet->class;
+	fbq->packet.profile = packet->profile;
+}
+
+/* Queues it in the flow that that has returned. */
+TWIN_GLOBAL u32 twin_fbq_requeue(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				 struct twin_held *held TWIN_GIVEN, u32 number, u32 slot)
+{
 	twin_fbq_put(options, fbq, held, number, slot);
 	twin_fbq_choose(options, fbq, held, twin_fbq_flow_of(fbq, number)->class, fbq->now);
+	return 0;
 }
 
 /* When a class may send, and which; TWIN_NONE for none. */
@@ -342,7 +362,7 @@ TWIN_INLINE void twin_fbq_charge(const struct twin_fbq_options *options, struct 
 		fbq_charge_minimum(&twin_fbq_special_of(fbq, number)->guarantee, then, size);
 }
 
-/* The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. As for twin_fbq_enqueue. */
+/* The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. In the end twin_fbq_finish is to be called. */
 TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, bool always)
 {
@@ -418,7 +438,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	return slot;
 }
 
-/* The end of a call of twin_fbq_enqueue or twin_fbq_dequeue. In a function of its own, since the stack of the kernel is small. */
+/* The end of a call in which a packet arrives, or of twin_fbq_dequeue. */
 TWIN_INLINE void twin_fbq_finish(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held)
 {
 	if (fbq->touched == TWIN_FBQ_NOTHING)

@@ -228,6 +228,11 @@ struct twin_fbq {
 	u32 flow_count, cursor;
 	/* Of a call, to its end: the class of the flow whose packet has arrived, or TWIN_NONE; see fbc.h. */
 	u32 touched;
+	/* Of the packet that arrives. */
+	struct {
+		u64 key;
+		u32 class, profile;
+	} packet;
 	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
 	u32 alone, alone_slot;
 	/* Of the promises of flows that ended in this call, their places, plus 1. */
@@ -244,8 +249,14 @@ struct twin_fbq {
 	/* A number of 128 bits that a function is given or returns, and what is left of a division by it. */
 	u128 wide;
 	u64 rest;
-	/* The minimum that a flow is to have: see twin_fbq_regrant. */
-	u64 asked;
+	/* The virtual time in which a flow is served: see twin_fbq_virtual_now. */
+	u128 served;
+	/* The minimum that a flow is to have, and the weight that it had: see twin_fbq_grant_in_place. */
+	u64 asked, before;
+	/* Of a flow, before it has others. */
+	u32 steps;
+	/* See twin_raise. */
+	u64 wanted, free, left;
 	fbq_slots slots[TWIN_FBQ_PROMISES];
 	struct twin_orders orders;
 };
@@ -396,7 +407,7 @@ TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct 
 		covered = twin_node_of(&fbq->orders, guarantee)->key;
 	if (guarantee == TWIN_NONE || covered > base) {
 		if (twin_fbq_params(options, q)->strict == 1) {
-			since = max_u64(twin_fbq_virtual_instant(fbq, q), base);
+			since = max_u64(twin_instant_of(fbq, q), base);
 			if (guarantee != TWIN_NONE && covered <= since) {
 				since = covered;
 				by = FBQ_BY_GUARANTEE;
@@ -420,12 +431,20 @@ TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct 
 	class->size = head->size;
 }
 
-TWIN_GLOBAL u32 twin_fbq_rechoose(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				  struct twin_held *held TWIN_GIVEN, u32 q, u64 base)
+TWIN_GLOBAL u32 twin_fbq_choose_anew(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				     struct twin_held *held TWIN_GIVEN, u32 q, u64 base)
 {
 	twin_fbq_select(options, fbq, held, q, base);
 	twin_fbq_place(options, fbq, q);
 	return 0;
+}
+
+TWIN_INLINE void twin_fbq_rechoose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
+				   u64 base)
+{
+	if (twin_fbq_params(options, q)->strict == 1)
+		twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
+	twin_fbq_choose_anew(options, fbq, held, q, base);
 }
 
 /* Selects a candidate unless there is one that was selected by then. */
@@ -602,6 +621,12 @@ TWIN_INLINE void twin_fbq_shares_changed(struct twin_fbq_class *class)
 	class->stale = class->preferred_count;
 }
 
+/* What a flow asks for by its steps of preference. */
+TWIN_INLINE u64 twin_fbq_part_of(const struct twin_fbq_class_options *params, const struct twin_fbq_special *special)
+{
+	return min_u64(saturating_mul_u64(params->increment, special->steps), shares_whole());
+}
+
 /* Adds a flow with more than a weight to those of its class. */
 TWIN_GLOBAL u32 twin_fbq_enter_special(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				       u32 number)
@@ -611,7 +636,7 @@ TWIN_GLOBAL u32 twin_fbq_enter_special(const struct twin_fbq_options *options TW
 	struct twin_fbq_special *special = twin_fbq_special_of(fbq, number);
 	const struct twin_fbq_class_options *params = twin_fbq_params(options, flow->class);
 
-	special->part = min_u64(saturating_mul_u64(params->increment, special->steps), shares_whole());
+	special->part = twin_fbq_part_of(params, special);
 	if (special->part != 0)
 		twin_fbq_prefer(fbq, class, number);
 	flow->granted = flow->minimum != 0 && flow->minimum <= twin_fbq_unpromised(class);
@@ -629,8 +654,8 @@ TWIN_INLINE void twin_fbq_note_threshold(struct twin_fbq *fbq, u32 number)
 
 	if (flow->special == 0 || twin_fbq_special_of(fbq, number)->to == 0 || flow->class != flow->home)
 		return;
-	twin_order_set(&fbq->orders, root, TWIN_THRESHOLDS + flow->special - 1,
-		       ~twin_ratio(twin_fbq_special_of(fbq, number)->below, flow->weight), TWIN_QUEUES - 1 - number);
+	twin_ratio(fbq, twin_fbq_special_of(fbq, number)->below, flow->weight);
+	twin_order_set(&fbq->orders, root, TWIN_THRESHOLDS + flow->special - 1, ~fbq->wide, TWIN_QUEUES - 1 - number);
 }
 
 TWIN_INLINE void twin_fbq_forget_threshold(struct twin_fbq *fbq, u32 number)
@@ -641,31 +666,22 @@ TWIN_INLINE void twin_fbq_forget_threshold(struct twin_fbq *fbq, u32 number)
 		twin_order_remove(&fbq->orders, &twin_fbq_class_of(fbq, flow->class)->thresholds, TWIN_THRESHOLDS + flow->special - 1);
 }
 
-/* Adds a flow to a class, but not its queue to the orders. */
-TWIN_GLOBAL u32 twin_fbq_enter(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-			       struct twin_held *held TWIN_GIVEN, u32 number, u32 q)
+/* Ends that a flow, which is in the shares, is added to its class: as of fbq->served its bucket is empty, or has a burst. */
+TWIN_GLOBAL u32 twin_fbq_admit(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			       struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	struct twin_queue *queue = twin_queue_of(held, number);
 	bool alone = class->backlog.packets == 0;
 	u64 credit = 0;
 
-	flow->class = q;
-	flow->granted = false;
-	twin_fbq_advance(options, fbq, q);
-	if (flow->special != 0)
-		twin_fbq_enter_special(options, fbq, number);
 	class->minimum += twin_fbq_minimum(flow);
-	twin_shares_join(fbq, number);
-	if (options->fair_by != 0) {
-		twin_fbq_join_host(options, fbq, held, number);
+	if (options->fair_by != 0)
 		alone = twin_fbq_host_of(fbq, flow->host)->queued == 0;
-	}
 	if (alone)
-		credit = min_u64(params->flow_burst, bucket_token_bucket_bytes(&class->bucket, fbq->now));
-	flow->start = fbq_starts_with(twin_fbq_virtual_now(options, fbq, flow), fbq_virtual_length(credit, flow->weight));
+		credit = min_u64(twin_fbq_params(options, flow->class)->flow_burst, bucket_token_bucket_bytes(&class->bucket, fbq->now));
+	flow->start = fbq_starts_with(fbq->served, fbq_virtual_length(credit, flow->weight));
 	twin_fbq_shares_changed(class);
 	twin_fbq_note_threshold(fbq, number);
 	class->backlog.packets += queue->backlog.packets;
@@ -675,31 +691,36 @@ TWIN_GLOBAL u32 twin_fbq_enter(const struct twin_fbq_options *options TWIN_GIVEN
 	return 0;
 }
 
-/* Adds a flow to a class, with its queue if it has one. In two functions, since the stack of the kernel is small. */
+/* Adds a flow to a class, with its queue if it has one. In several functions, since the stack of the kernel is small. */
 TWIN_GLOBAL u32 twin_fbq_join(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 			      struct twin_held *held TWIN_GIVEN, u32 number, u32 q)
 {
-	twin_fbq_enter(options, fbq, held, number, q);
+	twin_fbq_flow_of(fbq, number)->class = q;
+	twin_fbq_flow_of(fbq, number)->granted = false;
+	twin_fbq_advance(options, fbq, q);
+	if (twin_fbq_flow_of(fbq, number)->special != 0)
+		twin_fbq_enter_special(options, fbq, number);
+	twin_shares_join(fbq, number);
+	if (options->fair_by != 0)
+		twin_fbq_join_host(options, fbq, held, number);
+	fbq->served = twin_fbq_virtual_now(options, fbq, twin_fbq_flow_of(fbq, number));
+	twin_fbq_admit(options, fbq, held, number);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
 		twin_fbq_key(options, fbq, held, number);
 	twin_fbq_choose(options, fbq, held, q, fbq->now);
 	return 0;
 }
 
-/* Removes a flow from its class, with its queue. */
-TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-			      struct twin_held *held TWIN_GIVEN, u32 number)
+/* Removes a flow that is in no order and not in the shares from its class. */
+TWIN_GLOBAL u32 twin_fbq_take_out(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				  struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	struct twin_queue *queue = twin_queue_of(held, number);
-	bool chosen = class->has_candidate && class->candidate == number;
 
-	twin_fbq_advance(options, fbq, flow->class);
-	twin_fbq_unkey(options, fbq, held, number);
 	if (queue->backlog.packets != 0)
 		twin_fbq_queues_no_more(class, flow);
-	twin_shares_leave(fbq, number);
 	class->minimum -= twin_fbq_minimum(flow);
 	if (flow->special != 0) {
 		twin_fbq_prefer_no_more(fbq, class, number);
@@ -711,25 +732,33 @@ TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN,
 		twin_fbq_leave_host(fbq, held, number);
 	class->backlog.packets -= queue->backlog.packets;
 	class->backlog.bytes -= queue->backlog.bytes;
-	if (chosen)
-		twin_fbq_rechoose(options, fbq, held, flow->class, fbq->now);
-	else
-		twin_fbq_choose(options, fbq, held, flow->class, fbq->now);
 	return 0;
 }
 
-enum { TWIN_WAITS, TWIN_GRANTED, TWIN_IF_FREE };
+/* Removes a flow from its class, with its queue. */
+TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			      struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	u32 q = twin_fbq_flow_of(fbq, number)->class;
 
-/* The weight of a flow was `before`: its saved tokens and its debt are kept. */
-TWIN_GLOBAL u32 twin_fbq_reweighed(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 number,
-				   u64 before)
+	twin_fbq_advance(options, fbq, q);
+	/* If it was the candidate, there is none then. */
+	twin_fbq_unkey(options, fbq, held, number);
+	twin_shares_leave(fbq, number);
+	twin_fbq_take_out(options, fbq, held, number);
+	twin_fbq_choose(options, fbq, held, q, fbq->now);
+	return 0;
+}
+
+enum { TWIN_WAITS, TWIN_GRANTED, TWIN_IF_FREE, TWIN_AS_IT_IS };
+
+/* The weight of a flow was `before`: its saved tokens and its debt as of fbq->served are kept. */
+TWIN_GLOBAL u32 twin_fbq_reweighed(struct twin_fbq *fbq TWIN_GIVEN, u32 number, u64 before)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	u128 virtual_now = twin_fbq_virtual_now(options, fbq, flow);
+	u128 virtual_now = fbq->served;
 	bool saved = flow->start <= virtual_now;
 
-	if (flow->weight == before)
-		return 0;
 	fbq->wide = saved ? virtual_now - flow->start : flow->start - virtual_now;
 	twin_divide(fbq, flow->weight);
 	twin_multiply(fbq, before);
@@ -742,35 +771,65 @@ TWIN_GLOBAL u32 twin_fbq_reweighed(const struct twin_fbq_options *options TWIN_G
 	return 0;
 }
 
-/* Sets minimum and preference of a flow and whether the former is granted, without the place of its queue in the orders. */
-TWIN_GLOBAL u32 twin_fbq_regrant(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				 struct twin_held *held TWIN_GIVEN, u32 number, u32 granted)
+/* Sets minimum and preference of a flow that is not in the shares of its class, and whether the former is granted. */
+TWIN_GLOBAL u32 twin_fbq_set_terms(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				   struct twin_held *held TWIN_GIVEN, u32 number, u32 granted)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	struct twin_fbq_special *special = twin_fbq_special_of(fbq, number);
 	bool queues = twin_queue_of(held, number)->backlog.packets != 0;
-	u64 before = flow->weight;
 
-	twin_fbq_advance(options, fbq, flow->class);
-	twin_shares_leave(fbq, number);
 	class->minimum -= twin_fbq_minimum(flow);
 	if (queues)
 		twin_fbq_queues_no_more(class, flow);
 	flow->minimum = fbq->asked;
 	flow->granted = granted == TWIN_IF_FREE ? flow->minimum != 0 && flow->minimum <= twin_fbq_unpromised(class)
 						: granted == TWIN_GRANTED;
-	special->part = min_u64(saturating_mul_u64(twin_fbq_params(options, flow->class)->increment, special->steps), shares_whole());
+	special->part = twin_fbq_part_of(twin_fbq_params(options, flow->class), special);
 	bucket_token_bucket_set_rate(&special->guarantee, fbq->now, twin_fbq_minimum(flow));
-	twin_fbq_prefer_no_more(fbq, class, number);
-	if (special->part != 0)
-		twin_fbq_prefer(fbq, class, number);
 	class->minimum += twin_fbq_minimum(flow);
 	if (queues)
 		twin_fbq_queues(class, flow);
+	if (granted == TWIN_IF_FREE && flow->minimum != 0 && !flow->granted)
+		twin_fbq_wait(fbq, class, number);
+	return 0;
+}
+
+/* The place of a flow among those that are preferred, by its part. */
+TWIN_GLOBAL u32 twin_fbq_prefer_again(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, twin_fbq_flow_of(fbq, number)->class);
+
+	twin_fbq_prefer_no_more(fbq, class, number);
+	if (twin_fbq_special_of(fbq, number)->part != 0)
+		twin_fbq_prefer(fbq, class, number);
+	return 0;
+}
+
+/* The same of a flow in its class, with the place of its queue in the orders. */
+TWIN_INLINE void twin_fbq_grant_in_place(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+					 u32 number, u32 granted)
+{
+	fbq->before = twin_fbq_flow_of(fbq, number)->weight;
+	twin_fbq_advance(options, fbq, twin_fbq_flow_of(fbq, number)->class);
+	twin_shares_leave(fbq, number);
+	twin_fbq_set_terms(options, fbq, held, number, granted);
+	twin_fbq_prefer_again(fbq, number);
 	twin_shares_join(fbq, number);
-	twin_fbq_reweighed(options, fbq, number, before);
-	twin_fbq_shares_changed(class);
+	if (twin_fbq_flow_of(fbq, number)->weight != fbq->before) {
+		fbq->served = twin_fbq_virtual_now(options, fbq, twin_fbq_flow_of(fbq, number));
+		twin_fbq_reweighed(fbq, number, fbq->before);
+	}
+	twin_fbq_shares_changed(twin_fbq_class_of(fbq, twin_fbq_flow_of(fbq, number)->class));
+	if (twin_queue_of(held, number)->backlog.packets != 0)
+		twin_fbq_key(options, fbq, held, number);
+}
+
+TWIN_GLOBAL u32 twin_fbq_regrant(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				 struct twin_held *held TWIN_GIVEN, u32 number, u32 granted)
+{
+	twin_fbq_grant_in_place(options, fbq, held, number, granted);
 	return 0;
 }
 
@@ -780,17 +839,13 @@ TWIN_INLINE void twin_fbq_grant(const struct twin_fbq_options *options, struct t
 {
 	fbq->asked = twin_fbq_flow_of(fbq, number)->minimum;
 	twin_fbq_regrant(options, fbq, held, number, granted);
-	if (twin_queue_of(held, number)->backlog.packets != 0)
-		twin_fbq_key(options, fbq, held, number);
 }
 
-/* Ends an idle flow. */
-TWIN_GLOBAL u32 twin_fbq_forget(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				struct twin_held *held TWIN_GIVEN, u32 number)
+/* Ends an idle flow that is in no class any more. */
+TWIN_GLOBAL u32 twin_fbq_end_flow(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
-	twin_fbq_part(options, fbq, held, number);
 	flow->granted = false;
 	if (flow->promise != 0)
 		fbq->ended[twin_index(fbq->ended_count++, TWIN_FBQ_ENDED)] = flow->promise;
@@ -801,6 +856,15 @@ TWIN_GLOBAL u32 twin_fbq_forget(const struct twin_fbq_options *options TWIN_GIVE
 	twin_forget(held, number);
 	fbq->flow_count--;
 	return 0;
+}
+
+/* Ends the flow that has been idle for the longest time. */
+TWIN_INLINE void twin_fbq_forget_oldest(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held)
+{
+	u32 number = fbq->idle.head;
+
+	twin_fbq_part(options, fbq, held, number);
+	twin_fbq_end_flow(fbq, held, number);
 }
 
 /* Whether the flow that has been idle for the longest time ends. */

@@ -156,8 +156,12 @@ static void enqueue(const u64 *record, struct decision *decision)
 		mark = false;
 		promise = record[5] >> 32;
 		host = record[3] >> 32;
-		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
+		slot = twin_fbq_receive(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
 					record[4], (u32)record[3], (u32)record[5], false);
+		if (slot == TWIN_FBQ_NOTHING)
+			slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held,
+						twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), arrived, record[2],
+						false);
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);
 	} else {
 		slot = twin_accept(&options, &state, tables(), record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);

@@ -49,7 +49,8 @@ TWIN_GLOBAL u32 twin_fbq_weigh(const struct twin_fbq_options *options TWIN_GIVEN
 	twin_filling_join(fbq, number, TWIN_NOW_SHARED);
 	class->virtual_rest = 0;
 	class->unsettled = true;
-	twin_fbq_reweighed(options, fbq, number, before);
+	fbq->served = twin_fbq_virtual_now(options, fbq, flow);
+	twin_fbq_reweighed(fbq, number, before);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
 		twin_fbq_key(options, fbq, held, number);
 	twin_fbq_choose(options, fbq, held, flow->class, fbq->now);
@@ -95,7 +96,7 @@ TWIN_GLOBAL u32 twin_fbq_is_to_go(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u32 pl
 	if (place == TWIN_NONE || special->to == 0 || special->to - 1 == q || (flow->granted && flow->minimum >= special->below))
 		return false;
 	common = twin_common(fbq, q);
-	return wide_mul_u64(common.rate, flow->weight) < wide_mul_u64(special->below, max_u64(common.weight, 1)) &&
+	return twin_is_more(special->below, max_u64(common.weight, 1), common.rate, flow->weight) &&
 	       twin_fbq_has_room(fbq, special->flow, special->to - 1, special->below);
 }
 
@@ -236,9 +237,9 @@ TWIN_INLINE void twin_fbq_visit(const struct twin_fbq_options *options, struct t
 TWIN_INLINE void twin_fbq_tidy(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 touched)
 {
 	if (twin_fbq_is_over(options, fbq)) {
-		twin_fbq_forget(options, fbq, held, fbq->idle.head);
+		twin_fbq_forget_oldest(options, fbq, held);
 		if (twin_fbq_is_over(options, fbq))
-			twin_fbq_forget(options, fbq, held, fbq->idle.head);
+			twin_fbq_forget_oldest(options, fbq, held);
 	}
 	fbq->cursor = twin_fbq_next_visited(options, fbq);
 	TWIN_FOR(u32, i, 0, 2) {

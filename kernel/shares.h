@@ -5,7 +5,8 @@
  *
  * A filling is a rate shared by weight in which no flow gets less than its minimum. Which flows are at their minimum follows from
  * the flows and the rate alone, in whatever order these came: so it is found when it is asked for, and costs classes nothing
- * that never ask. Rates are below 2^47 bit/s here.
+ * that never ask. Rates are below 2^47 bit/s here. What is computed in steps is kept in `struct twin_fbq` between them, since the
+ * stack of the kernel is small.
  */
 #ifndef TWIN_SHARES_H
 #define TWIN_SHARES_H
@@ -44,8 +45,14 @@ TWIN_GLOBAL u32 twin_multiply(struct twin_fbq *fbq TWIN_GIVEN, u64 by)
 	return over;
 }
 
-/* rate / weight as a number that orders ratios, of which two are never equal: weights are at most 2^40. */
-TWIN_INLINE u128 twin_ratio(u64 rate, u64 weight)
+/* Whether a * b is more than c * d. */
+TWIN_GLOBAL u32 twin_is_more(u64 a, u64 b, u64 c, u64 d)
+{
+	return wide_mul_u64(a, b) > wide_mul_u64(c, d);
+}
+
+/* rate / weight in fbq->wide, as a number that orders ratios, of which two are never equal: weights are at most 2^40. */
+TWIN_GLOBAL u32 twin_ratio(struct twin_fbq *fbq TWIN_GIVEN, u64 rate, u64 weight)
 {
 	u64 whole, rest, first, second, third;
 
@@ -60,7 +67,8 @@ TWIN_INLINE u128 twin_ratio(u64 rate, u64 weight)
 	rest = (rest % weight) << 24;
 	third = rest / weight;
 	rest = (rest % weight) << 8;
-	return (u128)whole << 80 | (u128)first << 56 | (u128)second << 32 | third << 8 | rest / weight;
+	fbq->wide = (u128)whole << 80 | (u128)first << 56 | (u128)second << 32 | third << 8 | rest / weight;
+	return 0;
 }
 
 /* The weight of a flow in a filling. */
@@ -110,7 +118,8 @@ TWIN_GLOBAL u32 twin_filling_join(struct twin_fbq *fbq TWIN_GIVEN, u32 number, u
 	twin_sum_add(&filling->all, minimum, weight, preferred);
 	if (minimum != 0) {
 		twin_fbq_special_of(fbq, number)->held &= ~(1u << (k & 3));
-		twin_order_set(&fbq->orders, &filling->above, twin_filled_place(k, flow->special - 1), ~twin_ratio(minimum, weight), number);
+		twin_ratio(fbq, minimum, weight);
+		twin_order_set(&fbq->orders, &filling->above, twin_filled_place(k, flow->special - 1), ~fbq->wide, number);
 	}
 	return 0;
 }
@@ -136,37 +145,64 @@ TWIN_GLOBAL u32 twin_filling_leave(struct twin_fbq *fbq TWIN_GIVEN, u32 number, 
 	return 0;
 }
 
-/* Finds the flows that are at their minimum at a rate, with `more` weight of flows that are not there. */
-TWIN_GLOBAL u32 twin_filling_fill(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u32 k, u64 rate, u64 more)
+/* Whether a flow with a place in a filling is at its minimum at a rate, with `more` weight of flows that are not there. */
+TWIN_GLOBAL u32 twin_is_at_minimum(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u32 place, u64 rate, u64 more)
+{
+	u32 k = (place - TWIN_FILLED) / TWIN_FBQ_SPECIALS;
+	struct twin_filling *filling = twin_filling_of(twin_fbq_class_of(fbq, q), k);
+	u32 number = twin_fbq_special_at(fbq, place - TWIN_FILLED)->flow;
+
+	/* Below zero as long as not all are at their minimum. */
+	if (rate < filling->held.minimum)
+		return true;
+	return twin_is_more(twin_fbq_flow_of(fbq, number)->minimum, filling->all.weight - filling->held.weight + more,
+			    rate - filling->held.minimum, twin_filled_weight(fbq, number, k));
+}
+
+/* Moves a flow with a place in a filling to those that are at their minimum, or from them. */
+TWIN_GLOBAL u32 twin_filling_move(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u32 place)
+{
+	u32 k = (place - TWIN_FILLED) / TWIN_FBQ_SPECIALS;
+	struct twin_filling *filling = twin_filling_of(twin_fbq_class_of(fbq, q), k);
+	struct twin_fbq_special *special = twin_fbq_special_at(fbq, place - TWIN_FILLED);
+	u64 minimum = twin_fbq_flow_of(fbq, special->flow)->minimum, own = twin_filled_weight(fbq, special->flow, k);
+
+	twin_ratio(fbq, minimum, own);
+	special->held ^= 1u << (k & 3);
+	if (special->held >> (k & 3) & 1) {
+		twin_sum_add(&filling->held, minimum, own, special->part != 0);
+		twin_order_remove(&fbq->orders, &filling->above, place);
+		twin_order_set(&fbq->orders, &filling->at_minimum, place, fbq->wide, special->flow);
+	} else {
+		twin_sum_remove(&filling->held, minimum, own, special->part != 0);
+		twin_order_remove(&fbq->orders, &filling->at_minimum, place);
+		twin_order_set(&fbq->orders, &filling->above, place, ~fbq->wide, special->flow);
+	}
+	return 0;
+}
+
+/* The place of a flow that is to be moved in a filling at a rate, with `more` weight of flows that are not there; or TWIN_NONE. */
+TWIN_GLOBAL u32 twin_filling_next(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u32 k, u64 rate, u64 more)
 {
 	struct twin_filling *filling = twin_filling_of(twin_fbq_class_of(fbq, q), k);
 
-	filling->is_balanced = false;
-	TWIN_FOR(u32, step, 0, 2 * TWIN_FBQ_SPECIALS) {
-		/* Below zero as long as not all are at their minimum. */
-		bool over = rate < filling->held.minimum;
-		u64 left = rate - filling->held.minimum, weight = filling->all.weight - filling->held.weight + more;
-		u32 place = filling->above;
-		struct twin_fbq_special *special = twin_fbq_special_at(fbq, place - TWIN_FILLED);
-		u64 minimum = twin_fbq_flow_of(fbq, special->flow)->minimum, own = twin_filled_weight(fbq, special->flow, k);
+	if (filling->above != TWIN_NONE && twin_is_at_minimum(fbq, q, filling->above, rate, more))
+		return filling->above;
+	if (filling->at_minimum != TWIN_NONE && !twin_is_at_minimum(fbq, q, filling->at_minimum, rate, more))
+		return filling->at_minimum;
+	return TWIN_NONE;
+}
 
-		if (place != TWIN_NONE && (over || wide_mul_u64(minimum, weight) > wide_mul_u64(left, own))) {
-			twin_order_remove(&fbq->orders, &filling->above, place);
-			twin_order_set(&fbq->orders, &filling->at_minimum, place, twin_ratio(minimum, own), special->flow);
-			twin_sum_add(&filling->held, minimum, own, special->part != 0);
-			special->held |= 1u << (k & 3);
-			continue;
-		}
-		place = filling->at_minimum;
-		special = twin_fbq_special_at(fbq, place - TWIN_FILLED);
-		minimum = twin_fbq_flow_of(fbq, special->flow)->minimum;
-		own = twin_filled_weight(fbq, special->flow, k);
-		if (place == TWIN_NONE || over || wide_mul_u64(left, own) < wide_mul_u64(minimum, weight))
+/* Finds the flows that are at their minimum. */
+TWIN_GLOBAL u32 twin_filling_fill(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u32 k, u64 rate, u64 more)
+{
+	twin_filling_of(twin_fbq_class_of(fbq, q), k)->is_balanced = false;
+	TWIN_FOR(u32, step, 0, 2 * TWIN_FBQ_SPECIALS) {
+		u32 place = twin_filling_next(fbq, q, k, rate, more);
+
+		if (place == TWIN_NONE)
 			break;
-		twin_order_remove(&fbq->orders, &filling->at_minimum, place);
-		twin_order_set(&fbq->orders, &filling->above, place, ~twin_ratio(minimum, own), special->flow);
-		twin_sum_remove(&filling->held, minimum, own, special->part != 0);
-		special->held &= ~(1u << (k & 3));
+		twin_filling_move(fbq, q, place);
 	}
 	return 0;
 }
@@ -202,12 +238,11 @@ TWIN_INLINE struct twin_common twin_common(struct twin_fbq *fbq, u32 q)
 	return twin_common_at(twin_filling_of(class, TWIN_NOW_SHARED), class->bucket.rate);
 }
 
-/* The effect of preference: of all requests above minimums, as much as is free. */
-struct twin_raise {
-	u64 wanted, free;
-};
-
-TWIN_INLINE struct twin_raise twin_raise(struct twin_fbq *fbq, u32 q, u64 more)
+/*
+ * The effect of preference: of all requests above minimums, as much as is free. With `more` weight of flows that are not there;
+ * fbq->left is the rate that it leaves to flows without preference.
+ */
+TWIN_GLOBAL u32 twin_raise(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 more)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	struct twin_filling *plain = twin_filling_of(class, TWIN_PLAIN);
@@ -216,62 +251,61 @@ TWIN_INLINE struct twin_raise twin_raise(struct twin_fbq *fbq, u32 q, u64 more)
 	u64 shares = mul_div_u64(shared, plain->all.preferred_weight - plain->held.preferred_weight, max_u64(weights, 1));
 	u64 minimums = plain->all.preferred_minimum - plain->held.preferred_minimum;
 
-	return (struct twin_raise){ saturating_add_u64(saturating_sub_u64(shares, minimums), wide_mul_u64(rate, class->parts) >> 32),
-				    saturating_sub_u64(rate, plain->all.minimum) };
+	fbq->wanted = saturating_add_u64(saturating_sub_u64(shares, minimums), wide_mul_u64(rate, class->parts) >> 32);
+	fbq->free = saturating_sub_u64(rate, plain->all.minimum);
+	fbq->left = saturating_sub_u64(saturating_sub_u64(rate, plain->all.preferred_minimum), min_u64(fbq->wanted, fbq->free));
+	return 0;
 }
 
-/* The rate left to flows without preference. */
-TWIN_INLINE u64 twin_left(struct twin_fbq *fbq, u32 q, struct twin_raise raise)
+/* The rate that a new flow without minimum and preference would get, of fillings with its weight. */
+TWIN_GLOBAL u64 twin_prospect_of(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 weight)
 {
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	u64 left = saturating_sub_u64(class->bucket.rate, twin_filling_of(class, TWIN_PLAIN)->all.preferred_minimum);
+	struct twin_filling *rest = twin_filling_of(twin_fbq_class_of(fbq, q), TWIN_REST);
 
-	return saturating_sub_u64(left, min_u64(raise.wanted, raise.free));
+	return mul_div_u64(saturating_sub_u64(fbq->left, rest->held.minimum), weight,
+			   saturating_add_u64(rest->all.weight - rest->held.weight, weight));
 }
 
-/* The rate that a new flow without minimum and preference would get. */
-TWIN_GLOBAL u64 twin_shares_prospect(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 weight)
+TWIN_INLINE u64 twin_shares_prospect(struct twin_fbq *fbq, u32 q, u64 weight)
 {
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	struct twin_filling *rest = twin_filling_of(class, TWIN_REST);
-	u64 rate, others;
-
-	twin_filling_fill(fbq, q, TWIN_PLAIN, class->bucket.rate, weight);
-	rate = twin_left(fbq, q, twin_raise(fbq, q, weight));
-	twin_filling_fill(fbq, q, TWIN_REST, rate, weight);
-	others = rest->all.weight - rest->held.weight;
-	return mul_div_u64(saturating_sub_u64(rate, rest->held.minimum), weight, saturating_add_u64(others, weight));
+	twin_filling_fill(fbq, q, TWIN_PLAIN, twin_fbq_class_of(fbq, q)->bucket.rate, weight);
+	twin_raise(fbq, q, weight);
+	twin_filling_fill(fbq, q, TWIN_REST, fbq->left, weight);
+	return twin_prospect_of(fbq, q, weight);
 }
 
-/* The weight for scheduling of a flow that is preferred, and in the fillings without preference. */
-TWIN_GLOBAL u64 twin_shares_weight(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
+/* The weight for scheduling of a flow that is preferred, of fillings as they are. */
+TWIN_GLOBAL u64 twin_weight_of(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	u32 q = flow->class;
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	struct twin_fbq_special *special = twin_fbq_special_of(fbq, number);
 	struct twin_filling *rest = twin_filling_of(class, TWIN_REST);
-	u64 whole = class->bucket.rate, minimum = flow->granted ? flow->minimum : 0, wanted, left;
-	struct twin_common common;
-	struct twin_raise raise;
+	u64 whole = class->bucket.rate, minimum = flow->granted ? flow->minimum : 0, wanted;
+	struct twin_common common = twin_common_at(twin_filling_of(class, TWIN_PLAIN), whole);
 
-	twin_filling_balance(fbq, q, TWIN_PLAIN);
-	common = twin_common_at(twin_filling_of(class, TWIN_PLAIN), whole);
 	wanted = saturating_sub_u64(mul_div_u64(common.rate, special->plain, max_u64(common.weight, 1)), minimum) +
 		 (u64)(wide_mul_u64(whole, special->part) >> 32);
-	raise = twin_raise(fbq, q, 0);
-	if (raise.wanted > raise.free)
-		wanted = mul_div_u64(wanted, raise.free, raise.wanted);
+	if (fbq->wanted > fbq->free)
+		wanted = mul_div_u64(wanted, fbq->free, fbq->wanted);
 	/* In units of the others' rate per weight; if there are no others, of the rate of all flows alike. */
-	if (rest->all.flows != 0) {
-		left = class->parts == 0 ? whole : twin_left(fbq, q, raise);
-		twin_filling_fill(fbq, q, TWIN_REST, left, 0);
-		common = twin_common_at(rest, left);
-	}
+	if (rest->all.flows != 0)
+		common = twin_common_at(rest, fbq->left);
 	/* If nothing is left to the others, they get what the largest weight leaves. */
-	if (wide_mul_u64(common.rate, shares_weight_max()) < wide_mul_u64(whole, common.weight))
+	if (twin_is_more(whole, common.weight, common.rate, shares_weight_max()))
 		common = (struct twin_common){ whole, shares_weight_max() };
 	return clamp_u64(mul_div_u64(minimum + wanted, common.weight, max_u64(common.rate, 1)), 1, shares_weight_max());
+}
+
+/* The same of a flow that is in the fillings without preference. */
+TWIN_INLINE u64 twin_shares_weight(struct twin_fbq *fbq, u32 number)
+{
+	u32 q = twin_fbq_flow_of(fbq, number)->class;
+
+	twin_filling_balance(fbq, q, TWIN_PLAIN);
+	twin_raise(fbq, q, 0);
+	twin_filling_fill(fbq, q, TWIN_REST, fbq->left, 0);
+	return twin_weight_of(fbq, number);
 }
 
 /* Adds a flow to the shares of its class, and finds its weight. */
@@ -306,10 +340,10 @@ TWIN_INLINE void twin_shares_leave(struct twin_fbq *fbq, u32 number)
 }
 
 /* Of a strict class: by how much its virtual time has grown by then, in fbq->wide, and the rest of the division. */
-TWIN_GLOBAL u32 twin_fbq_virtual_gain(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 then)
+TWIN_GLOBAL u32 twin_gain_of(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 then)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	struct twin_common common = twin_common(fbq, q);
+	struct twin_common common = twin_common_at(twin_filling_of(class, TWIN_NOW_SHARED), class->bucket.rate);
 
 	fbq->wide = 0;
 	fbq->rest = 0;
@@ -319,17 +353,22 @@ TWIN_GLOBAL u32 twin_fbq_virtual_gain(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u6
 	return twin_divide(fbq, common.weight);
 }
 
-/* Of a strict class: when the first packet of the order of shares is covered. U64_MAX for never. */
-TWIN_GLOBAL u64 twin_fbq_virtual_instant(struct twin_fbq *fbq TWIN_GIVEN, u32 q)
+TWIN_INLINE void twin_fbq_virtual_gain(struct twin_fbq *fbq, u32 q, u64 then)
+{
+	twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
+	twin_gain_of(fbq, q, then);
+}
+
+/* Of a strict class, whose filling is balanced: when the first packet of the order of shares is covered. U64_MAX for never. */
+TWIN_GLOBAL u64 twin_instant_of(struct twin_fbq *fbq TWIN_GIVEN, u32 q)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	u128 tag = twin_node_of(&fbq->orders, class->share)->key;
-	struct twin_common common;
+	struct twin_common common = twin_common_at(twin_filling_of(class, TWIN_NOW_SHARED), class->bucket.rate);
 	bool more;
 
 	if (tag <= class->virtual_now)
 		return class->virtual_at;
-	common = twin_common(fbq, q);
 	fbq->wide = tag - class->virtual_now;
 	if (twin_multiply(fbq, common.weight) != 0 || common.rate == 0)
 		return U64_MAX;
