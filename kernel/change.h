@@ -104,13 +104,6 @@ __noinline int twin_requeue(u32 slot)
 	return 0;
 }
 
-/* Queues a packet of classes anew. */
-static __always_inline void requeue_classified(u32 slot)
-{
-	twin_fbq_note_again(&fbq, &state.held, slot);
-	twin_fbq_requeue(&classes, &fbq, &state.held, twin_fbq_arrive(&classes, &fbq, &state.held, TWIN_QUEUES), slot);
-}
-
 __noinline int twin_restart_aqm(void)
 {
 	twin_begin_aqm(&state, tables_of(&in_force), &in_force);
@@ -273,7 +266,9 @@ __noinline int twin_follow_rules(void)
 				break;
 			next = twin_packet_of(&state.held, slot)->next;
 			twin_follow_rules_of(slot);
-			requeue_classified(slot);
+			twin_fbq_note_again(&fbq, &state.held, slot);
+			twin_fbq_requeue(&classes, &fbq, &state.held,
+					 twin_fbq_arrive(&classes, &fbq, &state.held, TWIN_QUEUES), slot);
 			slot = next;
 			/* Each may end another flow. */
 			twin_fbq_settle(&classes, &fbq);
@@ -321,10 +316,12 @@ __noinline int twin_follow(u64 now)
 				twin_find_flow(first);
 			next = twin_packet_of(&state.held, first)->next;
 			twin_move(first);
-			if (in_force.kind == TWIN_FBQ)
-				requeue_classified(first);
-			else
+			if (in_force.kind == TWIN_FBQ) {
+				twin_fbq_note_again(&fbq, &state.held, first);
+				twin_fbq_requeue(&classes, &fbq, &state.held, twin_fbq_arrive_again(&classes, &fbq, &state.held), first);
+			} else {
 				twin_requeue(first);
+			}
 			first = next;
 		}
 		return 0;

@@ -384,6 +384,15 @@ __noinline u64 twin_due(struct twin_options *options, u64 now)
 }
 
 #ifdef TWIN_CALLS
+/* Begins that of an arrival. Not a part of it, since the stack of the kernel is small. */
+__noinline int twin_record_arrival(u64 size)
+{
+	call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };
+	if (in_force.kind == TWIN_FBQ && classes.fair_by != 0)
+		call.capable |= twin_know_host(classes.fair_by) << 32;
+	return 0;
+}
+
 /* Ends the record of a call. */
 __noinline int twin_record(struct twin_options *options, u64 what, u64 now)
 {
@@ -459,8 +468,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		counters->v4_packets++;
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
-	RECORD(call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };)
-	RECORD(if (options->kind == TWIN_FBQ && classes.fair_by != 0) call.capable |= twin_know_host(classes.fair_by) << 32;)
+	RECORD(twin_record_arrival(size);)
 	if (options->kind == TWIN_FBQ) {
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
 		if (number == TWIN_FBQ_NOTHING) {

@@ -46,14 +46,14 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	return size > saturating_sub_u64(room, kept) || !(may || within);
 }
 
-/* A flow begins to queue whose bucket was empty before the virtual time. */
+/* A flow begins to queue whose bucket was empty before fbq->served, the virtual time. */
 TWIN_GLOBAL u32 twin_fbq_start_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	u64 burst = twin_fbq_params(options, flow->class)->flow_burst;
 
-	flow->start = fbq_starts_again(flow->start, twin_fbq_virtual_now(options, fbq, flow), twin_fbq_length(&class->saved, burst, flow->weight));
+	flow->start = fbq_starts_again(flow->start, fbq->served, twin_fbq_length(&class->saved, burst, flow->weight));
 	return 0;
 }
 
@@ -62,8 +62,8 @@ TWIN_INLINE void twin_fbq_start(const struct twin_fbq_options *options, struct t
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
-	if (flow->start < twin_fbq_class_of(fbq, flow->class)->virtual_now || options->fair_by != 0 ||
-	    twin_fbq_params(options, flow->class)->strict == 1)
+	fbq->served = twin_fbq_virtual_now(options, fbq, flow);
+	if (flow->start < fbq->served)
 		twin_fbq_start_behind(options, fbq, number);
 }
 

@@ -457,6 +457,34 @@ TWIN_INLINE void twin_fbq_choose(const struct twin_fbq_options *options, struct 
 		twin_fbq_rechoose(options, fbq, held, q, base);
 }
 
+/* Enters a flow with a queue into the order of its host. */
+TWIN_GLOBAL u32 twin_fbq_key_in_host(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
+
+	twin_order_set(&fbq->orders, &twin_fbq_host_of(fbq, flow->host)->share, number,
+		       flow->start + twin_fbq_length(&twin_fbq_class_of(fbq, flow->class)->packet, head->size, flow->weight), number);
+	return 0;
+}
+
+/* And a flow with a granted minimum into that of minimums, if the minimum ever covers its first packet. */
+TWIN_GLOBAL u32 twin_fbq_key_minimum(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
+	option_units_instant covered = {0};
+
+	if (flow->granted)
+		covered = fbq_covered_at(&twin_fbq_special_of(fbq, number)->guarantee, head->size, head->at);
+	if (covered.some)
+		twin_order_set(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1, covered.value, number);
+	else
+		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1);
+	return 0;
+}
+
 /* Enters a flow with a queue into both orders of its class. */
 TWIN_GLOBAL u32 twin_fbq_key(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 			     struct twin_held *held TWIN_GIVEN, u32 number)
@@ -464,23 +492,16 @@ TWIN_GLOBAL u32 twin_fbq_key(const struct twin_fbq_options *options TWIN_GIVEN, 
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
-	u128 tag = flow->start + twin_fbq_length(&class->packet, head->size, flow->weight);
-	option_units_instant covered = {0};
 
 	if (options->fair_by != 0) {
-		twin_order_set(&fbq->orders, &twin_fbq_host_of(fbq, flow->host)->share, number, tag, number);
+		twin_fbq_key_in_host(fbq, held, number);
 		twin_fbq_key_host(fbq, held, flow->host);
 	} else {
-		twin_order_set(&fbq->orders, &class->share, number, tag, number);
+		twin_order_set(&fbq->orders, &class->share, number,
+			       flow->start + twin_fbq_length(&class->packet, head->size, flow->weight), number);
 	}
-	if (flow->special == 0)
-		return 0;
-	if (flow->granted)
-		covered = fbq_covered_at(&twin_fbq_special_of(fbq, number)->guarantee, head->size, head->at);
-	if (covered.some)
-		twin_order_set(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1, covered.value, number);
-	else
-		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1);
+	if (flow->special != 0)
+		twin_fbq_key_minimum(fbq, held, number);
 	return 0;
 }
 

@@ -299,12 +299,9 @@ TWIN_GLOBAL u32 twin_fbq_make_flow(const struct twin_fbq_options *options TWIN_G
 	return number;
 }
 
-/*
- * The flow of the packet that arrives, which is fbq->packet: begun if it is new; TWIN_NONE when there are too many, of up to `most`.
- * To be called before twin_fbq_enqueue, for which the stack of the kernel would not suffice as well.
- */
-TWIN_GLOBAL u32 twin_fbq_arrive(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				struct twin_held *held TWIN_GIVEN, u64 most)
+/* reviews: the promise of a flow that is there is found again if conditions have changed. */
+TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u64 most,
+			      bool reviews)
 {
 	u32 number = twin_find(held, fbq->packet.key);
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
@@ -320,7 +317,7 @@ TWIN_GLOBAL u32 twin_fbq_arrive(const struct twin_fbq_options *options TWIN_GIVE
 			twin_fbq_join(options, fbq, held, number, fbq->packet.class);
 		return number;
 	}
-	if (flow->conditions != options->conditions)
+	if (reviews && flow->conditions != options->conditions)
 		twin_fbq_review(options, fbq, held, number);
 	if (flow->home != fbq->packet.class) {
 		flow->home = fbq->packet.class;
@@ -334,6 +331,23 @@ TWIN_GLOBAL u32 twin_fbq_arrive(const struct twin_fbq_options *options TWIN_GIVE
 		twin_fbq_join(options, fbq, held, number, q);
 	}
 	return number;
+}
+
+/*
+ * The flow of the packet that arrives, which is fbq->packet: begun if it is new; TWIN_NONE when there are too many, of up to `most`.
+ * To be called before twin_fbq_enqueue, for which the stack of the kernel would not suffice as well.
+ */
+TWIN_GLOBAL u32 twin_fbq_arrive(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN, u64 most)
+{
+	return twin_fbq_flow(options, fbq, held, most, true);
+}
+
+/* The same after a beginning, since which no conditions have changed. */
+TWIN_GLOBAL u32 twin_fbq_arrive_again(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				      struct twin_held *held TWIN_GIVEN)
+{
+	return twin_fbq_flow(options, fbq, held, TWIN_QUEUES, false);
 }
 
 #endif

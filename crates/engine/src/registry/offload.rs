@@ -47,10 +47,16 @@ impl FlowRegistry {
             let mut events = Vec::new();
             fbc.end(now, key, &mut Events(&mut events));
             let (terms, whole) =
-                (Terms { minimum, ..Terms::default() }, FlowKey { flow: key, source: 0, destination: 0 });
+                (Terms { minimum, steps: flow.steps, displace: None }, FlowKey { flow: key, source: 0, destination: 0 });
             fbc.expect(now, whole, flow.class, flow.profile, terms, &mut Events(&mut events));
-            // A flow that had a record goes on.
+            // A flow that had a record goes on, in another class perhaps.
             self.pending.extend(events.into_iter().filter(|_| here.is_none()));
+            if let Some(here) = here.filter(|here| here.class != flow.class) {
+                self.pending.push(Event::Moved { flow: key, from: here.class, to: flow.class });
+            }
+        }
+        if fbc.flow(key).is_some_and(|view| view.preferred != flow.steps) {
+            let _ = fbc.prefer(now, key, flow.steps);
         }
         // The offload decides what is granted.
         if fbc.flow(key).is_some_and(|view| view.minimum != minimum || view.granted == minimum.is_zero()) {
@@ -100,7 +106,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             // The offload notices that a promise has ended with the next packet of the flow.
             let ended = flow.promise.is_some_and(|number| !registry.entries.contains_key(&number));
             let flow = if ended {
-                OffloadedFlow { promise: None, minimum: Rate::ZERO, granted: false, ..*flow }
+                OffloadedFlow { promise: None, minimum: Rate::ZERO, granted: false, steps: 0, ..*flow }
             } else {
                 *flow
             };
@@ -172,11 +178,13 @@ mod tests {
         OffloadedFlow {
             key,
             class: ClassId(0),
+            home: ClassId(0),
             profile: 0,
             fields: Fields { destination_port: Some(7_000), ..Fields::default() },
             promise,
             minimum,
             granted: promise.is_some(),
+            steps: 0,
             backlog: Backlog::default(),
             head_arrived: None,
             counts: FlowCounts::default(),
