@@ -18,7 +18,7 @@ struct twin_node {
 };
 
 /* A power of two; fbq.h has the places. */
-#define TWIN_NODES 65536
+#define TWIN_NODES (TWIN_QUEUES > 16384 ? 4 * TWIN_QUEUES : 65536)
 
 struct twin_orders {
 	struct twin_node nodes[TWIN_NODES];

@@ -5,10 +5,10 @@ use tidegate_core::fbq::{Borrow, Displace, FairBy, Spare};
 use tidegate_core::{Bytes, Span};
 
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
-use super::options::fbq_options::{CONDITIONS, STRUCTURE, WORDS as HEAD};
+use super::options::fbq_options::{CONDITIONS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, QUEUES};
+use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -43,9 +43,6 @@ impl Classes {
         if profiles.len() > PROFILES {
             lack(format!("{} rules (up to {} are possible)", config.rules.len(), PROFILES - 1));
         }
-        if u64::from(shaper.flows) > QUEUES {
-            note(format!("up to {QUEUES} flows are told apart instead of {}", shaper.flows));
-        }
         let smallest = shaper.classes.iter().map(|class| class.params().burst).min().unwrap_or(Bytes::ZERO);
         if smallest.min(shaper.burst).as_u64() < largest {
             note(format!(
@@ -59,7 +56,7 @@ impl Classes {
             params.rate.as_bps(),
             params.burst.as_u64().max(largest),
             params.idle_timeout.as_nanos(),
-            (params.max_flows as u64).min(QUEUES),
+            params.max_flows as u64,
             params.catch_up.as_nanos(),
             shaper.classes.len() as u64,
             profiles.len() as u64,
@@ -94,6 +91,15 @@ impl Classes {
         }));
         numbers.resize(PROMISES + FBQ_PROMISES as usize * PROMISE, 0);
         Self { numbers }
+    }
+
+    /// The same for a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.
+    pub fn within(mut self, queues: u64, note: &mut dyn FnMut(String)) -> Self {
+        if self.numbers[FLOWS] > queues {
+            note(format!("up to {queues} flows are told apart instead of {}", self.numbers[FLOWS]));
+            self.numbers[FLOWS] = queues;
+        }
+        self
     }
 
     /// The numbers without promises, with the accounts of the classes in their order. `before` returns the numbers written last: if
@@ -135,6 +141,8 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::fbq_class_options::{INCREMENT, STRICT};
+    use super::super::options::fbq_options::FAIR_BY;
     use super::super::plan::Plan;
     use super::super::plan::tests::plan;
     use super::*;
@@ -149,7 +157,7 @@ mod tests {
 
     #[test]
     fn classes_are_those_of_the_file() {
-        let found = plan(FILE).unwrap();
+        let found = plan(FILE).unwrap().within(4_096);
         assert_eq!(found.names, ["calls", "rest"]);
         let numbers = numbers(&found, &[]);
         assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1, 0, 0]);
@@ -165,6 +173,26 @@ mod tests {
             (&numbers[profiles..profiles + PROFILE], numbers.len()),
             (&[65_536, 0, 0, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
         );
+    }
+
+    /// Hosts, strict shares and displacement are numbers of the program, and as many flows as it has queues.
+    #[test]
+    fn hosts_strict_shares_and_displacement_are_those_of_the_file() {
+        let found = plan(
+            "[shaper]\nfair-by = \"destination\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\npreference-step = \"25%\"\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n\
+             [[rule]]\nclass = \"a\"\nprotocol = \"udp\"\ndisplace = { below = \"300kbit\", to = \"b\" }\n",
+        );
+        let numbers = numbers(&found.unwrap().within(65_536), &[]);
+        assert_eq!((numbers[FAIR_BY], numbers[FLOWS]), (2, 65_536));
+        assert_eq!(numbers[HEAD + INCREMENT], 1 << 30);
+        let profile = HEAD + CLASSES * CLASS + PROFILE;
+        assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2]);
+        let found = plan("[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\ndefault = true\n");
+        let found = found.unwrap().within(4_096);
+        assert!(found.notes.iter().any(|note| note.contains("4096 flows")), "{:?}", found.notes);
+        let numbers = self::numbers(&Plan { names: vec!["a".into()], ..found }, &[]);
+        assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + STRICT - 3], numbers[FLOWS]), (1, 0, 4_096));
     }
 
     /// Rates change in place; anything else is another structure.

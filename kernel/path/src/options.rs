@@ -5,6 +5,8 @@
 pub const SLOTS: u64 = 4096;
 /// `TWIN_QUEUES` of kernel/queues.h.
 pub const QUEUES: u64 = 4096;
+/// `TWIN_MANY_QUEUES` of kernel/queues.h.
+pub const MANY_QUEUES: u64 = 65536;
 /// `TWIN_RECORDS` of kernel/records.h.
 pub const RECORDS: u64 = 65536;
 /// `TWIN_FBQ_CLASSES` of kernel/fbq.h.

@@ -39,8 +39,7 @@ impl Promises {
         for promise in promised {
             let (number, class, terms) = (promise.number, promise.class.0.into(), promise.terms);
             let [below, to] = displacement(terms.displace);
-            let numbers =
-                [number, class, terms.minimum.as_bps(), promise.flows.into(), terms.steps.into(), below, to];
+            let numbers = [number, class, terms.minimum.as_bps(), promise.flows.into(), terms.steps.into(), below, to];
             let free = |wanted: u64| places.iter().position(|place| place[0] == wanted);
             match free(promise.number).or_else(|| free(0)) {
                 Some(place) => places[place] = numbers,

@@ -135,19 +135,25 @@ impl Classes {
             fair_by: [FairBy::Flow, FairBy::Source, FairBy::Destination][(self.fair_by % 3) as usize],
             ..FbcParams::new(Rate::from_bps(self.rate))
         };
-        let class = |&[_, rate, burst, flow_burst, priority, borrows, limit, flow_limit, strict, increment]: &[u64; CLASS]| ClassParams {
-            spare: if strict == 1 { Spare::Idle } else { Spare::Shared },
-            increment,
-            burst: Bytes::new(burst),
-            flow_burst: Bytes::new(flow_burst),
-            priority: u32::try_from(priority).unwrap_or(u32::MAX),
-            borrow: if borrows == 1 { Borrow::FromOthers } else { Borrow::Never },
-            limit: Bytes::new(limit),
-            flow_limit: Bytes::new(flow_limit),
-            ..ClassParams::new(Rate::from_bps(rate))
+        let class =
+            |&[_, rate, burst, flow_burst, priority, borrows, limit, flow_limit, strict, increment]: &[u64; CLASS]| {
+                ClassParams {
+                    spare: if strict == 1 { Spare::Idle } else { Spare::Shared },
+                    increment,
+                    burst: Bytes::new(burst),
+                    flow_burst: Bytes::new(flow_burst),
+                    priority: u32::try_from(priority).unwrap_or(u32::MAX),
+                    borrow: if borrows == 1 { Borrow::FromOthers } else { Borrow::Never },
+                    limit: Bytes::new(limit),
+                    flow_limit: Bytes::new(flow_limit),
+                    ..ClassParams::new(Rate::from_bps(rate))
+                }
+            };
+        let profile = |&[weight, minimum, below, to]: &[u64; PROFILE]| Profile {
+            weight,
+            minimum: Rate::from_bps(minimum),
+            displace: displace(below, to),
         };
-        let profile =
-            |&[weight, minimum, below, to]: &[u64; PROFILE]| Profile { weight, minimum: Rate::from_bps(minimum), displace: displace(below, to) };
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
         Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO).map_err(|error| error.to_string())
     }

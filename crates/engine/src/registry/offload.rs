@@ -46,8 +46,10 @@ impl FlowRegistry {
         if here.is_none_or(|here| (here.profile, here.class) != (flow.profile, flow.class)) {
             let mut events = Vec::new();
             fbc.end(now, key, &mut Events(&mut events));
-            let (terms, whole) =
-                (Terms { minimum, steps: flow.steps, displace: None }, FlowKey { flow: key, source: 0, destination: 0 });
+            let (terms, whole) = (
+                Terms { minimum, steps: flow.steps, displace: None },
+                FlowKey { flow: key, source: 0, destination: 0 },
+            );
             fbc.expect(now, whole, flow.class, flow.profile, terms, &mut Events(&mut events));
             // A flow that had a record goes on, in another class perhaps.
             self.pending.extend(events.into_iter().filter(|_| here.is_none()));
@@ -360,6 +362,29 @@ mod tests {
         engine.swap(next, at(300), &mut noted).expect("valid");
         engine.set_flows(at(400), &[with(8, 3, 1)], &[], true, &mut noted);
         assert_eq!(counts(&mut engine, 8), (4, 3, 1, 0));
+    }
+
+    /// A flow that the offload has moved is in the other class, which its own one knows, with its preference.
+    #[test]
+    fn an_offloaded_flow_that_is_displaced_is_seen_to_be() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n\
+                    [[class]]\nname = \"other\"\nrate = \"2mbit\"\n";
+        let config = shaper::load(&Source::new("moved.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
+        let here = OffloadedFlow { steps: 2, ..flow(7, None) };
+        engine.set_flows(at(1), &[here], &[], true, &mut noted);
+        noted.0.clear();
+        engine.set_flows(at(2), &[OffloadedFlow { class: ClassId(1), ..here }], &[], true, &mut noted);
+        let moved = Event::Moved { flow: 7, from: ClassId(0), to: ClassId(1) };
+        assert_eq!(noted.0, [(7, NotificationKind::Event(moved))]);
+        let view = engine.tree.shaper_mut().and_then(|fbc| fbc.flow(7)).expect("it is there");
+        assert_eq!((view.class, view.preferred), (ClassId(1), 2));
+        // It is looked at again, and nothing has changed.
+        noted.0.clear();
+        engine.set_flows(at(3), &[OffloadedFlow { class: ClassId(1), ..here }], &[], true, &mut noted);
+        assert_eq!(noted.0, []);
     }
 
     /// 0.8 of 3 Mbit/s: missed where packets are there from one look to the next, otherwise there may have been too few.

@@ -109,7 +109,7 @@ impl PromiseControl<'_> {
         let promised = |(&number, entry): (&u64, &Entry)| Promised {
             number,
             class: entry.class,
-                terms: entry.terms,
+            terms: entry.terms,
             flows: lock(&entry.slots.0).wanted,
         };
         Some((self.registry.entries.iter().map(promised).collect(), &self.registry.table))
