@@ -141,7 +141,7 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::fbq_class_options::{INCREMENT, STRICT};
+    use super::super::options::fbq_class_options::{BORROWS, INCREMENT, STRICT};
     use super::super::options::fbq_options::FAIR_BY;
     use super::super::plan::Plan;
     use super::super::plan::tests::plan;
@@ -179,20 +179,23 @@ mod tests {
     #[test]
     fn hosts_strict_shares_and_displacement_are_those_of_the_file() {
         let found = plan(
-            "[shaper]\nfair-by = \"destination\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\npreference-step = \"25%\"\n\
-             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n\
-             [[rule]]\nclass = \"a\"\nprotocol = \"udp\"\ndisplace = { below = \"300kbit\", to = \"b\" }\n",
+            "[shaper]\nfair-by = \"destination\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\nincrement = \"25%\"\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n",
         );
         let numbers = numbers(&found.unwrap().within(65_536), &[]);
         assert_eq!((numbers[FAIR_BY], numbers[FLOWS]), (2, 65_536));
         assert_eq!(numbers[HEAD + INCREMENT], 1 << 30);
-        let profile = HEAD + CLASSES * CLASS + PROFILE;
-        assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2]);
-        let found = plan("[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\ndefault = true\n");
+        let found = plan(
+            "[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\ndefault = true\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\n\
+             [[rule]]\nclass = \"a\"\nprotocol = \"udp\"\ndisplace = { below = \"300kbit\", to = \"b\" }\n",
+        );
         let found = found.unwrap().within(4_096);
         assert!(found.notes.iter().any(|note| note.contains("4096 flows")), "{:?}", found.notes);
-        let numbers = self::numbers(&Plan { names: vec!["a".into()], ..found }, &[]);
-        assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + STRICT - 3], numbers[FLOWS]), (1, 0, 4_096));
+        let numbers = self::numbers(&found, &[]);
+        assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + BORROWS], numbers[FLOWS]), (1, 0, 4_096));
+        let profile = HEAD + CLASSES * CLASS + PROFILE;
+        assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2]);
     }
 
     /// Rates change in place; anything else is another structure.
