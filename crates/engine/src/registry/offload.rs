@@ -25,12 +25,12 @@ impl FlowRegistry {
         self.offloaded.as_ref().map(|flows| flows.values())
     }
 
-    /// Ends the flows that are gone or in another class.
+    /// Ends the flows that are gone, or whose packets have another class. Those that are displaced from it stay.
     fn end_offloaded(&mut self, now: Instant, flows: &[OffloadedFlow], fbc: &mut Shaper) {
         let Some(known) = &mut self.offloaded else { return };
-        let present: HashSet<(u64, ClassId)> = flows.iter().map(|flow| (flow.key, flow.class)).collect();
+        let present: HashSet<(u64, ClassId)> = flows.iter().map(|flow| (flow.key, flow.home)).collect();
         known.retain(|key, flow| {
-            let stays = present.contains(&(*key, flow.class));
+            let stays = present.contains(&(*key, flow.home));
             if !stays {
                 fbc.end(now, *key, &mut Events(&mut self.pending));
             }
