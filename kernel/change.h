@@ -104,19 +104,6 @@ __noinline int twin_requeue(u32 slot)
 	return 0;
 }
 
-/* Queues a packet anew. Returns the slot next to it. */
-__noinline u32 twin_queue_moved(u32 slot)
-{
-	u32 next = twin_packet_of(&state.held, slot)->next;
-
-	twin_move(slot);
-	if (in_force.kind == TWIN_FBQ)
-		twin_fbq_requeue(&classes, &fbq, &state.held, slot);
-	else
-		twin_requeue(slot);
-	return next;
-}
-
 __noinline int twin_restart_aqm(void)
 {
 	twin_begin_aqm(&state, tables_of(&in_force), &in_force);
@@ -188,7 +175,7 @@ __noinline int twin_follow_rate(u64 now, u32 q)
 }
 
 /* Puts rates in force, those that fall first, so that the classes always fit into the total. */
-__noinline int twin_follow_rates(u64 now)
+static __always_inline void follow_rates(u64 now)
 {
 	if (fresh_classes.rate > fbq.root.rate)
 		twin_follow_rate(now, TWIN_NONE);
@@ -201,7 +188,6 @@ __noinline int twin_follow_rates(u64 now)
 	}
 	if (fresh_classes.rate < fbq.root.rate)
 		twin_follow_rate(now, TWIN_NONE);
-	return 0;
 }
 
 /* Takes all packets out of a queue, whose flow stays. Returns the slot of the first; the others are next to it. */
@@ -222,12 +208,11 @@ __noinline u32 twin_take_queue(u32 number)
 	return first;
 }
 
-/* Queues a packet by the rules in force. Returns the slot next to it. */
-__noinline u32 twin_queue_by_rules(u32 slot)
+/* Gives a packet the class that it has by the rules in force. */
+__noinline u32 twin_follow_rules_of(u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(&state.held, slot);
 	struct twin_counters *before = counters_of(packet->class), *counters;
-	u32 next = packet->next;
 	u64 key = twin_flow_by_rules(slot);
 
 	if (key != packet->key && class_of.class < classes.classes) {
@@ -242,8 +227,7 @@ __noinline u32 twin_queue_by_rules(u32 slot)
 			count_queued(counters, packet->size);
 		}
 	}
-	twin_fbq_requeue(&classes, &fbq, &state.held, slot);
-	return next;
+	return 0;
 }
 
 /* Whether a packet of a queue is of another flow by the rules in force. */
@@ -270,7 +254,7 @@ __noinline int twin_follow_rules(void)
 	rules_are_other = false;
 	fbq.now = state.latest;
 	TWIN_FOR(u32, number, 0, TWIN_QUEUES) {
-		u32 slot;
+		u32 slot, next;
 
 		if (number >= state.held.used_queues)
 			break;
@@ -280,18 +264,16 @@ __noinline int twin_follow_rules(void)
 		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 			if (slot == TWIN_NONE)
 				break;
-			slot = twin_queue_by_rules(slot);
+			next = twin_packet_of(&state.held, slot)->next;
+			twin_follow_rules_of(slot);
+			twin_fbq_note_again(&fbq, &state.held, slot);
+			twin_fbq_requeue(&classes, &fbq, &state.held,
+					 twin_fbq_arrive(&classes, &fbq, &state.held, TWIN_QUEUES), slot);
+			slot = next;
 			/* Each may end another flow. */
 			twin_fbq_settle(&classes, &fbq);
 		}
 	}
-	return 0;
-}
-
-/* Ends the promises that are not among those that were read last. */
-__noinline int twin_follow_promises(u64 now)
-{
-	twin_fbq_follow_promises(&classes, &fresh_classes, &fbq, &state.held, now);
 	return 0;
 }
 
@@ -312,16 +294,16 @@ __noinline int twin_follow(u64 now)
 	if (!continues)
 		twin_find_moved();
 	else if (fresh.kind == TWIN_FBQ)
-		twin_follow_promises(now);
+		twin_fbq_follow_promises(&classes, &fresh_classes, &fbq, &state.held, now);
 	in_force = fresh;
 	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
 	if (continues && in_force.kind == TWIN_FBQ) {
-		twin_follow_rates(now);
+		follow_rates(now);
 		return twin_fbq_hold_promises(&classes, &fbq);
 	}
 	if (!continues) {
-		u32 first = twin_gather();
+		u32 first = twin_gather(), next;
 
 		/* The core has no such call. */
 		RECORD(recording = false;)
@@ -332,7 +314,15 @@ __noinline int twin_follow(u64 now)
 				break;
 			if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
 				twin_find_flow(first);
-			first = twin_queue_moved(first);
+			next = twin_packet_of(&state.held, first)->next;
+			twin_move(first);
+			if (in_force.kind == TWIN_FBQ) {
+				twin_fbq_note_again(&fbq, &state.held, first);
+				twin_fbq_requeue(&classes, &fbq, &state.held, twin_fbq_arrive_again(&classes, &fbq, &state.held), first);
+			} else {
+				twin_requeue(first);
+			}
+			first = next;
 		}
 		return 0;
 	}

@@ -181,6 +181,18 @@ __noinline u32 twin_know_flow(u32 number)
 	return twin_promise_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules);
 }
 
+/* See hosts.h. */
+__noinline u64 twin_know_host(u64 fair_by)
+{
+	u32 key = 0;
+
+	u64 host = twin_host_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules, fair_by);
+
+	/* A record has room for half of it. */
+	RECORD(host = (u32)host;)
+	return host;
+}
+
 static __always_inline struct twin_options *written_options(void)
 {
 	u32 key = 0;
@@ -305,8 +317,21 @@ __noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 a
 	u64 arrived = state.arrived++;
 
 	state.early = false;
-	return twin_fbq_enqueue(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
+	return twin_fbq_receive(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
 				always != 0);
+}
+
+/* The rest of that for a packet that is not alone. */
+__noinline u32 twin_queue_classified(u32 number, u64 size, u64 always)
+{
+	return twin_fbq_enqueue(&classes, &fbq, &state.held, number, state.arrived - 1, size, always != 0);
+}
+
+/* The end of a call about packets that have classes. */
+__noinline int twin_finish_classified(void)
+{
+	twin_fbq_finish(&classes, &fbq, &state.held);
+	return 0;
 }
 
 /* The slot of a packet that exceeds the limit, or TWIN_NONE. */
@@ -359,6 +384,15 @@ __noinline u64 twin_due(struct twin_options *options, u64 now)
 }
 
 #ifdef TWIN_CALLS
+/* Begins that of an arrival. Not a part of it, since the stack of the kernel is small. */
+__noinline int twin_record_arrival(u64 size)
+{
+	call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };
+	if (in_force.kind == TWIN_FBQ && classes.fair_by != 0)
+		call.capable |= twin_know_host(classes.fair_by) << 32;
+	return 0;
+}
+
 /* Ends the record of a call. */
 __noinline int twin_record(struct twin_options *options, u64 what, u64 now)
 {
@@ -434,10 +468,17 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		counters->v4_packets++;
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
-	RECORD(call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };)
-	if (options->kind == TWIN_FBQ)
+	RECORD(twin_record_arrival(size);)
+	if (options->kind == TWIN_FBQ) {
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
-	else
+		if (number == TWIN_FBQ_NOTHING) {
+			bool over = is_over(link, now);
+
+			number = twin_fbq_arrive(&classes, &fbq, &state.held, over ? TWIN_QUEUES : classes.flows);
+			number = twin_queue_classified(number, size, over);
+			twin_finish_classified();
+		}
+	} else
 		number = twin_take(options, now, size, class_of.flow, is_over(link, now));
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
@@ -486,6 +527,8 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 	struct twin_slot *slot;
 	struct sk_buff *skb;
 
+	if (options->kind == TWIN_FBQ && fbq.touched != TWIN_FBQ_NOTHING)
+		twin_finish_classified();
 	if (action == TWIN_AGAIN)
 		return true;
 	if (action == TWIN_EMPTY || action == TWIN_WAIT)

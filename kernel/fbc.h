@@ -23,28 +23,37 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	bool first = backlog.packets == 0;
 	u64 kept = fbq_kept(params->limit, twin_fbq_unpromised(class), rate), promised, space;
 	u64 room = saturating_sub_u64(params->limit, class->backlog.bytes);
-	bool within;
+	u64 queued = class->queued;
+	bool within, may;
 
-	/* A queue that begins, without a minimum, needs no part. */
-	if (first && minimum == 0)
+	/* A queue that begins, without a minimum, needs no part, unless its host does. */
+	if (first && minimum == 0 && options->fair_by == 0)
 		return size > saturating_sub_u64(room, kept);
 	promised = fbq_promised_part(params->limit, class->queued_minimum, rate);
 	space = saturating_sub_u64(saturating_sub_u64(params->limit, promised), kept);
-	within = (bytes <= params->flow_limit && fbq_is_within_part(bytes, space, max_u64(class->queued + first, 1))) ||
+	may = first;
+	if (options->fair_by != 0) {
+		struct twin_fbq_host *host = twin_fbq_host_of(fbq, flow->host);
+
+		may = first && twin_fbq_host_may(fbq, flow, space, size);
+		space = twin_fbq_equal_part(space, max_u64(class->hosts_queued + (host->queued == 0), 1));
+		queued = host->queued;
+	}
+	within = (bytes <= params->flow_limit && fbq_is_within_part(bytes, space, max_u64(queued + first, 1))) ||
 		 (flow->granted && bytes <= fbq_promised_part(params->limit, minimum, rate));
 	if (within && minimum != 0)
 		kept = 0;
-	return size > saturating_sub_u64(room, kept) || (!first && !within);
+	return size > saturating_sub_u64(room, kept) || !(may || within);
 }
 
-/* A flow begins to queue whose bucket was empty before the virtual time. */
+/* A flow begins to queue whose bucket was empty before fbq->served, the virtual time. */
 TWIN_GLOBAL u32 twin_fbq_start_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	u64 burst = twin_fbq_params(options, flow->class)->flow_burst;
 
-	flow->start = fbq_starts_again(flow->start, class->virtual_now, twin_fbq_length(&class->saved, burst, flow->weight));
+	flow->start = fbq_starts_again(flow->start, fbq->served, twin_fbq_length(&class->saved, burst, flow->weight));
 	return 0;
 }
 
@@ -53,7 +62,8 @@ TWIN_INLINE void twin_fbq_start(const struct twin_fbq_options *options, struct t
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
-	if (flow->start < twin_fbq_class_of(fbq, flow->class)->virtual_now)
+	fbq->served = twin_fbq_virtual_now(options, fbq, flow);
+	if (flow->start < fbq->served)
 		twin_fbq_start_behind(options, fbq, number);
 }
 
@@ -69,11 +79,13 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 		class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
 	twin_push(held, number, slot);
 	qdisc_backlog_add(&class->backlog, twin_packet_of(held, slot)->size);
+	if (options->fair_by != 0)
+		twin_fbq_host_queued(options, fbq, held, number, twin_packet_of(held, slot)->size);
 	if (first) {
 		twin_list_remove(held, &fbq->idle, number);
 		twin_fbq_queues(class, flow);
 		twin_fbq_start(options, fbq, number);
-		twin_fbq_key(fbq, held, number);
+		twin_fbq_key(options, fbq, held, number);
 	}
 }
 
@@ -113,11 +125,13 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 	u64 limit = twin_fbq_params(options, q)->limit;
 	option_units_instant own, all;
 
+	if (options->fair_by != 0 || twin_fbq_params(options, q)->strict == 1)
+		return TWIN_NONE;
 	/* Of a flow that is known, and as it is. */
 	if (number == TWIN_NONE || twin_queue_of(held, number)->key != key || flow->conditions != options->conditions ||
-	    flow->class != q || flow->profile != profile || flow->granted)
+	    flow->class != q || flow->home != q || flow->profile != profile || flow->granted)
 		return TWIN_NONE;
-	if (class->unsettled || twin_fbq_class_of(fbq, next)->unsettled || twin_fbq_is_over(options, fbq))
+	if (twin_fbq_is_restless(class) || twin_fbq_is_restless(twin_fbq_class_of(fbq, next)) || twin_fbq_is_over(options, fbq))
 		return TWIN_NONE;
 	/* Even where some of the buffer is kept, there is room. */
 	if (size > limit - fbq_kept(limit, 0, U64_MAX))
@@ -140,17 +154,19 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 }
 
 /*
- * A packet arrives. Returns its slot, or TWIN_NONE where it is dropped. always: as far as there are slots and queues it is not,
- * if it has a class.
+ * A packet arrives. First: what it is, is noted, and it is queued if it is alone. Returns its slot; TWIN_NONE where it is dropped;
+ * TWIN_FBQ_NOTHING where twin_fbq_arrive and twin_fbq_enqueue go on. always: as far as there are slots and queues it is not dropped,
+ * if it has a class. In the end twin_fbq_finish is to be called.
  */
-TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile, bool always)
 {
-	u32 number, slot = TWIN_NONE;
+	u32 slot;
 
 	if (fbq->alone != 0)
 		twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
+	fbq->touched = TWIN_FBQ_NOTHING;
 	if (q >= options->classes)
 		return TWIN_NONE;
 	if (!always && held->backlog.packets == 0) {
@@ -158,7 +174,18 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 		if (slot != TWIN_NONE)
 			return slot;
 	}
-	number = twin_fbq_flow(options, fbq, held, key, q, profile, always ? TWIN_QUEUES : options->flows);
+	fbq->packet.key = key;
+	fbq->packet.class = q;
+	fbq->packet.profile = profile;
+	return TWIN_FBQ_NOTHING;
+}
+
+/* The rest of the same for a packet of the flow `number`, which twin_fbq_arrive has returned. */
+TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				 u32 number, u64 arrived, u64 size, bool always)
+{
+	u32 slot = TWIN_NONE;
+
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
 	if (always || !twin_fbq_refuses(options, fbq, held, number, size))
@@ -166,25 +193,32 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	if (slot == TWIN_NONE) {
 		qdisc_backlog_add(&twin_fbq_flow_of(fbq, number)->dropped, size);
 	} else {
-		twin_fbq_note(twin_packet_of(held, slot), now, arrived, size, key, q, profile);
+		twin_fbq_note(twin_packet_of(held, slot), fbq->now, arrived, size, fbq->packet.key, fbq->packet.class,
+			      fbq->packet.profile);
 		twin_fbq_put(options, fbq, held, number, slot);
 	}
-	twin_fbq_choose(options, fbq, held, q, now);
-	twin_fbq_housekeep(options, fbq, held, q);
-	twin_fbq_settle(options, fbq);
+	fbq->touched = twin_fbq_flow_of(fbq, number)->class;
+	twin_fbq_choose(options, fbq, held, fbq->touched, fbq->now);
 	return slot;
 }
 
-/* Queues the packet of a slot anew, after another beginning. */
-TWIN_INLINE void twin_fbq_requeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				  u32 slot)
+/* Notes a packet that is queued anew, after another beginning, for twin_fbq_arrive. */
+TWIN_INLINE void twin_fbq_note_again(struct twin_fbq *fbq, struct twin_held *held, u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
-	u32 number;
 
-	number = twin_fbq_flow(options, fbq, held, packet->key, packet->class, packet->profile, TWIN_QUEUES);
+	fbq->packet.key = packet->key;
+	fbq->packet.class = packet->class;
+	fbq->packet.profile = packet->profile;
+}
+
+/* Queues it in the flow that that has returned. */
+TWIN_GLOBAL u32 twin_fbq_requeue(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				 struct twin_held *held TWIN_GIVEN, u32 number, u32 slot)
+{
 	twin_fbq_put(options, fbq, held, number, slot);
-	twin_fbq_choose(options, fbq, held, packet->class, fbq->now);
+	twin_fbq_choose(options, fbq, held, twin_fbq_flow_of(fbq, number)->class, fbq->now);
+	return 0;
 }
 
 /* When a class may send, and which; TWIN_NONE for none. */
@@ -264,8 +298,8 @@ TWIN_GLOBAL u32 twin_fbq_best(struct twin_fbq *fbq TWIN_GIVEN, u64 time)
 		if (first == TWIN_NONE || class->due > time)
 			break;
 		twin_order_remove(&fbq->orders, &fbq->upcoming, first);
-		twin_order_set(&fbq->orders, &fbq->entitled, TWIN_ENTITLED + q, key);
-		twin_order_set(&fbq->orders, &fbq->preferred, TWIN_PREFERRED + q, fbq_by_priority(key));
+		twin_order_set(&fbq->orders, &fbq->entitled, TWIN_ENTITLED + q, key, q);
+		twin_order_set(&fbq->orders, &fbq->preferred, TWIN_PREFERRED + q, fbq_by_priority(key), q);
 	}
 	return fbq->preferred == TWIN_NONE ? TWIN_NONE : fbq->preferred - TWIN_PREFERRED;
 }
@@ -288,6 +322,7 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 
 	fbq->now = now;
 	fbq->alone = 0;
+	fbq->touched = TWIN_NONE;
 	bucket_token_bucket_charge(&fbq->root, then, size);
 	bucket_token_bucket_charge(&class->bucket, then, size);
 	twin_fbq_start(options, fbq, number);
@@ -302,12 +337,32 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 		twin_list_remove(held, &fbq->idle, number);
 		twin_list_append(held, &fbq->idle, number);
 	}
-	twin_fbq_housekeep(options, fbq, held, TWIN_NONE);
-	twin_fbq_settle(options, fbq);
 	return slot;
 }
 
-/* The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. */
+/* Charges a flow for its first packet, which leaves as of a time. */
+TWIN_INLINE void twin_fbq_charge(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 number, u64 then, u64 size)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	u128 length = twin_fbq_length(&class->packet, size, flow->weight);
+
+	if (options->fair_by != 0) {
+		twin_fbq_charge_host(fbq, flow, size, class->by, length);
+	} else if (twin_fbq_params(options, flow->class)->strict == 1) {
+		u128 virtual_then = class->by == FBQ_BY_SHARE ? 0 : twin_fbq_virtual_time(options, fbq, flow->class, then);
+
+		flow->start = fbq_charged(flow->start, virtual_then, class->by, length);
+	} else {
+		flow->start = fbq_charged(flow->start, class->virtual_now, class->by, length);
+		if (class->by == FBQ_BY_SHARE)
+			class->virtual_now = max_u128(class->virtual_now, flow->start);
+	}
+	if (flow->granted)
+		fbq_charge_minimum(&twin_fbq_special_of(fbq, number)->guarantee, then, size);
+}
+
+/* The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. In the end twin_fbq_finish is to be called. */
 TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, bool always)
 {
@@ -321,6 +376,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 
 	if (fbq->alone != 0)
 		return twin_fbq_dequeue_alone(options, fbq, held, now);
+	fbq->touched = TWIN_FBQ_NOTHING;
 	first = twin_fbq_first(fbq);
 	chosen = twin_fbq_own(fbq, first);
 	borrowed = chosen.class == TWIN_NONE || chosen.time > now;
@@ -362,28 +418,33 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	} else {
 		bucket_token_bucket_charge(&class->bucket, then, packet->size);
 	}
-	flow->start = fbq_charged(flow->start, class->virtual_now, class->by,
-				  twin_fbq_length(&class->packet, packet->size, flow->weight));
-	if (class->by == FBQ_BY_SHARE)
-		class->virtual_now = max_u128(class->virtual_now, flow->start);
-	if (flow->granted)
-		fbq_charge_minimum(&flow->guarantee, then, packet->size);
+	twin_fbq_charge(options, fbq, number, then, packet->size);
 	qdisc_backlog_add(&flow->sent, packet->size);
 	flow->waited += now - packet->at;
 	twin_pop(held, number);
 	qdisc_backlog_remove(&class->backlog, packet->size);
+	if (options->fair_by != 0)
+		twin_fbq_host_sent(fbq, held, number, packet->size);
 	if (twin_queue_of(held, number)->backlog.packets == 0) {
-			flow->idle_since = now;
+		flow->idle_since = now;
 		twin_fbq_queues_no_more(class, flow);
-		twin_fbq_unkey(fbq, number);
+		twin_fbq_unkey(options, fbq, held, number);
 		twin_list_append(held, &fbq->idle, number);
 	} else {
-		twin_fbq_key(fbq, held, number);
+		twin_fbq_key(options, fbq, held, number);
 	}
 	twin_fbq_rechoose(options, fbq, held, q, then);
-	twin_fbq_housekeep(options, fbq, held, TWIN_NONE);
-	twin_fbq_settle(options, fbq);
+	fbq->touched = TWIN_NONE;
 	return slot;
+}
+
+/* The end of a call in which a packet arrives, or of twin_fbq_dequeue. */
+TWIN_INLINE void twin_fbq_finish(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held)
+{
+	if (fbq->touched == TWIN_FBQ_NOTHING)
+		return;
+	twin_fbq_tidy(options, fbq, held, fbq->touched);
+	twin_fbq_settle(options, fbq);
 }
 
 /* When dequeue is to be called next: U64_MAX for never. */
@@ -418,6 +479,7 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 	}
 	if (q >= options->classes || saturating_add_u64(sum, rate) > fbq->root.rate)
 		return;
+	twin_fbq_advance(options, fbq, q);
 	/* Minimums that no longer fit wait again, those of the youngest flows first. */
 	TWIN_FOR(u32, older, 0, TWIN_QUEUES) {
 		u32 number = TWIN_QUEUES - 1 - older;
@@ -427,11 +489,14 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 			break;
 		if (flow->class != q || !flow->granted)
 			continue;
-		twin_fbq_grant(fbq, held, number, TWIN_WAITS);
+		twin_fbq_grant(options, fbq, held, number, TWIN_WAITS);
 		twin_fbq_wait(fbq, class, number);
 	}
 	bucket_token_bucket_set_rate(&class->bucket, now, rate);
-	class->unsettled = true;
+	TWIN_FOR(u32, k, 0, TWIN_FILLINGS) {
+		twin_filling_of(class, k)->is_balanced = false;
+	}
+	twin_fbq_shares_changed(class);
 	twin_fbq_rechoose(options, fbq, held, q, now);
 }
 
@@ -448,7 +513,7 @@ TWIN_INLINE void twin_fbq_follow_promises(const struct twin_fbq_options *options
 TWIN_INLINE bool twin_fbq_supports(const struct twin_fbq_options *options)
 {
 	return options->classes > 0 && options->classes <= TWIN_FBQ_CLASSES && options->profiles <= TWIN_FBQ_PROFILES &&
-	       options->flows <= TWIN_QUEUES;
+	       options->flows <= TWIN_QUEUES && options->fair_by <= 2;
 }
 
 #endif

@@ -12,6 +12,11 @@
 #define TWIN_FBQ_CLASSES 64
 #define TWIN_FBQ_PROFILES 256
 #define TWIN_FBQ_PROMISES 256
+/* Flows with more than a weight, and entries of flows that were displaced, at most; powers of two. */
+#define TWIN_FBQ_SPECIALS 4096
+#define TWIN_FBQ_AWAY 4096
+/* In place of a class: there is nothing to be done after the call. */
+#define TWIN_FBQ_NOTHING (U32_MAX - 1)
 /* Flows that end in one call, at most. */
 #define TWIN_FBQ_ENDED 4
 
@@ -27,12 +32,19 @@ struct twin_fbq_class_options {
 	u64 borrows;
 	u64 limit;
 	u64 flow_limit;
+	/* 1 where no flow exceeds its share: such a class does not borrow, and no hosts share it. */
+	u64 strict;
+	/* What a step of preference is of the rate, with 32 bits of fraction. */
+	u64 increment;
 };
 
 struct twin_fbq_profile {
 	/* With 16 bits of fraction. */
 	u64 weight;
 	u64 minimum;
+	/* The rate below which a flow goes to another class, and that class plus 1; 0 for none. */
+	u64 below;
+	u64 to;
 };
 
 /* See promises.h. */
@@ -43,6 +55,11 @@ struct twin_fbq_promise {
 	u64 minimum;
 	/* For how many flows rate is held. */
 	u64 flows;
+	/* Steps of preference. */
+	u64 steps;
+	/* As those of a profile, in place of them. */
+	u64 below;
+	u64 to;
 };
 
 struct twin_fbq_options {
@@ -60,22 +77,32 @@ struct twin_fbq_options {
 	u64 default_class;
 	/* Another number wherever the conditions of promises have changed. */
 	u64 conditions;
+	/* What shares a class equally: 0 flows, 1 hosts that send, 2 hosts that receive. */
+	u64 fair_by;
 	struct twin_fbq_class_options class[TWIN_FBQ_CLASSES];
 	struct twin_fbq_profile profile[TWIN_FBQ_PROFILES];
 	struct twin_fbq_promise promise[TWIN_FBQ_PROMISES];
 };
 
-/* Where the places are: of flows in the orders of shares and of minimums, of classes in four orders. */
-#define TWIN_GUARANTEES TWIN_QUEUES
-#define TWIN_UPCOMING (2 * TWIN_QUEUES)
+/*
+ * Where the places are: of flows in the orders of shares, of hosts in those of classes, of flows with more than a weight in that of
+ * minimums, in three fillings, by preference and by threshold, and of classes in four orders.
+ */
+#define TWIN_HOSTS TWIN_QUEUES
+#define TWIN_GUARANTEES (2 * TWIN_QUEUES)
+#define TWIN_FILLED (TWIN_GUARANTEES + TWIN_FBQ_SPECIALS)
+#define TWIN_PREFERENCES (TWIN_FILLED + 3 * TWIN_FBQ_SPECIALS)
+#define TWIN_THRESHOLDS (TWIN_PREFERENCES + TWIN_FBQ_SPECIALS)
+#define TWIN_UPCOMING (TWIN_THRESHOLDS + TWIN_FBQ_SPECIALS)
 #define TWIN_ENTITLED (TWIN_UPCOMING + TWIN_FBQ_CLASSES)
 #define TWIN_PREFERRED (TWIN_ENTITLED + TWIN_FBQ_CLASSES)
 #define TWIN_BORROWERS (TWIN_PREFERRED + TWIN_FBQ_CLASSES)
+_Static_assert(TWIN_BORROWERS + TWIN_FBQ_CLASSES <= TWIN_NODES, "there are places for all");
 
 struct twin_fbq_flow {
 	/* The virtual time at which its bucket was empty. */
 	u128 start;
-	bucket_token_bucket guarantee;
+	/* For scheduling: its own, and what preference makes of it. */
 	u64 weight;
 	u64 minimum;
 	u64 idle_since;
@@ -84,14 +111,67 @@ struct twin_fbq_flow {
 	u64 waited;
 	/* Those for which its promise was found. */
 	u64 conditions;
+	/* Where hosts share the class. */
+	u64 host_key;
 	u32 class;
+	/* The class of its packets, from which it may be displaced. */
+	u32 home;
 	u32 profile;
 	/* The place of its promise, plus 1. */
 	u32 promise;
-	/* The neighbours among those whose minimum waits. */
-	u32 wait_before, wait_next;
+	u32 host;
+	/* Its place among those with more than a weight, plus 1. */
+	u32 special;
 	bool present, granted, waits;
 };
+
+/* What only few flows have: a minimum, a preference, a threshold of displacement. */
+struct twin_fbq_special {
+	bucket_token_bucket guarantee;
+	/* Its weight without preference, and what it asks for of the rate of its class beyond its share. */
+	u64 plain, part;
+	/* The threshold, and since when it has been in its class. */
+	u64 below, moved;
+	/* The class that it is displaced to, plus 1. */
+	u32 to;
+	u32 steps;
+	u32 flow;
+	/* A bit for each filling in which it is at its minimum. */
+	u32 held;
+	/* The neighbours among those whose minimum waits; the next of those that are free. */
+	u32 wait_before, wait_next;
+};
+
+struct twin_fbq_host {
+	u64 key;
+	/* The virtual time of the class at which its share was empty, and that of its flows. */
+	u128 start, virtual_now;
+	/* Of its queues. */
+	u64 bytes;
+	/* Its flows, and those with a queue. */
+	u32 flows, queued;
+	/* The order of these. */
+	u32 share;
+	u32 class;
+	/* The next with the same hash of its key; the next of those of its class that are free. */
+	u32 chain;
+	/* Its number among those of its class. */
+	u32 tie;
+};
+
+/* See shares.h. */
+struct twin_sum {
+	u64 flows, minimum, weight, preferred_minimum, preferred_weight;
+};
+
+struct twin_filling {
+	struct twin_sum all, held;
+	/* Of the flows with a minimum those that are at it, the smallest ratio first, and the others, the largest first. */
+	u32 at_minimum, above;
+	bool is_balanced;
+};
+
+enum { TWIN_NOW_SHARED, TWIN_PLAIN, TWIN_REST, TWIN_FILLINGS };
 
 /* A length of virtual time that was computed last: divisions take long, and packets mostly have the size of the one before. */
 struct twin_fbq_length {
@@ -107,8 +187,8 @@ struct twin_fbq_class {
 	u128 borrowed_until;
 	bucket_token_bucket bucket;
 	qdisc_backlog backlog;
-	/* Flows with a queue, and the sum of their granted minimums; that of all flows. */
-	u64 queued, queued_minimum, minimum;
+	/* Flows with a queue, and the sum of their granted minimums; that of all flows. Hosts with a queue. */
+	u64 queued, queued_minimum, minimum, hosts_queued;
 	/* What is held for flows that come under promises. */
 	u64 held;
 	/* The flow whose first packet leaves next, if has_candidate: since when it is selected, and when its bucket pays. */
@@ -117,6 +197,24 @@ struct twin_fbq_class {
 	u32 share, guarantee;
 	struct twin_list waiting;
 	bool has_candidate, unsettled;
+	/* Where it is strict: since when virtual_now is that, and the rest of the division. */
+	u64 virtual_at, virtual_rest;
+	struct twin_filling fillings[4];
+	/* The sum of what flows ask for by preference. */
+	u64 parts;
+	/* The flows that are preferred, in the order in which they are looked at; how many are to be, and the last that was. */
+	u32 preferred, preferred_count, stale, weighed, round;
+	/* The flows with a threshold, the largest first, and entries of those that were displaced from here. */
+	u32 thresholds;
+	struct twin_list away;
+	/* Its hosts: how many there ever were, and those that are free. */
+	u32 hosts, free_host;
+};
+
+/* An entry of a flow that was displaced. */
+struct twin_fbq_away {
+	u64 key;
+	u32 next;
 };
 
 struct twin_fbq {
@@ -128,6 +226,13 @@ struct twin_fbq {
 	bucket_token_bucket root;
 	u32 upcoming, entitled, preferred, borrowers;
 	u32 flow_count, cursor;
+	/* Of a call, to its end: the class of the flow whose packet has arrived, or TWIN_NONE; see fbc.h. */
+	u32 touched;
+	/* Of the packet that arrives. */
+	struct {
+		u64 key;
+		u32 class, profile;
+	} packet;
 	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
 	u32 alone, alone_slot;
 	/* Of the promises of flows that ended in this call, their places, plus 1. */
@@ -135,6 +240,23 @@ struct twin_fbq {
 	struct twin_list idle;
 	struct twin_fbq_class classes[TWIN_FBQ_CLASSES];
 	struct twin_fbq_flow flows[TWIN_QUEUES];
+	/* How many there ever were, and those that are free. */
+	u32 used_specials, free_special, used_hosts, used_away, free_away;
+	struct twin_fbq_special specials[TWIN_FBQ_SPECIALS];
+	struct twin_fbq_away away[TWIN_FBQ_AWAY];
+	struct twin_fbq_host hosts[TWIN_QUEUES];
+	u32 host_chains[TWIN_QUEUES];
+	/* A number of 128 bits that a function is given or returns, and what is left of a division by it. */
+	u128 wide;
+	u64 rest;
+	/* The virtual time in which a flow is served: see twin_fbq_virtual_now. */
+	u128 served;
+	/* The minimum that a flow is to have, and the weight that it had: see twin_fbq_grant_in_place. */
+	u64 asked, before;
+	/* Of a flow, before it has others. */
+	u32 steps;
+	/* See twin_raise. */
+	u64 wanted, free, left;
 	fbq_slots slots[TWIN_FBQ_PROMISES];
 	struct twin_orders orders;
 };
@@ -149,9 +271,30 @@ TWIN_INLINE struct twin_fbq_class *twin_fbq_class_of(struct twin_fbq *fbq, u32 n
 	return &fbq->classes[twin_index(number, TWIN_FBQ_CLASSES)];
 }
 
+TWIN_INLINE struct twin_fbq_host *twin_fbq_host_of(struct twin_fbq *fbq, u32 number)
+{
+	return &fbq->hosts[twin_index(number, TWIN_QUEUES)];
+}
+
+TWIN_INLINE struct twin_fbq_special *twin_fbq_special_at(struct twin_fbq *fbq, u32 place)
+{
+	return &fbq->specials[twin_index(place, TWIN_FBQ_SPECIALS)];
+}
+
+/* Of a flow that has one. */
+TWIN_INLINE struct twin_fbq_special *twin_fbq_special_of(struct twin_fbq *fbq, u32 number)
+{
+	return twin_fbq_special_at(fbq, twin_fbq_flow_of(fbq, number)->special - 1);
+}
+
 TWIN_INLINE const struct twin_fbq_class_options *twin_fbq_params(const struct twin_fbq_options *options, u32 class)
 {
 	return &options->class[twin_index(class, TWIN_FBQ_CLASSES)];
+}
+
+TWIN_INLINE struct twin_filling *twin_filling_of(struct twin_fbq_class *class, u32 k)
+{
+	return &class->fillings[twin_index(k, 4)];
 }
 
 TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct twin_fbq *fbq)
@@ -162,6 +305,8 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = TWIN_NONE;
 	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = 0;
+	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
+	fbq->free_special = fbq->free_away = TWIN_NONE;
 	fbq->idle = none;
 	fbq->best_priority = U64_MAX;
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
@@ -169,6 +314,13 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 		const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
 
 		*class = (struct twin_fbq_class){ .share = TWIN_NONE, .guarantee = TWIN_NONE, .waiting = none };
+		TWIN_FOR(u32, k, 0, TWIN_FILLINGS) {
+			struct twin_filling *filling = twin_filling_of(class, k);
+
+			filling->at_minimum = filling->above = TWIN_NONE;
+		}
+		class->preferred = class->thresholds = class->free_host = TWIN_NONE;
+		class->away = none;
 		if (q < options->classes)
 			fbq->best_priority = min_u64(fbq->best_priority, params->priority);
 		class->virtual_now = fbq_virtual_start();
@@ -178,6 +330,8 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 		twin_fbq_flow_of(fbq, flow)->granted = false;
 		twin_fbq_flow_of(fbq, flow)->promise = 0;
 		twin_fbq_flow_of(fbq, flow)->present = false;
+		twin_fbq_flow_of(fbq, flow)->special = 0;
+		fbq->host_chains[twin_index(flow, TWIN_QUEUES)] = TWIN_NONE;
 	}
 	TWIN_FOR(u32, place, 0, TWIN_FBQ_PROMISES) {
 		fbq->slots[twin_index(place, TWIN_FBQ_PROMISES)] = (fbq_slots){0};
@@ -194,6 +348,15 @@ TWIN_INLINE u128 twin_fbq_length(struct twin_fbq_length *last, u64 bytes, u64 we
 		*last = (struct twin_fbq_length){ fbq_virtual_length(bytes, weight), bytes, weight };
 	return last->length;
 }
+
+/* The virtual length of bytes of a host: all hosts have one weight. */
+TWIN_INLINE u128 twin_fbq_host_length(u64 bytes)
+{
+	return fbq_virtual_length(bytes, shares_weight_one());
+}
+
+#include "shares.h"
+#include "hosts.h"
 
 /* What the candidate of a class adds to what it has borrowed. */
 TWIN_INLINE u128 twin_fbq_borrows(struct twin_fbq_class *class)
@@ -214,47 +377,74 @@ TWIN_INLINE void twin_fbq_place(const struct twin_fbq_options *options, struct t
 	twin_order_remove(&fbq->orders, &fbq->entitled, TWIN_ENTITLED + q);
 	twin_order_remove(&fbq->orders, &fbq->preferred, TWIN_PREFERRED + q);
 	if (class->has_candidate)
-		twin_order_set(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q, fbq_by_due(class->due, params->priority));
+		twin_order_set(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q, fbq_by_due(class->due, params->priority), q);
 	else
 		twin_order_remove(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q);
 	if (class->has_candidate && params->borrows == 1)
 		twin_order_set(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q,
-			       class->borrowed_until + twin_fbq_borrows(class));
+			       class->borrowed_until + twin_fbq_borrows(class), q);
 	else
 		twin_order_remove(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q);
 }
 
-/* Selects the candidate of a class as of base. */
-TWIN_INLINE void twin_fbq_select(struct twin_fbq *fbq, struct twin_held *held, struct twin_fbq_class *class, u64 base)
+/*
+ * Selects the candidate of a class as of base: a flow whose minimum covers its first packet precedes those whose share does. In a
+ * strict class one may be selected for a later time.
+ */
+TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
+				 u64 base)
 {
-	u32 number = class->share, by = FBQ_BY_SHARE;
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	u32 number = class->share, guarantee = class->guarantee, by = FBQ_BY_SHARE;
+	u64 since = base, covered = U64_MAX;
 	const struct twin_packet *head;
 	option_units_instant due;
 
 	class->has_candidate = number != TWIN_NONE;
 	if (number == TWIN_NONE)
 		return;
-	if (class->guarantee != TWIN_NONE && twin_node_of(&fbq->orders, class->guarantee)->key <= base) {
-		number = class->guarantee - TWIN_GUARANTEES;
+	if (guarantee != TWIN_NONE)
+		covered = twin_node_of(&fbq->orders, guarantee)->key;
+	if (guarantee == TWIN_NONE || covered > base) {
+		if (twin_fbq_params(options, q)->strict == 1) {
+			since = max_u64(twin_instant_of(fbq, q), base);
+			if (guarantee != TWIN_NONE && covered <= since) {
+				since = covered;
+				by = FBQ_BY_GUARANTEE;
+			}
+		} else if (options->fair_by != 0) {
+			number = twin_fbq_host_of(fbq, number - TWIN_HOSTS)->share;
+		}
+	} else {
 		by = FBQ_BY_GUARANTEE;
 	}
+	if (by == FBQ_BY_GUARANTEE)
+		number = twin_fbq_special_at(fbq, guarantee - TWIN_GUARANTEES)->flow;
 	head = twin_packet_of(held, twin_queue_of(held, number)->head);
-	due = bucket_token_bucket_time_for(&class->bucket, max_u64(base, head->at), head->size);
+	due = bucket_token_bucket_time_for(&class->bucket, max_u64(since, head->at), head->size);
 	if (!due.some)
 		due.value = U64_MAX;
 	class->candidate = number;
 	class->by = by;
-	class->since = base;
+	class->since = since;
 	class->due = due.value;
 	class->size = head->size;
 }
 
-TWIN_GLOBAL u32 twin_fbq_rechoose(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				  struct twin_held *held TWIN_GIVEN, u32 q, u64 base)
+TWIN_GLOBAL u32 twin_fbq_choose_anew(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				     struct twin_held *held TWIN_GIVEN, u32 q, u64 base)
 {
-	twin_fbq_select(fbq, held, twin_fbq_class_of(fbq, q), base);
+	twin_fbq_select(options, fbq, held, q, base);
 	twin_fbq_place(options, fbq, q);
 	return 0;
+}
+
+TWIN_INLINE void twin_fbq_rechoose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
+				   u64 base)
+{
+	if (twin_fbq_params(options, q)->strict == 1)
+		twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
+	twin_fbq_choose_anew(options, fbq, held, q, base);
 }
 
 /* Selects a candidate unless there is one that was selected by then. */
@@ -267,31 +457,68 @@ TWIN_INLINE void twin_fbq_choose(const struct twin_fbq_options *options, struct 
 		twin_fbq_rechoose(options, fbq, held, q, base);
 }
 
-/* Enters a flow with a queue into both orders of its class. */
-TWIN_GLOBAL u32 twin_fbq_key(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
+/* Enters a flow with a queue into the order of its host. */
+TWIN_GLOBAL u32 twin_fbq_key_in_host(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
+
+	twin_order_set(&fbq->orders, &twin_fbq_host_of(fbq, flow->host)->share, number,
+		       flow->start + twin_fbq_length(&twin_fbq_class_of(fbq, flow->class)->packet, head->size, flow->weight), number);
+	return 0;
+}
+
+/* And a flow with a granted minimum into that of minimums, if the minimum ever covers its first packet. */
+TWIN_GLOBAL u32 twin_fbq_key_minimum(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
 	option_units_instant covered = {0};
 
-	twin_order_set(&fbq->orders, &class->share, number, flow->start + twin_fbq_length(&class->packet, head->size, flow->weight));
 	if (flow->granted)
-		covered = fbq_covered_at(&flow->guarantee, head->size, head->at);
+		covered = fbq_covered_at(&twin_fbq_special_of(fbq, number)->guarantee, head->size, head->at);
 	if (covered.some)
-		twin_order_set(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + number, covered.value);
+		twin_order_set(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1, covered.value, number);
 	else
-		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + number);
+		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1);
 	return 0;
 }
 
-TWIN_GLOBAL u32 twin_fbq_unkey(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
+/* Enters a flow with a queue into both orders of its class. */
+TWIN_GLOBAL u32 twin_fbq_key(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			     struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
+
+	if (options->fair_by != 0) {
+		twin_fbq_key_in_host(fbq, held, number);
+		twin_fbq_key_host(fbq, held, flow->host);
+	} else {
+		twin_order_set(&fbq->orders, &class->share, number,
+			       flow->start + twin_fbq_length(&class->packet, head->size, flow->weight), number);
+	}
+	if (flow->special != 0)
+		twin_fbq_key_minimum(fbq, held, number);
+	return 0;
+}
+
+TWIN_GLOBAL u32 twin_fbq_unkey(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			       struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 
-	twin_order_remove(&fbq->orders, &class->share, number);
-	twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + number);
+	if (options->fair_by != 0) {
+		twin_order_remove(&fbq->orders, &twin_fbq_host_of(fbq, flow->host)->share, number);
+		twin_fbq_key_host(fbq, held, flow->host);
+	} else {
+		twin_order_remove(&fbq->orders, &class->share, number);
+	}
+	if (flow->special != 0)
+		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1);
 	if (class->candidate == number)
 		class->has_candidate = false;
 	return 0;
@@ -328,56 +555,156 @@ TWIN_INLINE void twin_fbq_release(struct twin_fbq_class *class, u64 rate)
 
 TWIN_INLINE void twin_fbq_wait(struct twin_fbq *fbq, struct twin_fbq_class *class, u32 number)
 {
-	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_special *special = twin_fbq_special_of(fbq, number);
 
-	flow->waits = true;
-	flow->wait_before = class->waiting.tail;
-	flow->wait_next = TWIN_NONE;
-	if (flow->wait_before == TWIN_NONE)
+	twin_fbq_flow_of(fbq, number)->waits = true;
+	special->wait_before = class->waiting.tail;
+	special->wait_next = TWIN_NONE;
+	if (special->wait_before == TWIN_NONE)
 		class->waiting.head = number;
 	else
-		twin_fbq_flow_of(fbq, flow->wait_before)->wait_next = number;
+		twin_fbq_special_of(fbq, special->wait_before)->wait_next = number;
 	class->waiting.tail = number;
 }
 
 TWIN_INLINE void twin_fbq_wait_no_more(struct twin_fbq *fbq, struct twin_fbq_class *class, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	u32 before = flow->wait_before, next = flow->wait_next;
+	u32 before, next;
 
 	if (!flow->waits)
 		return;
 	flow->waits = false;
+	before = twin_fbq_special_of(fbq, number)->wait_before;
+	next = twin_fbq_special_of(fbq, number)->wait_next;
 	if (before == TWIN_NONE)
 		class->waiting.head = next;
 	else
-		twin_fbq_flow_of(fbq, before)->wait_next = next;
+		twin_fbq_special_of(fbq, before)->wait_next = next;
 	if (next == TWIN_NONE)
 		class->waiting.tail = before;
 	else
-		twin_fbq_flow_of(fbq, next)->wait_before = before;
+		twin_fbq_special_of(fbq, next)->wait_before = before;
 }
 
-/* Adds a flow to a class, but not its queue to the orders. */
-TWIN_GLOBAL u32 twin_fbq_enter(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-			       struct twin_held *held TWIN_GIVEN, u32 number, u32 q)
+/* Adds a flow to those of its class that are preferred, in the order in which they are looked at. */
+TWIN_INLINE void twin_fbq_prefer(struct twin_fbq *fbq, struct twin_fbq_class *class, u32 number)
+{
+	u64 round = (u64)class->round + (number <= class->weighed);
+
+	twin_order_set(&fbq->orders, &class->preferred, TWIN_PREFERENCES + twin_fbq_flow_of(fbq, number)->special - 1,
+		       round << 32 | number, number);
+	class->preferred_count++;
+}
+
+TWIN_INLINE void twin_fbq_prefer_no_more(struct twin_fbq *fbq, struct twin_fbq_class *class, u32 number)
+{
+	u32 place = TWIN_PREFERENCES + twin_fbq_flow_of(fbq, number)->special - 1;
+
+	class->preferred_count -= twin_node_of(&fbq->orders, place)->rank != 0;
+	twin_order_remove(&fbq->orders, &class->preferred, place);
+}
+
+/* A flow that has none gets what only few have, if there is one left. */
+TWIN_INLINE void twin_fbq_take_special(struct twin_fbq *fbq, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
-	struct twin_queue *queue = twin_queue_of(held, number);
-	u64 credit = 0;
+	u32 place = fbq->free_special;
 
-	flow->class = q;
+	if (flow->special != 0)
+		return;
+	if (place != TWIN_NONE)
+		fbq->free_special = twin_fbq_special_at(fbq, place)->wait_next;
+	else if (fbq->used_specials < TWIN_FBQ_SPECIALS)
+		place = fbq->used_specials++;
+	else
+		return;
+	*twin_fbq_special_at(fbq, place) = (struct twin_fbq_special){ .flow = number, .plain = flow->weight, .moved = fbq->now };
+	flow->special = place + 1;
+}
+
+TWIN_INLINE void twin_fbq_free_special(struct twin_fbq *fbq, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+
+	if (flow->special == 0)
+		return;
+	twin_fbq_special_of(fbq, number)->wait_next = fbq->free_special;
+	fbq->free_special = flow->special - 1;
+	flow->special = 0;
+}
+
+/* To be called after a flow joined, left or got another minimum or preference, or the rate of its class changed. */
+TWIN_INLINE void twin_fbq_shares_changed(struct twin_fbq_class *class)
+{
+	class->virtual_rest = 0;
+	class->unsettled = true;
+	class->stale = class->preferred_count;
+}
+
+/* What a flow asks for by its steps of preference. */
+TWIN_INLINE u64 twin_fbq_part_of(const struct twin_fbq_class_options *params, const struct twin_fbq_special *special)
+{
+	return min_u64(saturating_mul_u64(params->increment, special->steps), shares_whole());
+}
+
+/* Adds a flow with more than a weight to those of its class. */
+TWIN_GLOBAL u32 twin_fbq_enter_special(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				       u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	struct twin_fbq_special *special = twin_fbq_special_of(fbq, number);
+	const struct twin_fbq_class_options *params = twin_fbq_params(options, flow->class);
+
+	special->part = twin_fbq_part_of(params, special);
+	if (special->part != 0)
+		twin_fbq_prefer(fbq, class, number);
 	flow->granted = flow->minimum != 0 && flow->minimum <= twin_fbq_unpromised(class);
 	if (flow->minimum != 0 && !flow->granted)
 		twin_fbq_wait(fbq, class, number);
+	special->guarantee = bucket_token_bucket_full(twin_fbq_minimum(flow), params->flow_burst, fbq->now);
+	return 0;
+}
+
+/* The place of a flow in the order of thresholds, if it has one and is in its own class. */
+TWIN_INLINE void twin_fbq_note_threshold(struct twin_fbq *fbq, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	u32 *root = &twin_fbq_class_of(fbq, flow->class)->thresholds;
+
+	if (flow->special == 0 || twin_fbq_special_of(fbq, number)->to == 0 || flow->class != flow->home)
+		return;
+	twin_ratio(fbq, twin_fbq_special_of(fbq, number)->below, flow->weight);
+	twin_order_set(&fbq->orders, root, TWIN_THRESHOLDS + flow->special - 1, ~fbq->wide, TWIN_QUEUES - 1 - number);
+}
+
+TWIN_INLINE void twin_fbq_forget_threshold(struct twin_fbq *fbq, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+
+	if (flow->special != 0)
+		twin_order_remove(&fbq->orders, &twin_fbq_class_of(fbq, flow->class)->thresholds, TWIN_THRESHOLDS + flow->special - 1);
+}
+
+/* Ends that a flow, which is in the shares, is added to its class: as of fbq->served its bucket is empty, or has a burst. */
+TWIN_GLOBAL u32 twin_fbq_admit(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			       struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	struct twin_queue *queue = twin_queue_of(held, number);
+	bool alone = class->backlog.packets == 0;
+	u64 credit = 0;
+
 	class->minimum += twin_fbq_minimum(flow);
-	if (class->backlog.packets == 0)
-		credit = min_u64(params->flow_burst, bucket_token_bucket_bytes(&class->bucket, fbq->now));
-	flow->start = fbq_starts_with(class->virtual_now, fbq_virtual_length(credit, flow->weight));
-	flow->guarantee = bucket_token_bucket_full(twin_fbq_minimum(flow), params->flow_burst, fbq->now);
-	class->unsettled = true;
+	if (options->fair_by != 0)
+		alone = twin_fbq_host_of(fbq, flow->host)->queued == 0;
+	if (alone)
+		credit = min_u64(twin_fbq_params(options, flow->class)->flow_burst, bucket_token_bucket_bytes(&class->bucket, fbq->now));
+	flow->start = fbq_starts_with(fbq->served, fbq_virtual_length(credit, flow->weight));
+	twin_fbq_shares_changed(class);
+	twin_fbq_note_threshold(fbq, number);
 	class->backlog.packets += queue->backlog.packets;
 	class->backlog.bytes += queue->backlog.bytes;
 	if (queue->backlog.packets != 0)
@@ -385,14 +712,47 @@ TWIN_GLOBAL u32 twin_fbq_enter(const struct twin_fbq_options *options TWIN_GIVEN
 	return 0;
 }
 
-/* Adds a flow to a class, with its queue if it has one. In two functions, since the stack of the kernel is small. */
+/* Adds a flow to a class, with its queue if it has one. In several functions, since the stack of the kernel is small. */
 TWIN_GLOBAL u32 twin_fbq_join(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 			      struct twin_held *held TWIN_GIVEN, u32 number, u32 q)
 {
-	twin_fbq_enter(options, fbq, held, number, q);
+	twin_fbq_flow_of(fbq, number)->class = q;
+	twin_fbq_flow_of(fbq, number)->granted = false;
+	twin_fbq_advance(options, fbq, q);
+	if (twin_fbq_flow_of(fbq, number)->special != 0)
+		twin_fbq_enter_special(options, fbq, number);
+	twin_shares_join(fbq, number);
+	if (options->fair_by != 0)
+		twin_fbq_join_host(options, fbq, held, number);
+	fbq->served = twin_fbq_virtual_now(options, fbq, twin_fbq_flow_of(fbq, number));
+	twin_fbq_admit(options, fbq, held, number);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
-		twin_fbq_key(fbq, held, number);
+		twin_fbq_key(options, fbq, held, number);
 	twin_fbq_choose(options, fbq, held, q, fbq->now);
+	return 0;
+}
+
+/* Removes a flow that is in no order and not in the shares from its class. */
+TWIN_GLOBAL u32 twin_fbq_take_out(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				  struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	struct twin_queue *queue = twin_queue_of(held, number);
+
+	if (queue->backlog.packets != 0)
+		twin_fbq_queues_no_more(class, flow);
+	class->minimum -= twin_fbq_minimum(flow);
+	if (flow->special != 0) {
+		twin_fbq_prefer_no_more(fbq, class, number);
+		twin_fbq_wait_no_more(fbq, class, number);
+		twin_fbq_forget_threshold(fbq, number);
+	}
+	twin_fbq_shares_changed(class);
+	if (options->fair_by != 0)
+		twin_fbq_leave_host(fbq, held, number);
+	class->backlog.packets -= queue->backlog.packets;
+	class->backlog.bytes -= queue->backlog.bytes;
 	return 0;
 }
 
@@ -400,94 +760,132 @@ TWIN_GLOBAL u32 twin_fbq_join(const struct twin_fbq_options *options TWIN_GIVEN,
 TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 			      struct twin_held *held TWIN_GIVEN, u32 number)
 {
-	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
-	struct twin_queue *queue = twin_queue_of(held, number);
-	bool chosen = class->has_candidate && class->candidate == number;
+	u32 q = twin_fbq_flow_of(fbq, number)->class;
 
-	twin_fbq_unkey(fbq, number);
-	if (queue->backlog.packets != 0)
-		twin_fbq_queues_no_more(class, flow);
-	class->minimum -= twin_fbq_minimum(flow);
-	twin_fbq_wait_no_more(fbq, class, number);
-	class->unsettled = true;
-	class->backlog.packets -= queue->backlog.packets;
-	class->backlog.bytes -= queue->backlog.bytes;
-	if (chosen)
-		twin_fbq_rechoose(options, fbq, held, flow->class, fbq->now);
-	else
-		twin_fbq_choose(options, fbq, held, flow->class, fbq->now);
+	twin_fbq_advance(options, fbq, q);
+	/* If it was the candidate, there is none then. */
+	twin_fbq_unkey(options, fbq, held, number);
+	twin_shares_leave(fbq, number);
+	twin_fbq_take_out(options, fbq, held, number);
+	twin_fbq_choose(options, fbq, held, q, fbq->now);
 	return 0;
 }
 
-enum { TWIN_WAITS, TWIN_GRANTED, TWIN_IF_FREE };
+enum { TWIN_WAITS, TWIN_GRANTED, TWIN_IF_FREE, TWIN_AS_IT_IS };
 
-/* Sets the minimum of a flow and whether it is granted, without the place of its queue in the orders. */
-TWIN_GLOBAL u32 twin_fbq_regrant(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number, u64 minimum,
-				 u32 granted)
+/* The weight of a flow was `before`: its saved tokens and its debt as of fbq->served are kept. */
+TWIN_GLOBAL u32 twin_fbq_reweighed(struct twin_fbq *fbq TWIN_GIVEN, u32 number, u64 before)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	u128 virtual_now = fbq->served;
+	bool saved = flow->start <= virtual_now;
+
+	fbq->wide = saved ? virtual_now - flow->start : flow->start - virtual_now;
+	twin_divide(fbq, flow->weight);
+	twin_multiply(fbq, before);
+	if (saved)
+		flow->start = virtual_now - min_u128(fbq->wide, virtual_now);
+	else
+		flow->start = virtual_now + fbq->wide < virtual_now ? ~(u128)0 : virtual_now + fbq->wide;
+	if (twin_node_of(&fbq->orders, TWIN_THRESHOLDS + flow->special - 1)->rank != 0)
+		twin_fbq_note_threshold(fbq, number);
+	return 0;
+}
+
+/* Sets minimum and preference of a flow that is not in the shares of its class, and whether the former is granted. */
+TWIN_GLOBAL u32 twin_fbq_set_terms(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				   struct twin_held *held TWIN_GIVEN, u32 number, u32 granted)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+	struct twin_fbq_special *special = twin_fbq_special_of(fbq, number);
 	bool queues = twin_queue_of(held, number)->backlog.packets != 0;
 
 	class->minimum -= twin_fbq_minimum(flow);
 	if (queues)
 		twin_fbq_queues_no_more(class, flow);
-	flow->minimum = minimum;
-	flow->granted = granted == TWIN_IF_FREE ? minimum != 0 && minimum <= twin_fbq_unpromised(class) : granted == TWIN_GRANTED;
-	bucket_token_bucket_set_rate(&flow->guarantee, fbq->now, twin_fbq_minimum(flow));
+	flow->minimum = fbq->asked;
+	flow->granted = granted == TWIN_IF_FREE ? flow->minimum != 0 && flow->minimum <= twin_fbq_unpromised(class)
+						: granted == TWIN_GRANTED;
+	special->part = twin_fbq_part_of(twin_fbq_params(options, flow->class), special);
+	bucket_token_bucket_set_rate(&special->guarantee, fbq->now, twin_fbq_minimum(flow));
 	class->minimum += twin_fbq_minimum(flow);
 	if (queues)
 		twin_fbq_queues(class, flow);
-	class->unsettled = true;
+	if (granted == TWIN_IF_FREE && flow->minimum != 0 && !flow->granted)
+		twin_fbq_wait(fbq, class, number);
+	return 0;
+}
+
+/* The place of a flow among those that are preferred, by its part. */
+TWIN_GLOBAL u32 twin_fbq_prefer_again(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, twin_fbq_flow_of(fbq, number)->class);
+
+	twin_fbq_prefer_no_more(fbq, class, number);
+	if (twin_fbq_special_of(fbq, number)->part != 0)
+		twin_fbq_prefer(fbq, class, number);
+	return 0;
+}
+
+/* The same of a flow in its class, with the place of its queue in the orders. */
+TWIN_INLINE void twin_fbq_grant_in_place(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+					 u32 number, u32 granted)
+{
+	fbq->before = twin_fbq_flow_of(fbq, number)->weight;
+	twin_fbq_advance(options, fbq, twin_fbq_flow_of(fbq, number)->class);
+	twin_shares_leave(fbq, number);
+	twin_fbq_set_terms(options, fbq, held, number, granted);
+	twin_fbq_prefer_again(fbq, number);
+	twin_shares_join(fbq, number);
+	if (twin_fbq_flow_of(fbq, number)->weight != fbq->before) {
+		fbq->served = twin_fbq_virtual_now(options, fbq, twin_fbq_flow_of(fbq, number));
+		twin_fbq_reweighed(fbq, number, fbq->before);
+	}
+	twin_fbq_shares_changed(twin_fbq_class_of(fbq, twin_fbq_flow_of(fbq, number)->class));
+	if (twin_queue_of(held, number)->backlog.packets != 0)
+		twin_fbq_key(options, fbq, held, number);
+}
+
+TWIN_GLOBAL u32 twin_fbq_regrant(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				 struct twin_held *held TWIN_GIVEN, u32 number, u32 granted)
+{
+	twin_fbq_grant_in_place(options, fbq, held, number, granted);
 	return 0;
 }
 
 /* Grants the minimum of a flow, or takes it back. */
-TWIN_INLINE void twin_fbq_grant(struct twin_fbq *fbq, struct twin_held *held, u32 number, u32 granted)
+TWIN_INLINE void twin_fbq_grant(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number,
+				u32 granted)
 {
-	twin_fbq_regrant(fbq, held, number, twin_fbq_flow_of(fbq, number)->minimum, granted);
-	if (twin_queue_of(held, number)->backlog.packets != 0)
-		twin_fbq_key(fbq, held, number);
+	fbq->asked = twin_fbq_flow_of(fbq, number)->minimum;
+	twin_fbq_regrant(options, fbq, held, number, granted);
 }
 
-/* Grants the first minimum that waits in an unsettled class, if it fits. */
-TWIN_GLOBAL u32 twin_fbq_visit(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-			       struct twin_held *held TWIN_GIVEN, u32 q)
-{
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	u32 first = class->waiting.head;
-
-	if (first != TWIN_NONE) {
-		if (twin_fbq_flow_of(fbq, first)->minimum > twin_fbq_unpromised(class)) {
-			class->unsettled = false;
-		} else {
-			twin_fbq_wait_no_more(fbq, class, first);
-			twin_fbq_grant(fbq, held, first, TWIN_GRANTED);
-			twin_fbq_choose(options, fbq, held, q, fbq->now);
-		}
-	}
-	if (class->waiting.head == TWIN_NONE)
-		class->unsettled = false;
-	return 0;
-}
-
-/* Ends an idle flow. */
-TWIN_GLOBAL u32 twin_fbq_forget(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				struct twin_held *held TWIN_GIVEN, u32 number)
+/* Ends an idle flow that is in no class any more. */
+TWIN_GLOBAL u32 twin_fbq_end_flow(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
-	twin_fbq_part(options, fbq, held, number);
 	flow->granted = false;
 	if (flow->promise != 0)
 		fbq->ended[twin_index(fbq->ended_count++, TWIN_FBQ_ENDED)] = flow->promise;
 	flow->promise = 0;
 	flow->present = false;
+	twin_fbq_free_special(fbq, number);
 	twin_list_remove(held, &fbq->idle, number);
 	twin_forget(held, number);
 	fbq->flow_count--;
 	return 0;
+}
+
+/* Ends the flow that has been idle for the longest time. */
+TWIN_INLINE void twin_fbq_forget_oldest(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held)
+{
+	u32 number = fbq->idle.head;
+
+	twin_fbq_part(options, fbq, held, number);
+	twin_fbq_end_flow(fbq, held, number);
 }
 
 /* Whether the flow that has been idle for the longest time ends. */
@@ -503,21 +901,6 @@ TWIN_INLINE bool twin_fbq_is_over(const struct twin_fbq_options *options, struct
 TWIN_INLINE u32 twin_fbq_next_visited(const struct twin_fbq_options *options, const struct twin_fbq *fbq)
 {
 	return fbq->cursor + 1 < options->classes ? fbq->cursor + 1 : 0;
-}
-
-TWIN_INLINE void twin_fbq_housekeep(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				    u32 touched)
-{
-	if (twin_fbq_is_over(options, fbq)) {
-		twin_fbq_forget(options, fbq, held, fbq->idle.head);
-		if (twin_fbq_is_over(options, fbq))
-			twin_fbq_forget(options, fbq, held, fbq->idle.head);
-	}
-	if (touched != TWIN_NONE && twin_fbq_class_of(fbq, touched)->unsettled)
-		twin_fbq_visit(options, fbq, held, touched);
-	fbq->cursor = twin_fbq_next_visited(options, fbq);
-	if (twin_fbq_class_of(fbq, fbq->cursor)->unsettled)
-		twin_fbq_visit(options, fbq, held, fbq->cursor);
 }
 
 #endif

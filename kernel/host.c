@@ -39,7 +39,7 @@ static u64 twin_word(twin_start start, u32 i)
 
 #include "plain.h"
 
-enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE };
+enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE, TERMS };
 
 /* Result, drops and marks, which were dropped, deadline, packets, bytes. */
 struct decision {
@@ -52,13 +52,22 @@ static struct twin_tables tables_of_mered;
 /* Of the kind TWIN_FBQ, whose packets are in the state too. */
 static struct twin_fbq_options fbq_options;
 static struct twin_fbq fbq;
-/* Of the packet that arrives: the place of its promise, plus 1. */
+/* Of the packet that arrives: the place of its promise, plus 1, and the key of its host. */
 static u32 promise;
+static u64 host;
+/* Of the promise that is made next: steps of preference, a threshold, and the class below it, plus 1. */
+static u64 terms[3];
 
 TWIN_GLOBAL u32 twin_know_flow(u32 number)
 {
 	(void)number;
 	return promise;
+}
+
+TWIN_GLOBAL u64 twin_know_host(u64 fair_by)
+{
+	(void)fair_by;
+	return host;
 }
 
 static struct twin_rules rules;
@@ -146,8 +155,14 @@ static void enqueue(const u64 *record, struct decision *decision)
 		state.arrived++;
 		mark = false;
 		promise = record[5] >> 32;
-		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
-					record[4], record[3], (u32)record[5], false);
+		host = record[3] >> 32;
+		slot = twin_fbq_receive(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
+					record[4], (u32)record[3], (u32)record[5], false);
+		if (slot == TWIN_FBQ_NOTHING)
+			slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held,
+						twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), arrived, record[2],
+						false);
+		twin_fbq_finish(&fbq_options, &fbq, &state.held);
 	} else {
 		slot = twin_accept(&options, &state, tables(), record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
 	}
@@ -169,6 +184,7 @@ static void dequeue(u64 now, struct decision *decision)
 
 		if (slot != TWIN_NONE)
 			decision->result = twin_packet_of(&state.held, slot)->number + 1;
+		twin_fbq_finish(&fbq_options, &fbq, &state.held);
 		return;
 	}
 	if (twin_rests(&options, &state)) {
@@ -197,7 +213,7 @@ static void dequeue(u64 now, struct decision *decision)
 	exit(1);
 }
 
-/* Another promise in the place of one: place and class, minimum, flows, number. Packets may be of other promises from then on. */
+/* Another promise in the place of one: place and class, minimum, flows, number; with the terms of the record before. Packets may be of other promises from then on. */
 static void set_promise(const u64 *record)
 {
 	static struct twin_fbq_options next;
@@ -206,7 +222,7 @@ static void set_promise(const u64 *record)
 	next = fbq_options;
 	next.conditions++;
 	next.promise[record[2] % TWIN_FBQ_PROMISES] =
-		(struct twin_fbq_promise){ record[5], record[2] >> 32, record[3], record[4] };
+		(struct twin_fbq_promise){ record[5], record[2] >> 32, record[3], record[4], terms[0], terms[1], terms[2] };
 	twin_fbq_follow_promises(&fbq_options, &next, &fbq, &state.held, max_u64(state.latest, record[1]));
 	fbq_options = next;
 	twin_fbq_hold_promises(&fbq_options, &fbq);
@@ -270,6 +286,9 @@ int main(void)
 						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);
 			} else
 				twin_set_rate(&options, &state, record[1], record[2]);
+			break;
+		case TERMS:
+			memcpy(terms, record + 2, sizeof(terms));
 			break;
 		case PROMISE:
 			set_promise(record);

@@ -173,6 +173,23 @@ TWIN_INLINE u64 mul_high_u64(u64 a, u64 b)
 	return (a >> 32) * (b >> 32) + (left >> 32) + (right >> 32) + (middle >> 32);
 }
 
+/* Of the upper half of a number, below c, and its lower half: the quotient by c, bit by bit. *rest: the upper half, then the rest. */
+TWIN_INLINE u64 twin_divide_halves(u64 *rest, u64 low, u64 c)
+{
+	u64 high = *rest;
+
+	for (u32 i = 0; i < 64; i++) {
+		u64 over = (u64)0 - (high >> 63), fits;
+
+		high = high << 1 | low >> 63;
+		fits = over | ~below_u64(high, c);
+		high -= c & fits;
+		low = low << 1 | (fits & 1);
+	}
+	*rest = high;
+	return low;
+}
+
 /* The division of 128 bits is bit by bit. */
 TWIN_INLINE u64 mul_div_u64(u64 a, u64 b, u64 c)
 {
@@ -182,16 +199,10 @@ TWIN_INLINE u64 mul_div_u64(u64 a, u64 b, u64 c)
 		return U64_MAX;
 	if (rest == 0)
 		return low / c;
-	for (u32 i = 0; i < 64; i++) {
-		u64 over = (u64)0 - (rest >> 63), fits;
-
-		rest = rest << 1 | low >> 63;
-		fits = over | ~below_u64(rest, c);
-		rest -= c & fits;
-		low = low << 1 | (fits & 1);
-	}
-	return low;
+	return twin_divide_halves(&rest, low, c);
 }
+
+TWIN_INLINE u128 wide_mul_u64(u64 a, u64 b) { return (u128)mul_high_u64(a, b) << 64 | a * b; }
 
 /*
  * The root rounded down, bit by bit from the highest. Without a branch in the loop, of which the kernel's verifier would

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Orders by keys of 128 bits, of which the first is known: leftist heaps over one array of places. Equal keys are in the
- * order of their numbers. A change takes at most as many steps as two paths to the right are long: O(log n).
+ * order of their ties. A change takes at most as many steps as two paths to the right are long: O(log n).
  */
 #ifndef TWIN_ORDERS_H
 #define TWIN_ORDERS_H
 
 #include "queues.h"
 
-/*
- * A place in an order, by key and then by number.
- */
+/* A place in an order, by key and then by tie, which is different for those with one key. */
 struct twin_node {
 	u128 key;
 	u32 left, right, up;
+	u16 tie;
 	/* The length of its path to the right; 0 outside any order. */
-	u32 rank;
+	u16 rank;
 };
 
-#define TWIN_NODES 16384
+/* A power of two; fbq.h has the places. */
+#define TWIN_NODES (TWIN_QUEUES > 16384 ? 4 * TWIN_QUEUES : 65536)
 
 struct twin_orders {
 	struct twin_node nodes[TWIN_NODES];
@@ -29,7 +29,7 @@ TWIN_INLINE struct twin_node *twin_node_of(struct twin_orders *orders, u32 numbe
 	return &orders->nodes[twin_index(number, TWIN_NODES)];
 }
 
-/* Steps of a path to the right of two orders together: it has at most 13 nodes in each. */
+/* Steps of a path to the right of two orders together: it has at most 17 nodes in each. */
 #define TWIN_PATH 64
 
 TWIN_INLINE u32 twin_rank(struct twin_orders *orders, u32 number)
@@ -62,7 +62,7 @@ TWIN_GLOBAL u32 twin_meld(struct twin_orders *orders TWIN_GIVEN, u32 a, u32 b)
 
 		if (a == TWIN_NONE || b == TWIN_NONE)
 			break;
-		if (second->key < first->key || (second->key == first->key && b < a)) {
+		if (second->key < first->key || (second->key == first->key && second->tie < first->tie)) {
 			least = b;
 			b = a;
 		}
@@ -136,7 +136,7 @@ TWIN_INLINE void twin_order_remove(struct twin_orders *orders, u32 *root, u32 nu
 	twin_order_take(orders, root, number);
 }
 
-TWIN_INLINE void twin_order_set(struct twin_orders *orders, u32 *root, u32 number, u128 key)
+TWIN_INLINE void twin_order_set(struct twin_orders *orders, u32 *root, u32 number, u128 key, u32 tie)
 {
 	struct twin_node *node = twin_node_of(orders, number);
 
@@ -144,6 +144,7 @@ TWIN_INLINE void twin_order_set(struct twin_orders *orders, u32 *root, u32 numbe
 		return;
 	twin_order_remove(orders, root, number);
 	node->key = key;
+	node->tie = tie;
 	node->left = node->right = node->up = TWIN_NONE;
 	node->rank = 1;
 	*root = *root == TWIN_NONE ? number : twin_meld(orders, *root, number);

@@ -197,6 +197,16 @@ static __always_inline void classify(struct sk_buff *skb, u64 which)
 	classify_anew(skb, which);
 }
 
+/* The key of the host of a packet that has been classified by these rules, by fair_by of struct twin_fbq_options. */
+__noinline u64 twin_host_by(struct twin_rules *rules, u64 which, u64 fair_by)
+{
+	if (!rules)
+		return 0;
+	if (recalled)
+		twin_know_kept(twin_kept_at(&memory, recalled - 1), &fields);
+	return twin_host_key(twin_rules_in_force(rules, which), &fields, fair_by == 2 ? TWIN_DESTINATION : TWIN_SOURCE);
+}
+
 /* The promise of a flow whose packet has been classified by these rules. */
 __noinline u32 twin_promise_by(struct twin_rules *rules, u64 which)
 {

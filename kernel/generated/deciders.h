@@ -1810,6 +1810,12 @@ TWIN_INLINE u64 shares_weight_one(void)
 	return ((u64)(1ull << 16u));
 }
 
+/* WHOLE of crates/core/src/qdisc/fbq/shares.rs */
+TWIN_INLINE u64 shares_whole(void)
+{
+	return ((u64)(1ull << 32u));
+}
+
 /* Slots::begin of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE bool fbq_slots_begin(fbq_slots *self)
 {

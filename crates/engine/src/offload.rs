@@ -69,6 +69,8 @@ pub struct OffloadedFlow {
     pub key: u64,
     /// Its class.
     pub class: ClassId,
+    /// The class of its packets; differs from `class` while it is displaced.
+    pub home: ClassId,
     /// The index of its profile.
     pub profile: u32,
     /// The fields of one of its packets.
@@ -79,6 +81,8 @@ pub struct OffloadedFlow {
     pub minimum: Rate,
     /// Whether the minimum is granted.
     pub granted: bool,
+    /// Steps of preference.
+    pub steps: u32,
     /// The packets that are queued.
     pub backlog: Backlog,
     /// The arrival of its oldest packet, while it has a queue.
@@ -97,7 +101,7 @@ impl OffloadedFlow {
 
     /// The view of the engine's own, empty record, completed by the counters.
     pub(crate) fn over(&self, view: FlowView) -> FlowView {
-        let Self { minimum, granted, backlog, head_arrived, counts, .. } = *self;
-        FlowView { minimum, granted, backlog, head_arrived, counts, ..view }
+        let Self { home, minimum, granted, backlog, head_arrived, counts, .. } = *self;
+        FlowView { home, minimum, granted, backlog, head_arrived, counts, ..view }
     }
 }

@@ -1,14 +1,14 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
-use tidegate_config::shaper::{Class, Config, EcnFeedback, FairBy, Shaper, Sharing};
-use tidegate_core::fbq::Borrow;
+use tidegate_config::shaper::{Class, Config, EcnFeedback, Shaper};
+use tidegate_core::fbq::{Borrow, Displace, FairBy, Spare};
 use tidegate_core::{Bytes, Span};
 
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
-use super::options::fbq_options::{CONDITIONS, STRUCTURE, WORDS as HEAD};
+use super::options::fbq_options::{CONDITIONS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, QUEUES};
+use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -36,24 +36,12 @@ impl Classes {
         if shaper.classes.len() > CLASSES {
             lack(format!("{} classes (up to {CLASSES} are possible)", shaper.classes.len()));
         }
-        if shaper.fair_by != FairBy::Flow {
-            lack("`fair-by` in [shaper] (\"flow\" is possible)".into());
-        }
         for class in &shaper.classes {
             examine(class, lack);
         }
         let profiles = config.profiles();
         if profiles.len() > PROFILES {
             lack(format!("{} rules (up to {} are possible)", config.rules.len(), PROFILES - 1));
-        }
-        for (rule, number) in config.rules.iter().zip(1..) {
-            let name = rule.name.as_ref().map_or(format!("rule {number}"), |name| format!("rule `{name}`"));
-            if rule.displace.is_some() {
-                lack(format!("`displace` of {name}"));
-            }
-        }
-        if u64::from(shaper.flows) > QUEUES {
-            note(format!("up to {QUEUES} flows are told apart instead of {}", shaper.flows));
         }
         let smallest = shaper.classes.iter().map(|class| class.params().burst).min().unwrap_or(Bytes::ZERO);
         if smallest.min(shaper.burst).as_u64() < largest {
@@ -68,13 +56,18 @@ impl Classes {
             params.rate.as_bps(),
             params.burst.as_u64().max(largest),
             params.idle_timeout.as_nanos(),
-            (params.max_flows as u64).min(QUEUES),
+            params.max_flows as u64,
             params.catch_up.as_nanos(),
             shaper.classes.len() as u64,
             profiles.len() as u64,
             0,
             config.default_class.0.into(),
             0,
+            match params.fair_by {
+                FairBy::Flow => 0,
+                FairBy::Source => 1,
+                FairBy::Destination => 2,
+            },
         ];
         for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
@@ -87,12 +80,26 @@ impl Classes {
                 u64::from(params.borrow == Borrow::FromOthers),
                 params.limit.as_u64(),
                 params.flow_limit.as_u64(),
+                u64::from(params.spare == Spare::Idle),
+                params.increment,
             ]);
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
-        numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| [profile.weight, profile.minimum.as_bps()]));
+        numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| {
+            let [below, to] = displacement(profile.displace);
+            [profile.weight, profile.minimum.as_bps(), below, to]
+        }));
         numbers.resize(PROMISES + FBQ_PROMISES as usize * PROMISE, 0);
         Self { numbers }
+    }
+
+    /// The same for a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.
+    pub fn within(mut self, queues: u64, note: &mut dyn FnMut(String)) -> Self {
+        if self.numbers[FLOWS] > queues {
+            note(format!("up to {queues} flows are told apart instead of {}", self.numbers[FLOWS]));
+            self.numbers[FLOWS] = queues;
+        }
+        self
     }
 
     /// The numbers without promises, with the accounts of the classes in their order. `before` returns the numbers written last: if
@@ -112,6 +119,11 @@ impl Classes {
     }
 }
 
+/// The threshold of a displacement, and its class plus 1, as the program has them; zeros for none.
+pub(super) fn displacement(displace: Option<Displace>) -> [u64; 2] {
+    displace.map_or([0; 2], |displace| [displace.below.as_bps(), u64::from(displace.to) + 1])
+}
+
 /// Reports settings of a class that the program does not support to `lack`.
 fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
@@ -121,9 +133,6 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     if let Some(queue) = &class.queue {
         lack(format!("kind = \"{}\" in class `{name}` (a queue for each flow is possible)", queue.kind()));
     }
-    if class.share == Sharing::Strict {
-        lack(format!("share = \"strict\" of class `{name}` (\"work-conserving\" is possible)"));
-    }
     if let Some(feedback) = &class.feedback {
         let ecn = if feedback.ecn == EcnFeedback::Mark { " by code point" } else { "" };
         lack(format!("`feedback`{ecn} of class `{name}`"));
@@ -132,6 +141,8 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::fbq_class_options::{BORROWS, INCREMENT, STRICT};
+    use super::super::options::fbq_options::FAIR_BY;
     use super::super::plan::Plan;
     use super::super::plan::tests::plan;
     use super::*;
@@ -146,10 +157,10 @@ mod tests {
 
     #[test]
     fn classes_are_those_of_the_file() {
-        let found = plan(FILE).unwrap();
+        let found = plan(FILE).unwrap().within(4_096);
         assert_eq!(found.names, ["calls", "rest"]);
         let numbers = numbers(&found, &[]);
-        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1, 0]);
+        assert_eq!(numbers[..HEAD], [20_000_000, 200_000, 10_000_000_000, 4_096, 5_000_000, 2, 1, 1, 1, 0, 0]);
         let (calls, rest) = (&numbers[HEAD..HEAD + CLASS], &numbers[HEAD + CLASS..HEAD + 2 * CLASS]);
         assert_eq!([rest[0], rest[1], rest[5], rest[6]], [4, 10_000_000, 1, 90_000]);
         assert_eq!([calls[0], calls[1], calls[4], calls[5]], [3, 2_000_000, 0, 0]);
@@ -159,9 +170,32 @@ mod tests {
         assert!(found.notes.iter().any(|note| note.contains("4096 flows")), "{:?}", found.notes);
         let profiles = HEAD + CLASSES * CLASS;
         assert_eq!(
-            (&numbers[profiles..profiles + 2], numbers.len()),
-            (&[65_536, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
+            (&numbers[profiles..profiles + PROFILE], numbers.len()),
+            (&[65_536, 0, 0, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
         );
+    }
+
+    /// Hosts, strict shares and displacement are numbers of the program, and as many flows as it has queues.
+    #[test]
+    fn hosts_strict_shares_and_displacement_are_those_of_the_file() {
+        let found = plan(
+            "[shaper]\nfair-by = \"destination\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\nincrement = \"25%\"\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n",
+        );
+        let numbers = numbers(&found.unwrap().within(65_536), &[]);
+        assert_eq!((numbers[FAIR_BY], numbers[FLOWS]), (2, 65_536));
+        assert_eq!(numbers[HEAD + INCREMENT], 1 << 30);
+        let found = plan(
+            "[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\ndefault = true\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\n\
+             [[rule]]\nclass = \"a\"\nprotocol = \"udp\"\ndisplace = { below = \"300kbit\", to = \"b\" }\n",
+        );
+        let found = found.unwrap().within(4_096);
+        assert!(found.notes.iter().any(|note| note.contains("4096 flows")), "{:?}", found.notes);
+        let numbers = self::numbers(&found, &[]);
+        assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + BORROWS], numbers[FLOWS]), (1, 0, 4_096));
+        let profile = HEAD + CLASSES * CLASS + PROFILE;
+        assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2]);
     }
 
     /// Rates change in place; anything else is another structure.

@@ -5,6 +5,8 @@
 pub const SLOTS: u64 = 4096;
 /// `TWIN_QUEUES` of kernel/queues.h.
 pub const QUEUES: u64 = 4096;
+/// `TWIN_MANY_QUEUES` of kernel/queues.h.
+pub const MANY_QUEUES: u64 = 65536;
 /// `TWIN_RECORDS` of kernel/records.h.
 pub const RECORDS: u64 = 65536;
 /// `TWIN_FBQ_CLASSES` of kernel/fbq.h.
@@ -184,8 +186,9 @@ pub mod fbq_options {
     pub const STRUCTURE: usize = 7;
     pub const DEFAULT_CLASS: usize = 8;
     pub const CONDITIONS: usize = 9;
+    pub const FAIR_BY: usize = 10;
     /// The words of the struct.
-    pub const WORDS: usize = 10;
+    pub const WORDS: usize = 11;
 }
 
 /// Words of `struct twin_fbq_class_options` of kernel/fbq.h.
@@ -198,16 +201,20 @@ pub mod fbq_class_options {
     pub const BORROWS: usize = 5;
     pub const LIMIT: usize = 6;
     pub const FLOW_LIMIT: usize = 7;
+    pub const STRICT: usize = 8;
+    pub const INCREMENT: usize = 9;
     /// The words of the struct.
-    pub const WORDS: usize = 8;
+    pub const WORDS: usize = 10;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.
 pub mod fbq_profile {
     pub const WEIGHT: usize = 0;
     pub const MINIMUM: usize = 1;
+    pub const BELOW: usize = 2;
+    pub const TO: usize = 3;
     /// The words of the struct.
-    pub const WORDS: usize = 2;
+    pub const WORDS: usize = 4;
 }
 
 /// Words of `struct twin_fbq_promise` of kernel/fbq.h.
@@ -216,6 +223,9 @@ pub mod fbq_promise {
     pub const CLASS: usize = 1;
     pub const MINIMUM: usize = 2;
     pub const FLOWS: usize = 3;
+    pub const STEPS: usize = 4;
+    pub const BELOW: usize = 5;
+    pub const TO: usize = 6;
     /// The words of the struct.
-    pub const WORDS: usize = 4;
+    pub const WORDS: usize = 7;
 }

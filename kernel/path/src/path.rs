@@ -87,7 +87,7 @@ impl KernelPath {
     /// Puts the discipline at the root of the interface, in the place of one that an earlier run has left.
     fn put(&self, to: &Attachment, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
-        let prepared = prepared(to, config)?;
+        let prepared = prepared(to, config, self.discipline.queues)?;
         let mut notes = prepared.plan.notes.clone();
         match rtnl.root_qdisc(to.index)? {
             Some(root) if root.kind.starts_with(DISCIPLINE) => {
@@ -148,7 +148,7 @@ impl KernelPath {
             let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        let prepared = prepared(self.attached.as_ref().ok_or_else(detached)?, config)?;
+        let prepared = prepared(self.attached.as_ref().ok_or_else(detached)?, config, self.discipline.queues)?;
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
         Ok(prepared)
     }
@@ -265,8 +265,9 @@ impl Drop for KernelPath {
     }
 }
 
-fn prepared(to: &Attachment, config: &Config) -> Result<Prepared, StartError> {
-    let plan = Plan::new(config, superpacket(to.index)?, to.setup.seed)?;
+/// A configuration for a program that tells up to `queues` flows apart.
+fn prepared(to: &Attachment, config: &Config, queues: u64) -> Result<Prepared, StartError> {
+    let plan = Plan::new(config, superpacket(to.index)?, to.setup.seed)?.within(queues);
     Ok(Prepared { plan, image: image(config, &to.setup)?, unattended: config.interface.unattended })
 }
 

@@ -91,6 +91,13 @@ impl Plan {
         };
         Ok(Self { options, classes, names, overhead: config.interface.overhead.as_u64(), notes })
     }
+
+    /// The same for a program that tells up to `queues` flows apart.
+    pub fn within(mut self, queues: u64) -> Self {
+        let notes = &mut self.notes;
+        self.classes = self.classes.map(|classes| classes.within(queues, &mut |text| notes.push(text)));
+        self
+    }
 }
 
 /// Whether it is a token bucket: one class with one queue for all its flows.
@@ -119,6 +126,14 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
         _ => (class.rate.min(shaper.rate), class.burst.min(shaper.burst)),
     };
     Some(Options { kind: TBF, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
+}
+
+/// The flows that a configuration tells apart; 0 where it has no classes.
+pub(super) fn flows(config: &Config) -> u64 {
+    match &config.root {
+        Root::Shaper(shaper) if !has_one_queue(shaper) => shaper.flows.into(),
+        _ => 0,
+    }
 }
 
 /// Whether a configuration needs what only MERED does.
@@ -364,9 +379,7 @@ pub(super) mod tests {
                 format!("{class}{FIFO_QUEUE}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),
                 "kind = \"fifo\" in class `all`",
             ),
-            (format!("{class}share = \"strict\"\n"), "share = \"strict\" of class `all`"),
             (format!("{class}[class.feedback]\necn = true\n"), "`feedback` by code point of class `all`"),
-            (format!("[shaper]\nfair-by = \"source\"\n{class}"), "`fair-by` in [shaper]"),
             (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules without classes"),
             ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {

@@ -13,7 +13,7 @@ use tidegate_units::Span;
 use super::flows::Flows;
 use super::options::counters::WORDS as COUNTERS;
 use super::options::link::UNTIL;
-use super::options::{FBQ_CLASSES, Options, RULES};
+use super::options::{FBQ_CLASSES, MANY_QUEUES, Options, QUEUES, RULES};
 use super::path::{KernelPath, check};
 use super::plan;
 use super::promises::{Promises, room_for};
@@ -21,6 +21,8 @@ use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 
 /// The chassis, compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
 const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
+/// The same with room for [`MANY_QUEUES`](super::options::MANY_QUEUES) flows in place of [`QUEUES`].
+const OF_MANY: &[u8] = include_bytes!("../../generated/chassis-many.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
     functions: &[
@@ -72,6 +74,8 @@ pub(crate) struct Discipline {
     pub accounts: Mutex<Vec<String>>,
     /// Whether it was loaded with the map that MERED needs.
     pub has_mered: bool,
+    /// The flows that it tells apart.
+    pub queues: u64,
     /// `struct twin_rules` of kernel/classify.h.
     rules: Mapped,
     /// The variables of the program, which this process only reads.
@@ -85,12 +89,16 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    fn load(has_mered: bool) -> Result<Self, LoadError> {
-        let program = load(if has_mered { &[] } else { &[OF_MERED] })?;
+    /// A program for `flows` flows, or for fewer where there is no memory for so many.
+    fn load(has_mered: bool, flows: u64) -> Result<Self, LoadError> {
+        let without: &[&str] = if has_mered { &[] } else { &[OF_MERED] };
+        let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
+        let (object, queues) = if is_many { (OF_MANY, MANY_QUEUES) } else { (OBJECT, QUEUES) };
+        let program = load(object, without)?;
         let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
         let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
         let rules = program.map("twin_rules")?;
-        let flows = Flows::new(program.map(".bss")?, OBJECT)?;
+        let flows = Flows::new(program.map(".bss")?, object)?;
         let mut number = 1;
         let (name, attached) = loop {
             let name = if number == 1 { DISCIPLINE.to_owned() } else { format!("{DISCIPLINE}_{number}") };
@@ -109,6 +117,7 @@ impl Discipline {
             counters,
             accounts,
             has_mered,
+            queues,
             rules,
             flows,
             written: Mutex::default(),
@@ -207,8 +216,8 @@ impl KernelPrograms {
     /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded =
-            Discipline::load(plan::is_mered(config)).inspect_err(|error| all.missing = Some(error.to_string()))?;
+        let loaded = Discipline::load(plan::is_mered(config), plan::flows(config));
+        let loaded = loaded.inspect_err(|error| all.missing = Some(error.to_string()))?;
         all.programs.push(Arc::new(loaded));
         Ok(())
     }
@@ -231,11 +240,11 @@ impl OffloadProvider for KernelPrograms {
 /// # Errors
 /// Why not.
 pub fn examine() -> Result<(), LoadError> {
-    load(&[OF_MERED]).map(drop)
+    load(OBJECT, &[OF_MERED]).map(drop)
 }
 
-fn load(without: &[&str]) -> Result<Program, LoadError> {
-    bpf::check_memory(OBJECT, without)?;
+fn load(object: &[u8], without: &[&str]) -> Result<Program, LoadError> {
+    bpf::check_memory(object, without)?;
     bpf::check_kernel(&NEEDS)?;
-    Program::load(OBJECT, without)
+    Program::load(object, without)
 }

@@ -3,7 +3,7 @@
 use tidegate_core::classify;
 use tidegate_engine::{PromiseTable, Promised};
 
-use super::classes::PROMISES;
+use super::classes::{PROMISES, displacement};
 use super::options::fbq_options::CONDITIONS;
 use super::options::fbq_promise::WORDS as PROMISE;
 use super::options::{FBQ_PROMISES, RULE_STEPS, RULES};
@@ -11,7 +11,7 @@ use super::options::{FBQ_PROMISES, RULE_STEPS, RULES};
 /// Promises in force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Promises {
-    /// `struct twin_fbq_promise` of each place that was ever taken: number, class, minimum, flows.
+    /// `struct twin_fbq_promise` of each place that was ever taken.
     places: Vec<[u64; PROMISE]>,
     /// Their conditions, as an image of rules.
     conditions: Option<Vec<u64>>,
@@ -37,7 +37,9 @@ impl Promises {
             }
         }
         for promise in promised {
-            let numbers = [promise.number, promise.class.0.into(), promise.minimum.as_bps(), promise.flows.into()];
+            let (number, class, terms) = (promise.number, promise.class.0.into(), promise.terms);
+            let [below, to] = displacement(terms.displace);
+            let numbers = [number, class, terms.minimum.as_bps(), promise.flows.into(), terms.steps.into(), below, to];
             let free = |wanted: u64| places.iter().position(|place| place[0] == wanted);
             match free(promise.number).or_else(|| free(0)) {
                 Some(place) => places[place] = numbers,

@@ -1,9 +1,10 @@
 //! FBC over FBQ with the parameters that `struct twin_fbq_options` of `kernel/fbq.h` has.
 
-use tidegate_core::fbq::{Borrow, ClassParams, Fbc, FbcParams, Profile, WEIGHT_ONE};
+use tidegate_core::fbq::{Borrow, ClassParams, Displace, FairBy, Fbc, FbcParams, Profile, Spare, WEIGHT_ONE};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
+use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
 use super::equal::spread;
 
@@ -11,10 +12,10 @@ const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
 const PROMISES: usize = FBQ_PROMISES as usize;
 /// The numbers before the classes, of a class, of a profile and of a promise, and of all.
-const HEAD: usize = 10;
-const CLASS: usize = 8;
-const PROFILE: usize = 2;
-const PROMISE: usize = 4;
+const HEAD: usize = fbq_options::WORDS;
+const CLASS: usize = fbq_class_options::WORDS;
+const PROFILE: usize = fbq_profile::WORDS;
+const PROMISE: usize = fbq_promise::WORDS;
 pub const NUMBERS: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE + PROMISES * PROMISE;
 
 /// The parameters: in numbers, as the C has them.
@@ -25,6 +26,7 @@ pub struct Classes {
     idle_timeout: u64,
     flows: u64,
     catch_up: u64,
+    fair_by: u64,
     classes: Vec<[u64; CLASS]>,
     profiles: Vec<[u64; PROFILE]>,
 }
@@ -34,17 +36,23 @@ impl Classes {
     pub fn random(random: &mut Stream, rate: u64, typical: u64) -> Self {
         let count = if random.below(8) == 0 { 1 + random.below(CLASSES as u64) } else { 1 + random.below(5) };
         let each = rate / count;
+        let fair_by = random.below(6) / 3 * (1 + random.below(2));
+        // In half of the others some classes are strict, which fit no hosts.
+        let strict = if fair_by == 0 && random.below(2) == 0 { 2 } else { 1 };
         let class = |random: &mut Stream| {
             let limit = spread(random, 100, 2_000_000);
+            let strict = random.below(strict);
             [
                 0,
                 if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) },
                 spread(random, 1, 200_000),
                 random.below(2) * spread(random, 1, 200_000),
                 random.below(3),
-                random.below(2),
+                (1 - strict) * random.below(2),
                 limit,
                 if random.below(2) == 0 { u64::MAX } else { spread(random, 100, limit) },
+                strict,
+                spread(random, 1, 1 << 32),
             ]
         };
         let profile = |random: &mut Stream| {
@@ -53,7 +61,11 @@ impl Classes {
                 1 => WEIGHT_ONE * (1 + random.below(4)),
                 _ => spread(random, 1, 1 << 40),
             };
-            [weight, random.below(2) * random.below(each / 2 + 2)]
+            let minimum = random.below(2) * random.below(each / 2 + 2);
+            let displaces = random.below(3) == 0;
+            let below = minimum + 1 + random.below(each + 1);
+            let to = 1 + random.below(count);
+            [weight, minimum, if displaces { below } else { 0 }, if displaces { to } else { 0 }]
         };
         let profiles = random.below(6);
         Self {
@@ -62,6 +74,7 @@ impl Classes {
             idle_timeout: typical.saturating_mul(spread(random, 1, 2_000)).max(1),
             flows: spread(random, 1, 300),
             catch_up: random.below(2) * random.below(typical.saturating_mul(20).max(1)),
+            fair_by,
             classes: (0..count).map(|_| class(random)).collect(),
             profiles: (0..profiles).map(|_| profile(random)).collect(),
         }
@@ -71,7 +84,7 @@ impl Classes {
         let counts = [self.classes.len() as u64, self.profiles.len() as u64];
         let mut record = vec![self.rate, self.burst, self.idle_timeout, self.flows, self.catch_up];
         record.extend(counts);
-        record.extend([0, 0, 0]);
+        record.extend([0, 0, 0, self.fair_by]);
         record.extend(self.classes.iter().flatten());
         record.resize(HEAD + CLASSES * CLASS, 0);
         record.extend(self.profiles.iter().flatten());
@@ -81,6 +94,7 @@ impl Classes {
     /// From what the C reads.
     pub fn of_record(record: &[u64; NUMBERS]) -> Self {
         let [rate, burst, idle_timeout, flows, catch_up, classes, profiles, ..] = *record;
+        let fair_by = record[fbq_options::FAIR_BY];
         let (of_classes, of_profiles) = record[HEAD..].split_at(CLASSES * CLASS);
         Self {
             rate,
@@ -88,9 +102,14 @@ impl Classes {
             idle_timeout,
             flows,
             catch_up,
+            fair_by,
             classes: of_classes.as_chunks().0.iter().copied().take(classes as usize).collect(),
             profiles: of_profiles.as_chunks().0.iter().copied().take(profiles as usize).collect(),
         }
+    }
+    /// Whether hosts share the classes.
+    pub fn has_hosts(&self) -> bool {
+        self.fair_by != 0
     }
     /// The number of classes.
     pub fn count(&self) -> u64 {
@@ -113,22 +132,37 @@ impl Classes {
             idle_timeout: Span::from_nanos(self.idle_timeout),
             max_flows: usize::try_from(self.flows).unwrap_or(usize::MAX),
             catch_up: Span::from_nanos(self.catch_up),
+            fair_by: [FairBy::Flow, FairBy::Source, FairBy::Destination][(self.fair_by % 3) as usize],
             ..FbcParams::new(Rate::from_bps(self.rate))
         };
-        let class = |&[_, rate, burst, flow_burst, priority, borrows, limit, flow_limit]: &[u64; CLASS]| ClassParams {
-            burst: Bytes::new(burst),
-            flow_burst: Bytes::new(flow_burst),
-            priority: u32::try_from(priority).unwrap_or(u32::MAX),
-            borrow: if borrows == 1 { Borrow::FromOthers } else { Borrow::Never },
-            limit: Bytes::new(limit),
-            flow_limit: Bytes::new(flow_limit),
-            ..ClassParams::new(Rate::from_bps(rate))
+        let class =
+            |&[_, rate, burst, flow_burst, priority, borrows, limit, flow_limit, strict, increment]: &[u64; CLASS]| {
+                ClassParams {
+                    spare: if strict == 1 { Spare::Idle } else { Spare::Shared },
+                    increment,
+                    burst: Bytes::new(burst),
+                    flow_burst: Bytes::new(flow_burst),
+                    priority: u32::try_from(priority).unwrap_or(u32::MAX),
+                    borrow: if borrows == 1 { Borrow::FromOthers } else { Borrow::Never },
+                    limit: Bytes::new(limit),
+                    flow_limit: Bytes::new(flow_limit),
+                    ..ClassParams::new(Rate::from_bps(rate))
+                }
+            };
+        let profile = |&[weight, minimum, below, to]: &[u64; PROFILE]| Profile {
+            weight,
+            minimum: Rate::from_bps(minimum),
+            displace: displace(below, to),
         };
-        let profile =
-            |&[weight, minimum]: &[u64; PROFILE]| Profile { weight, minimum: Rate::from_bps(minimum), displace: None };
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
         Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO).map_err(|error| error.to_string())
     }
+}
+
+/// A displacement to the class with this number, plus 1; 0 for none.
+pub fn displace(below: u64, to: u64) -> Option<Displace> {
+    let to = u32::try_from(to.checked_sub(1)?).unwrap_or(u32::MAX);
+    Some(Displace { below: Rate::from_bps(below), to })
 }
 
 /// Changes the rate of class `number - 1`, or with 0 the total.

@@ -259,6 +259,8 @@ struct Script<'a> {
     pairs: u64,
     classes: Option<&'a Classes>,
     promises: Draw,
+    /// An operation that follows the last one.
+    pending: Option<Operation>,
     /// The largest rate that a class gets.
     most: u64,
 }
@@ -296,6 +298,7 @@ impl<'a> Script<'a> {
             most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
             classes,
             promises: Draw::default(),
+            pending: None,
             random,
         }
     }
@@ -304,6 +307,9 @@ impl<'a> Script<'a> {
         self.random.below(most / self.grid + 2) * self.grid
     }
     fn next(&mut self) -> Operation {
+        if let Some(operation) = self.pending.take() {
+            return operation;
+        }
         self.now = match self.random.below(400) {
             0 => self.now + spread(self.random, 1, 1 << 40) / self.grid * self.grid,
             1 => {
@@ -325,7 +331,9 @@ impl<'a> Script<'a> {
         };
         match (self.random.below(100), self.classes) {
             (1, Some(classes)) if self.random.below(2) == 0 => {
-                self.promises.change(self.random, self.now, classes.count(), self.most)
+                let [terms, promise] = self.promises.change(self.random, self.now, classes.count(), self.most);
+                self.pending = Some(promise);
+                terms
             }
             (0, _) if self.classes.is_some() || self.random.below(20) == 0 => {
                 let class = self.classes.map_or(0, |classes| self.random.below(classes.count() + 1));
@@ -345,7 +353,8 @@ impl<'a> Script<'a> {
                 let (second, fourth) = match self.classes {
                     Some(classes) => {
                         let (class, profile) = classes.of_flow(self.random, flow);
-                        (class, profile | self.promises.of_flow(flow) << 32)
+                        let host = if classes.has_hosts() { flow % self.pairs } else { 0 };
+                        (class | host << 32, profile | self.promises.of_flow(flow) << 32)
                     }
                     None => (self.random.below(2), flow % self.pairs),
                 };

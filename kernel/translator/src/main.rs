@@ -170,6 +170,7 @@ const ROOTS: &[(&str, &str, &str)] = &[
     ("bucket", "TokenBucket", "charge"),
     ("bucket", "TokenBucket", "time_for"),
     ("shares", "", "WEIGHT_ONE"),
+    ("shares", "", "WHOLE"),
     ("fbq", "Slots", "begin"),
     ("fbq", "Slots", "end"),
     ("fbq", "", "VIRTUAL_START"),

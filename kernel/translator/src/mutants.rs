@@ -10,13 +10,16 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 8] = [
+const DECISIONS: [&str; 11] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/queues.h",
     "kernel/mered.h",
     "kernel/fbq.h",
     "kernel/fbc.h",
+    "kernel/shares.h",
+    "kernel/hosts.h",
+    "kernel/moves.h",
     "kernel/promises.h",
     "kernel/orders.h",
 ];

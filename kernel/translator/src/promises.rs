@@ -7,7 +7,8 @@ use tidegate_core::fbq::{Fbc, Slots, Terms};
 use tidegate_core::random::Stream;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate};
 
-use super::reference::{Operation, PROMISE};
+use super::classes::displace;
+use super::reference::{Operation, PROMISE, TERMS};
 
 /// Places of promises that scripts use: few, so that one takes the place of another.
 const PLACES: u64 = 6;
@@ -16,7 +17,7 @@ const PLACES: u64 = 6;
 struct Promise {
     number: u64,
     class: ClassId,
-    minimum: Rate,
+    terms: Terms,
     slots: Slots,
 }
 
@@ -34,20 +35,22 @@ pub struct Promises {
     places: HashMap<usize, Promise>,
     flows: HashMap<u64, Known>,
     conditions: u64,
+    /// Of the promise that is made next, without its minimum.
+    terms: Terms,
 }
 
 impl Promises {
     fn hold<P: Packet>(promise: &mut Promise, fbc: &mut Fbc<P>) {
-        if promise.slots.end() && fbc.hold(promise.class, promise.minimum).is_ok() {
+        if promise.slots.end() && fbc.hold(promise.class, promise.terms.minimum).is_ok() {
             promise.slots.held += 1;
         }
     }
     fn begin<P: Packet>(&mut self, place: Option<usize>, fbc: &mut Fbc<P>) -> Option<Terms> {
         let promise = self.places.get_mut(&place?)?;
         if promise.slots.begin() {
-            fbc.release(promise.class, promise.minimum);
+            fbc.release(promise.class, promise.terms.minimum);
         }
-        Some(Terms { minimum: promise.minimum, ..Terms::default() })
+        Some(promise.terms)
     }
     fn end<P: Packet>(&mut self, place: Option<usize>, fbc: &mut Fbc<P>) {
         if let Some(promise) = place.and_then(|place| self.places.get_mut(&place)) {
@@ -97,6 +100,12 @@ impl Promises {
         }
     }
 
+    /// The terms of the promise that is made next.
+    pub fn set_terms(&mut self, [_, _, steps, below, to, _]: Operation) {
+        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+        self.terms = Terms { minimum: Rate::ZERO, steps, displace: displace(below, to) };
+    }
+
     /// Another promise in the place of one.
     pub fn change<P: Packet>(&mut self, fbc: &mut Fbc<P>, [_, now, at, minimum, flows, number]: Operation) {
         let (now, place) = (Instant::from_nanos(now), at as u32 as usize);
@@ -105,7 +114,7 @@ impl Promises {
             return;
         }
         if let Some(ended) = self.places.remove(&place) {
-            (0..ended.slots.held).for_each(|_| fbc.release(ended.class, ended.minimum));
+            (0..ended.slots.held).for_each(|_| fbc.release(ended.class, ended.terms.minimum));
             for key in fbc.flows().map(|view| view.key).collect::<Vec<_>>() {
                 if let Some(known) = self.flows.get_mut(&key)
                     && known.promise.take_if(|had| *had == place).is_some()
@@ -122,7 +131,7 @@ impl Promises {
         while !minimum.is_zero() && slots.held < slots.wanted && fbc.hold(class, minimum).is_ok() {
             slots.held += 1;
         }
-        self.places.insert(place, Promise { number, class, minimum, slots });
+        self.places.insert(place, Promise { number, class, terms: Terms { minimum, ..self.terms }, slots });
     }
 }
 
@@ -145,11 +154,17 @@ impl Draw {
         let mixed = (flow ^ self.changes.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 40;
         if self.changes == 0 || mixed.is_multiple_of(3) { 0 } else { mixed % (PLACES + 1) }
     }
-    /// Another promise, of up to `most`, in one of `classes`.
-    pub fn change(&mut self, random: &mut Stream, now: u64, classes: u64, most: u64) -> Operation {
+    /// Another promise, of up to `most`, in one of `classes`: its terms, and itself.
+    pub fn change(&mut self, random: &mut Stream, now: u64, classes: u64, most: u64) -> [Operation; 2] {
         self.changes += 1;
         let number = if random.below(4) == 0 { 0 } else { self.changes };
         let minimum = if random.below(20) == 0 { 0 } else { random.below(most / 2 + 2) };
-        [PROMISE, now, random.below(PLACES) | random.below(classes) << 32, minimum, 1 + random.below(4), number]
+        let steps = random.below(2) * random.below(20);
+        // Now and then to a class that there is not, or with a threshold that never applies.
+        let to = random.below(2) * (1 + random.below(classes + 1));
+        let below = random.below(most / 2 + 2) + random.below(2) * minimum;
+        let place = random.below(PLACES) | random.below(classes) << 32;
+        let promise = [PROMISE, now, place, minimum, 1 + random.below(4), number];
+        [[TERMS, now, steps, below, to, 0], promise]
     }
 }

@@ -30,8 +30,9 @@ use super::promises::{Promises, note_ended};
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
 /// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
 /// of the second and the fourth, in the upper half of which is the number of its promise, and a change the number of a class,
-/// plus 1, in place of the second. Of another promise there are its place, with its class in the upper half, minimum, flows and
-/// number.
+/// plus 1, in place of the second, in the upper half of which an arrival has the key of its host. Of another promise there are its
+/// place, with its class in the upper half, minimum, flows and number; before it, as an operation of its own, its steps of
+/// preference, the rate below which its flows are displaced, and the class to which, plus 1.
 pub type Operation = [u64; 6];
 /// The effects of a call, in this order: the number of the packet that left plus 1, or whether one was queued; twice the
 /// number of packets dropped, plus 1 if one was marked; the sum of the numbers of those dropped, each plus 1; the deadline;
@@ -47,6 +48,7 @@ pub const SET_RATE: u64 = 3;
 /// Begins a script: the options are next.
 pub const BEGIN: u64 = 4;
 pub const PROMISE: u64 = 7;
+pub const TERMS: u64 = 8;
 
 /// The deadline of a queue that waits for nothing.
 pub const IDLE: u64 = u64::MAX;
@@ -249,9 +251,9 @@ impl Reference {
         match what {
             ENQUEUE => {
                 let ecn = if capable == 0 { Ecn::NotEct } else { Ecn::Ect0 };
-                let flow = FlowKey { flow, source: pair, destination: 0 };
-                let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-                let (class, profile) = if is_fbq { (number(capable), pair as u32) } else { (0, 0) };
+                let (source, destination) = if is_fbq { (capable >> 32, capable >> 32) } else { (pair, 0) };
+                let flow = FlowKey { flow, source, destination };
+                let (class, profile) = if is_fbq { (capable as u32, pair as u32) } else { (0, 0) };
                 let class = ClassId(class);
                 let promise = pair >> 32;
                 let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
@@ -265,6 +267,11 @@ impl Reference {
             DEQUEUE => {
                 if let Some(packet) = self.queue().dequeue(now, &mut outcome) {
                     result = packet.id + 1;
+                }
+            }
+            TERMS => {
+                if let Queue::Fbq(_, promises) = &mut self.queue {
+                    promises.set_terms(operation);
                 }
             }
             PROMISE => {

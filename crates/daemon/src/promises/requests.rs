@@ -40,12 +40,6 @@ impl Promises {
         let direction = &directions[index];
         check(&request)?;
         direction.has_flows()?;
-        if request.prefer > 0 {
-            direction.in_user_space("preference, only minimums")?;
-        }
-        if request.displace.is_some() {
-            direction.in_user_space("displacement, only minimums")?;
-        }
         if !caller.is_operator() {
             self.within_bounds(direction, caller, &request)?;
         }

@@ -25,12 +25,12 @@ impl FlowRegistry {
         self.offloaded.as_ref().map(|flows| flows.values())
     }
 
-    /// Ends the flows that are gone or in another class.
+    /// Ends the flows that are gone, or whose packets have another class. Those that are displaced from it stay.
     fn end_offloaded(&mut self, now: Instant, flows: &[OffloadedFlow], fbc: &mut Shaper) {
         let Some(known) = &mut self.offloaded else { return };
-        let present: HashSet<(u64, ClassId)> = flows.iter().map(|flow| (flow.key, flow.class)).collect();
+        let present: HashSet<(u64, ClassId)> = flows.iter().map(|flow| (flow.key, flow.home)).collect();
         known.retain(|key, flow| {
-            let stays = present.contains(&(*key, flow.class));
+            let stays = present.contains(&(*key, flow.home));
             if !stays {
                 fbc.end(now, *key, &mut Events(&mut self.pending));
             }
@@ -46,11 +46,19 @@ impl FlowRegistry {
         if here.is_none_or(|here| (here.profile, here.class) != (flow.profile, flow.class)) {
             let mut events = Vec::new();
             fbc.end(now, key, &mut Events(&mut events));
-            let (terms, whole) =
-                (Terms { minimum, ..Terms::default() }, FlowKey { flow: key, source: 0, destination: 0 });
+            let (terms, whole) = (
+                Terms { minimum, steps: flow.steps, displace: None },
+                FlowKey { flow: key, source: 0, destination: 0 },
+            );
             fbc.expect(now, whole, flow.class, flow.profile, terms, &mut Events(&mut events));
-            // A flow that had a record goes on.
+            // A flow that had a record goes on, in another class perhaps.
             self.pending.extend(events.into_iter().filter(|_| here.is_none()));
+            if let Some(here) = here.filter(|here| here.class != flow.class) {
+                self.pending.push(Event::Moved { flow: key, from: here.class, to: flow.class });
+            }
+        }
+        if fbc.flow(key).is_some_and(|view| view.preferred != flow.steps) {
+            let _ = fbc.prefer(now, key, flow.steps);
         }
         // The offload decides what is granted.
         if fbc.flow(key).is_some_and(|view| view.minimum != minimum || view.granted == minimum.is_zero()) {
@@ -100,7 +108,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             // The offload notices that a promise has ended with the next packet of the flow.
             let ended = flow.promise.is_some_and(|number| !registry.entries.contains_key(&number));
             let flow = if ended {
-                OffloadedFlow { promise: None, minimum: Rate::ZERO, granted: false, ..*flow }
+                OffloadedFlow { promise: None, minimum: Rate::ZERO, granted: false, steps: 0, ..*flow }
             } else {
                 *flow
             };
@@ -172,11 +180,13 @@ mod tests {
         OffloadedFlow {
             key,
             class: ClassId(0),
+            home: ClassId(0),
             profile: 0,
             fields: Fields { destination_port: Some(7_000), ..Fields::default() },
             promise,
             minimum,
             granted: promise.is_some(),
+            steps: 0,
             backlog: Backlog::default(),
             head_arrived: None,
             counts: FlowCounts::default(),
@@ -227,8 +237,7 @@ mod tests {
         let reading = OffloadedFlows { flows, held: vec![(1, 1)], continues: true };
         let mut offload = Reading { flows: reading, promised: Vec::new() };
         assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(true));
-        let minimum = Rate::from_mbit(3);
-        assert_eq!(offload.promised, [Promised { number: 1, class: ClassId(0), minimum, flows: 2 }]);
+        assert_eq!(offload.promised, [Promised { number: 1, class: ClassId(0), terms, flows: 2 }]);
         // They are handed over once.
         assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(false));
         engine.mirror(at(2), &mut offload, &mut noted);
@@ -353,6 +362,29 @@ mod tests {
         engine.swap(next, at(300), &mut noted).expect("valid");
         engine.set_flows(at(400), &[with(8, 3, 1)], &[], true, &mut noted);
         assert_eq!(counts(&mut engine, 8), (4, 3, 1, 0));
+    }
+
+    /// A flow that the offload has moved is in the other class, which its own one knows, with its preference.
+    #[test]
+    fn an_offloaded_flow_that_is_displaced_is_seen_to_be() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n\
+                    [[class]]\nname = \"other\"\nrate = \"2mbit\"\n";
+        let config = shaper::load(&Source::new("moved.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
+        let here = OffloadedFlow { steps: 2, ..flow(7, None) };
+        engine.set_flows(at(1), &[here], &[], true, &mut noted);
+        noted.0.clear();
+        engine.set_flows(at(2), &[OffloadedFlow { class: ClassId(1), ..here }], &[], true, &mut noted);
+        let moved = Event::Moved { flow: 7, from: ClassId(0), to: ClassId(1) };
+        assert_eq!(noted.0, [(7, NotificationKind::Event(moved))]);
+        let view = engine.tree.shaper_mut().and_then(|fbc| fbc.flow(7)).expect("it is there");
+        assert_eq!((view.class, view.preferred), (ClassId(1), 2));
+        // It is looked at again, and nothing has changed.
+        noted.0.clear();
+        engine.set_flows(at(3), &[OffloadedFlow { class: ClassId(1), ..here }], &[], true, &mut noted);
+        assert_eq!(noted.0, []);
     }
 
     /// 0.8 of 3 Mbit/s: missed where packets are there from one look to the next, otherwise there may have been too few.

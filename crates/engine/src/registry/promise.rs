@@ -109,7 +109,7 @@ impl PromiseControl<'_> {
         let promised = |(&number, entry): (&u64, &Entry)| Promised {
             number,
             class: entry.class,
-            minimum: entry.terms.minimum,
+            terms: entry.terms,
             flows: lock(&entry.slots.0).wanted,
         };
         Some((self.registry.entries.iter().map(promised).collect(), &self.registry.table))
@@ -210,8 +210,8 @@ pub struct Promised {
     pub number: u64,
     /// The class in which rate is held.
     pub class: ClassId,
-    /// The minimum of each flow.
-    pub minimum: Rate,
+    /// The terms of each flow.
+    pub terms: Terms,
     /// The number of flows for which it holds rate.
     pub flows: u32,
 }
