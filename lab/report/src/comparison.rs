@@ -3,6 +3,7 @@
 use crate::columns::{self, Column};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
+use crate::judgement::{Verdict, more_runs};
 use crate::palette::{Pen, Pens};
 use tidegate_display::Table;
 use tidegate_display::human;
@@ -67,6 +68,8 @@ pub struct Estimate {
     pub half: Option<f64>,
     /// The values of the runs, if there are several.
     pub values: Vec<f64>,
+    /// The seeds of these runs; empty if they have none.
+    pub seeds: Vec<u64>,
 }
 
 impl From<f64> for Estimate {
@@ -78,7 +81,13 @@ impl From<f64> for Estimate {
 impl Estimate {
     /// Creates an estimate. The values of the runs are kept if there are several.
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
-        Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() } }
+        Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, seeds: Vec::new() }
+    }
+    /// The same with the seeds of its runs.
+    #[must_use]
+    pub(crate) fn with_seeds(mut self, seeds: Vec<u64>) -> Self {
+        self.seeds = if seeds.len() == self.values.len() { seeds } else { Vec::new() };
+        self
     }
     fn low(&self) -> f64 {
         self.mean - self.half.unwrap_or(0.0)
@@ -143,18 +152,35 @@ impl Group {
             Better::More => "the most",
             _ => "the least",
         };
-        // Variants whose intervals overlap that of the best are as good as it.
-        let overlap = |other: &Estimate| other.low() <= best.1.high() && best.1.low() <= other.high();
-        let equal: Vec<&str> = ranked[1..].iter().filter(|(_, other)| overlap(other)).map(|(name, _)| *name).collect();
-        let mut text = format!("{}{subject}: {} has {ends}, {}", measure.name, best.0, measure.value(best.1.mean));
-        if equal.len() + 1 == ranked.len() {
-            text += "; the intervals of all overlap, so that more runs are needed to tell them apart";
-            return Some(text);
-        }
-        if !equal.is_empty() {
-            text += &format!(", with an interval that overlaps that of {}", equal.join(", "));
+        let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
+        let verdict = Verdict::of(&estimates, measure.better);
+        let of_best = measure.value(best.1.mean);
+        let mut worst = worst;
+        let mut text = match &verdict {
+            Some(verdict) if verdict.is_open(ranked.len()) => {
+                let mut text = format!(
+                    "{}{subject}: {} runs tell {} ({of_best}) apart from no other",
+                    measure.name, verdict.runs, best.0
+                );
+                if let Some((more, from)) = verdict.more {
+                    text += &format!("; about {more} more would tell it from {}", ranked[from].0);
+                }
+                return Some(text);
+            }
+            _ => format!("{}{subject}: {} has {ends}, {of_best}", measure.name, best.0),
+        };
+        if let Some(verdict) = verdict.filter(|verdict| !verdict.equal.is_empty()) {
+            let equal: Vec<&str> = verdict.equal.iter().map(|place| ranked[*place].0).collect();
+            text += &format!(", not told apart from {}", equal.join(", "));
+            if let Some((more, from)) = verdict.more {
+                let from = if equal.len() > 1 { format!(" from {}", ranked[from].0) } else { String::new() };
+                text += &format!(" (about {} would tell it{from})", more_runs(more));
+            }
+            let told_apart = (0..ranked.len()).rev().find(|place| !verdict.equal.contains(place));
+            worst = told_apart.map_or(worst, |place| &ranked[place]);
         }
         text += &format!("; {} has {}", worst.0, measure.value(worst.1.mean));
+        let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
         if small > 0.0 {
             let times = great / small;
             text += &match measure.better {
@@ -164,6 +190,21 @@ impl Group {
             };
         }
         Some(text)
+    }
+
+    /// The variants that are the best by a measure: the best and those that are not told apart from it. None are if no
+    /// other is told apart from the best.
+    fn best(&self, at: usize) -> Vec<&str> {
+        let ranked = self.ranked(at);
+        if self.measures[at].better == Better::Neither || ranked.len() < 2 {
+            return Vec::new();
+        }
+        let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
+        match Verdict::of(&estimates, self.measures[at].better) {
+            Some(verdict) if verdict.is_open(ranked.len()) => Vec::new(),
+            Some(verdict) => verdict.equal.iter().chain([&verdict.best]).map(|place| ranked[*place].0).collect(),
+            None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
+        }
     }
 
     /// Describes the only variant in words.
@@ -278,14 +319,13 @@ impl Comparison {
                 let text = if fits { whole } else { fitted(&measure.name, 11.0, column - 8.0) };
                 drawing.text((x, y), Anchor::Start, 11.0, Ink::Muted, text);
             }
+            let best: Vec<Vec<&str>> = (0..group.measures.len()).map(|at| group.best(at)).collect();
             for row in &group.rows {
                 y += ROW;
                 drawing.text((12.0, y), Anchor::Start, 12.0, Ink::Text, fitted(&row.name, 12.0, left - 20.0));
-                for (at, measure) in group.measures.iter().enumerate() {
+                for (at, best) in best.iter().enumerate() {
                     let Some(estimate) = row.cells.get(at).and_then(Option::as_ref) else { continue };
-                    let best = measure.better != Better::Neither
-                        && group.rows.len() > 1
-                        && group.ranked(at).first().is_some_and(|(_, best)| best.mean == estimate.mean);
+                    let best = best.contains(&row.name.as_str());
                     let place = (left + column * at as f64, y);
                     group.bar(&mut drawing, (at, estimate), place, column, (pens.pen(&row.name), best));
                 }
@@ -329,7 +369,7 @@ impl Group {
         if estimate.half.is_some() {
             whisker(drawing, estimate.low(), estimate.high(), 4.0);
         }
-        // The best value of a column is marked.
+        // The best values of a column are marked.
         let text = if best { format!("{text} *") } else { text };
         drawing.text((x + length + 6.0, y), Anchor::Start, 12.0, if best { Ink::Text } else { Ink::Muted }, text);
     }
@@ -340,7 +380,9 @@ mod tests {
     use super::*;
 
     fn estimate(mean: f64, half: f64) -> Option<Estimate> {
-        Some(Estimate { mean, half: Some(half), values: vec![mean - half, mean, mean + half] })
+        // Ten runs about the mean, none of which belongs to that of another variant.
+        let values: Vec<f64> = (0..10).map(|n| mean + half * (f64::from(n) - 4.5) / 2.2).collect();
+        Some(Estimate { mean, half: Some(half), values, ..Estimate::default() })
     }
 
     fn comparison() -> Comparison {
@@ -362,13 +404,29 @@ mod tests {
             said,
             [
                 "goodput of flow call: no difference above 2 %, 5 Mbit/s",
-                "delay p99 of flow call: pie has the least, 12 ms, with an interval that overlaps that of codel; \
-                 fifo has 100 ms, 8.3 times as much",
+                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 150 more runs would \
+                 tell it); fifo has 100 ms, 8.3 times as much",
             ]
         );
         let mut wide = comparison();
-        wide.groups[0].rows[0].cells[1] = estimate(20e6, 9e6);
-        assert!(wide.sentences()[1].ends_with("more runs are needed to tell them apart"), "{:?}", wide.sentences());
+        wide.groups[0].rows[0].cells[1] = estimate(20e6, 20e6);
+        let said = &wide.sentences()[1];
+        assert!(
+            said.starts_with("delay p99 of flow call: 10 runs tell pie (12 ms) apart from no other; about "),
+            "{said}"
+        );
+        // Where all are alike none is marked; otherwise the best and those that are not told apart from it.
+        assert!(wide.groups[0].best(1).is_empty());
+        let three = comparison();
+        let mut marked = three.groups[0].best(1);
+        marked.sort_unstable();
+        assert_eq!(marked, ["codel", "pie"]);
+        assert_eq!(
+            comparison().method().as_deref(),
+            Some(
+                "Decided at 5 % by the means of 10 runs without common seeds (Welch's t), corrected for the 3 pairs of a measure (Holm)."
+            )
+        );
         // A single variant is described in words.
         wide.groups[0].rows.truncate(1);
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);

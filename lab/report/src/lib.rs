@@ -29,6 +29,7 @@ mod drawing;
 mod figure;
 mod font;
 mod html;
+pub mod judgement;
 mod model;
 mod number;
 pub mod palette;
@@ -36,6 +37,7 @@ mod pdf;
 mod plotting;
 mod png;
 pub mod simulation;
+pub mod steady;
 
 pub use drawing::Drawing;
 pub use model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Report, Scale, Section, Source, Style};
