@@ -33,8 +33,6 @@ pub struct Difference {
     pub runs: usize,
     /// The difference of the means.
     pub mean: f64,
-    /// Half the width of its 95 % interval, which is not corrected for the number of comparisons.
-    pub half_width: f64,
     /// The probability of a difference at least as large if there is none.
     pub p: f64,
     /// The standard error of the difference.
@@ -68,7 +66,12 @@ impl Difference {
             true => 1.0,
             false => tails(mean / error, freedom),
         };
-        Self { test, runs, mean, half_width: critical(LEVEL, freedom) * error, p, error, freedom }
+        Self { test, runs, mean, p, error, freedom }
+    }
+
+    /// Half the width of the 95 % interval of the difference, which is not corrected for the number of comparisons.
+    pub fn half_width(&self) -> f64 {
+        critical(LEVEL, self.freedom) * self.error
     }
 
     /// How many more runs would find this difference with a probability of [`POWER`], if it and its variation are as they
@@ -178,12 +181,12 @@ mod tests {
         let paired = Difference::paired(&pairs).unwrap();
         assert_eq!((paired.test, paired.runs), (Test::Paired, 10));
         assert!(near(paired.mean / paired.error, 4.0621, 4) && near(paired.p, 0.002_833, 6), "{paired:?}");
-        assert!(near(paired.mean - paired.half_width, 0.700_114_2, 7), "{paired:?}");
-        assert!(near(paired.mean + paired.half_width, 2.459_885_8, 7), "{paired:?}");
+        assert!(near(paired.mean - paired.half_width(), 0.700_114_2, 7), "{paired:?}");
+        assert!(near(paired.mean + paired.half_width(), 2.459_885_8, 7), "{paired:?}");
         let welch = Difference::independent(&DRUG_2, &DRUG_1).unwrap();
         assert!(near(welch.mean / welch.error, 1.8608, 4) && near(welch.freedom, 17.776, 3), "{welch:?}");
         assert!(near(welch.p, 0.079_39, 5), "{welch:?}");
-        assert!(near(welch.mean - welch.half_width, -0.205_483_2, 7), "{welch:?}");
+        assert!(near(welch.mean - welch.half_width(), -0.205_483_2, 7), "{welch:?}");
         assert_eq!(Difference::paired(&pairs[..1]), None);
         assert_eq!(Difference::independent(&DRUG_1, &[1.0]), None);
     }
@@ -198,9 +201,9 @@ mod tests {
     #[test]
     fn equal_and_constant_differences() {
         let none = Difference::paired(&[0.0; 4]).unwrap();
-        assert_eq!((none.p, none.half_width, none.more_runs(1)), (1.0, 0.0, None));
+        assert_eq!((none.p, none.half_width(), none.more_runs(1)), (1.0, 0.0, None));
         let constant = Difference::paired(&[2.0; 4]).unwrap();
-        assert_eq!((constant.p, constant.half_width), (0.0, 0.0));
+        assert_eq!((constant.p, constant.half_width()), (0.0, 0.0));
         assert_eq!(bootstrap(&[2.0; 4]), Some((2.0, 2.0)));
     }
 

@@ -89,7 +89,7 @@ impl Checked {
     }
     #[getter]
     fn warm_up_ns(&self) -> u64 {
-        self.scenario.warm_up.as_nanos()
+        self.scenario.warm_up().as_nanos()
     }
     #[getter]
     fn seed(&self) -> u64 {

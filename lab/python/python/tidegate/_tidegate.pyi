@@ -95,6 +95,13 @@ class Results:
     def table(self) -> Table:
         """Values and points together, as `tidegate simulate --table` writes them; its curves of flows and classes are there
         after `simulate(..., parts=True)`."""
+    @property
+    def differences(self) -> Table:
+        """One row for each pair of variants and each quantity: `subject`, `measure`, `unit`, `first`, `second`, `difference` (the
+        first minus the second), its 95 % interval by Student's t (`half_width_95`) and by the bootstrap
+        (`bootstrap_low_95`, `bootstrap_high_95`), `test`, `pairs`, `p`, `p_holm` (corrected for the `comparisons` of the
+        measure), `decided` (at 0.05) and `more_runs`, which would decide it. Runs with the same seed are compared as pairs.
+        Empty without variants, and with one run."""
     def value(self, subject: str, measure: str, variant: str = "") -> float:
         """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
 
@@ -361,7 +368,7 @@ def run_explain(
     link: str | None,
     seed: int,
 ) -> str: ...
-def simulate(scenario: Checked, seed: int, runs: int, jobs: int, parts: bool) -> Results: ...
+def simulate(scenario: Checked, seed: int, runs: int | None, jobs: int, parts: bool) -> Results: ...
 def run_all(simulations: list[Simulation], times: list[int]) -> list[int]: ...
 def run_script(text: str, name: str, folder: str, make: Callable[[], Any] | None = None) -> ScriptResult: ...
 def run_replay(
