@@ -117,6 +117,7 @@ typedef struct {
 
 typedef enum {
 	RED_ABOVE_MAX_CLIFF,
+	RED_ABOVE_MAX_MARK,
 	RED_ABOVE_MAX_GENTLE,
 } red_above_max;
 
@@ -1037,7 +1038,7 @@ TWIN_INLINE red_zone red_curve_zone(const red_curve *self, red_level average)
 		return (red_zone){ .kind = RED_ZONE_CHANCE, .chance = t_4 };
 	}
 	u64 over_2 = ((u64)(average - self->max));
-	if ((self->above_max == RED_ABOVE_MAX_CLIFF) || (over_2 >= self->max)) {
+	if ((self->above_max != RED_ABOVE_MAX_GENTLE) || (over_2 >= self->max)) {
 		return (red_zone){ .kind = RED_ZONE_BEYOND };
 	}
 	u64 t_6 = probability_probability_bits(self->max_p);
@@ -1175,6 +1176,9 @@ TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_dro
 		return (aqm_verdict){ .kind = AQM_VERDICT_ADMIT };
 	} else if (t.kind == RED_ZONE_BEYOND) {
 		red_spacer_restart(&self->spacer);
+		if (((early->above_max == RED_ABOVE_MAX_MARK) && (early->signal == RED_SIGNAL_MARK)) && is_capable) {
+			return (aqm_verdict){ .kind = AQM_VERDICT_MARK };
+		}
 		return (aqm_verdict){ .kind = AQM_VERDICT_DROP, .drop = QDISC_DROP_REASON_FORCED };
 	} else if (t.kind == RED_ZONE_CHANCE) {
 		probability_probability p = t.chance;
@@ -1184,37 +1188,37 @@ TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_dro
 		t_2 = p_2;
 	}
 	probability_probability base = t_2;
-	red_sizing t_3 = early->sizing;
-	probability_probability t_4;
-	if (t_3.kind == RED_SIZING_PER_PACKET) {
-		t_4 = base;
+	red_sizing t_4 = early->sizing;
+	probability_probability t_5;
+	if (t_4.kind == RED_SIZING_PER_PACKET) {
+		t_5 = base;
 	} else {
-		units_bytes mean = t_3.per_byte_mean;
-		u64 t_5 = units_bytes_as_u64(size);
-		u64 t_6 = units_bytes_as_u64(mean);
-		probability_probability t_7 = probability_probability_scaled(base, t_5, t_6);
-		t_4 = t_7;
+		units_bytes mean = t_4.per_byte_mean;
+		u64 t_6 = units_bytes_as_u64(size);
+		u64 t_7 = units_bytes_as_u64(mean);
+		probability_probability t_8 = probability_probability_scaled(base, t_6, t_7);
+		t_5 = t_8;
 	}
-	probability_probability p_3 = t_4;
-	bool t_9 = red_spacer_draw(&self->spacer, early->spacing, p_3);
-	if (!t_9) {
+	probability_probability p_3 = t_5;
+	bool t_10 = red_spacer_draw(&self->spacer, early->spacing, p_3);
+	if (!t_10) {
 		return (aqm_verdict){ .kind = AQM_VERDICT_ADMIT };
 	}
-	red_zone t_10 = zone;
-	bool t_11;
-	if (t_10.kind == RED_ZONE_CHANCE) {
-		t_11 = (early->signal == RED_SIGNAL_MARK);
+	red_zone t_11 = zone;
+	bool t_12;
+	if (t_11.kind == RED_ZONE_CHANCE) {
+		t_12 = (early->signal == RED_SIGNAL_MARK);
 	} else {
-		t_11 = false;
+		t_12 = false;
 	}
-	bool may_mark = t_11;
-	aqm_verdict t_12;
+	bool may_mark = t_12;
+	aqm_verdict t_13;
 	if (may_mark && is_capable) {
-		t_12 = (aqm_verdict){ .kind = AQM_VERDICT_MARK };
+		t_13 = (aqm_verdict){ .kind = AQM_VERDICT_MARK };
 	} else {
-		t_12 = (aqm_verdict){ .kind = AQM_VERDICT_DROP, .drop = QDISC_DROP_REASON_EARLY };
+		t_13 = (aqm_verdict){ .kind = AQM_VERDICT_DROP, .drop = QDISC_DROP_REASON_EARLY };
 	}
-	return t_12;
+	return t_13;
 }
 
 /* Average::on_busy of crates/core/src/aqm/red/average.rs */

@@ -246,6 +246,14 @@ impl Decode for String {
                     .help("remove them: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069");
                 None
             }
+            // A terminal would obey an escape sequence in a name.
+            Value::Text(text) if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) => {
+                diagnostics
+                    .error(node.place, "this text has characters that are not shown")
+                    .label("has control characters")
+                    .help("remove them: U+0000 to U+001F but for line feed and tab, U+007F to U+009F");
+                None
+            }
             Value::Text(text) => Some(text.clone()),
             _ => {
                 mismatch(node, "a text", "put it in quotation marks", diagnostics);

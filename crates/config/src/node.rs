@@ -107,6 +107,8 @@ impl Node {
         match self.value {
             Value::Text(_) => "a text",
             Value::Integer(_) => "a whole number",
+            Value::Float(number) if number.is_nan() => "nan, which is not a number",
+            Value::Float(number) if number.is_infinite() => "infinity",
             Value::Float(_) => "a number",
             Value::Truth(_) => "true or false",
             Value::Date => "a date",

@@ -10,7 +10,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let place = std::env::args().nth(2).map_or(Place::Any, Place::Interface);
     let mut client = Client::connect(&place.find()?)?;
     let target = Target { uid: Some(uid), ..Target::default() };
-    let (flows, events) = client.feedback(&Feedback { target, delay: Some(Span::from_millis(10)), direction: None })?;
+    let (flows, events) =
+        client.feedback(&Feedback { target, delay: Some(Span::from_millis(10)), ..Feedback::default() })?;
     for flow in flows {
         println!("{} in {}: granted {}", flow.flow, flow.class, flow.granted);
     }

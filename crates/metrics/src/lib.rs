@@ -8,6 +8,8 @@
 //! | [`PartSeries`] | a flow or a class over time |
 //! | [`Value`], [`Curve`] | a number, and points, with names and units, as reports and files show them |
 //! | [`Summary`] | the mean over runs, with its confidence interval |
+//! | [`Difference`] | whether two variants differ, by runs with the same seeds |
+//! | [`Steady`] | the mean of one run in its steady state, with its confidence interval |
 //! | [`Digest`] | 128 bits that are equal for equal results |
 //!
 //! [`jain`] is Jain's fairness index.
@@ -15,23 +17,28 @@
 
 mod curve;
 pub mod delays;
+mod difference;
 mod digest;
 mod fairness;
 mod histogram;
 mod part;
 mod scale;
 mod series;
+mod steady;
+mod student;
 mod summary;
 mod value;
 
 pub use curve::{Curve, OTHER_CLASSES, OTHER_FLOWS, Points, SHOWN_PARTS};
 pub use delays::{Delays, FewDelays, RecentDelays};
+pub use difference::{Difference, POWER, Test, bootstrap, holm};
 pub use digest::Digest;
 pub use fairness::jain;
 pub use histogram::{Histogram, Quantiles};
 pub use part::{Part, PartSeries, largest};
 pub use series::Series;
-pub use summary::{Summary, summarise};
+pub use steady::{BATCHES, Steady, batch_means, warm_up};
+pub use summary::{LEVEL, Summary, summarise};
 pub use value::Value;
 
 /// The example of the README, compiled and run as a test.

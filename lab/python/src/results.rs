@@ -3,7 +3,8 @@
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use tidegate_metrics::Digest;
-use tidegate_report::simulation::{Quantity, Run, Simulation};
+use tidegate_report::judgement::difference_columns;
+use tidegate_report::simulation::{Quantity, Run, Simulation, differences};
 use tidegate_report::{Report, Source, escape};
 use tidegate_sim::scenario::Outcome;
 
@@ -41,8 +42,9 @@ impl Results {
             sentence: self.scenario.scenario.sentence.as_deref(),
             version: env!("CARGO_PKG_VERSION"),
             duration_ns: self.scenario.scenario.duration.as_nanos(),
-            warm_up_ns: self.scenario.scenario.warm_up.as_nanos(),
+            warm_up_ns: self.scenario.scenario.warm_up().as_nanos(),
             digest: self.digest.to_string(),
+            notes: Vec::new(),
             runs: self.outcomes.iter().map(shown).collect(),
         }
     }
@@ -105,6 +107,15 @@ impl Results {
     #[getter]
     fn table(&self, py: Python<'_>) -> PyResult<Table> {
         failure::guarded(py, || Table::new(self.shown().table()))
+    }
+
+    /// One row for each pair of variants and each quantity: subject, measure, unit, first, second, difference (the first minus
+    /// the second), its 95 % interval by Student's t (half_width_95) and by the bootstrap, p, and p_holm, which is
+    /// corrected for all pairs of the measure and decides at 0.05. Runs with the same seed are compared as pairs. more_runs is
+    /// how many more would decide. Empty without variants, and with one run.
+    #[getter]
+    fn differences(&self, py: Python<'_>) -> PyResult<Table> {
+        failure::guarded(py, || Table::new(difference_columns(&differences(&self.shown().quantities()))))
     }
 
     /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.

@@ -107,7 +107,7 @@ impl Checked {
     /// The beginning that is not measured, in ns.
     #[getter]
     fn warm_up_ns(&self) -> u64 {
-        self.scenario.warm_up.as_nanos()
+        self.scenario.warm_up().as_nanos()
     }
     /// The first seed.
     #[getter]

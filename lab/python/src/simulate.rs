@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tidegate_core::{Instant, Span};
 use tidegate_sim::scenario::{Outcome, Run, Scenario};
@@ -14,20 +15,32 @@ use crate::scenario::Checked;
 use crate::watch::{self, PERIOD};
 
 /// Simulates a scenario with the seeds `seed`, `seed + 1`, ..., each with all variants. `jobs` simulations run at a
-/// time.
+/// time. Without `runs` the scenario decides, by its number or by its rule.
 #[pyfunction]
 #[pyo3(signature = (scenario, seed, runs, jobs, parts))]
 pub fn simulate(
     py: Python<'_>,
     scenario: &Checked,
     seed: u64,
-    runs: u32,
+    runs: Option<u32>,
     jobs: usize,
     parts: bool,
 ) -> PyResult<Results> {
     let scenario = scenario.clone();
     failure::guarded(py, move || {
-        let outcomes = all(&scenario.detailed(parts), seed, runs as usize, jobs.max(1))?;
+        let detailed = scenario.detailed(parts);
+        let (first, most) = runs.map_or(detailed.planned_runs(), |runs| (runs, runs));
+        let mut outcomes = all(&detailed, seed, first as usize, jobs.max(1))?;
+        if let Some(until) = detailed.until.as_ref().filter(|_| runs.is_none()) {
+            let judge = |outcomes: &[Outcome]| {
+                until.judge(outcomes).map_err(|text| PyValueError::new_err(format!("until: {text}")))
+            };
+            while let Some(next) = judge(&outcomes)?.next.filter(|_| outcomes.len() < most as usize) {
+                let made = outcomes.len();
+                let more = next.min(most) as usize - made;
+                outcomes.extend(all(&detailed, seed.wrapping_add(made as u64), more, jobs.max(1))?);
+            }
+        }
         Ok(Results::new(scenario, outcomes, parts))
     })
 }

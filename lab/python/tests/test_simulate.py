@@ -205,3 +205,25 @@ def test_the_package_is_typed_and_knows_its_version():
     assert os.path.exists(folder / "errors.py") and tidegate.__version__ == "0.1.0"
     assert set(tidegate.__all__) <= set(dir(tidegate))
     assert all(getattr(tidegate, name) is not None for name in tidegate.__all__)
+
+
+def test_variants_are_told_apart_by_pairs_of_seeds(net):
+    sizes = {"short": "10kB", "long": "90kB"}
+    queues = {name: {"kind": "fifo", "limit": limit} for name, limit in sizes.items()}
+    variants = [{"name": name, "from": "r", "to": "b", "queue": queue} for name, queue in queues.items()]
+    scenario = {**net.to_dict(), "variant": variants}
+    scenario["flow"] = [{**flow, "jitter": "1s"} for flow in scenario["flow"]]
+    rows = pyarrow.table(tidegate.simulate(scenario, runs=4).differences).to_pylist()
+    (row,) = [row for row in rows if row["measure"] == "queueing p50"]
+    assert (row["first"], row["second"], row["pairs"], row["test"]) == ("short", "long", 4, "paired t")
+    assert row["difference"] < 0 and row["decided"] and row["more_runs"] is None
+    assert row["bootstrap_low_95"] <= row["difference"] <= row["bootstrap_high_95"] < 0
+    assert len(tidegate.simulate(net, runs=4).differences) == 0
+
+
+def test_runs_are_made_until_an_interval_is_narrow(net):
+    scenario = {**net.to_dict(), "until": "goodput +- 50 %"}
+    assert len(tidegate.simulate(scenario)) == 5
+    assert len(tidegate.simulate(scenario, runs=2)) == 2
+    with pytest.raises(ValueError, match="no value is called `speed`; there are goodput"):
+        tidegate.simulate({**scenario, "until": "speed +- 50 %"})

@@ -12,7 +12,7 @@ use tidegate_config::shaper::{Config, FlowBy, Root};
 use tidegate_config::values::User;
 use tidegate_engine::driver::{Arrival, Driver, Offered, Params};
 use tidegate_engine::{BuildFailure, ClassStatus, Engine, LONGEST_WHOLE, Names, PacketMeta, Setup, Shape};
-use tidegate_metrics::{Curve, Digest, OTHER_FLOWS, PartSeries, Points, SHOWN_PARTS};
+use tidegate_metrics::{Curve, Digest, Histogram, OTHER_FLOWS, PartSeries, Points, SHOWN_PARTS};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use crate::cut;
@@ -183,6 +183,7 @@ impl Run {
             time: end.since(self.start),
             digest: self.meter.digest(),
             curves: curves(self.driver.engine().class_names(), &self.meter),
+            flows: flows(&self.meter),
         }
     }
 }
@@ -207,6 +208,32 @@ pub struct Outcome {
     /// If series were kept: rate, queue, delay and drops over time for each class, for each of the largest flows, and for all
     /// other flows together.
     pub curves: Vec<Curve>,
+    /// If series were kept: the largest flows, by their names.
+    pub flows: Vec<FlowOutcome>,
+}
+
+/// What became of a flow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowOutcome {
+    /// Its name, which does not depend on the configuration.
+    pub name: String,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// How long its packets waited, in nanoseconds.
+    pub delays: Histogram,
+}
+
+fn flows(meter: &Meter) -> Vec<FlowOutcome> {
+    let Some(flows) = meter.flows() else { return Vec::new() };
+    let found = |(name, part): (&str, &PartSeries)| FlowOutcome {
+        name: name.to_owned(),
+        sent_bytes: part.sent.sums().map(|(_, bytes)| bytes).sum(),
+        dropped: part.dropped.sums().map(|(_, packets)| packets).sum(),
+        delays: part.delays.clone(),
+    };
+    flows.largest(SHOWN_PARTS).0.into_iter().map(found).collect()
 }
 
 /// Makes curves for reports from the series of classes and flows.

@@ -40,6 +40,7 @@ impl Comparison {
                     let text = if fits { whole } else { fitted(&measure.name, small, column - 8.0 * u) };
                     drawing.text((left + column * n as f64, y), Anchor::Start, small, Ink::Muted, text);
                 }
+                let best: Vec<Vec<&str>> = measures.iter().map(|at| group.best(*at)).collect();
                 for row in &group.rows {
                     y += ROW * u;
                     let name = fitted(&row.name, size, left - 20.0 * u);
@@ -47,7 +48,7 @@ impl Comparison {
                     for (n, at) in measures.iter().enumerate() {
                         let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
                         let place = (left + column * n as f64, y);
-                        let pen = (pens.pen(&row.name), group.is_best(*at, estimate));
+                        let pen = (pens.pen(&row.name), best[n].contains(&row.name.as_str()));
                         group.bar(&mut drawing, (*at, estimate), (place, column), pen, look);
                     }
                 }
@@ -100,13 +101,6 @@ impl Group {
         let name = fitted(&self.name, size, look.width - 24.0 * u);
         drawing.text((12.0 * u, y), Anchor::Start, size, Ink::Text, name);
         y
-    }
-
-    /// Whether an estimate of a measure is the one that is marked as the best.
-    fn is_best(&self, at: usize, estimate: &Estimate) -> bool {
-        self.measures[at].better != Better::Neither
-            && self.rows.len() > 1
-            && self.ranked(at).first().is_some_and(|(_, best)| best.mean == estimate.mean)
     }
 
     /// Draws one value as a bar with its interval and its number.

@@ -1,6 +1,7 @@
 //! A comparison of several variants by their measures, in words, as a figure and as a table.
 
 use crate::columns::{self, Column};
+use crate::judgement::{Verdict, more_runs};
 use tidegate_display::Table;
 use tidegate_display::human;
 
@@ -64,6 +65,8 @@ pub struct Estimate {
     pub half: Option<f64>,
     /// The values of the runs, if there are several.
     pub values: Vec<f64>,
+    /// The seeds of these runs; empty if they have none.
+    pub seeds: Vec<u64>,
 }
 
 impl From<f64> for Estimate {
@@ -75,7 +78,13 @@ impl From<f64> for Estimate {
 impl Estimate {
     /// Creates an estimate. The values of the runs are kept if there are several.
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
-        Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() } }
+        Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, seeds: Vec::new() }
+    }
+    /// The same with the seeds of its runs.
+    #[must_use]
+    pub(crate) fn with_seeds(mut self, seeds: Vec<u64>) -> Self {
+        self.seeds = if seeds.len() == self.values.len() { seeds } else { Vec::new() };
+        self
     }
     pub(crate) fn low(&self) -> f64 {
         self.mean - self.half.unwrap_or(0.0)
@@ -140,18 +149,35 @@ impl Group {
             Better::More => "the most",
             _ => "the least",
         };
-        // Variants whose intervals overlap that of the best are as good as it.
-        let overlap = |other: &Estimate| other.low() <= best.1.high() && best.1.low() <= other.high();
-        let equal: Vec<&str> = ranked[1..].iter().filter(|(_, other)| overlap(other)).map(|(name, _)| *name).collect();
-        let mut text = format!("{}{subject}: {} has {ends}, {}", measure.name, best.0, measure.value(best.1.mean));
-        if equal.len() + 1 == ranked.len() {
-            text += "; the intervals of all overlap, so that more runs are needed to tell them apart";
-            return Some(text);
-        }
-        if !equal.is_empty() {
-            text += &format!(", with an interval that overlaps that of {}", equal.join(", "));
+        let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
+        let verdict = Verdict::of(&estimates, measure.better);
+        let of_best = measure.value(best.1.mean);
+        let mut worst = worst;
+        let mut text = match &verdict {
+            Some(verdict) if verdict.is_open(ranked.len()) => {
+                let mut text = format!(
+                    "{}{subject}: {} runs tell {} ({of_best}) apart from no other",
+                    measure.name, verdict.runs, best.0
+                );
+                if let Some((more, from)) = verdict.more {
+                    text += &format!("; about {more} more would tell it from {}", ranked[from].0);
+                }
+                return Some(text);
+            }
+            _ => format!("{}{subject}: {} has {ends}, {of_best}", measure.name, best.0),
+        };
+        if let Some(verdict) = verdict.filter(|verdict| !verdict.equal.is_empty()) {
+            let equal: Vec<&str> = verdict.equal.iter().map(|place| ranked[*place].0).collect();
+            text += &format!(", not told apart from {}", equal.join(", "));
+            if let Some((more, from)) = verdict.more {
+                let from = if equal.len() > 1 { format!(" from {}", ranked[from].0) } else { String::new() };
+                text += &format!(" (about {} would tell it{from})", more_runs(more));
+            }
+            let told_apart = (0..ranked.len()).rev().find(|place| !verdict.equal.contains(place));
+            worst = told_apart.map_or(worst, |place| &ranked[place]);
         }
         text += &format!("; {} has {}", worst.0, measure.value(worst.1.mean));
+        let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
         if small > 0.0 {
             let times = great / small;
             text += &match measure.better {
@@ -161,6 +187,21 @@ impl Group {
             };
         }
         Some(text)
+    }
+
+    /// The variants that are the best by a measure: the best and those that are not told apart from it. None are if no
+    /// other is told apart from the best.
+    pub(crate) fn best(&self, at: usize) -> Vec<&str> {
+        let ranked = self.ranked(at);
+        if self.measures[at].better == Better::Neither || ranked.len() < 2 {
+            return Vec::new();
+        }
+        let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
+        match Verdict::of(&estimates, self.measures[at].better) {
+            Some(verdict) if verdict.is_open(ranked.len()) => Vec::new(),
+            Some(verdict) => verdict.equal.iter().chain([&verdict.best]).map(|place| ranked[*place].0).collect(),
+            None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
+        }
     }
 
     /// Describes the only variant in words.
@@ -251,7 +292,9 @@ pub(crate) mod tests {
     use super::*;
 
     fn estimate(mean: f64, half: f64) -> Option<Estimate> {
-        Some(Estimate { mean, half: Some(half), values: vec![mean - half, mean, mean + half] })
+        // Ten runs about the mean, none of which belongs to that of another variant.
+        let values: Vec<f64> = (0..10).map(|n| mean + half * (f64::from(n) - 4.5) / 2.2).collect();
+        Some(Estimate { mean, half: Some(half), values, ..Estimate::default() })
     }
 
     pub(crate) fn comparison() -> Comparison {
@@ -273,13 +316,29 @@ pub(crate) mod tests {
             said,
             [
                 "goodput of flow call: no difference above 2 %, 5 Mbit/s",
-                "delay p99 of flow call: pie has the least, 12 ms, with an interval that overlaps that of codel; \
-                 fifo has 100 ms, 8.3 times as much",
+                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 150 more runs would \
+                 tell it); fifo has 100 ms, 8.3 times as much",
             ]
         );
         let mut wide = comparison();
-        wide.groups[0].rows[0].cells[1] = estimate(20e6, 9e6);
-        assert!(wide.sentences()[1].ends_with("more runs are needed to tell them apart"), "{:?}", wide.sentences());
+        wide.groups[0].rows[0].cells[1] = estimate(20e6, 20e6);
+        let said = &wide.sentences()[1];
+        assert!(
+            said.starts_with("delay p99 of flow call: 10 runs tell pie (12 ms) apart from no other; about "),
+            "{said}"
+        );
+        // Where all are alike none is marked; otherwise the best and those that are not told apart from it.
+        assert!(wide.groups[0].best(1).is_empty());
+        let three = comparison();
+        let mut marked = three.groups[0].best(1);
+        marked.sort_unstable();
+        assert_eq!(marked, ["codel", "pie"]);
+        assert_eq!(
+            comparison().method().as_deref(),
+            Some(
+                "Decided at 5 % by the means of 10 runs without common seeds (Welch's t), corrected for the 3 pairs of a measure (Holm)."
+            )
+        );
         // A single variant is described in words.
         wide.groups[0].rows.truncate(1);
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);

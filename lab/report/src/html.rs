@@ -272,8 +272,11 @@ impl Comparison {
         if cells.any(|estimate| estimate.half.is_some()) {
             note += " Bars are means, lines over them 95 % intervals of the mean.";
         }
+        if let Some(method) = self.method() {
+            push(page, format_args!("<p class=\"note\">{}</p>\n", escape(&method)));
+        }
         if self.groups.iter().any(Group::is_judged) {
-            note += " The best of a column has a star.";
+            note += " The best of a column, and those that are not told apart from it, have a star; where none differs from the best, none has.";
         }
         drawn(&self.drawing(pens, &Look::page()), &note, (Some(&self.table()), &self.columns(false)), page);
         if let Some(boxes) = self.spread(pens, Form::Box, &Look::page()) {

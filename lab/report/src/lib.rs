@@ -32,6 +32,7 @@ mod drawing;
 mod figure;
 mod font;
 mod html;
+pub mod judgement;
 mod look;
 mod model;
 mod number;
@@ -45,6 +46,7 @@ mod plotting;
 mod png;
 mod ruler;
 pub mod simulation;
+pub mod steady;
 mod tikz;
 
 pub use chart::{Chart, ChartKind};

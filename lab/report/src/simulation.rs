@@ -7,6 +7,7 @@ use tidegate_metrics::{Curve, Digest, Value, summarise};
 use crate::columns::{self, Column};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::curves::{self, Runs};
+use crate::judgement::{Contrast, contrasts};
 use crate::model::{Fold, Report, Section, Source};
 use tidegate_display::Table;
 use tidegate_display::human;
@@ -41,6 +42,8 @@ pub struct Simulation<'a> {
     pub warm_up_ns: u64,
     /// The digest of all runs.
     pub digest: String,
+    /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
+    pub notes: Vec<String>,
     /// The runs.
     pub runs: Vec<Run<'a>>,
 }
@@ -62,6 +65,8 @@ pub struct Quantity {
     pub half_width_95: Option<f64>,
     /// The value of each run.
     pub values: Vec<Option<f64>>,
+    /// The seed of each run; empty if the runs have none.
+    pub seeds: Vec<u64>,
 }
 
 /// The number of runs whose curves are on a page. The page has the values of all runs.
@@ -86,6 +91,7 @@ impl Simulation<'_> {
                         mean: 0.0,
                         half_width_95: None,
                         values: vec![None; self.runs.len()],
+                        seeds: self.runs.iter().map(|run| run.seed).collect(),
                     });
                     quantities.len() - 1
                 });
@@ -122,6 +128,8 @@ impl Simulation<'_> {
             ("events", self.runs.iter().map(|run| run.events).sum::<u64>().to_string()),
             ("digest", self.digest.clone()),
         ];
+        let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let facts = facts.chain(self.notes.iter().map(|note| ("chosen by a rule".to_owned(), note.clone()))).collect();
         let many = self.runs.len() > 1;
         let heads: &[&str] = if many {
             &["of", "what", ">mean", ">± 95 %", ">least run", ">greatest run"]
@@ -149,7 +157,14 @@ impl Simulation<'_> {
         let mut sections = Vec::new();
         let comparison = self.comparison();
         if !comparison.groups.is_empty() {
+            let differences = comparison.differences();
             sections.push(Section::new("Answer").with(comparison));
+            if !differences.rows.is_empty() {
+                sections.push(Section {
+                    fold: Fold::Closed,
+                    ..Section::new("Differences").note(DIFFERENCES).with(differences)
+                });
+            }
         }
         let begin = self.warm_up_ns as f64 / 1e9;
         let measured: Vec<Vec<Curve>> = self.runs.iter().map(|run| curves::measured(run.curves, begin)).collect();
@@ -174,12 +189,13 @@ impl Simulation<'_> {
         if self.runs.len() > SHOWN {
             last = last.note(format!("Curves of the first {SHOWN} runs are above; the table has those of all."));
         }
+        sections.extend(self.steady_section());
         let values = Section::new("Values").with(table);
         sections.extend([values, last].map(|section| Section { fold: Fold::Closed, ..section }));
         Report {
             title: self.sentence.map_or_else(|| format!("Simulation of {}", self.scenario), str::to_owned),
             sentence: self.sentence.map(|_| format!("Simulation of {}", self.scenario)),
-            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            facts,
             sections,
             sources: vec![source],
         }
@@ -245,6 +261,12 @@ pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Ru
     table.with("digest", Column::Text(digests))
 }
 
+/// The note of a table of differences.
+pub const DIFFERENCES: &str = "Runs with the same seed meet the same random numbers and are compared with each other. Intervals are \
+    those of single differences; p (Holm) is corrected for all pairs of the measure, and decides at 0.05. The bootstrap \
+    (BCa) assumes no distribution: where its interval has zero on another side, there are too few runs for either. Further \
+    runs are for a power of 80 %, if the difference is as large as it was measured.";
+
 /// The maximum number of flows, and of links, in a comparison.
 const SUBJECTS: usize = 6;
 const LINKS: usize = 2;
@@ -252,22 +274,36 @@ const LINKS: usize = 2;
 /// The measures of a comparison of flows and links, the most important first. From each group of alternatives the first
 /// one that was measured is taken.
 const MEASURES: &[&[(&str, Better)]] = &[
-    &[("MOS", Better::More), ("rebuffering", Better::Less), ("page load mean", Better::Less)],
-    &[("bit rate mean", Better::More), ("goodput", Better::More), ("throughput", Better::Neither)],
+    &[
+        ("MOS", Better::More),
+        ("MOS up", Better::More),
+        ("rebuffering", Better::Less),
+        ("page load mean", Better::Less),
+        ("completion p50", Better::Less),
+    ],
+    &[("MOS down", Better::More), ("slowdown p50", Better::Less)],
+    &[
+        ("bit rate mean", Better::More),
+        ("completion p99", Better::Less),
+        ("goodput", Better::More),
+        ("throughput", Better::Neither),
+    ],
     &[
         ("page load p50", Better::Less),
-        ("completion p50", Better::Less),
+        ("slowdown p99", Better::Less),
         ("delay p50", Better::Less),
+        ("delay up p50", Better::Less),
         ("queueing p50", Better::Less),
         ("wait p50", Better::Less),
     ],
     &[
         ("page load p99", Better::Less),
-        ("completion p99", Better::Less),
         ("delay p99", Better::Less),
+        ("delay up p99", Better::Less),
         ("queueing p99", Better::Less),
         ("wait p99", Better::Less),
     ],
+    &[("delay down p99", Better::Less)],
     &[("fairness", Better::More)],
     &[("loss", Better::Less), ("dropped", Better::Neither)],
 ];
@@ -279,17 +315,41 @@ impl Quantity {
         rest.unwrap_or(&self.subject)
     }
     fn estimate(&self) -> Estimate {
+        let measured = self.values.iter().enumerate().filter(|(_, value)| value.is_some());
+        let seeds = measured.filter_map(|(run, _)| self.seeds.get(run).copied()).collect();
         Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect())
+            .with_seeds(seeds)
     }
 }
 
 /// The percentage of packets dropped, over the runs that have both counts.
 fn loss(sent: &Quantity, dropped: &Quantity) -> Option<Estimate> {
-    let pairs = sent.values.iter().zip(&dropped.values);
-    let both = pairs.filter_map(|(sent, dropped)| Some((sent.filter(|sent| *sent > 0.0)?, (*dropped)?)));
-    let values: Vec<f64> = both.map(|(sent, dropped)| dropped / sent * 100.0).collect();
+    let pairs = sent.values.iter().zip(&dropped.values).enumerate();
+    let both = pairs.filter_map(|(run, (sent, dropped))| Some((run, sent.filter(|sent| *sent > 0.0)?, (*dropped)?)));
+    let (runs, values): (Vec<usize>, Vec<f64>) = both.map(|(run, sent, dropped)| (run, dropped / sent * 100.0)).unzip();
     let summary = summarise(&values)?;
-    Some(Estimate::of_runs(summary.mean, summary.half_width, values))
+    let seeds = runs.iter().filter_map(|run| sent.seeds.get(*run).copied()).collect();
+    Some(Estimate::of_runs(summary.mean, summary.half_width, values).with_seeds(seeds))
+}
+
+/// The differences of all pairs of variants in all quantities, for notebooks.
+pub fn differences(quantities: &[Quantity]) -> Vec<Contrast> {
+    let mut groups: Vec<Vec<&Quantity>> = Vec::new();
+    let mut known = BTreeMap::new();
+    for quantity in quantities {
+        let index = *known.entry((quantity.plain(), quantity.measure.as_str())).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[index].push(quantity);
+    }
+    let of_group = |group: Vec<&Quantity>| {
+        let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate()).collect();
+        let named: Vec<(&str, &Estimate)> =
+            group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates).collect();
+        contrasts(group[0].plain(), &group[0].measure, group[0].unit, &named)
+    };
+    groups.into_iter().flat_map(of_group).collect()
 }
 
 /// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
@@ -317,6 +377,12 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
     let used = |subject: &str| used.get(subject).copied().unwrap_or(0.0);
     let (mut links, mut chosen): (Vec<&str>, Vec<&str>) = subjects.iter().partition(|name| name.starts_with("link "));
     links.sort_by(|a, b| used(b).total_cmp(&used(a)));
+    // Those that all variants have come first: classes may differ between configurations where flows do not.
+    let everywhere = |subject: &str| {
+        let has = |variant: &&str| quantities.iter().any(|q| q.variant == **variant && q.plain() == subject);
+        variants.iter().all(has)
+    };
+    chosen.sort_by_key(|subject| !everywhere(subject));
     chosen.truncate(SUBJECTS);
     chosen.extend(links.into_iter().take(LINKS));
     let group = |subject: &str| {
@@ -466,6 +532,7 @@ mod tests {
             duration_ns: 1,
             warm_up_ns: 0,
             digest: String::new(),
+            notes: Vec::new(),
             runs: runs.iter().map(|values| run(values)).collect(),
         };
         let quantities = simulation.quantities();

@@ -35,7 +35,8 @@ impl Application {
             Self::Talk { talkers, listeners } => {
                 let ends = listeners.as_ref()?;
                 // Packets that one end sends are played at the other.
-                let played = |side: usize| talkers[1 - side].as_ref().map(|talker| ends[side].result(talker, now));
+                let played =
+                    |side: usize| talkers[1 - side].as_ref().map(|talker| ends[side].result(side, talker, now));
                 Some(Experience::Call([0, 1].into_iter().filter_map(played).collect()))
             }
             Self::Browse(browser) => Some(Experience::Pages(browser.pages.clone())),

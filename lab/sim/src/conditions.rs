@@ -154,6 +154,8 @@ pub(crate) struct LineState {
     /// The time up to which random failures have been drawn.
     drawn: u64,
     last_arrival: u64,
+    /// The streams of the rate and of failures as they were at the beginning.
+    first: [Stream; 2],
 }
 
 impl LineState {
@@ -173,8 +175,34 @@ impl LineState {
             failures: stream("failures"),
             drawn: 0,
             last_arrival: 0,
+            first: ["rate", "failures"].map(stream),
             conditions,
         }
+    }
+
+    /// The bits that a line with these conditions and a rate of `rate` otherwise carries from `from` to `to`.
+    pub fn capacity(&self, rate: Rate, from: u64, to: u64) -> u64 {
+        // Time cannot run back in the states of the line, so that others begin at its beginning.
+        let mut line = Self::new(self.conditions.clone(), rate, Span::ZERO, 0, "");
+        let [rates, failures] = self.first.clone();
+        line.rates = RateState::new(self.conditions.rate.clone().unwrap_or(RateProcess::constant(rate)), rates);
+        line.failures = failures;
+        let (mut at, mut room) = (from, 0);
+        while at < to {
+            let works = line.available(at);
+            if works > at {
+                at = works;
+                continue;
+            }
+            // Outages are drawn only a little ahead, and forgotten when they are over.
+            let ahead = to.min(at.saturating_add(1_000_000_000));
+            let until = line.fails_between(at, ahead).unwrap_or(ahead);
+            let changes =
+                self.conditions.changes.iter().filter_map(|change| Some((change.at.as_nanos(), change.rate?)));
+            room += line.rates.room(at, until, changes);
+            at = until;
+        }
+        (room / 1_000_000_000) as u64
     }
 
     pub fn reorders(&self) -> bool {

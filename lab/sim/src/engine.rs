@@ -18,7 +18,7 @@ use crate::applications::{Application, Experience};
 use crate::event::EventQueue;
 use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Slab, next_call};
-use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
+use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass, Transfer};
 use crate::packet::{SimPacket, TCP_HEADER};
 use crate::tcp::Endpoint;
 use crate::trace::SharedTracer;
@@ -528,8 +528,9 @@ fn book_completion(
     paths: &FlowPaths,
     directions: [usize; 2],
     size: u64,
-    time: u64,
+    [began, ended]: [u64; 2],
 ) {
+    let time = ended - began;
     let class = SizeClass::of(tidegate_core::Bytes::new(size)) as usize;
     flows[flow].completed += 1;
     let metrics = &mut flows[paths.pool as usize];
@@ -541,6 +542,7 @@ fn book_completion(
     let sending = rate.time_for_ceil(tidegate_core::Bytes::new(bytes)).unwrap_or(Span::MAX).as_nanos();
     let ideal = (there + 2 * data).saturating_add(sending).max(1);
     metrics.slowdown_milli[class].record((u128::from(time) * 1000 / u128::from(ideal)) as u64);
+    flows[flow].transfers.keep(Transfer { begun_ns: began, size, time_ns: time, ideal_ns: ideal });
 }
 
 impl core::fmt::Debug for Simulation {

@@ -452,6 +452,17 @@ impl Link {
         (self.rate, Span::from_nanos(self.delay))
     }
 
+    /// The bits that the line carries from `from` to `to`.
+    pub fn capacity(&self, from: u64, to: u64) -> u64 {
+        match &self.conditions {
+            Some(conditions) => conditions.capacity(self.rate, from, to),
+            None => {
+                let room = u128::from(self.rate.as_bps()) * u128::from(to.saturating_sub(from));
+                u64::try_from(room / 1_000_000_000).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
     /// Whether the line has a loss process.
     pub fn has_losses(&self) -> bool {
         self.loss.is_some()

@@ -17,7 +17,7 @@ use crate::driver::{Driver, DriverState};
 use crate::engine::{FlowPaths, Simulation};
 use crate::ids::{FlowId, LinkId, NodeId};
 use crate::link::{Conditioner, Discipline, Hooks, Line, Link, Queue, Tap};
-use crate::metrics::{FlowMetrics, LinkSeries};
+use crate::metrics::{FlowMetrics, LinkSeries, Transfers};
 use crate::packet::SimPacket;
 use crate::shaper::{Population, ShaperQueue};
 use crate::trace::{Occurrence, Selection, Tracer};
@@ -190,6 +190,7 @@ pub struct Network {
     overrides: Vec<(NodeId, NodeId, LinkId)>,
     warm_up: Span,
     bin: Span,
+    transfers: bool,
     shared_lines: u32,
 }
 
@@ -206,6 +207,7 @@ impl Network {
             overrides: Vec::new(),
             warm_up: Span::ZERO,
             bin: Span::from_millis(10),
+            transfers: false,
             shared_lines: 0,
         }
     }
@@ -344,6 +346,10 @@ impl Network {
     pub fn warm_up(&mut self, span: Span) {
         self.warm_up = span;
     }
+    /// Keeps the completed transfers of each flow one by one.
+    pub fn keep_transfers(&mut self) {
+        self.transfers = true;
+    }
     /// Sets the initial width of the bins of time series. Default 10 ms; they widen as time passes.
     pub fn bin(&mut self, width: Span) {
         self.bin = width;
@@ -415,6 +421,7 @@ impl Network {
             .iter()
             .map(|flow| FlowMetrics {
                 series: flow.watch.then(|| Box::new(Series::new(bin))),
+                transfers: Transfers { wanted: self.transfers, ..Transfers::default() },
                 ..FlowMetrics::default()
             })
             .collect();

@@ -43,13 +43,15 @@ pub mod sweep;
 mod targets;
 mod trace;
 mod traced;
+mod until;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};
-pub use outcome::{Outcome, Report};
+pub use outcome::{CompletedTransfer, Outcome, Report};
 pub use resolve::Files;
 pub use run::Run;
 pub use tidegate_metrics::Value;
+pub use until::{Progress, Until, WarmUp};
 
 /// The JSON Schema of a scenario file.
 pub fn schema() -> serde_json::Value {

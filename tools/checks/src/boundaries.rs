@@ -87,7 +87,7 @@ const BOUNDARIES: &[Boundary] = &[
         ..boundary("core")
     },
     Boundary { only: Some(&["tidegate-core"]), without: SYSTEM, never: WORLD, ..boundary("laws") },
-    Boundary { only: Some(&["tidegate-units"]), without: SYSTEM, never: WORLD, ..boundary("metrics") },
+    Boundary { only: Some(&["tidegate-units", "libm"]), without: SYSTEM, never: WORLD, ..boundary("metrics") },
     Boundary { without: SYSTEM, never: HOST, ..boundary("config") },
     Boundary { without: SYSTEM, never: WORLD, ..boundary("engine") },
     Boundary { without: SYSTEM, never: WORLD, ..boundary("script") },

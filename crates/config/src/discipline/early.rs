@@ -58,6 +58,9 @@ crate::choices! {
         Gentle = "gentle",
         /// Every packet is dropped.
         Cliff = "cliff",
+        /// Packets that understand ECN are marked, others dropped: with `weight = 1` and thresholds a packet apart, the step
+        /// of DCTCP (RFC 8257). Needs `signal = "mark"`.
+        Mark = "mark",
     }
 }
 

@@ -127,7 +127,7 @@ impl EventKind {
 }
 
 /// The kinds in a request, each of which must exist. In an event an unknown kind is that of a newer daemon.
-fn known_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<EventKind>, D::Error> {
+pub(super) fn known_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<EventKind>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
     names.iter().map(|name| name.parse().map_err(D::Error::custom)).collect()
 }

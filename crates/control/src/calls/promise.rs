@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
-use super::{Flow, Protocol};
+use super::events::known_kinds;
+use super::{EventKind, Flow, Protocol};
 use crate::quantities::{bps, ns};
 
 /// A selection of flows. Every condition must hold; a target without a condition is refused.
@@ -205,6 +206,9 @@ pub struct Feedback {
     /// several for one flow, the shortest applies.
     #[serde(rename = "delay_ns", with = "ns::option", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
+    /// Events of these kinds only. Default: all. A flow that overloads its class is reported with each of its drops.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "known_kinds")]
+    pub kinds: Vec<EventKind>,
 }
 
 /// The reply to `feedback`.

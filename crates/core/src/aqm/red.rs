@@ -2,8 +2,8 @@
 //!
 //! *Law*: the average is `avg' = avg + w (q - avg)` at each arrival, and `(1 - w)^m avg` after the queue was empty
 //! for as long as `m` typical packets take. Below `min` nothing is dropped. From `min` to `max` the base probability
-//! rises linearly from 0 to `max_p`; above `max` everything is dropped, or, gently, it rises on from `max_p` at
-//! `max` to 1 at twice `max`.
+//! rises linearly from 0 to `max_p`; above `max` everything is dropped, or marked where ECN allows it, or, gently,
+//! the probability rises on from `max_p` at `max` to 1 at twice `max`.
 //! *Source*: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance" (1993), sections 4 and
 //! 7 (both methods of spacing) and 11 (idle time); Floyd, "Recommendation on using the gentle variant of RED"
 //! (2000); RFC 3168 section 7 for marking.
@@ -19,7 +19,8 @@
 //! leaves the average of a queue that each arrival finds empty where it was, and goes on dropping. The paper counts
 //! idle time again when that arrival is dropped and the queue stays empty. `count` is the number of packets since the
 //! last drop, as the text of section 7 has it; the pseudocode starts at one more after a drop, and its gaps are then
-//! not uniform. With ECN, packets are marked between the thresholds and dropped above `max`, as RFC 3168 recommends.
+//! not uniform. With ECN, packets are marked between the thresholds and dropped above `max`, as RFC 3168 recommends,
+//! unless [`AboveMax::Mark`] asks for the step of RFC 8257.
 //! Nothing is dropped or marked while fewer than two packets are queued, as in ns-2 (`red.cc`). The average lags behind
 //! the queue, so that drops would go on after the queue has emptied, and the senders would fall into step.
 //! *See also*: [`rio`](crate::rio): RED with an average for each drop precedence; [`wred`](crate::wred): one average

@@ -46,7 +46,7 @@ impl Promises {
         let subscription = notifier.next_number();
         let matches = selection.matches.clone();
         // Before the engine reviews its flows: what it reports then is not repeated until it changes.
-        let selector = Selector::Flows { direction: index, matches: matches.clone() };
+        let selector = Selector::Flows { direction: index, matches: matches.clone(), kinds: request.kinds.clone() };
         notifier.subscribe(caller.client, subscription, selector);
         self.watches.push(Watch {
             subscription,
@@ -54,6 +54,7 @@ impl Promises {
             client: caller.client,
             direction: index,
             selection,
+            kinds: request.kinds,
             delay: request.delay.unwrap_or(DELAY).max(Span::from_micros(1)),
         });
         if let Err(refusal) = self.install(directions, notifier, index) {

@@ -65,6 +65,8 @@ struct Watch {
     client: u64,
     direction: usize,
     selection: Selection,
+    /// The kinds of events that are reported; all if it is empty.
+    kinds: Vec<EventKind>,
     delay: Span,
 }
 
@@ -162,7 +164,8 @@ impl Promises {
         for watch in &mut self.watches {
             if watch.selection.refresh(&mut self.reader) {
                 changed.push(watch.direction);
-                let selector = Selector::Flows { direction: watch.direction, matches: watch.selection.matches.clone() };
+                let (matches, kinds) = (watch.selection.matches.clone(), watch.kinds.clone());
+                let selector = Selector::Flows { direction: watch.direction, matches, kinds };
                 notifier.subscribe(watch.client, watch.subscription, selector);
             }
         }

@@ -32,8 +32,8 @@ pub(crate) enum Selector {
     Events(Events),
     /// Events of the flows under a promise, and of the promise.
     Promise(u64),
-    /// Events of the flows of a direction that match one of these.
-    Flows { direction: usize, matches: Vec<Match> },
+    /// Events of some kinds, or of all, of the flows of a direction that match one of these.
+    Flows { direction: usize, matches: Vec<Match>, kinds: Vec<EventKind> },
 }
 
 impl Selector {
@@ -42,9 +42,10 @@ impl Selector {
         match self {
             Self::Events(which) => passes(event, which),
             Self::Promise(number) => event.promise == Some(*number),
-            Self::Flows { direction, matches } => source.is_some_and(|source| {
+            Self::Flows { direction, matches, kinds } => source.is_some_and(|source| {
                 let fields = source.fields.as_ref();
                 source.direction == *direction
+                    && (kinds.is_empty() || kinds.contains(&event.kind))
                     && fields.is_some_and(|fields| matches.iter().any(|one| one.matches(fields)))
             }),
         }
@@ -131,4 +132,34 @@ fn passes(event: &Event, which: &Events) -> bool {
         && (which.direction.is_none() || which.direction == event.direction)
         && which.uid.is_none_or(|uid| flow.is_some_and(|flow| flow.uid == Some(uid)))
         && which.port.is_none_or(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A subscriber to rates alone is not sent each drop of an overloaded flow.
+    #[test]
+    fn feedback_may_be_of_some_kinds_alone() {
+        let fields = Fields { destination_port: Some(5_000), ..Fields::default() };
+        let of = |kind: NotificationKind| FlowEvent {
+            direction: 0,
+            time: Instant::ZERO,
+            kind,
+            flow: 1,
+            fields: Some(fields),
+            promise: None,
+            state: None,
+        };
+        let selector = |kinds: &[EventKind]| Selector::Flows {
+            direction: 0,
+            matches: vec![Match::default()],
+            kinds: kinds.to_vec(),
+        };
+        let selects =
+            |kinds: &[EventKind], event: &FlowEvent| selector(kinds).selects(&to_event(event, None), Some(event));
+        let (rate, dropped) = (of(NotificationKind::Rate), of(NotificationKind::Dropped(1)));
+        assert!(selects(&[], &rate) && selects(&[], &dropped));
+        assert!(selects(&[EventKind::Rate], &rate) && !selects(&[EventKind::Rate], &dropped));
+    }
 }

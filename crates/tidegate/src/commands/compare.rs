@@ -1,5 +1,6 @@
 //! `tidegate compare`: results of simulations, replays and recordings side by side.
 
+use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,12 +12,12 @@ use tidegate_replay::recording::Reader;
 use tidegate_replay::session;
 use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
-use tidegate_report::simulation::{Quantity, compared};
+use tidegate_report::simulation::{DIFFERENCES, Quantity, compared};
 use tidegate_report::{Fold, Report, Section};
 
 use super::replay::next_part;
 use super::replay::page::quantities;
-use super::simulate::{Item, tables};
+use super::simulate::{Item, differences, tables};
 use crate::Failure;
 use crate::output::{Files, Paper, width};
 use crate::progress::Reading;
@@ -25,7 +26,8 @@ use crate::progress::Reading;
 ///
 /// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
 /// results.json), or a recording of `tidegate run --record`. Values of the same subject and measure share a
-/// row; the answer names the best file for each measure, and by how much it is better.
+/// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
+/// are compared as pairs; a file is called best only of those from which these differences tell it apart.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The results and recordings
@@ -43,28 +45,38 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
-    let mut all = Vec::new();
-    for (path, name) in args.files.iter().zip(names(&args.files)) {
-        all.extend(load(path)?.into_iter().map(|quantity| named(quantity, &name)));
-    }
+    let loaded = args.files.iter().map(|path| load(path)).collect::<Result<Vec<_>, _>>()?;
+    let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
     args.output.write(
         || {
             let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
+            let differences = comparison.differences();
+            let tested = (!differences.rows.is_empty()).then(|| {
+                Section { fold: Fold::Closed, ..Section::new("Differences").note(DIFFERENCES) }.with(differences)
+            });
+            let answer = Section::new("Answer").with(comparison.clone());
             Report {
                 title: format!("{} results beside each other", args.files.len()),
                 facts: vec![("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
-                sections: vec![Section::new("Answer").with(comparison.clone()), values],
+                sections: [Some(answer), tested, Some(values)].into_iter().flatten().collect(),
                 ..Report::default()
             }
         },
         || table(&all),
     )?;
+    let differences = differences(&comparison);
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
         let files: Vec<_> = args.files.iter().map(|path| path.display().to_string()).collect();
-        writeln!(out, "{:#}", json!({ "version": env!("CARGO_PKG_VERSION"), "files": files, "items": items }))?;
+        writeln!(
+            out,
+            "{:#}",
+            json!({
+                "version": env!("CARGO_PKG_VERSION"), "files": files, "items": items, "differences": differences,
+            })
+        )?;
         return Ok(());
     }
     if let Some(table) = args.paper.table(&comparison, &args.output.look)? {
@@ -73,6 +85,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     for sentence in comparison.sentences() {
         writeln!(out, "{}", wrapped(&sentence, width()))?;
+    }
+    if let Some(method) = comparison.method() {
+        writeln!(out, "{}", wrapped(&method, width()))?;
     }
     writeln!(out)?;
     tables(&mut out, &items, width())?;
@@ -99,11 +114,23 @@ fn names(files: &[PathBuf]) -> Vec<String> {
     files.iter().enumerate().map(of).collect()
 }
 
-/// The quantity as one of the file `name`.
-fn named(quantity: Quantity, name: &str) -> Quantity {
-    let plain = quantity.plain().to_owned();
-    let variant = if quantity.variant.is_empty() { name.to_owned() } else { format!("{name} {}", quantity.variant) };
-    Quantity { subject: format!("{variant}: {plain}"), variant, ..quantity }
+/// The quantities of all files under the names of their variants: that of the variant or configuration if only one file has
+/// it, otherwise the name of the file before it.
+fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
+    let own: Vec<BTreeSet<String>> =
+        loaded.iter().map(|found| found.iter().map(|quantity| quantity.variant.clone()).collect()).collect();
+    let is_unique = |variant: &String| own.iter().filter(|names| names.contains(variant)).count() == 1;
+    let renamed = |quantity: Quantity, file: &str| {
+        let plain = quantity.plain().to_owned();
+        let variant = match quantity.variant.as_str() {
+            "" => file.to_owned(),
+            _ if is_unique(&quantity.variant) => quantity.variant.clone(),
+            variant => format!("{file} {variant}"),
+        };
+        Quantity { subject: format!("{variant}: {plain}"), variant, ..quantity }
+    };
+    let all = loaded.into_iter().zip(files);
+    all.flat_map(|(found, file)| found.into_iter().map(move |quantity| renamed(quantity, file))).collect()
 }
 
 /// Reads the values of the file at `path`.
@@ -138,10 +165,12 @@ fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
     file.read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
     let found = match (value["items"].as_array(), value["configurations"].as_array()) {
-        (Some(items), _) => items.iter().filter_map(item).collect(),
-        (None, Some(configurations)) => {
-            configurations.iter().flat_map(|found| classes(found, configurations.len())).collect()
+        (Some(items), _) => {
+            let runs = value["runs"].as_array().into_iter().flatten();
+            let seeds: Vec<u64> = runs.filter_map(|run| run["seed"].as_u64()).collect();
+            items.iter().filter_map(item).map(|found| Quantity { seeds: seeds.clone(), ..found }).collect()
         }
+        (None, Some(configurations)) => configurations.iter().flat_map(classes).collect(),
         (None, None) => return Err(wrong("it has neither `items` nor `configurations`")),
     };
     Ok(found)
@@ -168,35 +197,42 @@ fn item(value: &Value) -> Option<Quantity> {
         mean,
         half_width_95: value["half_width_95"].as_f64(),
         values: values.unwrap_or_else(|| vec![Some(mean)]),
+        seeds: Vec::new(),
     })
 }
 
-/// The classes of a configuration of a replay, one of `many`.
-fn classes(configuration: &Value, many: usize) -> Vec<Quantity> {
-    let variant = if many > 1 { configuration["name"].as_str().unwrap_or_default() } else { "" };
+/// The classes and the flows of a configuration of a replay.
+fn classes(configuration: &Value) -> Vec<Quantity> {
+    let variant = configuration["name"].as_str().unwrap_or_default();
     let mut found = Vec::new();
-    for class in configuration["classes"].as_array().into_iter().flatten() {
-        let dropped = class["dropped_packets"].as_object().map(|by| by.values().filter_map(Value::as_f64).sum());
-        let values = [
-            ("throughput", "bps", class["rate_bps"].as_f64()),
-            ("wait p50", "ns", class["delay_p50_ns"].as_f64()),
-            ("wait p99", "ns", class["delay_p99_ns"].as_f64()),
-            ("sent", "packets", class["arrived_packets"].as_f64()),
-            ("dropped", "packets", dropped),
-        ];
-        let of = format!("class {}", class["name"].as_str().unwrap_or_default());
-        let subject = if variant.is_empty() { of } else { format!("{variant}: {of}") };
-        found.extend(values.into_iter().filter_map(|(measure, unit, mean)| {
-            Some(Quantity {
-                subject: subject.clone(),
-                variant: variant.to_owned(),
-                measure: measure.to_owned(),
-                unit,
-                mean: mean?,
-                half_width_95: None,
-                values: vec![mean],
-            })
-        }));
+    for (kind, word) in [("classes", "class"), ("flows", "flow")] {
+        for part in configuration[kind].as_array().into_iter().flatten() {
+            let dropped = match &part["dropped_packets"] {
+                Value::Object(by_reason) => Some(by_reason.values().filter_map(Value::as_f64).sum()),
+                count => count.as_f64(),
+            };
+            let values = [
+                ("throughput", "bps", part["rate_bps"].as_f64()),
+                ("wait p50", "ns", part["delay_p50_ns"].as_f64()),
+                ("wait p99", "ns", part["delay_p99_ns"].as_f64()),
+                ("sent", "packets", part["arrived_packets"].as_f64()),
+                ("dropped", "packets", dropped),
+            ];
+            let of = format!("{word} {}", part["name"].as_str().unwrap_or_default());
+            let subject = if variant.is_empty() { of } else { format!("{variant}: {of}") };
+            found.extend(values.into_iter().filter_map(|(measure, unit, mean)| {
+                Some(Quantity {
+                    subject: subject.clone(),
+                    variant: variant.to_owned(),
+                    measure: measure.to_owned(),
+                    unit,
+                    mean: mean?,
+                    half_width_95: None,
+                    values: vec![mean],
+                    seeds: Vec::new(),
+                })
+            }));
+        }
     }
     found
 }

@@ -4,9 +4,9 @@ pub(super) mod cache;
 pub(super) mod runs;
 mod shapers;
 mod traced;
+mod written;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_display::{human, wrapped};
-use tidegate_metrics::{Curve, Digest};
-use tidegate_report::columns::field;
+use tidegate_metrics::{BATCHES, Digest};
+use tidegate_report::comparison::Comparison;
+use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
+use tidegate_report::steady::SteadyValue;
 use tidegate_report::{Source as Text, Table};
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
@@ -43,7 +45,8 @@ pub struct Args {
     /// that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
     #[arg(long, value_name = "KEY=VALUE,...")]
     trace: Option<String>,
-    /// Write results.json, summary.csv, runs.csv and the curves of each run to this folder
+    /// Write results.json, summary.csv, runs.csv, the differences of variants (differences.csv), the transfers of each run
+    /// (transfers.csv and transfers.parquet) and its curves to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -89,9 +92,94 @@ pub(super) struct Item {
 
 impl From<Quantity> for Item {
     fn from(quantity: Quantity) -> Self {
-        let Quantity { subject, variant, measure, unit, mean, half_width_95, values } = quantity;
+        let Quantity { subject, variant, measure, unit, mean, half_width_95, values, seeds: _ } = quantity;
         Self { subject, variant, measure, unit, mean, half_width_95, values }
     }
+}
+
+/// The mean of a quantity over the time of a single run.
+#[derive(Serialize)]
+struct SteadyItem {
+    subject: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    variant: String,
+    measure: &'static str,
+    unit: &'static str,
+    mean: f64,
+    /// By batch means.
+    half_width_95: f64,
+    batches: usize,
+    /// Of neighbouring batches.
+    correlation: f64,
+    /// Whether the batches count as independent.
+    long_enough: bool,
+}
+
+impl SteadyItem {
+    fn of(value: SteadyValue) -> Option<Self> {
+        let SteadyValue { subject, variant, measure, unit, found } = value;
+        let found = found?;
+        let (half_width_95, correlation, long_enough) = (found.half_width, found.correlation, found.is_long_enough());
+        Some(Self {
+            subject,
+            variant,
+            measure,
+            unit,
+            mean: found.mean,
+            half_width_95,
+            batches: BATCHES,
+            correlation,
+            long_enough,
+        })
+    }
+}
+
+/// The difference of two variants in a measure, the first minus the second.
+#[derive(Serialize)]
+pub(super) struct Difference {
+    subject: String,
+    measure: String,
+    unit: String,
+    variants: [String; 2],
+    mean: f64,
+    half_width_95: f64,
+    /// By the bootstrap over pairs; null without pairs.
+    bootstrap_95: Option<[f64; 2]>,
+    test: &'static str,
+    pairs: usize,
+    p: f64,
+    /// Corrected for `comparisons`.
+    p_holm: f64,
+    comparisons: usize,
+    decided: bool,
+    /// How many more runs would decide it; null if it is decided or cannot be.
+    more_runs: Option<u64>,
+}
+
+impl From<Contrast> for Difference {
+    fn from(found: Contrast) -> Self {
+        Self {
+            half_width_95: found.difference.half_width(),
+            bootstrap_95: found.bootstrap.map(|(low, high)| [low, high]),
+            test: found.test(),
+            pairs: found.difference.runs,
+            mean: found.difference.mean,
+            p: found.difference.p,
+            decided: found.is_decided(),
+            more_runs: found.more_runs(),
+            subject: found.subject,
+            measure: found.measure,
+            unit: found.unit,
+            variants: found.variants,
+            p_holm: found.corrected,
+            comparisons: found.comparisons,
+        }
+    }
+}
+
+/// The differences of a comparison for JSON.
+pub(super) fn differences(comparison: &Comparison) -> Vec<Difference> {
+    comparison.contrasts().into_iter().map(Difference::from).collect()
 }
 
 #[derive(Serialize)]
@@ -113,7 +201,16 @@ struct Report<'a> {
     warm_up_ns: u64,
     digest: String,
     runs: Vec<Run<'a>>,
+    /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     items: Vec<Item>,
+    /// The steady state of a single run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steady: Vec<SteadyItem>,
+    /// Of variants with several runs, in the measures of the comparison.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    differences: Vec<Difference>,
 }
 
 /// Runs the command.
@@ -130,7 +227,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         scenario.detail = Detail::Parts;
     }
     let traced = args.trace.as_deref().map(|wanted| traced::selection(&scenario, wanted)).transpose()?;
-    let (seed, seeds) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs) as usize);
+    let (seed, seeds) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.planned_runs().1) as usize);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(processors, usize::from).min(seeds * scenario.parts());
     let with_parts = scenario.detail == Detail::Parts;
@@ -141,7 +238,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cached = || Cache::new(args.cache.as_deref(), texts.iter().map(String::as_str), with_parts);
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
-    let made = runs::all(&scenario, seed, seeds, jobs, cache.as_ref())?;
+    let (made, notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
     let mut stopped = stopped(args, &made)?;
     let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.
@@ -157,13 +254,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         sentence: scenario.sentence.as_deref(),
         version: env!("CARGO_PKG_VERSION"),
         duration_ns: scenario.duration.as_nanos(),
-        warm_up_ns: scenario.warm_up.as_nanos(),
+        warm_up_ns: scenario.warm_up().as_nanos(),
         digest: all.to_string(),
+        notes,
         runs: outcomes.iter().map(shown).collect(),
     };
     let report = Report::new(&found, outcomes);
     if let Some(folder) = &args.out {
-        write_all(folder, &report, outcomes)
+        written::all(folder, &found, &report, outcomes)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
     }
     if let Some(selection) = &traced {
@@ -174,6 +272,49 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     print(args, &found, &report, outcomes)?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
+}
+
+/// Makes the runs that are wanted: those that are given, or as many as the scenario's rule asks for. Also returns what rules
+/// have chosen.
+fn run_all(
+    args: &Args,
+    scenario: &Scenario,
+    seed: u64,
+    jobs: usize,
+    cache: Option<&Cache>,
+) -> Result<(runs::Runs, Vec<String>), Failure> {
+    let mut notes = Vec::new();
+    if scenario.finds_warm_up() {
+        message!("finding the warm-up in a run of seed {}", scenario.seed);
+        notes.push(format!("The warm-up of {} is found by MSER-5.", human(scenario.warm_up().as_secs_f64(), "s")));
+    }
+    let (first, most) = args.runs.map_or(scenario.planned_runs(), |runs| (runs, runs));
+    let mut made = runs::all(scenario, seed, first as usize, jobs, cache)?;
+    let Some(until) = scenario.until.as_ref().filter(|_| args.runs.is_none()) else { return Ok((made, notes)) };
+    while made.ended == made.wanted {
+        let judged = until.judge(&made.outcomes).map_err(|text| Failure::Usage(format!("until: {text}")))?;
+        let runs = made.outcomes.len();
+        let is = format!("\u{b1} {:.2} % of the mean", judged.share * 100.0);
+        match judged.next {
+            None => {
+                notes.push(format!("{runs} runs suffice: the widest interval, of {}, is {is}.", judged.widest));
+                break;
+            }
+            Some(_) if runs >= most as usize => {
+                let wanted = until.share * 100.0;
+                notes.push(format!(
+                    "{runs} runs are the most that are allowed: the interval of {} is {is}, not {wanted} %.",
+                    judged.widest
+                ));
+                break;
+            }
+            Some(next) => {
+                let more = next.min(most) as usize - runs;
+                made.add(runs::all(scenario, seed.wrapping_add(runs as u64), more, jobs, cache)?);
+            }
+        }
+    }
+    Ok((made, notes))
 }
 
 /// Loads a scenario; also returns the texts that it was loaded from.
@@ -229,8 +370,13 @@ fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[O
             shapers::write(&mut out, first)?;
         }
         table(&mut out, report)?;
-        for sentence in found.comparison().summary_of_variants() {
-            writeln!(out, "{}", wrapped(&sentence, width()))?;
+        let comparison = found.comparison();
+        let sentences = comparison.summary_of_variants();
+        for sentence in &sentences {
+            writeln!(out, "{}", wrapped(sentence, width()))?;
+        }
+        if let Some(method) = comparison.method().filter(|_| !sentences.is_empty()) {
+            writeln!(out, "{}", wrapped(&method, width()))?;
         }
     }
     out.flush()?;
@@ -272,7 +418,10 @@ impl<'a> Report<'a> {
             warm_up_ns: found.warm_up_ns,
             digest: found.digest.clone(),
             runs: outcomes.iter().map(run).collect(),
+            notes: found.notes.clone(),
+            steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),
             items: found.quantities().into_iter().map(Item::from).collect(),
+            differences: differences(&found.comparison()),
         }
     }
 }
@@ -309,6 +458,9 @@ fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);
     writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
+    for note in &report.notes {
+        writeln!(out, "{}", wrapped(note, width()))?;
+    }
     Ok(())
 }
 
@@ -382,49 +534,4 @@ fn beside(items: &[Item], variants: &[&str]) -> Table {
         table.row([name, measure].map(str::to_owned).into_iter().chain(cells).map(Into::into));
     }
     table
-}
-
-fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let create = |path: PathBuf| std::fs::File::create(path).map(std::io::BufWriter::new);
-    let mut json = create(folder.join("results.json"))?;
-    serde_json::to_writer_pretty(&mut json, report)?;
-    writeln!(json)?;
-    json.flush()?;
-
-    let mut summary = create(folder.join("summary.csv"))?;
-    writeln!(summary, "subject,measure,unit,mean,half_width_95")?;
-    let mut runs = create(folder.join("runs.csv"))?;
-    writeln!(runs, "seed,subject,measure,unit,value")?;
-    for item in &report.items {
-        let (subject, measure) = (field(&item.subject), field(&item.measure));
-        let half = item.half_width_95.map_or(String::new(), |half| half.to_string());
-        writeln!(summary, "{subject},{measure},{},{},{half}", item.unit, item.mean)?;
-        for (run, value) in report.runs.iter().zip(&item.values) {
-            if let Some(value) = value {
-                writeln!(runs, "{},{subject},{measure},{},{value}", run.seed, item.unit)?;
-            }
-        }
-    }
-    summary.flush()?;
-    runs.flush()?;
-    for outcome in outcomes {
-        let inside = folder.join(format!("run-{}", outcome.seed));
-        std::fs::create_dir_all(&inside)?;
-        let mut taken = HashSet::new();
-        for Curve { name, x, y, points, .. } in &outcome.curves {
-            let plain: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
-            // Flows `a b` and `a-b` need different names.
-            let numbered = (2..).map(|n| format!("{plain}-{n}"));
-            let free = std::iter::once(plain.clone()).chain(numbered).find(|slug| taken.insert(slug.clone()));
-            let slug = free.unwrap_or(plain);
-            let mut file = create(inside.join(format!("{slug}.csv")))?;
-            writeln!(file, "{x},{y}")?;
-            for (at, value) in points {
-                writeln!(file, "{at},{value}")?;
-            }
-            file.flush()?;
-        }
-    }
-    Ok(())
 }

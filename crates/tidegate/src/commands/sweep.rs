@@ -43,7 +43,7 @@ pub struct Args {
     /// The first seed, instead of that in the file
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The number of seeds N, N + 1, ..., instead of the runs in the file
+    /// The number of seeds N, N + 1, ..., instead of the runs in the file; `until` in the file is for `simulate` alone
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
     /// Runs of a file. Each thread holds the results of one file in memory

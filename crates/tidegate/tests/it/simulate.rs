@@ -366,3 +366,119 @@ fn a_share_that_the_sharing_does_not_keep_is_a_warning_of_both_commands() {
         }
     }
 }
+
+const DUEL: &str = "version = 1\nduration = \"10s\"\nhosts = [\"a\", \"b\"]\n\
+    [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"4mbit\"\ndelay = \"10ms\"\nqueue = { kind = \"fifo\" }\n\
+    [[flow]]\nname = \"bulk\"\nfrom = \"a\"\nto = \"b\"\njitter = \"1s\"\nworkload = { kind = \"bulk\" }\n\
+    [[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"mice\", per-second = 3, \
+    size = { kind = \"exponential\", mean = \"15kB\" } }\n\
+    [[variant]]\nname = \"one\"\nfrom = \"a\"\nto = \"b\"\nqueue = { kind = \"fifo\", limit = \"100kB\" }\n\
+    [[variant]]\nname = \"same\"\nfrom = \"a\"\nto = \"b\"\nqueue = { kind = \"fifo\", limit = \"100kB\" }\n\
+    [[variant]]\nname = \"fair\"\nfrom = \"a\"\nto = \"b\"\nqueue = { kind = \"fq-codel\" }\n";
+
+/// Equal variants are not told apart, others are, by pairs of seeds; in text, JSON and files.
+#[test]
+fn variants_are_told_apart_by_pairs_of_seeds() {
+    let folder = Folder::new("pairs");
+    let file = folder.with("duel.toml", DUEL);
+    let out = folder.0.join("out");
+    let found = simulate(&[&file, "--runs", "4", "--out", &out.display().to_string()]);
+    assert!(found.status.success(), "{}", text(&found.stderr));
+    let said = text(&found.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("completion p50 of flow mice: fair has the least"), "{said}");
+    let method = "Decided at 5 % by paired differences over 4 seeds (Student's t), corrected for the 3 pairs of a measure (Holm).";
+    assert!(said.contains(method), "{said}");
+    let json = std::fs::read_to_string(out.join("results.json")).expect("results");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let differences = json["differences"].as_array().expect("a list");
+    let of = |pair: [&str; 2]| {
+        let is_it = |found: &&serde_json::Value| {
+            found["variants"] == serde_json::json!(pair) && found["measure"] == "completion p50"
+        };
+        differences.iter().find(is_it).expect("the pair")
+    };
+    let (equal, apart) = (of(["one", "same"]), of(["one", "fair"]));
+    assert!(equal["decided"] == false && equal["mean"] == 0.0 && equal["more_runs"].is_null(), "{equal}");
+    assert!(apart["decided"] == true && apart["pairs"] == 4 && apart["comparisons"] == 3, "{apart}");
+    let rows = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
+    assert!(rows.starts_with("subject,measure,unit,first,second,difference,half_width_95,"), "{rows}");
+    // Each transfer has its size and its time.
+    let transfers = std::fs::read_to_string(out.join("transfers.csv")).expect("transfers");
+    assert!(
+        transfers.starts_with("seed,variant,flow,begun_ns,size_bytes,completion_ns,ideal_ns,slowdown\n"),
+        "{transfers}"
+    );
+    assert!(transfers.lines().filter(|line| line.starts_with("2,fair,flow mice,")).count() > 10, "{transfers}");
+    assert!(out.join("transfers.parquet").exists());
+}
+
+#[test]
+fn rules_choose_the_runs_and_the_warm_up() {
+    let folder = Folder::new("rules");
+    let rules = |until: &str| {
+        let keys = format!("warm-up = \"mser-5\"\nuntil = \"{until}\"\nmost-runs = 8");
+        folder.with("rules.toml", SCENARIO.replace("warm-up = \"1s\"", &keys))
+    };
+    let run = |until: &str, more: &[&str]| simulate(&[&[rules(until).as_str(), "--json"], more].concat());
+    let read = |found: Output| -> serde_json::Value {
+        assert!(found.status.success(), "{}", text(&found.stderr));
+        serde_json::from_slice(&found.stdout).expect("JSON")
+    };
+    let runs = |json: &serde_json::Value| json["runs"].as_array().expect("a list").len();
+    let wide = read(run("goodput +- 90 %", &[]));
+    assert_eq!(runs(&wide), 5);
+    let notes = wide["notes"].to_string();
+    assert!(notes.contains("is found by MSER-5") && notes.contains("5 runs suffice: the widest interval"), "{notes}");
+    // The same runs in another number at a time are the same results.
+    let one = read(run("goodput +- 90 %", &["--jobs", "1"]));
+    assert_eq!(one["digest"], wide["digest"]);
+    let few = read(run("goodput +- 90 %", &["--runs", "2"]));
+    assert_eq!(runs(&few), 2);
+    let unknown = run("speed +- 2 %", &[]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        text(&unknown.stderr).contains("until: no value is called `speed`; there are goodput"),
+        "{}",
+        text(&unknown.stderr)
+    );
+    let wrong = run("goodput", &[]);
+    assert!(text(&wrong.stderr).contains("write for example \"goodput +- 2 %\""), "{}", text(&wrong.stderr));
+}
+
+/// A single run has intervals by batch means.
+#[test]
+fn a_single_run_has_batch_means() {
+    let folder = Folder::new("steady");
+    let file = folder.with("duel.toml", DUEL.replace("10s", "60s"));
+    let found = simulate(&[&file, "--runs", "1", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    let steady = json["steady"].as_array().expect("a list");
+    let of_link =
+        steady.iter().find(|one| one["measure"] == "throughput" && one["variant"] == "fair").expect("the link");
+    assert!(of_link["batches"] == 20 && of_link["half_width_95"].as_f64().is_some_and(|half| half > 0.0), "{of_link}");
+    assert!(of_link["mean"].as_f64().is_some_and(|mean| (3.6e6..4.0e6).contains(&mean)), "{of_link}");
+}
+
+/// A file with one configuration is called by the configuration, unless two files have one of this name.
+#[test]
+fn configurations_go_by_their_names() {
+    let folder = Folder::new("names");
+    let result = |name: &str, configuration: &str, rate: u64| {
+        let flows =
+            format!("[{{\"name\":\"10.0.0.1\",\"rate_bps\":{rate},\"delay_p50_ns\":1000000,\"dropped_packets\":3}}]");
+        let class = format!("[{{\"name\":\"of {configuration}\",\"rate_bps\":{rate}}}]");
+        let text =
+            format!("{{\"configurations\":[{{\"name\":\"{configuration}\",\"classes\":{class},\"flows\":{flows}}}]}}");
+        folder.with(name, text)
+    };
+    let (one, two) = (result("a.json", "fifo", 1_000_000), result("b.json", "drr", 2_000_000));
+    let compare = |files: &[&str]| text(&tidegate(&[&["compare"], files].concat()).stdout);
+    let said = compare(&[&one, &two]);
+    assert!(said.lines().any(|line| line.contains("fifo") && line.contains("drr")), "{said}");
+    assert!(!said.contains("a.json"), "{said}");
+    // Their classes differ, their flow does not.
+    assert!(said.contains("flow 10.0.0.1"), "{said}");
+    let again = result("c.json", "fifo", 3_000_000);
+    let said = compare(&[&one, &again]);
+    assert!(said.contains("a.json fifo") && said.contains("c.json fifo"), "{said}");
+}

@@ -187,6 +187,7 @@ fn over_seeds(items: &[Item]) -> Vec<Comparison> {
             mean: item.measured.unwrap_or(f64::NAN),
             half: item.interval.map(|(low, high)| (high - low) / 2.0),
             values: item.runs.clone(),
+            ..Estimate::default()
         };
         let group = |some: &[((&str, &str), Vec<&Item>)]| Group {
             name: name.to_owned(),

@@ -104,7 +104,8 @@ def simulate(
     seed
         The first seed; default that of the scenario. The same scenario and seed have the same digest on every machine.
     runs
-        The number of runs, with seeds ``seed``, ``seed + 1``, ...; default that of the scenario.
+        The number of runs, with seeds ``seed``, ``seed + 1``, ...; default that of the scenario, or as many as its
+        ``until`` asks for.
     jobs
         Runs at the same time, variants included; default the number of processors.
     parts
@@ -123,7 +124,6 @@ def simulate(
     """
     checked = load(scenario)
     first = checked.seed if seed is None else seed
-    count = checked.runs if runs is None else runs
-    if count < 1:
-        raise ValueError(f"runs={count}: at least one run is needed")
-    return _simulate(checked, first, count, jobs or os.cpu_count() or 1, parts)
+    if runs is not None and runs < 1:
+        raise ValueError(f"runs={runs}: at least one run is needed")
+    return _simulate(checked, first, runs, jobs or os.cpu_count() or 1, parts)

@@ -110,6 +110,13 @@ class Results:
     def table(self) -> Table:
         """Values and points together, as `tidegate simulate --table` writes them; its curves of flows and classes are there
         after `simulate(..., parts=True)`."""
+    @property
+    def differences(self) -> Table:
+        """One row for each pair of variants and each quantity: `subject`, `measure`, `unit`, `first`, `second`, `difference` (the
+        first minus the second), its 95 % interval by Student's t (`half_width_95`) and by the bootstrap
+        (`bootstrap_low_95`, `bootstrap_high_95`), `test`, `pairs`, `p`, `p_holm` (corrected for the `comparisons` of the
+        measure), `decided` (at 0.05) and `more_runs`, which would decide it. Runs with the same seed are compared as pairs.
+        Empty without variants, and with one run."""
     def value(self, subject: str, measure: str, variant: str = "") -> float:
         """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
 
@@ -441,7 +448,7 @@ def run_explain(
     """Explains, as JSON, what happened to a packet of a capture or a recording, and why. The packet is number `packet`
     (from 1) or, in a recording, that of record `event` (from 0). A capture needs a configuration, the text of a shaper
     file."""
-def simulate(scenario: Checked, seed: int, runs: int, jobs: int, parts: bool) -> Results:
+def simulate(scenario: Checked, seed: int, runs: int | None, jobs: int, parts: bool) -> Results:
     """Simulates a scenario with the seeds `seed`, `seed + 1`, ..., each with all variants. `jobs` simulations run at a
     time."""
 def run_all(simulations: list[Simulation], times: list[int]) -> list[int]:
@@ -454,7 +461,7 @@ def run_replay(
     """Replays all packets of a capture or a recording through configurations, each of which is a name and the text of a
     shaper file. A recording is also replayed through its own configuration."""
 def check_laws(
-    make: Callable[[], Any], operations: int, seed: int, flows: int, classes: int
+    make: Callable[[], Any], operations: int, seed: int, flows: int, classes: int, ecn_of_flows: bool
 ) -> tuple[list[int] | None, tuple[str, list[str], int] | None]:
     """Runs random scripts with `operations` steps in total on the objects that `make` returns. Each script runs three
     times. Returns the coverage (steps, packets enqueued, dequeued and dropped, and deadlines verified) and, if a law

@@ -88,8 +88,14 @@ fn report() -> Report {
     }
     let measures = vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
     let row = |name: &str, rate: f64, delay: f64| {
-        let estimate =
-            |mean: f64| Some(Estimate { mean, half: Some(mean / 9.0), values: vec![mean * 0.9, mean, mean * 1.1] });
+        let estimate = |mean: f64| {
+            Some(Estimate {
+                mean,
+                half: Some(mean / 9.0),
+                values: vec![mean * 0.9, mean, mean * 1.1],
+                ..Estimate::default()
+            })
+        };
         Row { name: name.into(), cells: vec![estimate(rate), estimate(delay)] }
     };
     let rows = vec![row("fifo", 5e6, 9e7), row("fq_codel", 5.1e6, 4e6)];

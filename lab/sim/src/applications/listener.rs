@@ -37,6 +37,8 @@ pub(crate) struct Listener {
 /// The quality of a call at one end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CallQuality {
+    /// The end that hears it: 0 for the host at which the flow begins.
+    pub end: usize,
     /// The number of packets that should have arrived.
     pub expected: u64,
     /// Packets that arrived in time to be played.
@@ -87,7 +89,7 @@ impl Listener {
     }
 
     /// The quality of the speech that `talker`, at the other end, has sent.
-    pub fn result(&self, talker: &Talker, now: u64) -> CallQuality {
+    pub fn result(&self, end_of_call: usize, talker: &Talker, now: u64) -> CallQuality {
         // Packets in flight are neither lost nor played as long as packets keep arriving.
         let end = match self.latest {
             Some((latest, _)) if now - self.heard_at < SETTLED => latest.wrapping_add(1),
@@ -98,6 +100,6 @@ impl Listener {
         let delay = Span::from_nanos(wait) + self.codec.interval + self.codec.look_ahead;
         let loss = 1.0 - self.played as f64 / expected.max(1) as f64;
         let rating = if expected == 0 { 0.0 } else { emodel::rating(&self.codec, delay, loss) };
-        CallQuality { expected, played: self.played, late: self.late, delay, rating }
+        CallQuality { end: end_of_call, expected, played: self.played, late: self.late, delay, rating }
     }
 }

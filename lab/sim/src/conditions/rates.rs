@@ -268,6 +268,24 @@ impl RateState {
         }
     }
 
+    /// What the line carries from `from` to `to`, in bit·ns/s, with `changes` as for [`Self::finish`].
+    pub fn room(&mut self, from: u64, to: u64, changes: impl Iterator<Item = (u64, Rate)>) -> u128 {
+        let (mut at, mut room) = (from, 0);
+        let mut changes = changes.peekable();
+        while at < to {
+            while let Some((_, rate)) = changes.next_if(|change| change.0 <= at) {
+                self.set(rate);
+            }
+            while self.until <= at {
+                self.advance();
+            }
+            let until = changes.peek().map_or(self.until, |change| self.until.min(change.0)).min(to);
+            room += u128::from(self.rate) * u128::from(until - at);
+            at = until;
+        }
+        room
+    }
+
     /// Advances to the next step.
     fn advance(&mut self) {
         let from = self.until;

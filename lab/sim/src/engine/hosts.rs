@@ -19,13 +19,15 @@ impl Simulation {
             tracer.borrow_mut().packet(Instant::from_nanos(self.now), Occurrence::Delivered, packet);
         }
         if measuring {
-            if payload > 0 {
+            // A datagram of headers alone is a packet of the application, an empty segment is not.
+            if payload > 0 || packet.transport == Proto::Udp {
                 let pool = self.paths[packet.group as usize].pool;
-                self.metrics[pool as usize].delay_ns.record(self.now - packet.sent);
+                let direction = (packet.flow & 1) as usize;
+                self.metrics[pool as usize].delay_ns[direction].record(self.now - packet.sent);
             }
             let metrics = &mut self.metrics[packet.group as usize];
             metrics.marked += u64::from(packet.segment.ecn == Ecn::Ce);
-            if payload > 0 {
+            if payload > 0 || packet.transport == Proto::Udp {
                 metrics.arrived[packet.colour as usize].count(packet.size);
             }
             if packet.transport == Proto::Udp {
@@ -212,7 +214,7 @@ impl Simulation {
             && measuring
             && began >= self.warm_up
         {
-            book_completion(&mut self.metrics, group, &self.paths[group], paths, size, self.now - began);
+            book_completion(&mut self.metrics, group, &self.paths[group], paths, size, [began, self.now]);
         }
         if failed && measuring {
             self.metrics[group].failed += 1;

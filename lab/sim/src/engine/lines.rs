@@ -1,9 +1,11 @@
 //! Lines: half-duplex access, and changes of a line while the simulation runs.
 
+use tidegate_core::Rate;
+
 use super::{EventKind, Simulation, target};
 use crate::conditions::{Conditions, LineChange, LineState};
 use crate::ids::LinkId;
-use crate::link::Queue;
+use crate::link::{NEVER, Queue};
 
 impl Simulation {
     /// Changes the line of `link` for packets that are transmitted from now on.
@@ -31,6 +33,21 @@ impl Simulation {
             .get_or_insert_with(|| Box::new(LineState::new(Conditions::default(), rate, delay, 0, name)));
         state.change(change.clone());
         Ok(())
+    }
+
+    /// The share of what `link` could carry that its transmissions have used: their bits, over those that its line, with
+    /// its rate over time and its failures, could have carried from the end of the warm-up until the last of these
+    /// transmissions ends. For a shared queue it is the share of `rate`, the sum of its links.
+    pub fn utilisation(&self, link: LinkId, rate: Option<Rate>) -> f64 {
+        let link = &self.links[link.index()];
+        let end = if rate.is_none() && link.free_at < NEVER / 8 { self.now.max(link.free_at) } else { self.now };
+        let capacity = match rate {
+            Some(rate) => rate.as_bps() as f64 * end.saturating_sub(self.warm_up) as f64 / 1e9,
+            None => link.capacity(self.warm_up, end) as f64,
+        };
+        let sent = link.metrics.sent_total().bytes as f64 * 8.0;
+        // A transmission that a failure cuts off counts as a whole.
+        if capacity > 0.0 { (sent / capacity).min(1.0) } else { 0.0 }
     }
 
     /// Whether `link` may transmit now: its line works and, if it is half-duplex, the other direction is silent and has

@@ -81,6 +81,39 @@ impl SizeClass {
     }
 }
 
+/// A completed transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// When its connection was opened, or when it was requested, in nanoseconds.
+    pub begun_ns: u64,
+    /// Its bytes of data.
+    pub size: u64,
+    /// The time until its last byte arrived, in nanoseconds.
+    pub time_ns: u64,
+    /// The time that it takes when the path is idle, in nanoseconds.
+    pub ideal_ns: u64,
+}
+
+/// The transfers of a flow that are kept one by one.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Transfers {
+    /// Whether transfers are kept.
+    pub(crate) wanted: bool,
+    /// In the order of completion; at most [`MOST_TRANSFERS`].
+    pub kept: Vec<Transfer>,
+}
+
+/// How many transfers of a flow are kept. Histograms have all of them.
+pub const MOST_TRANSFERS: usize = 100_000;
+
+impl Transfers {
+    pub(crate) fn keep(&mut self, transfer: Transfer) {
+        if self.wanted && self.kept.len() < MOST_TRANSFERS {
+            self.kept.push(transfer);
+        }
+    }
+}
+
 /// Measurements of a flow of the scenario, over all of its connections, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FlowMetrics {
@@ -106,8 +139,9 @@ pub struct FlowMetrics {
     pub failed: u64,
     /// Connections that were not opened because too many were open.
     pub refused: u64,
-    /// One-way delay of packets with data, in nanoseconds.
-    pub delay_ns: Histogram,
+    /// One-way delay of datagrams and of segments with data in nanoseconds, from the first host of the flow to the second
+    /// and back.
+    pub delay_ns: [Histogram; 2],
     /// From the SYN to the end of the handshake at the client, in nanoseconds.
     pub connect_ns: Histogram,
     /// From the SYN to the last byte at the receiver, in nanoseconds.
@@ -117,6 +151,8 @@ pub struct FlowMetrics {
     /// Slowdown by [`SizeClass`], in thousandths: the completion time divided by the time that the path needs when it
     /// is idle (1000 means not slowed down).
     pub slowdown_milli: [Histogram; 4],
+    /// The completed transfers one by one, where they are kept.
+    pub transfers: Transfers,
     /// Goodput bytes over time, if the flow is watched.
     pub series: Option<Box<Series>>,
 }
@@ -137,7 +173,9 @@ impl FlowMetrics {
         self.completed += other.completed;
         self.failed += other.failed;
         self.refused += other.refused;
-        self.delay_ns.merge(&other.delay_ns);
+        for (mine, theirs) in self.delay_ns.iter_mut().zip(&other.delay_ns) {
+            mine.merge(theirs);
+        }
         self.connect_ns.merge(&other.connect_ns);
         self.completion_ns.merge(&other.completion_ns);
         for (mine, theirs) in self.completion_by_size_ns.iter_mut().zip(&other.completion_by_size_ns) {
@@ -149,9 +187,23 @@ impl FlowMetrics {
     }
     /// The memory in use, in bytes.
     pub(crate) fn footprint(&self) -> usize {
-        let single = [&self.delay_ns, &self.connect_ns, &self.completion_ns];
+        let single = [&self.delay_ns[0], &self.delay_ns[1], &self.connect_ns, &self.completion_ns];
         let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_milli);
-        all.map(Histogram::footprint).sum::<usize>() + self.series.as_ref().map_or(0, |series| series.footprint())
+        all.map(Histogram::footprint).sum::<usize>()
+            + self.transfers.kept.capacity() * size_of::<Transfer>()
+            + self.series.as_ref().map_or(0, |series| series.footprint())
+    }
+    /// The delays of both directions.
+    pub fn delay_both_ns(&self) -> Histogram {
+        let mut both = self.delay_ns[0].clone();
+        both.merge(&self.delay_ns[1]);
+        both
+    }
+    /// The slowdown of transfers of all sizes, in thousandths.
+    pub fn slowdown_all_milli(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.slowdown_milli.iter().for_each(|of_class| all.merge(of_class));
+        all
     }
     /// Goodput over `span`.
     pub fn goodput(&self, span: Span) -> Rate {

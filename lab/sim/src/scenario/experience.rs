@@ -66,27 +66,40 @@ impl Experiences {
         }
     }
 
+    /// The values of calls, for each direction if there are two: a mean over both would describe neither.
     fn calls(&self, to: &mut Collector<'_>) {
-        let all = &self.calls;
-        let sum = |of: fn(&CallQuality) -> u64| all.iter().map(of).sum::<u64>() as f64;
+        let heard_at = |end: usize| self.calls.iter().filter(move |call| call.end == end).collect::<Vec<_>>();
+        let [down, up] = [heard_at(0), heard_at(1)];
+        match (up.is_empty(), down.is_empty()) {
+            (false, false) => {
+                Self::calls_one_way(&up, " up", to);
+                Self::calls_one_way(&down, " down", to);
+            }
+            (false, true) => Self::calls_one_way(&up, "", to),
+            (true, _) => Self::calls_one_way(&down, "", to),
+        }
+    }
+
+    fn calls_one_way(all: &[&CallQuality], way: &str, to: &mut Collector<'_>) {
+        let sum = |of: fn(&CallQuality) -> u64| all.iter().map(|call| of(call)).sum::<u64>() as f64;
         let ratings = || all.iter().map(|call| call.rating);
         let expected = sum(|call| call.expected).max(1.0);
         let lowest = ratings().fold(f64::INFINITY, f64::min);
         let mean = ratings().sum::<f64>() / all.len() as f64;
         let opinions = ratings().map(emodel::opinion).sum::<f64>() / all.len() as f64;
         let delays: Vec<Span> = all.iter().filter(|one| one.played > 0).map(|one| one.delay).collect();
-        to.add("R factor", "1", mean);
-        to.add("MOS", "1", opinions);
+        to.add(format!("R factor{way}"), "1", mean);
+        to.add(format!("MOS{way}"), "1", opinions);
         if all.len() > 1 {
-            to.add("R factor lowest", "1", lowest);
-            to.add("MOS lowest", "1", emodel::opinion(lowest));
+            to.add(format!("R factor{way} lowest"), "1", lowest);
+            to.add(format!("MOS{way} lowest"), "1", emodel::opinion(lowest));
         }
         if !delays.is_empty() {
             let total: f64 = delays.iter().map(|delay| delay.as_nanos() as f64).sum();
-            to.add("mouth to ear", "ns", total / delays.len() as f64);
+            to.add(format!("mouth to ear{way}"), "ns", total / delays.len() as f64);
         }
-        to.add("not played", "1", 1.0 - sum(|call| call.played) / expected);
-        to.add("late", "1", sum(|call| call.late) / expected);
+        to.add(format!("not played{way}"), "1", 1.0 - sum(|call| call.played) / expected);
+        to.add(format!("late{way}"), "1", sum(|call| call.late) / expected);
     }
 
     fn viewers(&self, to: &mut Collector<'_>) {

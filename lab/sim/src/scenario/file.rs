@@ -13,6 +13,7 @@ use tidegate_core::Span;
 
 use super::actions::AtSection;
 use super::queue::QueueSection;
+use super::until::{Until, WarmUp};
 pub use application::*;
 pub use distribution::*;
 pub use flow::*;
@@ -31,8 +32,10 @@ tidegate_config::record! {
         pub sentence: Option<String>,
         /// The simulated time, including the warm-up; at most 30 days.
         pub duration: Spanned<Span>,
-        /// The part at the beginning that is not measured. Default none.
-        pub warm_up: Spanned<Span> = "0s",
+        /// The part at the beginning that is not measured, or "mser-5": the longest that the rule MSER-5 finds in the goodput
+        /// of flows and the throughput and queueing of watched links, in a run of the first seed that is made for it, at most
+        /// half of the duration. Default none.
+        pub warm_up: Spanned<WarmUp> = "0s",
         /// The first seed. Default 1.
         pub seed: u64 = 1,
         /// The seed of the flows' random values: their starts, gaps, sizes and pauses. If it is given, every run has
@@ -41,9 +44,15 @@ tidegate_config::record! {
         pub workload_seed: Option<u64>,
         /// The number of runs, with consecutive seeds from the first. Default 1.
         pub runs: Spanned<u32> = 1,
+        /// Make further runs until half the 95 % interval of a measure is at most this share of its mean, in each variant:
+        /// "goodput +- 2 %" for all flows, "flow bulk goodput +- 2 %" for one. At least `runs` and 5 are made, and at most
+        /// `most-runs`. A number of runs given on the command line makes exactly these. Default: `runs` decides.
+        pub until: Option<Spanned<Until>>,
+        /// The largest number of runs with `until`. Default 200.
+        pub most_runs: Spanned<u32> = 200,
         /// The initial width of the bins of time series; they widen as time passes. Default 100 ms, which lasts for a
-        /// minute.
-        pub bin: Spanned<Span> = "100ms",
+        /// minute; more in runs of a day and longer.
+        pub bin: Option<Spanned<Span>>,
         /// The quantities in the results. Default: all that the scenario has.
         pub measure: Vec<Measure>,
         /// The hosts, at which flows begin and end.

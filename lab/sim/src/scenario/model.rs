@@ -16,6 +16,7 @@ use tidegate_engine::Target;
 use super::actions::{PromiseSection, ReserveSection};
 use super::file::Measure;
 use super::queue::LinkQueue;
+use super::until::{FoundWarmUp, Until};
 use crate::conditions::{Conditions, LineChange};
 use crate::distribution::Distribution;
 use crate::driver::Driver;
@@ -72,14 +73,20 @@ pub struct Scenario {
     pub sentence: Option<String>,
     /// The simulated time.
     pub duration: Span,
-    /// The warm-up, which is not measured.
-    pub warm_up: Span,
+    /// The warm-up in the file; [`Scenario::warm_up`] also has one that is found by a rule.
+    pub(super) warm_up: Span,
+    /// The warm-up that a rule finds, if the file says so.
+    pub(super) found_warm_up: Option<FoundWarmUp>,
     /// The first seed.
     pub seed: u64,
     /// The seed of the flows' random values, if it differs from that of the run.
     pub workload_seed: Option<u64>,
     /// The number of runs, each with a seed of its own.
     pub runs: u32,
+    /// The rule by which further runs are made.
+    pub until: Option<Until>,
+    /// The largest number of runs with such a rule.
+    pub(super) most_runs: u32,
     /// The resolution of what is recorded on watched links. It changes the curves of an outcome but not its digest.
     pub detail: Detail,
     pub(super) measures: Vec<Measure>,
@@ -110,10 +117,18 @@ pub(super) struct Variant {
 impl Scenario {
     /// Builds the network of this scenario with `seed`.
     pub(super) fn network(&self, seed: u64, variant: Option<&Variant>) -> Network {
+        let mut net = self.without_warm_up(seed, variant);
+        net.warm_up(self.warm_up());
+        net
+    }
+
+    fn without_warm_up(&self, seed: u64, variant: Option<&Variant>) -> Network {
         let mut net = Network::new(seed);
         net.workload_seed(self.workload_seed.unwrap_or(seed));
-        net.warm_up(self.warm_up);
         net.bin(self.bin);
+        if self.detail == Detail::Parts {
+            net.keep_transfers();
+        }
         let nodes: Vec<_> = self
             .nodes
             .iter()
@@ -218,7 +233,7 @@ impl Scenario {
 
     /// Builds the network of a variant, which shows whether it is valid.
     pub(super) fn probe(&self, variant: Option<&Variant>) -> Result<Simulation, NetworkError> {
-        self.network(self.seed, variant).build()
+        self.without_warm_up(self.seed, variant).build()
     }
 
     /// Builds the simulation with `seed`, without variants.

@@ -11,8 +11,8 @@ use super::file::Measure;
 use super::model::{FlowGroup, Scenario, Variant};
 use super::queue::LinkQueue;
 use crate::engine::Simulation;
-use crate::ids::FlowId;
-use crate::metrics::{FlowMetrics, LinkMetrics, OTHERS, SizeClass};
+use crate::ids::{FlowId, LinkId};
+use crate::metrics::{FlowMetrics, LinkMetrics, OTHERS, SizeClass, Transfer};
 
 /// The report of an action on a shaper, or of an event.
 #[derive(Clone, PartialEq, Debug)]
@@ -31,6 +31,17 @@ pub struct Report {
     pub result: serde_json::Value,
 }
 
+/// A completed transfer of a flow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CompletedTransfer {
+    /// The variant of the scenario; empty without variants.
+    pub variant: String,
+    /// The flow, as it is named in results.
+    pub flow: String,
+    /// The transfer.
+    pub transfer: Transfer,
+}
+
 /// The results of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
@@ -42,6 +53,8 @@ pub struct Outcome {
     pub curves: Vec<Curve>,
     /// The reports of actions and shapers, in order.
     pub reports: Vec<Report>,
+    /// The completed transfers one by one, with [`Detail::Parts`](super::Detail::Parts).
+    pub transfers: Vec<CompletedTransfer>,
     /// The number of events that the simulator handled.
     pub events: u64,
     /// A digest of everything that was measured.
@@ -58,7 +71,7 @@ fn digest_flow(digest: &mut Digest, flow: &FlowMetrics) {
     for count in counts.into_iter().chain([flow.refused]) {
         digest.number(count);
     }
-    let histograms = [&flow.delay_ns, &flow.connect_ns, &flow.completion_ns];
+    let histograms = [&flow.delay_both_ns(), &flow.connect_ns, &flow.completion_ns];
     for histogram in histograms.into_iter().chain(&flow.completion_by_size_ns).chain(&flow.slowdown_milli) {
         digest.histogram(histogram);
     }
@@ -128,8 +141,11 @@ impl Outcome {
         for section in &scenario.sections {
             outcome.section(scenario, sim, section, &flows[section.flows.clone()]);
         }
+        // By name: the order of links in the file decides nothing that is measured.
+        let mut by_name: Vec<(&str, &LinkMetrics)> = sim.links().collect();
+        by_name.sort_by_key(|(name, _)| *name);
+        by_name.iter().for_each(|(_, link)| digest_link(&mut outcome.digest, link));
         for (index, (name, link)) in sim.links().enumerate() {
-            digest_link(&mut outcome.digest, link);
             if scenario.wires[index].watch {
                 let queue = scenario.queue_of(index, variant);
                 let classes = match queue.and_then(LinkQueue::shaper) {
@@ -165,6 +181,9 @@ impl Outcome {
         for report in &mut self.reports {
             name.clone_into(&mut report.variant);
         }
+        for transfer in &mut self.transfers {
+            name.clone_into(&mut transfer.variant);
+        }
         self
     }
 
@@ -178,6 +197,7 @@ impl Outcome {
             joined.values.extend(outcome.values);
             joined.curves.extend(outcome.curves);
             joined.reports.extend(outcome.reports);
+            joined.transfers.extend(outcome.transfers);
             joined.events += outcome.events;
             joined.digest.digest(outcome.digest);
         }
@@ -204,8 +224,9 @@ impl Outcome {
         if wants(Measure::Fairness) && flows.len() > 1 {
             to.add("fairness", "1", jain(flows.iter().map(|flow| flow.goodput_bytes as f64)));
         }
+        let ways = directions(&all.delay_ns);
         if wants(Measure::Delay) {
-            to.spread("delay", "ns", 1.0, &all.delay_ns);
+            ways.iter().for_each(|(name, histogram)| to.spread(&format!("delay{name}"), "ns", 1.0, histogram));
         }
         if wants(Measure::Loss) {
             to.add("sent", "packets", all.sent.packets as f64);
@@ -229,17 +250,34 @@ impl Outcome {
             to.add("refused", "1", all.refused as f64);
             to.spread("connect", "ns", 1.0, &all.connect_ns);
             to.spread("completion", "ns", 1.0, &all.completion_ns);
+            to.spread("slowdown", "1", 1e-3, &all.slowdown_all_milli());
             for class in SizeClass::ALL {
                 let name = class.name();
                 to.spread(&format!("completion {name}"), "ns", 1.0, &all.completion_by_size_ns[class as usize]);
                 to.spread(&format!("slowdown {name}"), "1", 1e-3, &all.slowdown_milli[class as usize]);
             }
         }
-        let curves = [("delay", &all.delay_ns), ("completion", &all.completion_ns)];
+        for (name, histogram) in ways {
+            let mut curve = distribution(&subject, "delay", histogram);
+            if !name.is_empty() {
+                curve.name = format!("{subject} delay{name} distribution");
+                curve.part = name.trim().to_owned();
+            }
+            self.curves.push(curve);
+        }
+        let curves = [("completion", &all.completion_ns)];
         for (measure, histogram) in curves.into_iter().chain(experiences.distributions()) {
             if histogram.count() > 0 {
                 self.curves.push(distribution(&subject, measure, histogram));
             }
+        }
+        for (number, flow) in section.flows.clone().zip(flows) {
+            let flow = flow.transfers.kept.iter().map(|transfer| (number, *transfer));
+            self.transfers.extend(flow.map(|(number, transfer)| CompletedTransfer {
+                variant: String::new(),
+                flow: scenario.flow_name(number),
+                transfer,
+            }));
         }
         for (number, flow) in flows.iter().enumerate() {
             if let Some(series) = &flow.series {
@@ -269,9 +307,10 @@ impl Outcome {
         let subject = format!("link {name}");
         if scenario.wants(Measure::Links) {
             let mut to = Collector { subject: subject.clone(), values: &mut self.values };
-            let rate = scenario.wires[index].line.rate.as_bps() as f64;
+            let wire = &scenario.wires[index];
+            let shared = (!wire.serves.is_empty()).then_some(wire.line.rate);
             to.add("throughput", "bps", link.sent_total().rate(sim.measured()).as_bps() as f64);
-            to.add("utilisation", "1", link.sent_total().rate(sim.measured()).as_bps() as f64 / rate);
+            to.add("utilisation", "1", sim.utilisation(LinkId(index as u32), shared));
             to.spread("queueing", "ns", 1.0, &link.delay_ns);
             to.add("dropped", "packets", link.dropped_total().packets as f64);
             to.add("marked", "packets", link.marked as f64);
@@ -370,6 +409,18 @@ impl Outcome {
                 self.curves.push(curve);
             }
         }
+    }
+}
+
+/// The delays of a flow that has any, each with what stands behind the word `delay`: nothing if data went one way only,
+/// otherwise the direction. A mean over both directions would describe neither.
+fn directions(delays: &[Histogram; 2]) -> Vec<(&'static str, &Histogram)> {
+    let [up, down] = delays;
+    match (up.count() > 0, down.count() > 0) {
+        (true, true) => vec![(" up", up), (" down", down)],
+        (true, false) => vec![("", up)],
+        (false, true) => vec![("", down)],
+        (false, false) => Vec::new(),
     }
 }
 

@@ -18,11 +18,13 @@ use tidegate_config::decode::read;
 use tidegate_config::node::{Entry, Node, Value};
 use tidegate_config::values::Prefix;
 use tidegate_config::{Decode, Diagnostics, Place, Source, Spanned, suggest};
+use tidegate_core::Span;
 
 use super::actions::AtSection;
 use super::file::{File, HostSection, Measure};
 use super::model::{Action, Detail, Scenario};
 use super::names;
+use super::until::{FoundWarmUp, WarmUp};
 use crate::network::NetworkError;
 
 /// Opens a file that a scenario refers to, by name. The simulator itself reads no files.
@@ -77,13 +79,19 @@ impl Scenario {
         Self {
             sentence: file.sentence.clone(),
             duration: file.duration.value,
-            warm_up: file.warm_up.value,
+            warm_up: match file.warm_up.value {
+                WarmUp::Lasts(span) => span,
+                WarmUp::Mser5 => Span::ZERO,
+            },
+            found_warm_up: (file.warm_up.value == WarmUp::Mser5).then(FoundWarmUp::default),
             seed: file.seed,
             workload_seed: file.workload_seed,
             runs: file.runs.value,
+            until: file.until.as_ref().map(|until| until.value.clone()),
+            most_runs: file.most_runs.value,
             detail: Detail::default(),
             measures: file.measure.clone(),
-            bin: file.bin.value,
+            bin: file.bin.as_ref().map_or_else(|| limits::usual_bin(file.duration.value), |bin| bin.value),
             nodes: Vec::new(),
             wires: Vec::new(),
             routes: Vec::new(),
@@ -215,9 +223,12 @@ impl<'a> Resolver<'a> {
         }
         self.positive(&file.duration, "a duration", "\"60s\"");
         self.positive(&file.runs, "a number of runs", "5");
-        self.positive(&file.bin, "a bin", "\"100ms\"");
+        if let Some(bin) = &file.bin {
+            self.positive(bin, "a bin", "\"100ms\"");
+        }
+        self.positive(&file.most_runs, "a number of runs", "200");
         self.limits(file);
-        if file.warm_up.value >= file.duration.value {
+        if self.scenario.warm_up >= file.duration.value {
             self.diagnostics
                 .error(file.warm_up.place, "the warm-up takes up the whole duration")
                 .label("nothing is left to measure")

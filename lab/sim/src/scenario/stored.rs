@@ -10,7 +10,8 @@ use serde_json::{Value as Json, json};
 use tidegate_core::Instant;
 use tidegate_metrics::{Curve, Digest, Value};
 
-use super::outcome::{Outcome, Report};
+use super::outcome::{CompletedTransfer, Outcome, Report};
+use crate::metrics::Transfer;
 
 impl Outcome {
     /// Converts the whole outcome to JSON.
@@ -26,6 +27,10 @@ impl Outcome {
             let Report { time, variant, link, kind, refused, result } = report;
             json!([time.as_nanos(), variant, link, kind, refused, result])
         };
+        let transfer = |done: &CompletedTransfer| {
+            let Transfer { begun_ns, size, time_ns, ideal_ns } = done.transfer;
+            json!([done.variant, done.flow, begun_ns, size, time_ns, ideal_ns])
+        };
         json!({
             "seed": self.seed,
             "events": self.events,
@@ -33,6 +38,7 @@ impl Outcome {
             "values": self.values.iter().map(value).collect::<Vec<_>>(),
             "curves": self.curves.iter().map(curve).collect::<Vec<_>>(),
             "reports": self.reports.iter().map(report).collect::<Vec<_>>(),
+            "transfers": self.transfers.iter().map(transfer).collect::<Vec<_>>(),
         })
     }
 
@@ -73,6 +79,18 @@ impl Outcome {
                 result: json[5].clone(),
             })
         };
+        let transfer = |json: &Json| {
+            Some(CompletedTransfer {
+                variant: text(&json[0])?,
+                flow: text(&json[1])?,
+                transfer: Transfer {
+                    begun_ns: json[2].as_u64()?,
+                    size: json[3].as_u64()?,
+                    time_ns: json[4].as_u64()?,
+                    ideal_ns: json[5].as_u64()?,
+                },
+            })
+        };
         Some(Self {
             seed: json["seed"].as_u64()?,
             events: json["events"].as_u64()?,
@@ -80,6 +98,7 @@ impl Outcome {
             values: json["values"].as_array()?.iter().map(value).collect::<Option<_>>()?,
             curves: json["curves"].as_array()?.iter().map(curve).collect::<Option<_>>()?,
             reports: json["reports"].as_array()?.iter().map(report).collect::<Option<_>>()?,
+            transfers: json["transfers"].as_array()?.iter().map(transfer).collect::<Option<_>>()?,
         })
     }
 }

@@ -9,10 +9,10 @@ use tidegate_metrics::Digest;
 use tidegate_sim::scenario::Scenario;
 
 const DIGESTS: [(&str, &str); 4] = [
-    ("lab/papers/scenarios/dumbbell.toml", "18ad4dfb8551f8c6c95dbef7ead75f8e"),
+    ("lab/papers/scenarios/dumbbell.toml", "b9d409ecb2f25484c0828a54a960a72b"),
     ("lab/papers/scenarios/mice-and-an-elephant.toml", "b5674b6a10f2cdf2429fa63cdabc8da7"),
-    ("lab/papers/scenarios/web-at-ninety-percent.toml", "c517d6f218c7598e526a23d984355018"),
-    ("lab/papers/rfc2963/scenario.toml", "caf8e74452de36c4ca4075030bd5ca54"),
+    ("lab/papers/scenarios/web-at-ninety-percent.toml", "29b17d9be766b7ebcda76c2c873f903f"),
+    ("lab/papers/rfc2963/scenario.toml", "1634d6e0fb0a0df992f17d08202d5605"),
 ];
 
 #[test]

@@ -54,7 +54,7 @@ fn a_link_takes_the_time_of_its_rate_and_delay() {
         assert_eq!(times(&log, Stage::Arrived), [6_000, 7_000, 8_000, 9_000]);
         assert_eq!(times(&log, Stage::Transmitting), [6_000, 10_000, 14_000, 18_000]);
         // The last: 18 + 4 + 7 = 29 ms after all were sent.
-        let delay = &sim.flow(flow).delay_ns;
+        let delay = &sim.flow(flow).delay_ns[0];
         assert_eq!((delay.count(), delay.least(), delay.most()), (4, Some(17_000_000), Some(29_000_000)));
     }
 }

@@ -103,6 +103,9 @@ pub(crate) fn check_fraction(field: &'static str, value: Probability) -> Result<
 pub enum AboveMax {
     /// Everything is dropped.
     Cliff,
+    /// ECN-capable packets are marked if drops are signalled by marks, others are dropped. With equal averages and queues
+    /// and thresholds next to each other this is the step of DCTCP (RFC 8257).
+    Mark,
     /// The base probability rises on to 1 at twice `max`; beyond that everything is dropped.
     #[default]
     Gentle,
@@ -174,7 +177,7 @@ impl Curve {
             return Zone::Chance(Probability::saturating_from_bits(p));
         }
         let over = average.0 - self.max.0;
-        if self.above_max == AboveMax::Cliff || over >= self.max.0 {
+        if self.above_max != AboveMax::Gentle || over >= self.max.0 {
             return Zone::Beyond;
         }
         let p = self.max_p.bits() + mul_high(over, self.gentle_slope);

@@ -192,6 +192,9 @@ impl Dropper {
             }
             Zone::Beyond => {
                 self.spacer.restart();
+                if early.above_max == AboveMax::Mark && early.signal == Signal::Mark && is_capable {
+                    return Verdict::Mark;
+                }
                 return Verdict::Drop(DropReason::Forced);
             }
             Zone::Chance(p) => p,

@@ -211,6 +211,19 @@ fn marks_only_what_understands_it_and_only_below_max() {
 }
 
 #[test]
+fn the_step_of_dctcp_marks_above_max() {
+    let mut dropper = dropper("step");
+    let capable = Pkt { size: 500, ecn: crate::Ecn::Ect0 };
+    let mut decide = |signal, packet: &Pkt| {
+        let early = EarlyDrop { above_max: AboveMax::Mark, signal, ..EarlyDrop::RECOMMENDED };
+        dropper.decide(&early, Zone::Beyond, packet)
+    };
+    assert_eq!(decide(Signal::Mark, &capable), Verdict::Mark);
+    assert_eq!(decide(Signal::Mark, &PLAIN), Verdict::Drop(DropReason::Forced));
+    assert_eq!(decide(Signal::Drop, &capable), Verdict::Drop(DropReason::Forced));
+}
+
+#[test]
 fn errors_name_the_field() {
     let good = Params::new(Thresholds::Packets { min: 5, max: 15 });
     assert_eq!(good.validate(), Ok(()));

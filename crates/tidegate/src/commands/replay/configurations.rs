@@ -26,7 +26,7 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
         let mut settings = Settings::seeded(args.seed);
         settings.link = link.or(args.link);
         settings.keep.departures = args.departures.is_some();
-        settings.keep.series = args.files.wanted();
+        settings.keep.series = args.files.wanted() || args.json;
         let invented = settings.invent_names(&config);
         if !invented.is_empty() {
             message!(

@@ -195,7 +195,7 @@ fn replay(
             let mut reader = Reader::with_parts(whole, next_part(&args.file)).map_err(recording)?;
             // The whole recording is repeated: a selection of its packets would have another result.
             let to = departures.as_deref_mut();
-            let keep = Keep { series: args.files.wanted(), ..Keep::default() };
+            let keep = Keep { series: args.files.wanted() || args.json, ..Keep::default() };
             again = Some(session::again(&mut reader, "recorded", keep, to).map_err(write_failed)?);
             if !parts.is_empty() {
                 if args.file.as_os_str() == "-" {

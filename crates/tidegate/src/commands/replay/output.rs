@@ -7,7 +7,7 @@ use tidegate_core::DropReason;
 use tidegate_display::Table;
 use tidegate_engine::ClassStatus;
 use tidegate_replay::exact::Verdict;
-use tidegate_replay::run::Outcome;
+use tidegate_replay::run::{FlowOutcome, Outcome};
 use tidegate_replay::session::Again;
 use tidegate_units::{Rate, Span};
 
@@ -176,6 +176,17 @@ fn class_json(class: &ClassStatus, time: Span) -> Value {
 
 fn outcome_json(outcome: &Outcome) -> Value {
     let classes: Vec<_> = outcome.classes.iter().map(|class| class_json(class, outcome.time)).collect();
+    let seconds = outcome.time.as_secs_f64();
+    let flow = |flow: &FlowOutcome| {
+        json!({
+            "name": flow.name,
+            "rate_bps": (seconds > 0.0).then(|| (flow.sent_bytes as f64 * 8.0 / seconds) as u64),
+            "delay_p50_ns": flow.delays.quantile(0.5),
+            "delay_p99_ns": flow.delays.quantile(0.99),
+            "dropped_packets": flow.dropped,
+        })
+    };
+    let flows: Vec<_> = outcome.flows.iter().map(flow).collect();
     json!({
         "name": outcome.name,
         "digest": outcome.digest.to_string(),
@@ -184,6 +195,7 @@ fn outcome_json(outcome: &Outcome) -> Value {
         "unclassified_packets": outcome.unclassified,
         "time_ns": outcome.time.as_nanos(),
         "classes": classes,
+        "flows": flows,
     })
 }
 

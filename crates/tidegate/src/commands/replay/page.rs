@@ -69,10 +69,41 @@ pub fn quantities(outcomes: &[&Outcome]) -> Vec<Quantity> {
                 mean: value,
                 half_width_95: None,
                 values: vec![Some(value)],
+                seeds: Vec::new(),
             }));
         }
     }
+    if outcomes.len() > 1 {
+        outcomes.iter().for_each(|outcome| of_flows(outcome, &mut found));
+    }
     found
+}
+
+/// The measures of the largest flows under a configuration, where they were kept. A flow has the same name under
+/// configurations whose classes differ.
+fn of_flows(outcome: &Outcome, found: &mut Vec<Quantity>) {
+    let seconds = outcome.time.as_secs_f64();
+    for flow in &outcome.flows {
+        let wait = |part| flow.delays.quantile(part).map(|nanos| nanos as f64);
+        let values = [
+            ("throughput", "bps", (seconds > 0.0).then(|| flow.sent_bytes as f64 * 8.0 / seconds)),
+            ("wait p50", "ns", wait(0.5)),
+            ("wait p99", "ns", wait(0.99)),
+            ("dropped", "packets", Some(flow.dropped as f64)),
+        ];
+        found.extend(values.into_iter().filter_map(|(measure, unit, value)| {
+            Some(Quantity {
+                subject: format!("{}: flow {}", outcome.name, flow.name),
+                variant: outcome.name.clone(),
+                measure: measure.to_owned(),
+                unit,
+                mean: value?,
+                half_width_95: None,
+                values: vec![value],
+                seeds: Vec::new(),
+            })
+        }));
+    }
 }
 
 fn comparison(outcomes: &[&Outcome]) -> Comparison {

@@ -25,6 +25,17 @@ pub struct Runs {
     pub unkept: Option<std::io::Error>,
 }
 
+impl Runs {
+    /// Adds runs with later seeds.
+    pub fn add(&mut self, more: Self) {
+        self.outcomes.extend(more.outcomes);
+        self.wanted += more.wanted;
+        self.ended += more.ended;
+        self.cached += more.cached;
+        self.unkept = self.unkept.take().or(more.unkept);
+    }
+}
+
 /// Set by the first SIGINT or SIGTERM; the second one ends the process.
 pub fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));

@@ -38,10 +38,15 @@ impl Resolver<'_> {
             None => None,
         };
         let failures = match &link.failures {
-            Some(section) => Some(Failures {
-                works: self.distribution(&section.works, Quantity::Time)?,
-                fails: self.distribution(&section.fails, Quantity::Time)?,
-            }),
+            Some(section) => {
+                let works = self.distribution(&section.works, Quantity::Time)?;
+                let fails = self.distribution(&section.fails, Quantity::Time)?;
+                let cycle = works.mean() + fails.mean();
+                if cycle > 0.0 && !self.fails_rarely(section.works.place, 1.0 / cycle) {
+                    return None;
+                }
+                Some(Failures { works, fails })
+            }
             None => None,
         };
         let outage = |from: Span, to: Span| (Instant::ZERO + from, Instant::ZERO + to);

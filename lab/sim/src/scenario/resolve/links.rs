@@ -65,6 +65,9 @@ impl Resolver<'_> {
         };
         let timer = timer.map(|timer| timer.value);
         for (a, b) in self.pairs(&link.from, &link.to) {
+            if !self.is_new_link(link, a, b) {
+                return;
+            }
             let there = self.scenario.wires.len();
             let wire = Wire {
                 place: link.place,
@@ -98,6 +101,28 @@ impl Resolver<'_> {
                 });
             }
         }
+    }
+
+    /// Checks that a link joins two nodes that no other joins in this direction, and reports an error otherwise.
+    fn is_new_link(&mut self, link: &Spanned<LinkSection>, a: usize, b: usize) -> bool {
+        let [from, to] = [a, b].map(|node| self.scenario.nodes[node].0.clone());
+        if a == b {
+            let message = format!("a link leads from `{from}` to itself");
+            self.error(link.to.place, message, "the same node", "name two nodes");
+            return false;
+        }
+        let there = self.scenario.wire_between(a, b);
+        let back = self.scenario.wire_between(b, a).filter(|_| link.both_ways);
+        let (Some(known), from, to) = (if there.is_some() { (there, from, to) } else { (back, to, from) }) else {
+            return true;
+        };
+        let first = self.scenario.wires[known].place;
+        self.diagnostics
+            .error(link.place, format!("two links lead from `{from}` to `{to}`"))
+            .label("the second")
+            .related(first, "the first, in both directions unless it says otherwise")
+            .help("a packet cannot choose: take one out, or write both-ways = false in both for different lines");
+        false
     }
 
     pub(super) fn shared_queue(&mut self, shared: &Spanned<SharedQueueSection>) {

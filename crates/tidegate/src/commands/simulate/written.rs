@@ -1,0 +1,89 @@
+//! The files of `simulate --out`.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate_metrics::Curve;
+use tidegate_report::columns::{self, Column, field};
+use tidegate_report::judgement::difference_columns;
+use tidegate_report::simulation::{self, Simulation};
+use tidegate_sim::scenario::{CompletedTransfer, Outcome};
+
+use super::Report;
+
+/// Writes everything into `folder`.
+pub fn all(folder: &Path, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[Outcome]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let create = |path: PathBuf| std::fs::File::create(path).map(std::io::BufWriter::new);
+    let mut json = create(folder.join("results.json"))?;
+    serde_json::to_writer_pretty(&mut json, report)?;
+    writeln!(json)?;
+    json.flush()?;
+
+    let mut summary = create(folder.join("summary.csv"))?;
+    writeln!(summary, "subject,measure,unit,mean,half_width_95")?;
+    let mut runs = create(folder.join("runs.csv"))?;
+    writeln!(runs, "seed,subject,measure,unit,value")?;
+    for item in &report.items {
+        let (subject, measure) = (field(&item.subject), field(&item.measure));
+        let half = item.half_width_95.map_or(String::new(), |half| half.to_string());
+        writeln!(summary, "{subject},{measure},{},{},{half}", item.unit, item.mean)?;
+        for (run, value) in report.runs.iter().zip(&item.values) {
+            if let Some(value) = value {
+                writeln!(runs, "{},{subject},{measure},{},{value}", run.seed, item.unit)?;
+            }
+        }
+    }
+    summary.flush()?;
+    runs.flush()?;
+    let differences = simulation::differences(&found.quantities());
+    if !differences.is_empty() {
+        std::fs::write(folder.join("differences.csv"), difference_columns(&differences).csv())?;
+    }
+    let transfers = transfers(outcomes);
+    if transfers.rows() > 0 {
+        std::fs::write(folder.join("transfers.csv"), transfers.csv())?;
+        std::fs::write(folder.join("transfers.parquet"), transfers.parquet().map_err(std::io::Error::other)?)?;
+    }
+    for outcome in outcomes {
+        let inside = folder.join(format!("run-{}", outcome.seed));
+        std::fs::create_dir_all(&inside)?;
+        let mut taken = HashSet::new();
+        for Curve { name, x, y, points, .. } in &outcome.curves {
+            let plain: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
+            // Flows `a b` and `a-b` need different names.
+            let numbered = (2..).map(|n| format!("{plain}-{n}"));
+            let free = std::iter::once(plain.clone()).chain(numbered).find(|slug| taken.insert(slug.clone()));
+            let slug = free.unwrap_or(plain);
+            let mut file = create(inside.join(format!("{slug}.csv")))?;
+            writeln!(file, "{x},{y}")?;
+            for (at, value) in points {
+                writeln!(file, "{at},{value}")?;
+            }
+            file.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// The completed transfers of all runs, one in a row.
+fn transfers(outcomes: &[Outcome]) -> columns::Table {
+    let rows = || outcomes.iter().flat_map(|run| run.transfers.iter().map(move |done| (run.seed, done)));
+    let integer = |of: fn((u64, &CompletedTransfer)) -> u64| Column::Integer(rows().map(|row| Some(of(row))).collect());
+    let text = |of: fn(&CompletedTransfer) -> &str| {
+        Column::Text(
+            rows().map(|(_, done)| Some(of(done)).filter(|text| !text.is_empty()).map(str::to_owned)).collect(),
+        )
+    };
+    let slowdown = |(_, done): (u64, &CompletedTransfer)| done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64;
+    columns::Table::default()
+        .with("seed", integer(|(seed, _)| seed))
+        .with("variant", text(|done| &done.variant))
+        .with("flow", text(|done| &done.flow))
+        .with("begun_ns", integer(|(_, done)| done.transfer.begun_ns))
+        .with("size_bytes", integer(|(_, done)| done.transfer.size))
+        .with("completion_ns", integer(|(_, done)| done.transfer.time_ns))
+        .with("ideal_ns", integer(|(_, done)| done.transfer.ideal_ns))
+        .with("slowdown", Column::Number(rows().map(|row| Some(slowdown(row))).collect()))
+}

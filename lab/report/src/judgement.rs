@@ -1,0 +1,309 @@
+//! Which variants differ in a measure, and which of them is the best.
+//!
+//! Runs with the same seed meet the same random numbers, so that the differences of such pairs of runs are compared with
+//! 0, not the intervals of the means with each other: a seed that is hard for one variant is hard for all.
+
+use std::collections::HashMap;
+
+use tidegate_display::{Table, human};
+use tidegate_metrics::{Difference, LEVEL, Test, bootstrap, holm};
+
+use crate::columns::{self, Column};
+use crate::comparison::{Better, Comparison, Estimate, Group};
+
+/// A difference of two variants in one measure of one subject: the first minus the second.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contrast {
+    /// The flow, link or class.
+    pub subject: String,
+    /// The measure.
+    pub measure: String,
+    /// Its unit.
+    pub unit: String,
+    /// The names of the variants.
+    pub variants: [String; 2],
+    /// The difference.
+    pub difference: Difference,
+    /// The 95 % interval by the bootstrap over pairs (BCa); `None` without pairs.
+    pub bootstrap: Option<(f64, f64)>,
+    /// The probability, corrected for the number of comparisons (Holm).
+    pub corrected: f64,
+    /// The number of pairs of variants with this measure.
+    pub comparisons: usize,
+}
+
+/// A tested pair of estimates, by their places.
+struct Pair {
+    places: [usize; 2],
+    difference: Difference,
+    /// The differences of runs with the same seed; empty if there are none.
+    values: Vec<f64>,
+    corrected: f64,
+}
+
+/// Tests all pairs of estimates that have several runs.
+fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
+    let mut found = Vec::new();
+    for (first, a) in estimates.iter().enumerate() {
+        for (second, b) in estimates.iter().enumerate().skip(first + 1) {
+            let of_b: HashMap<u64, f64> = b.seeds.iter().copied().zip(b.values.iter().copied()).collect();
+            let pairs = a.seeds.iter().zip(&a.values).filter_map(|(seed, value)| Some(value - of_b.get(seed)?));
+            let values: Vec<f64> = pairs.collect();
+            let difference = match Difference::paired(&values) {
+                Some(paired) => Some(paired),
+                None => Difference::independent(&a.values, &b.values),
+            };
+            let Some(difference) = difference else { continue };
+            found.push(Pair { places: [first, second], difference, values, corrected: 1.0 });
+        }
+    }
+    let probabilities: Vec<f64> = found.iter().map(|pair| pair.difference.p).collect();
+    for (pair, corrected) in found.iter_mut().zip(holm(&probabilities)) {
+        pair.corrected = corrected;
+    }
+    found
+}
+
+/// What the runs say about the best of several variants.
+pub(crate) struct Verdict {
+    /// The place of the best, and those of the variants that are not told apart from it.
+    pub(crate) best: usize,
+    pub(crate) equal: Vec<usize>,
+    /// The number of runs of the smallest sample.
+    pub(crate) runs: usize,
+    /// The fewest further runs that would tell the best from one of `equal`, and which.
+    pub(crate) more: Option<(u64, usize)>,
+}
+
+impl Verdict {
+    /// Judges estimates; `None` if they cannot be tested.
+    pub(crate) fn of(estimates: &[&Estimate], better: Better) -> Option<Self> {
+        let order = |a: &f64, b: &f64| if better == Better::More { b.total_cmp(a) } else { a.total_cmp(b) };
+        let best = (0..estimates.len()).min_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean))?;
+        let pairs = pairs(estimates);
+        // The best is known only when the means are: the correction is for all pairs, not for those with the best.
+        let comparisons = pairs.len();
+        let with_best: Vec<(usize, &Pair)> = pairs
+            .iter()
+            .filter(|pair| pair.places.contains(&best))
+            .map(|pair| (if pair.places[0] == best { pair.places[1] } else { pair.places[0] }, pair))
+            .collect();
+        if with_best.len() + 1 < estimates.len() {
+            return None;
+        }
+        let undecided = || with_best.iter().filter(|(_, pair)| pair.corrected > LEVEL);
+        Some(Self {
+            best,
+            equal: undecided().map(|(other, _)| *other).collect(),
+            runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
+            more: undecided().filter_map(|(n, pair)| Some((pair.difference.more_runs(comparisons)?, *n))).min(),
+        })
+    }
+    /// Whether no other variant is told apart from the best.
+    pub(crate) fn is_open(&self, variants: usize) -> bool {
+        self.equal.len() + 1 == variants
+    }
+}
+
+/// The differences of all pairs of named estimates of one measure.
+pub(crate) fn contrasts(subject: &str, measure: &str, unit: &str, estimates: &[(&str, &Estimate)]) -> Vec<Contrast> {
+    let alone: Vec<&Estimate> = estimates.iter().map(|(_, estimate)| *estimate).collect();
+    let pairs = pairs(&alone);
+    let comparisons = pairs.len();
+    let contrast = |pair: Pair| Contrast {
+        subject: subject.to_owned(),
+        measure: measure.to_owned(),
+        unit: unit.to_owned(),
+        variants: pair.places.map(|place| estimates[place].0.to_owned()),
+        difference: pair.difference,
+        bootstrap: bootstrap(&pair.values),
+        corrected: pair.corrected,
+        comparisons,
+    };
+    pairs.into_iter().map(contrast).collect()
+}
+
+impl Contrast {
+    /// Whether the variants differ at a level of 5 %, after the correction.
+    pub fn is_decided(&self) -> bool {
+        self.corrected <= LEVEL
+    }
+    /// How many more runs would decide it with a probability of 80 %; `None` if it is decided, or cannot be.
+    pub fn more_runs(&self) -> Option<u64> {
+        if self.is_decided() { None } else { self.difference.more_runs(self.comparisons) }
+    }
+    /// The name of the test in tables.
+    pub fn test(&self) -> &'static str {
+        match self.difference.test {
+            Test::Paired => "paired t",
+            Test::Welch => "Welch",
+        }
+    }
+}
+
+impl Group {
+    /// The estimates of a measure with the names of their variants.
+    pub(crate) fn estimates(&self, at: usize) -> Vec<(&str, &Estimate)> {
+        self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?))).collect()
+    }
+}
+
+impl Comparison {
+    /// The differences of all pairs of variants, for each measure of each group with a name.
+    pub fn contrasts(&self) -> Vec<Contrast> {
+        let named = self.groups.iter().filter(|group| !group.name.is_empty());
+        let measures = named.flat_map(|group| group.measures.iter().enumerate().map(move |(at, m)| (group, at, m)));
+        measures.flat_map(|(group, at, m)| contrasts(&group.name, &m.name, &m.unit, &group.estimates(at))).collect()
+    }
+
+    /// States how the answers were decided; `None` if nothing was tested.
+    pub fn method(&self) -> Option<String> {
+        let mut found: Option<(Test, usize, usize, usize)> = None;
+        for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
+            for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
+                let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
+                let pairs = pairs(&estimates);
+                for pair in &pairs {
+                    let (test, runs, count) = (pair.difference.test, pair.difference.runs, pairs.len());
+                    let last = found.get_or_insert((test, runs, runs, count));
+                    if test == Test::Welch {
+                        last.0 = test;
+                    }
+                    *last = (last.0, last.1.min(runs), last.2.max(runs), last.3.max(count));
+                }
+            }
+        }
+        let (test, least, most, comparisons) = found?;
+        let runs = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        let by = match test {
+            Test::Paired => format!("paired differences over {runs} seeds (Student's t)"),
+            Test::Welch => format!("the means of {runs} runs without common seeds (Welch's t)"),
+        };
+        let corrected = match comparisons {
+            1 => String::new(),
+            n => format!(", corrected for the {n} pairs of a measure (Holm)"),
+        };
+        Some(format!("Decided at 5 % by {by}{corrected}."))
+    }
+
+    /// The differences as a table for people; empty if nothing was tested.
+    pub fn differences(&self) -> Table {
+        let heads =
+            ["of", "measure", "difference of", ">mean", ">± 95 %", ">bootstrap 95 %", ">p", ">p (Holm)", "decided"];
+        let mut table = Table::new("Differences of the variants", heads);
+        for contrast in self.contrasts() {
+            let Difference { mean, p, .. } = contrast.difference;
+            let say = |value: f64| human(value, &contrast.unit);
+            let interval =
+                contrast.bootstrap.map_or(String::new(), |(low, high)| format!("{} to {}", say(low), say(high)));
+            let decided = match (contrast.is_decided(), contrast.more_runs()) {
+                (true, _) => "yes".to_owned(),
+                (false, Some(more)) => format!("no; about {}", more_runs(more)),
+                (false, None) => "no".to_owned(),
+            };
+            let row = [
+                contrast.subject.clone(),
+                contrast.measure.clone(),
+                contrast.variants.join(" - "),
+                say(mean),
+                say(contrast.difference.half_width()),
+                interval,
+                probability(p),
+                probability(contrast.corrected),
+                decided,
+            ];
+            table.row(row.map(Into::into));
+        }
+        table
+    }
+}
+
+/// A number of further runs for people.
+pub(crate) fn more_runs(more: u64) -> String {
+    if more == 1 { "1 more run".to_owned() } else { format!("{more} more runs") }
+}
+
+/// A probability for people.
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// The differences as columns.
+pub fn difference_columns(contrasts: &[Contrast]) -> columns::Table {
+    let text = |of: &dyn Fn(&Contrast) -> &str| {
+        Column::Text(contrasts.iter().map(|contrast| Some(of(contrast).to_owned())).collect())
+    };
+    let number = |of: &dyn Fn(&Contrast) -> Option<f64>| Column::Number(contrasts.iter().map(of).collect());
+    let integer = |of: &dyn Fn(&Contrast) -> Option<u64>| Column::Integer(contrasts.iter().map(of).collect());
+    columns::Table::default()
+        .with("subject", text(&|of| &of.subject))
+        .with("measure", text(&|of| &of.measure))
+        .with("unit", text(&|of| &of.unit))
+        .with("first", text(&|of| &of.variants[0]))
+        .with("second", text(&|of| &of.variants[1]))
+        .with("difference", number(&|of| Some(of.difference.mean)))
+        .with("half_width_95", number(&|of| Some(of.difference.half_width())))
+        .with("bootstrap_low_95", number(&|of| of.bootstrap.map(|interval| interval.0)))
+        .with("bootstrap_high_95", number(&|of| of.bootstrap.map(|interval| interval.1)))
+        .with("test", text(&|of| of.test()))
+        .with("pairs", integer(&|of| Some(of.difference.runs as u64)))
+        .with("p", number(&|of| Some(of.difference.p)))
+        .with("p_holm", number(&|of| Some(of.corrected)))
+        .with("comparisons", integer(&|of| Some(of.comparisons as u64)))
+        .with("decided", Column::Truth(contrasts.iter().map(|of| Some(of.is_decided())).collect()))
+        .with("more_runs", integer(&|of| of.more_runs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(values: &[f64], seeds: &[u64]) -> Estimate {
+        let summary = tidegate_metrics::summarise(values).unwrap();
+        Estimate::of_runs(summary.mean, summary.half_width, values.to_vec()).with_seeds(seeds.to_vec())
+    }
+
+    /// Two variants on ten networks of very different rates: the second is a little slower on each. The intervals of the
+    /// means overlap by far, and the pairs decide.
+    #[test]
+    fn pairs_decide_where_intervals_overlap() {
+        let seeds: Vec<u64> = (1..=10).collect();
+        let rates: Vec<f64> = seeds.iter().map(|seed| 1e6 * *seed as f64).collect();
+        let slower: Vec<f64> = rates.iter().zip(&seeds).map(|(rate, n)| rate - 4e4 - 1e3 * (n % 3) as f64).collect();
+        let (a, b) = (estimate(&rates, &seeds), estimate(&slower, &seeds));
+        assert!(a.mean - a.half.unwrap() < b.mean, "the intervals overlap");
+        let verdict = Verdict::of(&[&b, &a], Better::More).unwrap();
+        assert_eq!((verdict.best, verdict.equal.len(), verdict.runs), (1, 0, 10));
+        // The same runs in another order are the same pairs; without common seeds they are none, and nothing is decided.
+        let turned = estimate(
+            &slower.iter().rev().copied().collect::<Vec<_>>(),
+            &seeds.iter().rev().copied().collect::<Vec<_>>(),
+        );
+        assert!(Verdict::of(&[&a, &turned], Better::More).unwrap().equal.is_empty());
+        let strangers = estimate(&slower, &seeds.iter().map(|seed| seed + 100).collect::<Vec<_>>());
+        let verdict = Verdict::of(&[&a, &strangers], Better::More).unwrap();
+        assert!(verdict.is_open(2) && verdict.more.is_some_and(|(more, _)| more > 1_000));
+        // A single run decides nothing.
+        assert!(Verdict::of(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
+    }
+
+    /// Twenty equal variants: without the correction one in twenty pairs would differ at 5 %.
+    #[test]
+    fn many_comparisons_find_no_difference_of_chance() {
+        let mut state = 2_u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f64
+        };
+        let seeds: Vec<u64> = (1..=12).collect();
+        let all: Vec<Estimate> =
+            (0..20).map(|_| estimate(&seeds.iter().map(|_| draw()).collect::<Vec<_>>(), &seeds)).collect();
+        let named: Vec<(&str, &Estimate)> = all.iter().map(|estimate| ("x", estimate)).collect();
+        let found = contrasts("flow a", "goodput", "bps", &named);
+        assert_eq!((found.len(), found[0].comparisons), (190, 190));
+        assert!(found.iter().filter(|contrast| contrast.difference.p <= LEVEL).count() > 3);
+        assert_eq!(found.iter().filter(|contrast| contrast.is_decided()).count(), 0);
+        let table = difference_columns(&found);
+        assert_eq!(table.columns().count(), 16);
+    }
+}

@@ -1,0 +1,266 @@
+//! How many runs a scenario makes, and how long its warm-up lasts, where the file leaves that to a rule.
+//!
+//! *Source*: Law, *Simulation Modeling and Analysis*, 9.4.1, for runs until an interval has a relative width; MSER-5 for the
+//! warm-up ([`tidegate_metrics::warm_up`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::json;
+use tidegate_config::decode::mismatch;
+use tidegate_config::node::{Node, Value};
+use tidegate_config::schema::Schemas;
+use tidegate_config::{Decode, Diagnostics};
+use tidegate_core::Span;
+use tidegate_metrics::{Points, Series, summarise};
+
+use super::model::Scenario;
+use super::outcome::Outcome;
+use super::run::Run;
+use crate::ids::LinkId;
+
+/// Before so many runs, an interval may be narrow by chance.
+const FIRST_RUNS: u32 = 5;
+
+/// Further runs are made until the 95 % interval of a measure is narrow enough.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Until {
+    /// The measure, with or without the flow or link before it: `goodput`, `flow bulk goodput`.
+    pub measure: String,
+    /// Half the width of the interval, as a share of the mean.
+    pub share: f64,
+}
+
+/// What a rule says about runs that were made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Progress {
+    /// The value that is known least, with its variant.
+    pub widest: String,
+    /// Half the width of its interval, as a share of its mean.
+    pub share: f64,
+    /// The number of runs to have next; `None` if no more are needed.
+    pub next: Option<u32>,
+}
+
+impl Until {
+    /// Reads `MEASURE +- SHARE %`.
+    fn parse(text: &str) -> Option<Self> {
+        let (measure, share) = text.split_once("+-").or_else(|| text.split_once('\u{b1}'))?;
+        let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
+        let measure = measure.split_whitespace().collect::<Vec<_>>().join(" ");
+        (!measure.is_empty() && percent > 0.0 && percent < 100.0).then_some(Self { measure, share: percent / 100.0 })
+    }
+
+    /// Judges the runs that were made. The numbers of runs do not depend on the machine, nor on how many are made at a
+    /// time.
+    ///
+    /// # Errors
+    /// No value has this name; the text lists those that there are.
+    pub fn judge(&self, outcomes: &[Outcome]) -> Result<Progress, String> {
+        let mut found: BTreeMap<(&str, &str, &str), Vec<f64>> = BTreeMap::new();
+        let mut names: Vec<&str> = Vec::new();
+        for value in outcomes.iter().flat_map(|outcome| &outcome.values) {
+            let whole = self.measure.strip_prefix(value.subject.as_str()).and_then(|rest| rest.strip_prefix(' '));
+            if value.measure == whole.unwrap_or(&self.measure) {
+                let key = (value.variant.as_str(), value.subject.as_str(), value.measure.as_str());
+                found.entry(key).or_default().push(value.value);
+            } else if !names.contains(&value.measure.as_str()) {
+                names.push(&value.measure);
+            }
+        }
+        let runs = outcomes.len() as u32;
+        let share = |values: &Vec<f64>| match summarise(values) {
+            Some(summary) if summary.half_width == Some(0.0) => 0.0,
+            Some(summary) => summary.half_width.map_or(f64::INFINITY, |half| half / summary.mean.abs()),
+            None => f64::INFINITY,
+        };
+        let shares = found.iter().map(|(key, values)| (share(values), key));
+        let Some((share, (variant, subject, measure))) = shares.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return Err(format!("no value is called `{}`; there are {}", self.measure, names.join(", ")));
+        };
+        let name = format!("{subject} {measure}");
+        let widest = if variant.is_empty() { name } else { format!("{variant}: {name}") };
+        let next = (share > self.share).then(|| {
+            // The width falls with the root of the number of runs. At most twice as many: the estimate is rough.
+            let factor = (share / self.share) * (share / self.share);
+            let wanted = (f64::from(runs) * factor).min(f64::from(runs) * 2.0).ceil() as u32;
+            wanted.max(runs + 1)
+        });
+        Ok(Progress { widest, share, next })
+    }
+}
+
+impl Decode for Until {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        let found = if let Value::Text(text) = &node.value { Self::parse(text) } else { None };
+        if found.is_none() {
+            mismatch(node, "a measure and a share", "write for example \"goodput +- 2 %\"", diagnostics);
+        }
+        found
+    }
+    fn example() -> String {
+        "\"goodput +- 2 %\"".into()
+    }
+    fn schema(_schemas: &mut Schemas) -> serde_json::Value {
+        json!({ "type": "string", "pattern": "^.+(\\+-|\u{b1}) *[0-9.]+ *%$" })
+    }
+}
+
+/// The warm-up of a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WarmUp {
+    /// This long.
+    Lasts(Span),
+    /// As long as MSER-5 finds it in a run with the first seed.
+    Mser5,
+}
+
+impl Decode for WarmUp {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        match &node.value {
+            Value::Text(text) if text == "mser-5" => Some(Self::Mser5),
+            _ => Span::decode(node, diagnostics).map(Self::Lasts),
+        }
+    }
+    fn example() -> String {
+        "\"5s\"".into()
+    }
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        json!({ "anyOf": [Span::schema(schemas), { "const": "mser-5" }] })
+    }
+}
+
+/// A warm-up that is found by the first run that needs it.
+pub(super) type FoundWarmUp = Arc<OnceLock<Span>>;
+
+impl Scenario {
+    /// The number of runs to begin with, and the largest number.
+    pub fn planned_runs(&self) -> (u32, u32) {
+        match self.until {
+            None => (self.runs, self.runs),
+            Some(_) => (self.runs.max(FIRST_RUNS).min(self.most_runs), self.most_runs),
+        }
+    }
+
+    /// The time at the beginning of a run that is not measured. If the file leaves it to a rule, the first call simulates
+    /// the first seed of each variant.
+    pub fn warm_up(&self) -> Span {
+        match &self.found_warm_up {
+            Some(found) => *found.get_or_init(|| self.find_warm_up()),
+            None => self.warm_up,
+        }
+    }
+
+    /// Whether the warm-up is found by MSER-5.
+    pub fn finds_warm_up(&self) -> bool {
+        self.found_warm_up.is_some()
+    }
+
+    /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.
+    /// What has no steady state counts with half of the run.
+    fn find_warm_up(&self) -> Span {
+        let mut pilot = self.clone();
+        (pilot.found_warm_up, pilot.warm_up) = (None, Span::ZERO);
+        pilot.flows.iter_mut().for_each(|flow| flow.watch = true);
+        // Bins that are not widened during the run, and few enough for fine steps.
+        pilot.bin = Span::from_nanos((self.duration.as_nanos() / 1_000).max(1));
+        let mut longest = Span::ZERO;
+        for part in 0..pilot.parts() {
+            let mut run = Run::new(&pilot, pilot.seed, part);
+            run.run_until(tidegate_core::Instant::ZERO + pilot.duration);
+            for points in steady_series(&pilot, &run) {
+                longest = longest.max(warm_up_of(&points, pilot.duration));
+            }
+        }
+        longest
+    }
+}
+
+/// The series of a run that are expected to become steady.
+fn steady_series(scenario: &Scenario, run: &Run<&Scenario>) -> Vec<Points> {
+    let flows: Vec<_> = run.simulation().flows().map(|(_, metrics)| metrics).collect();
+    let of_section = scenario.sections.iter().filter_map(|section| {
+        let mut all = flows[section.flows.clone()].iter().filter_map(|flow| flow.series.as_deref());
+        let mut sum: Series = all.next()?.clone();
+        all.for_each(|series| sum.merge(series));
+        Some(sum.rate_points())
+    });
+    let of_link = (0..scenario.wires.len()).filter(|wire| scenario.wires[*wire].watch).flat_map(|wire| {
+        let series = run.simulation().link(LinkId(wire as u32)).series.as_deref();
+        series.into_iter().flat_map(|series| {
+            let [green, yellow, red] = &series.sent;
+            let mut sent = green.clone();
+            [yellow, red].into_iter().for_each(|series| sent.merge(series));
+            [sent.rate_points(), series.delay_ns.mean_points()]
+        })
+    });
+    of_section.chain(of_link).collect()
+}
+
+/// The warm-up of points over seconds.
+fn warm_up_of(points: &Points, duration: Span) -> Span {
+    let values: Vec<f64> = points.iter().map(|point| point.1).collect();
+    let half = Span::from_nanos(duration.as_nanos() / 2);
+    if values.len() < 50 {
+        // Too little happens for a rule.
+        return Span::ZERO;
+    }
+    let Some(cut) = tidegate_metrics::warm_up(&values) else { return half };
+    let begins = points.get(cut).map_or(0.0, |point| point.0);
+    Span::from_nanos((begins * 1e9 + 0.5) as u64).min(half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(seed: u64, values: &[(&str, &str, f64)]) -> Outcome {
+        let value = |(subject, measure, value): &(&str, &str, f64)| tidegate_metrics::Value {
+            variant: String::new(),
+            subject: (*subject).into(),
+            measure: (*measure).into(),
+            unit: "bps",
+            value: *value,
+        };
+        Outcome { seed, values: values.iter().map(value).collect(), ..Outcome::default() }
+    }
+
+    #[test]
+    fn the_rule_reads_a_measure_and_a_share() {
+        let read = |text: &str| Until::parse(text).map(|until| (until.measure, until.share));
+        assert_eq!(read("goodput +- 2 %"), Some(("goodput".into(), 0.02)));
+        assert_eq!(read("flow bulk  delay p99\u{b1}0.5%"), Some(("flow bulk delay p99".into(), 0.005)));
+        for wrong in ["goodput", "goodput +- 2", "+- 2 %", "goodput +- 0 %", "goodput +- 100 %", "goodput +- x %"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    /// Goodputs of 9 and 11 in turn: the standard error of n runs is about 1 / sqrt(n), so that 5 % of 10 need
+    /// (2.0 / 0.5)^2 = 16 runs and some more.
+    #[test]
+    fn runs_are_made_until_the_interval_is_narrow() {
+        let until = Until::parse("goodput +- 5 %").unwrap();
+        let runs = |count: u64| -> Vec<Outcome> {
+            let values =
+                |n: u64| [("flow a", "goodput", 10.0 + if n % 2 == 0 { 1.0 } else { -1.0 }), ("flow a", "x", 1.0)];
+            (0..count).map(|n| outcome(n, &values(n))).collect()
+        };
+        let mut made = 6;
+        let mut steps = vec![made];
+        while let Some(next) = until.judge(&runs(made)).unwrap().next {
+            assert!(u64::from(next) > made && u64::from(next) <= 2 * made);
+            made = u64::from(next);
+            steps.push(made);
+        }
+        assert!((18..=30).contains(&made), "{steps:?}");
+        let last = until.judge(&runs(made)).unwrap();
+        assert!(last.widest == "flow a goodput" && last.share <= 0.05, "{last:?}");
+        // Only the subject that is named counts, and an unknown one is an error with the names that there are.
+        let mut mixed = runs(made);
+        mixed[0].values.push(outcome(0, &[("flow b", "goodput", 1.0)]).values.remove(0));
+        assert_eq!(until.judge(&mixed).unwrap().share, f64::INFINITY, "one run with flow b says nothing");
+        assert_eq!(Until::parse("flow a goodput +- 5 %").unwrap().judge(&mixed).unwrap().next, None);
+        let unknown = Until::parse("flow c goodput +- 5 %").unwrap().judge(&mixed).unwrap_err();
+        assert!(unknown.contains("there are") && unknown.contains('x'), "{unknown}");
+    }
+}

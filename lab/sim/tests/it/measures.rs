@@ -1,0 +1,203 @@
+//! What is measured: directions, completion, capacity; and what a file is refused for because it could not be measured.
+
+use tidegate_config::{Diagnostics, Source};
+use tidegate_core::Span;
+use tidegate_sim::scenario::{Detail, Outcome, Scenario};
+
+const HEAD: &str = "version = 1\nduration = \"20s\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n";
+const LINKS: [&str; 2] = [
+    "[[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"100mbit\"\n",
+    "[[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"2mbit\"\nqueue = { kind = \"fifo\", limit = \"250kB\" }\n",
+];
+const BULK: &str = "[[flow]]\nname = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"bulk\" }\n";
+
+fn load(text: &str) -> Result<Scenario, String> {
+    let (source, mut found) = (Source::new("test.toml", text), Diagnostics::new());
+    Scenario::load(&source, None, &mut found).ok_or_else(|| found.render(&source))
+}
+
+fn run(text: &str) -> Outcome {
+    load(text).unwrap_or_else(|text| panic!("{text}")).run(1, |_| ())
+}
+
+fn find(outcome: &Outcome, subject: &str, measure: &str) -> Option<f64> {
+    let is_it = |value: &&tidegate_metrics::Value| value.label() == subject && value.measure == measure;
+    outcome.values.iter().find(is_it).map(|value| value.value)
+}
+
+fn value(outcome: &Outcome, subject: &str, measure: &str) -> f64 {
+    find(outcome, subject, measure).unwrap_or_else(|| panic!("no {measure} of {subject} in {:?}", outcome.values))
+}
+
+/// A transfer fills the queue of one direction: the far end hears the caller a second late, and answers at once. A mean over
+/// both would be that of no direction.
+#[test]
+fn a_call_has_a_quality_in_each_direction() {
+    let call = "[[flow]]\nname = \"call\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"call\" }\n";
+    let outcome = run(&format!("{HEAD}{}{}{BULK}{call}", LINKS[0], LINKS[1]));
+    let of = |measure: &str| value(&outcome, "flow call", measure);
+    assert!(of("MOS up") < 2.0 && of("MOS down") > 4.0, "{} {}", of("MOS up"), of("MOS down"));
+    assert!(of("delay up p50") > 0.5e9 && of("delay down p50") < 0.01e9);
+    for both in ["MOS", "R factor", "mouth to ear", "delay p50"] {
+        assert_eq!(find(&outcome, "flow call", both), None, "{both}");
+    }
+    // The transfer has data in one direction, and plain names.
+    assert!(value(&outcome, "flow bulk", "delay p50") > 0.5e9);
+    let curves: Vec<&str> = outcome.curves.iter().map(|curve| curve.name.as_str()).collect();
+    assert!(curves.contains(&"flow call delay up distribution"), "{curves:?}");
+    assert!(curves.contains(&"flow bulk delay distribution"), "{curves:?}");
+}
+
+/// A datagram of headers alone arrives like any other.
+#[test]
+fn small_datagrams_have_a_delay() {
+    let small = "[[flow]]\nname = \"s\"\nfrom = \"a\"\nto = \"b\"\n\
+                 workload = { kind = \"constant\", rate = \"22400bit\", packet = \"28B\" }\n";
+    let outcome = run(&format!("{HEAD}{}{}{small}", LINKS[0], LINKS[1]));
+    // 28 bytes take 2.24 us of 100 Mbit/s and 112 us of 2 Mbit/s, and each line 1 ms.
+    let delay = value(&outcome, "flow s", "delay p50");
+    assert!((2.11e6..2.15e6).contains(&delay), "{delay}");
+}
+
+/// The share of what the line could carry: not of its nominal rate, and never above 1.
+#[test]
+fn utilisation_is_of_what_the_line_could_carry() {
+    let slow = LINKS[1].replace(
+        "queue",
+        "rate-over-time = { kind = \"steps\", repeat = \"2s\", steps = [{ at = \"0s\", \
+         rate = \"2mbit\" }, { at = \"1s\", rate = \"200kbit\" }] }\nqueue",
+    );
+    let outcome = run(&format!("{HEAD}{}{slow}{BULK}", LINKS[0]));
+    let used = value(&outcome, "link r->b", "utilisation");
+    // The mean rate is 1.1 Mbit/s.
+    let rate = value(&outcome, "link r->b", "throughput");
+    assert!((0.95..=1.0).contains(&used) && (rate / 1.1e6 / used - 1.0).abs() < 0.02, "{used} {rate}");
+    // A line that fails half of the time can carry half.
+    let fails = LINKS[1].replace("queue", "outage = [{ from = \"2s\", to = \"12s\" }]\nqueue");
+    let packets =
+        "[[flow]]\nname = \"p\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"constant\", rate = \"3mbit\" }\n";
+    let used = value(&run(&format!("{HEAD}{}{fails}{packets}", LINKS[0])), "link r->b", "utilisation");
+    assert!((0.98..=1.0).contains(&used), "{used}");
+    // One packet occupies a line of 1 bit/s for longer than the run.
+    let slow = LINKS[1].replace("2mbit", "1bit");
+    let used = value(&run(&format!("{HEAD}{}{slow}{packets}", LINKS[0])), "link r->b", "utilisation");
+    assert!((0.9..=1.0).contains(&used), "{used}");
+}
+
+#[test]
+fn transfers_are_kept_one_by_one_where_parts_are() {
+    let mice = "[[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"mice\", per-second = 4, \
+                size = { kind = \"uniform\", low = \"1kB\", high = \"40kB\" } }\n";
+    let text = format!("{HEAD}{}{}{mice}", LINKS[0], LINKS[1]);
+    let plain = run(&text);
+    let mut detailed = load(&text).unwrap();
+    detailed.detail = Detail::Parts;
+    let detailed = detailed.run(1, |_| ());
+    assert!(plain.transfers.is_empty() && plain.digest == detailed.digest);
+    let completed = value(&detailed, "flow mice", "completed");
+    assert_eq!(detailed.transfers.len() as f64, completed);
+    assert!(completed > 40.0);
+    let longest = detailed.transfers.iter().map(|done| done.transfer.time_ns).max().unwrap() as f64;
+    assert!(longest >= value(&detailed, "flow mice", "completion p99") * 0.98);
+    for done in &detailed.transfers {
+        let transfer = done.transfer;
+        assert!(done.flow == "flow mice" && (1_000..=40_000).contains(&transfer.size), "{done:?}");
+        assert!(transfer.time_ns >= transfer.ideal_ns && transfer.begun_ns < 20_000_000_000, "{done:?}");
+    }
+    assert!(value(&detailed, "flow mice", "slowdown p50") >= 1.0);
+    // They survive the cache of runs.
+    assert_eq!(Outcome::from_json(&detailed.to_json()).as_ref(), Some(&detailed));
+}
+
+/// The order of [[link]] decides neither a value nor the digest.
+#[test]
+fn the_order_of_links_does_not_matter() {
+    let order = |first: &str, second: &str| run(&format!("{HEAD}{first}{second}{BULK}"));
+    let (one, other) = (order(LINKS[0], LINKS[1]), order(LINKS[1], LINKS[0]));
+    assert_eq!(one.digest, other.digest);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let refused = |text: String, parts: &[&str]| {
+        let errors = load(&text).map(|_| ()).expect_err(parts[0]);
+        parts.iter().for_each(|part| assert!(errors.contains(part), "lacks `{part}`:\n{errors}"));
+    };
+    let both = format!("{}{}", LINKS[0], LINKS[1]);
+    let itself = LINKS[0].replace("to = \"r\"", "to = \"a\"");
+    refused(format!("{HEAD}{both}{itself}{BULK}"), &["a link leads from `a` to itself", "test.toml:"]);
+    let again = LINKS[0].replace("from = \"a\"\nto = \"r\"", "from = \"r\"\nto = \"a\"");
+    refused(
+        format!("{HEAD}{both}{again}{BULK}"),
+        &["two links lead from `r` to `a`", "the first", "both-ways = false"],
+    );
+    // Two directions with different lines are two links.
+    let one_way = |link: &str| link.replace("rate", "both-ways = false\nrate");
+    assert!(load(&format!("{HEAD}{}{}{}{BULK}", one_way(LINKS[0]), one_way(&again), LINKS[1])).is_ok());
+    let failing = LINKS[1].replace(
+        "queue",
+        "failures = { works = { kind = \"constant\", value = \"1ns\" }, \
+         fails = { kind = \"constant\", value = \"1ns\" } }\nqueue",
+    );
+    refused(format!("{HEAD}{}{failing}{BULK}", LINKS[0]), &["failures in a run are more than the limit", "too many"]);
+    let name = BULK.replace("\"bulk\"\nfrom", "\"\\u001b[2Jbulk\"\nfrom");
+    refused(format!("{HEAD}{both}{name}"), &["this text has characters that are not shown"]);
+    let nan = BULK.replace(
+        "{ kind = \"bulk\" }",
+        "{ kind = \"mice\", per-second = nan, size = { kind = \"constant\", value = \"1kB\" } }",
+    );
+    refused(format!("{HEAD}{both}{nan}"), &["expected a number, found nan"]);
+}
+
+/// Thirty days are promised, whatever the width of bins.
+#[test]
+fn a_run_of_a_month_needs_no_bin() {
+    let text = format!("{HEAD}{}{}{BULK}", LINKS[0], LINKS[1]);
+    assert!(load(&text.replace("\"20s\"", "\"720h\"")).is_ok());
+    let errors = load(&text.replace("\"20s\"", "\"720h\"\nbin = \"100ms\"")).map(|_| ()).expect_err("too many bins");
+    assert!(errors.contains("leave it out"), "{errors}");
+}
+
+/// The second flow begins after 4 s and fills the line: before that nothing is steady.
+#[test]
+fn the_warm_up_is_found_by_a_rule() {
+    let packets = |name: &str, rate: &str, start: &str| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\nstart = \"{start}\"\n\
+             workload = {{ kind = \"poisson\", rate = \"{rate}\", packet = \"500B\" }}\n"
+        )
+    };
+    let flows = packets("first", "500kbit", "0s") + &packets("second", "1mbit", "4s");
+    let text = format!("{HEAD}{}{}{flows}", LINKS[0], LINKS[1]).replace("\"20s\"", "\"20s\"\nwarm-up = \"mser-5\"");
+    let scenario = load(&text).unwrap();
+    assert!(scenario.finds_warm_up());
+    let found = scenario.warm_up();
+    assert!(found >= Span::from_millis(3_900) && found <= Span::from_millis(6_000), "{found}");
+    // It is that of the run, and the same for every run and reading of the file.
+    let again = load(&text).unwrap();
+    let said = text.replace("\"mser-5\"", &format!("\"{}ns\"", found.as_nanos()));
+    assert_eq!(again.run(3, |_| ()).digest, load(&said).unwrap().run(3, |_| ()).digest);
+    assert_eq!(again.warm_up(), found);
+}
+
+/// RFC 8257, 3.1: with a step at K packets DCTCP keeps its queue near K and loses nothing; with RED's recommendation to drop
+/// above the upper threshold it cannot.
+#[test]
+fn red_can_be_the_step_of_dctcp() {
+    let with = |above: &str| {
+        let red = format!(
+            "queue = {{ kind = \"red\", min-th = \"19 packets\", max-th = \"20 packets\", early = {{ weight = 1, \
+             above-max = \"{above}\" }} }}\n"
+        );
+        let link =
+            LINKS[1].replace("2mbit", "20mbit").replace("queue = { kind = \"fifo\", limit = \"250kB\" }\n", &red);
+        let flows = BULK.replace("workload", "count = 4\ntcp = { congestion = \"dctcp\", ecn = true }\nworkload");
+        run(&format!("{HEAD}{}{link}{flows}", LINKS[0]))
+    };
+    let of = |outcome: &Outcome, measure: &str| value(outcome, "link r->b", measure);
+    let (step, cliff) = (with("mark"), with("cliff"));
+    assert!(of(&step, "dropped") == 0.0 && of(&step, "marked") > 100.0, "{:?}", step.values);
+    // 20 packets take 12 ms.
+    assert!(of(&step, "queueing p50") < 18e6 && of(&step, "utilisation") > 0.97, "{:?}", step.values);
+    assert!(of(&cliff, "dropped") > 100.0, "{:?}", cliff.values);
+}
