@@ -9,12 +9,12 @@ use super::section::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
-crate::words! {
+crate::choices! {
     /// Which queue sends when both have packets.
-    pub enum Turns {
-        /// C sends one part of `classic-parts`, L the rest.
+    pub enum Turns as "turns" {
+        /// The classic queue sends one part of `classic-parts`, the other the rest.
         Weighted = "weighted",
-        /// The oldest packet leaves, where those of L count as older by `shift`.
+        /// The oldest packet leaves, where those of the low-latency queue count as older by `shift`.
         TimeShifted = "time-shifted",
     }
 }
