@@ -294,12 +294,12 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         let mut drops = 0;
         loop {
             let (mut packet, from_low, action) = self.take()?;
-            if action == Action::Send || drops == MOST_DROPS_A_CALL {
-                return Some(packet);
-            }
             if action == Action::Signal && mark(Signal::Mark, &mut packet, out) {
                 let marked = if from_low { &mut self.stats.marked_low } else { &mut self.stats.marked_classic };
                 *marked += 1;
+                return Some(packet);
+            }
+            if action == Action::Send || drops == MOST_DROPS_A_CALL {
                 return Some(packet);
             }
             drops += 1;

@@ -18,7 +18,7 @@ mod tlp;
 
 use std::sync::Arc;
 
-use tidegate_core::{Instant, Span};
+use tidegate_core::{Ecn, Instant, Span};
 
 use super::congestion::{Algorithm, Controller};
 use super::hystart::HyStart;
@@ -92,6 +92,8 @@ pub struct Config {
     pub rto: RtoBounds,
     /// Whether to negotiate ECN (RFC 3168). Default no.
     pub ecn: bool,
+    /// The code point of ECN-capable segments: ECT(1) for a scalable sender (RFC 9331). Default ECT(0).
+    pub ect: Ecn,
     /// Whether losses are detected by time and the tail of a transfer is probed (RACK-TLP, RFC 8985). Requires
     /// [`Recovery::Sack`]. Default no.
     pub rack_tlp: bool,
@@ -125,6 +127,7 @@ impl Default for Config {
             delayed_ack: Some(Span::from_millis(100)),
             rto: RtoBounds::default(),
             ecn: false,
+            ect: Ecn::Ect0,
             rack_tlp: false,
             prr: false,
             timestamps: false,

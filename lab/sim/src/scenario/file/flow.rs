@@ -25,6 +25,8 @@ tidegate_config::record! {
         pub tcp: Option<Spanned<TcpSection>>,
         /// Whether datagrams are sent as ECN-capable. Default no.
         pub ecn: bool = false,
+        /// Whether ECN-capable packets carry ECT(1), as those of a scalable sender do (RFC 9331), and not ECT(0). Default no.
+        pub ect1: bool = false,
         /// The traffic that the flow sends.
         pub workload: Spanned<WorkloadSection>,
         /// When the flow begins. Default at once.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tidegate_core::Ecn;
+
 use super::Resolver;
 use crate::scenario::file::{FlowSection, RecoveryWord, TcpSection, TransportWord};
 use crate::tcp::{Config, Recovery, RtoBounds};
@@ -29,19 +31,20 @@ impl Resolver<'_> {
             }
             _ => {}
         }
+        let ect = if flow.ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
         match flow.transport.unwrap_or(usual) {
             TransportWord::Udp => {
                 if let Some(tcp) = &flow.tcp {
                     self.error(tcp.place, "settings of TCP for datagrams", "transport is udp", "take one of them out");
                 }
-                Some(Transport::Udp { ecn: flow.ecn })
+                Some(Transport::Udp { ecn: if flow.ecn { ect } else { Ecn::NotEct } })
             }
             TransportWord::Tcp => {
                 let Some(tcp) = &flow.tcp else {
-                    return Some(Transport::Tcp(Arc::new(Config { ecn: flow.ecn, ..Config::default() })));
+                    return Some(Transport::Tcp(Arc::new(Config { ecn: flow.ecn, ect, ..Config::default() })));
                 };
                 self.tcp(&tcp.value)
-                    .map(|config| Transport::Tcp(Arc::new(Config { ecn: config.ecn || flow.ecn, ..config })))
+                    .map(|config| Transport::Tcp(Arc::new(Config { ecn: config.ecn || flow.ecn, ect, ..config })))
             }
         }
     }

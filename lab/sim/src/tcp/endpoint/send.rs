@@ -248,12 +248,12 @@ impl Endpoint {
             // Karn's algorithm: the acknowledgement may be of either transmission.
             self.timed_at = NEVER;
             if self.echoes_each_mark() && len > 0 {
-                segment.ecn = Ecn::Ect0;
+                segment.ecn = self.config.ect;
             }
         } else {
             if self.ecn && len > 0 {
                 // RFC 3168, 6.1.5: retransmissions are not ECN-capable.
-                segment.ecn = Ecn::Ect0;
+                segment.ecn = self.config.ect;
                 if core::mem::take(&mut self.cwr_pending) {
                     segment.flags |= Flags::CWR;
                 }
