@@ -113,7 +113,13 @@ fn attempt() -> Result<(), String> {
     let lost = [0, 1, 2].map(|flow| sent[flow] - of(flow).count() as u64);
     println!(
         "  sent {sent:?}, lost {lost:?}, marked {marked} of {}; delay in ms, half and 99 %: C {:.2} {:.2}, ECT(1) {:.2} {:.2}, NQB {:.2} {:.2}",
-        marked + unmarked, classic(0.5), classic(0.99), scalable(0.5), scalable(0.99), game(0.5), game(0.99)
+        marked + unmarked,
+        classic(0.5),
+        classic(0.99),
+        scalable(0.5),
+        scalable(0.99),
+        game(0.5),
+        game(0.99)
     );
     if lost[0] == 0 || lost[1] + lost[2] > 0 {
         return Err(format!("lost {lost:?}"));

@@ -70,7 +70,13 @@ pub fn source(
             return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
         }
     }
-    let line = Line { up, down, wire: wire(link, overhead), interfaces: interfaces.to_vec(), l4s: if l4s { L4s::On } else { L4s::Off } };
+    let line = Line {
+        up,
+        down,
+        wire: wire(link, overhead),
+        interfaces: interfaces.to_vec(),
+        l4s: if l4s { L4s::On } else { L4s::Off },
+    };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",
         (Some(_), None) => "preset for --up",
