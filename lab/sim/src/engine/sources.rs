@@ -1,6 +1,6 @@
 //! Sources: when flows send, and how much.
 
-use tidegate_core::{Bytes, Ecn, Instant, Span};
+use tidegate_core::{Bytes, Instant, Span};
 
 use super::{EventKind, Role, Simulation, Source, target};
 use crate::applications::Application;
@@ -143,7 +143,7 @@ impl Simulation {
         let segment = Segment {
             seq: number,
             len: size.saturating_sub(UDP_HEADER),
-            ecn: if ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            ecn,
             ..Segment::default()
         };
         if self.measuring() {

@@ -1,7 +1,9 @@
 //! Tests of the simulator.
 
+mod accecn;
 mod applications;
 mod conditions;
+mod congestion;
 mod digests;
 mod engine;
 mod reservation_bounds;
