@@ -13,7 +13,7 @@ pub mod script;
 
 pub use harness::{Report, Violation, check, check_seeds};
 pub use packet::TestPacket;
-pub use script::{Op, Shape};
+pub use script::{CodePoints, Op, Shape};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

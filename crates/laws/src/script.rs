@@ -20,6 +20,17 @@ pub enum Op {
     Back(Span),
 }
 
+/// Which ECN code points packets carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CodePoints {
+    /// Each packet draws its own, so that a discipline that queues by the ECN field breaks law 6.
+    #[default]
+    OfPackets,
+    /// All packets of a flow carry the same, and with many flows each class has all four. This is for disciplines
+    /// that may send the packets of a flow through two queues when their code points differ, as in RFC 9332.
+    OfFlows,
+}
+
 /// The shape of scripts. The default has few flows and classes, small and large packets, and every kind of step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
@@ -35,6 +46,8 @@ pub struct Shape {
     pub longest_wait: Span,
     /// The number of enqueues per 256 steps; the rest is mostly dequeues.
     pub enqueues: u8,
+    /// Which ECN code points packets carry. The other properties of a script do not depend on it.
+    pub ecn: CodePoints,
 }
 
 impl Default for Shape {
@@ -46,6 +59,7 @@ impl Default for Shape {
             sizes: (40, 1_514),
             longest_wait: Span::from_millis(50),
             enqueues: 110,
+            ecn: CodePoints::OfPackets,
         }
     }
 }
@@ -89,14 +103,21 @@ fn packet(shape: &Shape, random: &mut Stream) -> TestPacket {
         1 => most,
         _ => least + random.below(most - least + 1),
     };
+    let dscp = Dscp::new(random.below(64) as u8).expect("below 64");
+    let drawn = random.below(4);
+    let ecn = match shape.ecn {
+        CodePoints::OfPackets => drawn,
+        // The quotient shifts the code point where the number of classes is a multiple of four.
+        CodePoints::OfFlows => (flow + flow / 4) % 4,
+    };
     TestPacket {
         id: 0,
         size: Bytes::new(size),
         flow: FlowKey { flow, source: flow / 4, destination: flow / 8 },
         class: ClassId((flow % u64::from(shape.classes)) as u32),
         profile: (flow / u64::from(shape.classes) % u64::from(shape.profiles)) as u32,
-        dscp: Dscp::new(random.below(64) as u8).expect("below 64"),
-        ecn: Ecn::from_bits(random.below(4) as u8),
+        dscp,
+        ecn: Ecn::from_bits(ecn as u8),
         colour: [Colour::Green, Colour::Yellow, Colour::Red][random.below(3) as usize],
         pure_ack: random.below(4) == 0,
     }
@@ -104,6 +125,8 @@ fn packet(shape: &Shape, random: &mut Stream) -> TestPacket {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     /// A seed in a report of a violation must make the same script on every machine and with every compiler.
@@ -116,6 +139,28 @@ mod tests {
         };
         let longest = Shape { longest_wait: Span::from_nanos(u64::MAX), flows: 300, ..Shape::default() };
         let digests = [digest(&Shape::default()), digest(&longest)];
+        // The digests of scripts in which each packet draws its code point.
         assert_eq!(digests, [0x433b_7ac3_f1e0_b11a, 0x49fe_d603_be8e_b686], "{digests:#x?}");
+    }
+
+    /// The scripts of a seed differ in the code points alone, and each class has flows of all four.
+    #[test]
+    fn the_packets_of_a_flow_keep_their_code_point() {
+        for classes in [1, 3, 4] {
+            let drawn = Shape { classes, flows: 64, ..Shape::default() };
+            let kept = Shape { ecn: CodePoints::OfFlows, ..drawn };
+            let mut of_flow = BTreeMap::new();
+            let mut of_class = BTreeSet::new();
+            for (drawn, kept) in make(&drawn, 1, 4_000).into_iter().zip(make(&kept, 1, 4_000)) {
+                let (Op::Enqueue(drawn), Op::Enqueue(kept)) = (drawn, kept) else {
+                    assert_eq!(drawn, kept);
+                    continue;
+                };
+                assert_eq!(drawn, TestPacket { ecn: drawn.ecn, ..kept });
+                assert_eq!(*of_flow.entry(kept.flow.flow).or_insert(kept.ecn), kept.ecn);
+                of_class.insert((kept.class.0, kept.ecn.bits()));
+            }
+            assert_eq!((of_flow.len(), of_class.len()), (64, 4 * classes as usize));
+        }
     }
 }

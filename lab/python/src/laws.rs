@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use tidegate_core::{AnyQdisc, Instant, Span};
-use tidegate_laws::{Op, Shape, TestPacket, check};
+use tidegate_laws::{CodePoints, Op, Shape, TestPacket, check};
 
 use crate::failure;
 use crate::qdisc::PythonQdisc;
@@ -18,7 +18,7 @@ const STEPS: usize = 400;
 /// times. Returns the coverage (steps, packets enqueued, dequeued and dropped, and deadlines verified) and, if a law
 /// was violated, the law, the shortest script and its seed.
 #[pyfunction]
-#[pyo3(signature = (make, operations, seed, flows, classes))]
+#[pyo3(signature = (make, operations, seed, flows, classes, ecn_of_flows))]
 pub fn check_laws(
     py: Python<'_>,
     make: Py<PyAny>,
@@ -26,8 +26,10 @@ pub fn check_laws(
     seed: u64,
     flows: u64,
     classes: u32,
+    ecn_of_flows: bool,
 ) -> PyResult<(Option<[u64; 5]>, Option<Violation>)> {
-    let shape = Shape { flows: flows.max(1), classes: classes.max(1), ..Shape::default() };
+    let ecn = if ecn_of_flows { CodePoints::OfFlows } else { CodePoints::OfPackets };
+    let shape = Shape { flows: flows.max(1), classes: classes.max(1), ecn, ..Shape::default() };
     failure::guarded(py, move || {
         let fresh = || {
             let qdisc = Python::attach(|py| PythonQdisc::new(&make.bind(py).call0()?, Instant::ZERO, 1));

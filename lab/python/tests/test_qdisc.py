@@ -113,6 +113,28 @@ def test_a_violation_has_a_short_script(made, law, longest):
     assert any("enqueue" in step for step in caught.value.script)
 
 
+class TwoQueues:
+    """ECT(1) and CE go before other packets, as in RFC 9332."""
+
+    def __init__(self):
+        self.first, self.other = Fifo(20_000), Fifo(20_000)
+
+    def enqueue(self, now, packet, out):
+        queue = self.first if packet.ecn in (1, 3) else self.other
+        queue.enqueue(now, packet, out)
+
+    def dequeue(self, now, out):
+        return self.first.dequeue(now, out) or self.other.dequeue(now, out)
+
+
+def test_flows_may_keep_their_code_point():
+    assert laws.check(TwoQueues, operations=4_000, ecn="flows").dequeued > 500
+    with pytest.raises(laws.Violation, match="law 6"):
+        laws.check(TwoQueues, operations=4_000)
+    with pytest.raises(ValueError, match="expected 'packets' or 'flows'"):
+        laws.check(TwoQueues, ecn="hosts")
+
+
 def test_runs_are_repeatable_and_seeds_differ():
     net = dumbbell(queue=Early)
     net._lists["flow"][0]["tcp"] = {"ecn": True}

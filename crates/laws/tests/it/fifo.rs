@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::fbq::{ClassParams, Fbc, FbcParams};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{
-    Accounted, Backlog, Bytes, Deadline, DropReason, Event, Instant, Outlet, Qdisc, Queued, Rate, Span,
+    Accounted, Backlog, Bytes, Deadline, DropReason, Ecn, Event, Instant, Outlet, Qdisc, Queued, Rate, Span,
 };
 use tidegate_laws::script::{Op, make};
-use tidegate_laws::{Report, Shape, TestPacket, check, check_seeds};
+use tidegate_laws::{CodePoints, Report, Shape, TestPacket, check, check_seeds};
 use tidegate_testbed::share;
 
 #[test]
@@ -228,6 +228,37 @@ fn a_deadline_wrong_by_a_nanosecond_and_an_event_of_chance_are_found() {
         let violation = check(fresh, &shape, 1, 500).expect_err("the laws must find the fault");
         assert!(violation.what.starts_with(law), "{violation:?}");
     }
+}
+
+/// A queue for ECT(1) and CE with precedence over one for other packets, as in RFC 9332.
+struct TwoQueues([Fifo<TestPacket>; 2]);
+
+impl Qdisc<TestPacket> for TwoQueues {
+    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) -> Queued {
+        let queue = usize::from(!matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce));
+        self.0[queue].enqueue(now, packet, out)
+    }
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<TestPacket>) -> Option<TestPacket> {
+        self.0.iter_mut().find_map(|queue| queue.dequeue(now, out))
+    }
+    fn deadline(&self, _now: Instant) -> Deadline {
+        if self.backlog().packets > 0 { Deadline::Now } else { Deadline::Idle }
+    }
+    fn backlog(&self) -> Backlog {
+        let [first, second] = self.0.each_ref().map(|queue| queue.backlog());
+        Backlog { packets: first.packets + second.packets, bytes: first.bytes + second.bytes }
+    }
+}
+
+/// A discipline that queues by the ECN field keeps the order of a flow as long as its packets keep their code point.
+#[test]
+fn two_queues_by_code_point_need_flows_that_keep_theirs() {
+    let fresh = || TwoQueues([Fifo::new(Limit::packets(20)), Fifo::new(Limit::packets(20))]);
+    let kept = Shape { ecn: CodePoints::OfFlows, ..Shape::default() };
+    let report = check_seeds(fresh, &kept, share(100), 2_000);
+    assert!(report.dropped > share(200) && report.dequeued > share(2_000), "{report:?}");
+    let violation = check(fresh, &Shape::default(), 0, 2_000).expect_err("the packets of a flow overtake");
+    assert!(violation.what.starts_with("law 6"), "{violation:?}");
 }
 
 #[test]

@@ -368,5 +368,5 @@ def run_replay(
     path: str | bytes, configurations: list[tuple[str, str]], link: str | None, seed: int
 ) -> Replay: ...
 def check_laws(
-    make: Callable[[], Any], operations: int, seed: int, flows: int, classes: int
+    make: Callable[[], Any], operations: int, seed: int, flows: int, classes: int, ecn_of_flows: bool
 ) -> tuple[list[int] | None, tuple[str, list[str], int] | None]: ...

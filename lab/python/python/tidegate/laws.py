@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ._tidegate import check_laws
 
@@ -49,18 +49,27 @@ def check(
     seed: int = 0,
     flows: int = 8,
     classes: int = 3,
+    ecn: Literal["packets", "flows"] = "packets",
 ) -> Coverage:
     """Checks the laws on fresh objects of ``make`` (a class, or a function without arguments).
 
     ``operations`` is the number of steps over all scripts; each script runs on three objects, whose outputs are compared.
     Of a violation the shortest script is searched.
 
+    ``ecn`` says what has an ECN code point of its own: each of the ``"packets"``, or each of the ``"flows"``. The latter is
+    for a discipline that queues by the ECN field, as RFC 9332 does: it may send the packets of a flow through two queues
+    when their code points differ.
+
     Raises
     ------
+    ValueError
+        ``ecn`` is another word.
     Violation
         A law is violated.
     """
-    covered, violation = check_laws(make, operations, seed, flows, classes)
+    if ecn not in ("packets", "flows"):
+        raise ValueError(f"ecn is {ecn!r}, expected 'packets' or 'flows'")
+    covered, violation = check_laws(make, operations, seed, flows, classes, ecn == "flows")
     if violation is not None:
         raise Violation(*violation)
     assert covered is not None
