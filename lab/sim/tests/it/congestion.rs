@@ -53,11 +53,12 @@ fn model(sim: &Simulation, flow: FlowId) -> (f64, Span, f64, u64) {
 fn bbr_finds_the_bandwidth_and_drains_its_queue() {
     let (mut sim, flow) = lone(20, 400);
     let seen = states(&mut sim, flow, 2);
-    let order: Vec<BbrState> = seen.iter().map(|(state, _)| *state).collect();
-    assert_eq!(order[..4], [BbrState::Startup, BbrState::Drain, BbrState::Down, BbrState::Cruise], "{seen:?}");
-    // The window of ten segments doubles in each round trip to 67: under ten of them with three on the plateau. Drain takes
-    // one, two at most.
-    assert!(seen[1].1 < 450 && seen[2].1 - seen[1].1 <= 80, "{seen:?}");
+    // ProbeBW_DOWN lasts until what is in flight is the path's capacity, which it is after Drain.
+    let order: Vec<BbrState> = seen.iter().map(|(state, _)| *state).filter(|state| *state != BbrState::Down).collect();
+    assert_eq!(order[..3], [BbrState::Startup, BbrState::Drain, BbrState::Cruise], "{seen:?}");
+    // The handshake; the window of ten segments doubles in each round trip to 67 and fills a queue of as many; three round
+    // trips of then 80 ms on the plateau. Drain takes two at most.
+    assert!((300..600).contains(&seen[1].1) && seen[2].1 - seen[1].1 <= 100, "{seen:?}");
     // max_bw within 2 % of the line, and min_rtt that of the path: 40 ms and the time of a segment on each line.
     let (bandwidth, rtt, longterm, _) = model(&sim, flow);
     assert!((bandwidth / (20.0 * PAYLOAD) - 1.0).abs() < 0.02, "{bandwidth}");
@@ -84,7 +85,8 @@ fn bbr_measures_the_round_trip_every_five_seconds() {
     assert!((0.955..1.0).contains(&goodput), "{goodput}");
     // "Time Scale for Bandwidth Probing": at 40 ms a probe after 2 to 3 s, or 63 round trips, which are 2.5 s.
     let ups: Vec<u64> = seen.iter().filter(|(state, _)| *state == BbrState::Up).map(|(_, at)| *at).collect();
-    assert!(ups.len() >= 8, "{ups:?}");
+    // ProbeRTT begins the cycle anew: one or two probes in 5 s.
+    assert!((5..=12).contains(&ups.len()), "{ups:?}");
     assert!(ups.windows(2).all(|pair| pair[1] - pair[0] >= 2_000), "{ups:?}");
 }
 
@@ -182,7 +184,7 @@ fn over_step(rate: u64, delay: Span, flows: &[Config], packets: u64) -> (Simulat
     (run(net, 10, 70), link)
 }
 
-/// RFC 9330, section 5.1, and the draft's introduction: scalable marking keeps the queue at the threshold and the line busy.
+/// RFC 9331, section 4.3: marks at a shallow threshold keep the queue there and the line busy, without a loss.
 #[test]
 fn prague_holds_the_queue_at_a_step() {
     // 40 Mbit/s and 20 ms: 66 packets in flight; the step is at 1 ms, 3.3 packets.
@@ -194,10 +196,11 @@ fn prague_holds_the_queue_at_a_step() {
     assert!(busy > 0.95, "{busy}");
     assert!(p99 < 2.5, "{p99}");
     assert_eq!((metrics.dropped_total().packets, sim.flows().next().map(|(_, flow)| flow.retransmitted.packets)), (0, Some(0)));
-    // The draft's response function: two marks in a round trip.
+    // Alizadeh et al. (2010), section 3.3: over a step, marks come in bursts of a round trip, and their fraction is
+    // sqrt(2 / W): of a window of 66 packets 11.5.
     let rounds = 60.0 / 0.021;
     let marks = metrics.marked as f64 / rounds;
-    assert!((1.0..5.0).contains(&marks), "{marks}");
+    assert!((8.0..14.0).contains(&marks), "{marks}");
 }
 
 /// 2.4.4 of the draft: of flows of 5 and 25 ms that share a step, neither has twice as much; with DCTCP's growth the rates

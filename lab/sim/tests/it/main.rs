@@ -2,6 +2,7 @@
 
 mod accecn;
 mod applications;
+mod coexistence;
 mod conditions;
 mod congestion;
 mod digests;
