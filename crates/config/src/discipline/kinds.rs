@@ -10,8 +10,8 @@ use super::cbq::options::{Clock, Measure, Reservations, Sharing as LinkSharing};
 use super::meter::Metered;
 use super::section::{Section, Site};
 use super::{
-    ared, cake, codel, drr, dualpi2, fair, fifo, fq_codel, fq_pie, ingress_filter, mered, meredt, outside, pie, ras, red, rio,
-    sfq, wred,
+    ared, cake, codel, drr, dualpi2, fair, fifo, fq_codel, fq_pie, ingress_filter, mered, meredt, outside, pie, ras,
+    red, rio, sfq, wred,
 };
 use crate::classes::file::{Bursts, DisplaceSection, FeedbackSection, Sharing};
 use crate::decode::{Decode, Spanned};

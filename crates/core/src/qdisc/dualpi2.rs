@@ -258,8 +258,7 @@ impl<P: Packet> DualPi2<P> {
     /// Takes the packet whose turn it is, with the decision on it.
     fn take(&mut self) -> Option<(P, bool, Action)> {
         let from_low = self.state.chooses_low(&self.params, self.head(&self.low), self.head(&self.classic));
-        let (queue, other) =
-            if from_low { (&mut self.low, &self.classic) } else { (&mut self.classic, &self.low) };
+        let (queue, other) = if from_low { (&mut self.low, &self.classic) } else { (&mut self.classic, &self.low) };
         let (packet, arrived) = self.store.pop(queue)?;
         self.state.took(&self.params, from_low, packet.size(), !other.is_empty());
         let action = if from_low {

@@ -61,7 +61,12 @@ impl Default for Params {
     /// RFC 8290, section 5.2: 1,024 queues, a quantum of 1,514 B, 10,240 packets.
     fn default() -> Self {
         let limit = crate::fifo::Limit::packets(10_240);
-        Self { codel: codel::Params { limit, ..Default::default() }, queues: 1_024, quantum: Bytes::new(1_514), step: None }
+        Self {
+            codel: codel::Params { limit, ..Default::default() },
+            queues: 1_024,
+            quantum: Bytes::new(1_514),
+            step: None,
+        }
     }
 }
 

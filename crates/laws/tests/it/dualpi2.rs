@@ -48,8 +48,7 @@ fn dualpi2_obeys_the_laws() {
     for (scheduler, protection) in [WEIGHTED, SHIFTED].map(|one| [(one, None), (one, Some(eager))]).concat() {
         for shape in shapes() {
             let params = Params { protection, ..params(scheduler) };
-            let report =
-                check_seeds(|| Accounted::new(DualPi2::new(params).unwrap()), &shape, share(4 * 25), 2_000);
+            let report = check_seeds(|| Accounted::new(DualPi2::new(params).unwrap()), &shape, share(4 * 25), 2_000);
             assert!(report.dropped > share(1_000) && report.dequeued > share(5_000), "{report:?}");
             assert!(report.most_drops_a_call <= u64::from(codel::MOST_DROPS_A_CALL), "{report:?}");
         }
@@ -95,7 +94,8 @@ impl Oracle {
     /// `dualpi2_update`, whenever it is due.
     fn advance(&mut self, now: u64) {
         while self.next_update <= now {
-            let wait = |queue: &VecDeque<(u64, u64, TestPacket)>| queue.front().map_or(0, |head| self.next_update - head.1);
+            let wait =
+                |queue: &VecDeque<(u64, u64, TestPacket)>| queue.front().map_or(0, |head| self.next_update - head.1);
             let current = i128::from(wait(&self.low).max(wait(&self.classic)));
             let (alpha, beta) = (i128::from(self.params.alpha), i128::from(self.params.beta));
             let target = i128::from(self.params.target.as_nanos());
@@ -207,7 +207,11 @@ fn compare(params: Params, seed: u64, operations: u64) -> [u64; 3] {
     for id in 0..operations {
         let phase = id / 5_000 % 5;
         // A rest of up to ten seconds now and then, otherwise 0 to 300 us.
-        now += Span::from_nanos(if random.below(20_000) == 0 { random.below(10_000_000_000) } else { random.below(300_000) });
+        now += Span::from_nanos(if random.below(20_000) == 0 {
+            random.below(10_000_000_000)
+        } else {
+            random.below(300_000)
+        });
         let load = [5, 6, 8, 4, 5][phase as usize];
         if random.below(10) < load {
             let ecn = Ecn::from_bits(random.below(4) as u8);

@@ -201,11 +201,7 @@ impl Sender {
             Some(delta) => {
                 let capable = delta.ect0 + delta.ce + delta.ect1;
                 let (before, marked) = core::mem::take(&mut self.estimated);
-                Marks {
-                    packets,
-                    capable: capable.saturating_sub(before),
-                    ce: delta.ce.saturating_sub(marked),
-                }
+                Marks { packets, capable: capable.saturating_sub(before), ce: delta.ce.saturating_sub(marked) }
             }
             None => {
                 let ce = (packets * mss).min(newly_acked);

@@ -200,12 +200,7 @@ impl Bbr {
                 done_at: None,
                 round_done: false,
             },
-            aggregation: Aggregation {
-                interval_start: Instant::ZERO,
-                delivered: 0.0,
-                windows: [0.0; 2],
-                began: 0,
-            },
+            aggregation: Aggregation { interval_start: Instant::ZERO, delivered: 0.0, windows: [0.0; 2], began: 0 },
             probing: Probing::default(),
             random: Stream::named(seed, "bbr"),
         }

@@ -136,9 +136,7 @@ impl Prague {
     /// Multiplicative decrease by half of alpha, at most once in a round trip, real and virtual (2.4.2).
     fn decrease(&mut self, ack: &Ack) {
         let virtual_rtt = self.virtual_rtt();
-        let suppressed = self
-            .reduction
-            .is_some_and(|last| ack.una <= last.nxt || ack.now.since(last.at) < virtual_rtt);
+        let suppressed = self.reduction.is_some_and(|last| ack.una <= last.nxt || ack.now.since(last.at) < virtual_rtt);
         if suppressed || ack.recovery == LossRecovery::Fast {
             return;
         }

@@ -165,7 +165,10 @@ fn a_syn_ack_that_is_lost_comes_again_without_its_option_and_then_without_flags(
         if drop { Fate::Drop } else { Fate::Pass }
     };
     // The client's timer is long, so that only the SYN-ACK is repeated.
-    let patient = Config { rto: tidegate_sim::tcp::RtoBounds { initial: Span::from_secs(30), ..Default::default() }, ..config(EcnUse::L4s) };
+    let patient = Config {
+        rto: tidegate_sim::tcp::RtoBounds { initial: Span::from_secs(30), ..Default::default() },
+        ..config(EcnUse::L4s)
+    };
     let ends = (Endpoint::connect(patient), Endpoint::listen(config(EcnUse::L4s)));
     let mut wire = Wire::with_ends(ends.0, ends.1, DELAY, fate);
     wire.ends[0].write(20_000);
@@ -196,7 +199,10 @@ fn a_path_that_bleaches_the_code_point_is_noticed() {
     let (code_points, feedback) = over(|_, segment| segment.ecn = Ecn::NotEct);
     // A.4: after ten segments of which none was counted. The mode stays (3.1.5).
     let capable = code_points.iter().take_while(|ecn| **ecn == Ecn::Ect1).count();
-    assert!((10..=30).contains(&capable), "the first window, and two segments for each of its acknowledgements: {capable}");
+    assert!(
+        (10..=30).contains(&capable),
+        "the first window, and two segments for each of its acknowledgements: {capable}"
+    );
     assert!(code_points[capable..].iter().all(|ecn| *ecn == Ecn::NotEct));
     assert_eq!(feedback, EcnFeedback::Accurate);
 }

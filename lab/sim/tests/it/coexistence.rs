@@ -43,7 +43,7 @@ fn run(cell: Cell, queue: &str, controls: [&str; 2], seconds: u64, seed: u64) ->
             "[[flow]]\nname = \"{host}\"\nfrom = \"a{host}\"\nto = \"b{host}\"\njitter = \"100ms\"\n\
              workload = {{ kind = \"bulk\" }}\n\
              tcp = {{ congestion = \"{control}\", recovery = \"rack\", timestamps = true, d-sack = true, \
-             hystart = true, window = \"64MiB\", min-rto = \"200ms\" }}\n"
+             hystart = true, prr = true, window = \"64MiB\", min-rto = \"200ms\" }}\n"
         );
     }
     let (source, mut diagnostics) = (Source::new("test.toml", &text), Diagnostics::new());
@@ -85,26 +85,40 @@ const fn cell(mbit: u64, milliseconds: u64) -> Cell {
     Cell { mbit, milliseconds }
 }
 
+/// With the parameters of RFC 9332, without the queue protection of RFC 9957: slow start exceeds its bound at short round
+/// trips, and a flow that was moved to the classic queue stays there while it has a packet in it.
+const DUALPI2: &str = "queue = { kind = \"dualpi2\", protection = false }";
+
+/// The goal of RFC 9332, section 1: about equal rates, whatever the line. De Schepper et al. ("Dual Queue Coupled AQM", 2022)
+/// judge by lines of 4 to 200 Mbit/s and 5 to 100 ms, and find ratios within a factor of two.
 #[test]
 fn prague_and_cubic_share_dualpi2() {
     println!("Mbit/s  RTT ms  Prague / CUBIC      Prague's queue p99 ms   used");
     let mut wrong = Vec::new();
     let seeds = if is_nightly() { 3 } else { 2 };
     for cell in cells(&[cell(12, 10), cell(40, 20), cell(40, 50)]) {
-        let runs: Vec<Both> =
-            (1..=seeds).map(|seed| run(cell, "queue = { kind = \"dualpi2\" }", ["prague", "cubic"], 60, seed)).collect();
+        // A window grows by a segment in a round trip: 417 of them for half of 100 Mbit/s at 100 ms.
+        let seconds = if cell.mbit * cell.milliseconds >= 10_000 { 240 } else { 60 };
+        let runs: Vec<Both> = (1..=seeds).map(|seed| run(cell, DUALPI2, ["prague", "cubic"], seconds, seed)).collect();
         let (ratio, around) = interval(&runs.iter().map(|both| both.rates[0] / both.rates[1]).collect::<Vec<_>>());
         let (p99, p99_around) = interval(&runs.iter().map(|both| both.queue_p99).collect::<Vec<_>>());
         let (used, _) = interval(&runs.iter().map(|both| both.utilisation).collect::<Vec<_>>());
         let Cell { mbit, milliseconds } = cell;
-        println!("{mbit:>6}  {milliseconds:>6}  {ratio:.2} ± {around:.2}         {p99:.2} ± {p99_around:.2}          {used:.3}");
-        if !(0.5..=2.0).contains(&ratio) {
-            wrong.push(format!("{cell:?}: ratio {ratio:.2}"));
+        println!(
+            "{mbit:>6}  {milliseconds:>6}  {ratio:.2} ± {around:.2}         {p99:.2} ± {p99_around:.2}          {used:.3}"
+        );
+        // Two packets of the classic queue may go first: where one takes longer than a millisecond, that is the bound.
+        let bound = (2.0 * SEGMENT * 8.0 / (mbit as f64 * 1e3)).max(2.0);
+        if !(0.5..=2.0).contains(&ratio) || p99 > bound || used < 0.95 {
+            wrong.push(format!("{cell:?}: ratio {ratio:.2}, queue {p99:.2} ms, {used:.3} used"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// "Bandwidth Probing and Coexistence with Reno/CUBIC" of draft-ietf-ccwg-bbr: at a capacity of about 100 segments BBR probes
+/// on Reno's time scale and CUBIC has its part; where it is larger BBR probes more often and gets more over a short queue, and
+/// CUBIC more over a long one, of which BBR uses at most as much as the path holds.
 #[test]
 fn bbr_and_cubic_share_a_tail_drop() {
     println!("Mbit/s  RTT ms  queue BDP  BBR's part      used");
@@ -119,6 +133,8 @@ fn bbr_and_cubic_share_a_tail_drop() {
             let (mean, around) = interval(&runs.iter().map(part).collect::<Vec<_>>());
             let (used, _) = interval(&runs.iter().map(|both| both.utilisation).collect::<Vec<_>>());
             println!("{mbit:>6}  {milliseconds:>6}  {capacities:>9}  {mean:.2} ± {around:.2}     {used:.3}");
+            let bounds = if mbit * milliseconds < 2_000 { 0.25..0.75 } else { 0.2..0.97 };
+            assert!(bounds.contains(&mean) && used > 0.95, "{cell:?}, {capacities}: {mean:.2}, {used:.3}");
         }
     }
 }

@@ -195,7 +195,10 @@ fn prague_holds_the_queue_at_a_step() {
     println!("busy {busy:.3}, p99 {p99:.2} ms, marked {}", metrics.marked);
     assert!(busy > 0.95, "{busy}");
     assert!(p99 < 2.5, "{p99}");
-    assert_eq!((metrics.dropped_total().packets, sim.flows().next().map(|(_, flow)| flow.retransmitted.packets)), (0, Some(0)));
+    assert_eq!(
+        (metrics.dropped_total().packets, sim.flows().next().map(|(_, flow)| flow.retransmitted.packets)),
+        (0, Some(0))
+    );
     // Alizadeh et al. (2010), section 3.3: over a step, marks come in bursts of a round trip, and their fraction is
     // sqrt(2 / W): of a window of 66 packets 11.5.
     let rounds = 60.0 / 0.021;

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use crate::wire::{DELAY, Fate, Wire, transfer};
 use tidegate_core::{Ecn, Instant, Rate, Span};
 use tidegate_sim::tcp::{
-    EcnUse,     Ack, Algorithm, Config, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, Endpoint, Flags, Growth,
-    Recovery, Reno, Segment, Timestamps,
+    Ack, Algorithm, Config, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, EcnUse, Endpoint, Flags,
+    Growth, Recovery, Reno, Segment, Timestamps,
 };
 
 fn config() -> Config {

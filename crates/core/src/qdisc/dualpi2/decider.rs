@@ -105,7 +105,11 @@ impl State {
             + i64::from(params.beta) * difference(delay, self.delay);
         // In thousandths per second times nanoseconds, which is 1/ONE: no update rounds.
         let change = error.unsigned_abs();
-        self.set_base(if error > 0 { self.base.saturating_add(change).min(ONE) } else { self.base.saturating_sub(change) });
+        self.set_base(if error > 0 {
+            self.base.saturating_add(change).min(ONE)
+        } else {
+            self.base.saturating_sub(change)
+        });
         self.delay = delay;
     }
 
@@ -126,11 +130,7 @@ impl State {
             }
             return if scalable { Action::Signal } else { Action::Send };
         }
-        if scalable && recur(&mut self.low_marks, native.max(coupled)) {
-            Action::Signal
-        } else {
-            Action::Send
-        }
+        if scalable && recur(&mut self.low_marks, native.max(coupled)) { Action::Signal } else { Action::Send }
     }
 
     /// Decides on a packet that leaves C (appendix A.2, `dualpi2_dequeue`).

@@ -129,8 +129,8 @@ impl Protection {
         bucket.expires = (bucket.expires + Span::from_nanos(added)).min(now + MOST_SCORE);
         let score = bucket.expires.since(now).as_nanos();
         let delay = delay.min(MOST_DELAY).as_nanos();
-        let is_guilty = delay > params.critical.as_nanos()
-            && delay * score > params.critical.as_nanos() * params.score.as_nanos();
+        let is_guilty =
+            delay > params.critical.as_nanos() && delay * score > params.critical.as_nanos() * params.score.as_nanos();
         let place = spread(key, PLACES as u32) as usize;
         let moved = is_guilty || self.waiting[place] > 0;
         self.waiting[place] += u32::from(moved);
@@ -203,7 +203,8 @@ mod tests {
         let params = Params::default();
         let mut protection = Protection::default();
         // Each of these owns a bucket or adds to the last one, which is then guilty.
-        let guilty = (0..5_000).filter(|key| protection.sanctions(&params, at(0), *key, PACKET, Span::from_micros(1_100), ONE));
+        let guilty =
+            (0..5_000).filter(|key| protection.sanctions(&params, at(0), *key, PACKET, Span::from_micros(1_100), ONE));
         assert!(guilty.count() > 4_000);
     }
 }

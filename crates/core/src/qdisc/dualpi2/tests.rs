@@ -167,13 +167,10 @@ fn code_points_select_the_queue_and_are_kept() {
     queue.enqueue(at(0), nqb, &mut Discard);
     assert_eq!(queue.queues().map(|backlog| backlog.packets), [3, 2]);
     let left: Vec<_> = core::iter::from_fn(|| queue.dequeue(at(0), &mut Discard)).collect();
-    assert_eq!(left.iter().map(|p| (p.flow, p.ecn)).collect::<Vec<_>>(), [
-        (1, Ecn::Ect1),
-        (3, Ecn::Ce),
-        (9, Ecn::NotEct),
-        (0, Ecn::NotEct),
-        (2, Ecn::Ect0)
-    ]);
+    assert_eq!(
+        left.iter().map(|p| (p.flow, p.ecn)).collect::<Vec<_>>(),
+        [(1, Ecn::Ect1), (3, Ecn::Ce), (9, Ecn::NotEct), (0, Ecn::NotEct), (2, Ecn::Ect0)]
+    );
     assert_eq!(left[2], nqb);
     let mut queue = DualPi2::new(Params { nqb: Nqb::ByEcn, ..Params::default() }).unwrap();
     queue.enqueue(at(0), nqb, &mut Discard);
@@ -207,7 +204,9 @@ fn marks_are_events_and_the_limit_holds_for_both() {
     let mut out = Events(Vec::new(), 0);
     let params = Params { limit: Limit::packets(4), step: Step::at(ms(1)), ..Params::default() };
     let mut queue = DualPi2::new(params).unwrap();
-    for (flow, ecn) in [(1, Ecn::Ect1), (1, Ecn::Ect1), (1, Ecn::Ect1), (2, Ecn::NotEct), (3, Ecn::Ect1), (3, Ecn::Ect0)] {
+    for (flow, ecn) in
+        [(1, Ecn::Ect1), (1, Ecn::Ect1), (1, Ecn::Ect1), (2, Ecn::NotEct), (3, Ecn::Ect1), (3, Ecn::Ect0)]
+    {
         queue.enqueue(at(0), packet(flow, ecn), &mut out);
     }
     assert_eq!(out.1, 2);

@@ -9,8 +9,8 @@ use crate::wire::{self, DELAY, Fate, Wire};
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::tcp::{
-    EcnUse,     Ack, Algorithm, Config, CongestionControl, CongestionSignal, Endpoint, Flags, Recovery, RtoBounds, Segment, State,
-    Vintage,
+    Ack, Algorithm, Config, CongestionControl, CongestionSignal, EcnUse, Endpoint, Flags, Recovery, RtoBounds, Segment,
+    State, Vintage,
 };
 
 fn config(recovery: Recovery) -> Config {
