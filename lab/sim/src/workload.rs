@@ -11,7 +11,7 @@ use tidegate_core::{Bytes, Dscp, Ecn, Instant, Rate, Span};
 use crate::distribution::Distribution;
 use crate::ids::{FlowId, NodeId};
 use crate::tcp;
-pub use models::{Arrivals, Call, Phase, Video, Web};
+pub use models::{Arrivals, Call, Media, Phase, Video, Web};
 pub(crate) use properties::Needs;
 
 /// The transport protocol of a flow.
@@ -117,6 +117,8 @@ pub enum Workload {
     Video(Video),
     /// Speech in both directions. Datagrams only.
     Call(Box<Call>),
+    /// A live video from the client, which follows the network.
+    Media(Media),
     /// Times from the start of the flow, which must not fall, and sizes: datagrams over UDP, or transfers on a
     /// connection each over TCP.
     Trace(Vec<(Span, Bytes)>),

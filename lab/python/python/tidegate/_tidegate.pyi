@@ -204,7 +204,7 @@ class Ack:
         """Bytes that were delivered ECN-capable so far, marked or not."""
     @property
     def ecn_ce(self) -> int:
-        """Of these, those that were acknowledged with ECN-Echo."""
+        """Of these, those that were marked: counted exactly with accurate ECN (RFC 9768), by ECN-Echo without."""
 
 class DeliverySample:
     """What was delivered with an acknowledgement, cumulative or selective."""
@@ -233,6 +233,15 @@ class DeliverySample:
     @property
     def is_retransmitted(self) -> bool:
         """Whether the newest segment was retransmitted."""
+    @property
+    def newly_acked(self) -> int:
+        """Bytes that the acknowledgement newly delivers."""
+    @property
+    def lost(self) -> int:
+        """Bytes that were considered lost since the newest segment was sent."""
+    @property
+    def tx_in_flight(self) -> int:
+        """Bytes in the network right after the newest segment was sent."""
 
 class Packet:
     """A packet that a discipline in Python has. It leaves by being returned from `dequeue` or by `out.drop`, once."""

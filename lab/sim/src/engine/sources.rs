@@ -86,7 +86,8 @@ impl Simulation {
             | Workload::Phases { .. }
             | Workload::Web(_)
             | Workload::Video(_)
-            | Workload::Call(_) => self.on_application(flow),
+            | Workload::Call(_)
+            | Workload::Media(_) => self.on_application(flow),
             Workload::Trace(entries) => {
                 let (size, next) = source.replay(self.now, spec.start, entries);
                 wait = next;

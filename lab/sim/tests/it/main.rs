@@ -1,7 +1,10 @@
 //! Tests of the simulator.
 
+mod accecn;
 mod applications;
+mod coexistence;
 mod conditions;
+mod congestion;
 mod digests;
 mod engine;
 mod l4s;
