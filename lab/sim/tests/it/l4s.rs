@@ -32,7 +32,9 @@ fn run(queue: &str, mbit: u64, milliseconds: u64, seed: u64) -> Row {
     let scenario = Scenario::load(&source, None, &mut diagnostics);
     let outcome = scenario.unwrap_or_else(|| panic!("{}\n{text}", diagnostics.render(&source))).run(seed, |_| ());
     let value = |flow: &str, measure: &str| {
-        let of = |value: &&tidegate_sim::scenario::Value| value.subject == format!("flow {flow}") && value.measure == measure;
+        let of = |value: &&tidegate_sim::scenario::Value| {
+            value.subject == format!("flow {flow}") && value.measure == measure
+        };
         outcome.values.iter().find(of).map_or(f64::NAN, |value| value.value)
     };
     let line = milliseconds as f64 / 2.0 + 1_500.0 * 8.0 / (mbit as f64 * 1e3);
@@ -53,7 +55,10 @@ fn a_scalable_flow_and_cubic_share_dualpi2() {
         for &milliseconds in trips {
             let Row { goodput: [scalable, cubic], waited } = run("{ kind = \"dualpi2\" }", mbit, milliseconds, 1);
             let ratio = scalable / cubic;
-            println!("{mbit:4} {milliseconds:4} ms: {scalable:7.2} {cubic:7.2}  {ratio:5.2}  {:6.2} {:6.2}", waited[0], waited[1]);
+            println!(
+                "{mbit:4} {milliseconds:4} ms: {scalable:7.2} {cubic:7.2}  {ratio:5.2}  {:6.2} {:6.2}",
+                waited[0], waited[1]
+            );
             if !(0.5..2.0).contains(&ratio) || scalable + cubic < 0.85 * mbit as f64 * 0.97 {
                 wrong.push(format!("{mbit} Mbit/s, {milliseconds} ms: {scalable:.2} and {cubic:.2}"));
             }
@@ -79,5 +84,10 @@ fn the_step_changes_no_share() {
         assert!((1.9..2.15).contains(&ratio), "{ratio}");
     }
     // A third of 20 Mbit/s takes 1.8 ms a packet: two packets' time is 3.6 ms.
-    assert!(with.waited[0] < 12.0 && with.waited[0] < without.waited[0] / 4.0, "{:?} {:?}", with.waited, without.waited);
+    assert!(
+        with.waited[0] < 12.0 && with.waited[0] < without.waited[0] / 4.0,
+        "{:?} {:?}",
+        with.waited,
+        without.waited
+    );
 }
