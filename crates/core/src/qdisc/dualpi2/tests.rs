@@ -133,6 +133,22 @@ fn the_time_shifted_fifo_lets_the_older_go() {
 }
 
 #[test]
+fn c_leaves_as_soon_as_l_has_sent_its_parts() {
+    let params = Params::default();
+    let mut state = State::new(&params);
+    let head = Some(Head { arrived: at(0), size: Bytes::new(1_000), sanctioned: false });
+    // One part of 16 for C: after 15 packets of L.
+    let turns: Vec<_> = (0..33)
+        .map(|_| {
+            let from_low = state.chooses_low(&params, head, head);
+            state.took(&params, from_low, Bytes::new(1_000), true);
+            from_low
+        })
+        .collect();
+    assert!(turns.iter().enumerate().all(|(n, from_low)| *from_low == (n % 16 != 15)), "{turns:?}");
+}
+
+#[test]
 fn the_weighted_scheduler_gives_c_its_part() {
     for (parts, size) in [(16, 1_000), (2, 300), (10, 1_500)] {
         let params = Params {
@@ -277,6 +293,19 @@ fn updates_made_up_for_are_updates_made_in_time() {
 }
 
 #[test]
+fn a_queue_that_nobody_asks_reaches_the_end_of_its_probability() {
+    let params = Params::default();
+    let run = |step: u64| {
+        let mut state = State::new(&params);
+        (step..=60_000)
+            .step_by(step as usize)
+            .for_each(|n| state.catch_up(&params, Instant::ZERO + ms(n), Some(at(0))));
+        state
+    };
+    assert_eq!(run(1), run(60_000));
+}
+
+#[test]
 fn a_flow_under_sanction_moves_as_a_whole() {
     let params = Params {
         protection: Some(protection::Params::default()),
@@ -326,7 +355,9 @@ fn a_flow_comes_back_when_its_score_has_aged() {
     }
     for _ in 0..20 {
         queue.enqueue(at(2_000), packet(1, Ecn::Ect1), &mut Discard);
-        queue.enqueue(at(2_000), packet(2, Ecn::NotEct), &mut Discard);
+    }
+    for _ in 0..20 {
+        queue.enqueue(at(2_500), packet(2, Ecn::NotEct), &mut Discard);
     }
     let waiting = queue.queues().map(|backlog| backlog.packets);
     assert!(waiting[2] > 10 && waiting[0] + waiting[2] == 40, "{waiting:?}");
@@ -335,7 +366,7 @@ fn a_flow_comes_back_when_its_score_has_aged() {
         queue.dequeue(at(3_000 + n), &mut Discard);
     }
     assert_eq!(queue.queues()[0].packets, 0);
-    queue.dequeue(at(4_000), &mut Discard);
+    assert_eq!(queue.dequeue(at(4_000), &mut Discard).map(|packet| packet.flow), Some(1), "S is older than C");
     let before = queue.queues().map(|backlog| backlog.packets);
     // Its score is at most 5 s. Then S precedes C.
     for n in 0..before[2] {
