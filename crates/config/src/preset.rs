@@ -220,7 +220,7 @@ mod tests {
         // L4S only where it is asked for, in both directions.
         let with = Line { l4s: L4s::On, ..line(20_000, 100_000, plain) };
         assert_eq!(with.text().unwrap().matches("l4s-step = \"1ms\"").count(), 2);
-        assert!(crate::shaper::load_all(&Source::new("l4s", with.text().unwrap()), &mut Diagnostics::new()).is_some());
+        assert!(load_all(&Source::new("l4s", with.text().unwrap()), &mut Diagnostics::new()).is_some());
         assert!(!line(20_000, 100_000, plain).text().unwrap().contains("l4s"));
     }
 }
