@@ -401,9 +401,9 @@ impl<P: Packet> Cake<P> {
             let flow = &mut self.flows[index];
             let (mut packet, at) = self.pool.pop(index, &mut flow.queue)?;
             let more = flow.queue.backlog().bytes + packet.size() > self.params.codel.mtu;
-            let last = flow.queue.is_empty();
+            let behind = flow.queue.backlog().packets;
             let (params, random) = (&self.params.codel, &mut self.random);
-            let decision = flow.cobalt.decide(params, random, &mut packet, at, more, last, self.latest, out);
+            let decision = flow.cobalt.decide(params, random, &mut packet, at, more, behind == 0, self.latest, out);
             self.gone(index, &packet);
             match decision {
                 cobalt::Decision::Drop if *drops < MOST_DROPS_A_CALL => {
@@ -412,7 +412,6 @@ impl<P: Packet> Cake<P> {
                     out.dropped(packet, DropReason::Early);
                 }
                 decision => {
-                    let behind = self.flows[index].queue.backlog().packets;
                     let marked = decision == cobalt::Decision::Marked
                         || step::apply(self.params.step, &mut packet, at, self.latest, behind, out);
                     self.stats.marked += u64::from(marked);

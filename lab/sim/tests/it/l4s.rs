@@ -16,9 +16,9 @@ fn run(queue: &str, mbit: u64, milliseconds: u64, seed: u64) -> Row {
          [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"{mbit}mbit\"\ndelay = \"{}us\"\nqueue = {queue}\n",
         milliseconds * 500
     );
-    for (profile, name, congestion) in [(1, "scalable", "prague"), (2, "cubic", "cubic")] {
+    for (profile, name, congestion) in [("one", "scalable", "prague"), ("two", "cubic", "cubic")] {
         text += &format!(
-            "[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\nprofile = {profile}\njitter = \"100ms\"\n\
+            "[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\nprofile = \"{profile}\"\njitter = \"100ms\"\n\
              workload = {{ kind = \"bulk\" }}\n\
              tcp = {{ congestion = \"{congestion}\", window = \"16MiB\", min-rto = \"200ms\" }}\n"
         );
