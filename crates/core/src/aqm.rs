@@ -15,6 +15,7 @@ pub mod meredt;
 pub mod pie;
 pub mod red;
 pub mod rio;
+pub mod step;
 pub mod wred;
 
 use crate::fifo::{Fifo, Limit};

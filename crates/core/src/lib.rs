@@ -22,12 +22,13 @@ pub mod reservation;
 pub mod structures;
 
 // Each module is also at the root, where its users name it.
-pub use aqm::{ared, codel, elephants, ingress, mered, meredt, pie, red, rio, wred};
+pub use aqm::{ared, codel, elephants, ingress, mered, meredt, pie, red, rio, step, wred};
 pub use classify::{flow, fragments};
 pub use meter::{marker, rfc4115, srtcm, trtcm, tswtcm, two_bucket};
 pub(crate) use qdisc::flow_queues;
 pub use qdisc::{
-    accounts, any_packet, cake, cbq, drr, fbq, fifo, fq_codel, fq_pie, hfsc, htb, nested, ras, sfq, tbf, wf2q, wfq,
+    accounts, any_packet, cake, cbq, drr, dualpi2, fbq, fifo, fq_codel, fq_pie, hfsc, htb, nested, ras, sfq, tbf, wf2q,
+    wfq,
 };
 pub use structures::{bucket, flow_table, key_index, pool, queues, round, sessions, tree};
 pub(crate) use structures::{heap, slab, tournament};

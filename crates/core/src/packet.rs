@@ -14,6 +14,8 @@ impl Dscp {
     pub const BEST_EFFORT: Self = Self(0);
     /// Expedited forwarding (RFC 3246).
     pub const EF: Self = Self(46);
+    /// Non-queue-building (RFC 9956).
+    pub const NQB: Self = Self(45);
 
     /// The code point `value`, or `None` above 63.
     pub const fn new(value: u8) -> Option<Self> {

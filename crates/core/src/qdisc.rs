@@ -5,6 +5,7 @@ pub mod any_packet;
 pub mod cake;
 pub mod cbq;
 pub mod drr;
+pub mod dualpi2;
 pub mod fbq;
 pub mod fifo;
 pub(crate) mod flow_queues;

@@ -137,6 +137,9 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
         let ecn = if feedback.ecn == EcnFeedback::Mark { " by code point" } else { "" };
         lack(format!("`feedback`{ecn} of class `{name}`"));
     }
+    if class.l4s_step.is_some() {
+        lack(format!("`l4s-step` of class `{name}`"));
+    }
 }
 
 #[cfg(test)]

@@ -170,6 +170,9 @@ fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(S
         }
         Discipline::Drr(section) => {
             let params = section.params();
+            if params.step.is_some() {
+                lack(format!("`l4s-step` in {place}"));
+            }
             (Options { kind: DRR, quantum: params.quantum.as_u64(), ..none }.within(params.limit), Signal::Drop)
         }
         Discipline::Sfq(section) => {
@@ -186,6 +189,9 @@ fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(S
         }
         Discipline::FqCodel(section) => {
             let params = section.params();
+            if params.step.is_some() {
+                lack(format!("`l4s-step` in {place}"));
+            }
             let (options, signal) = controlled(FQ_CODEL, &params.codel);
             (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
         }
@@ -368,6 +374,9 @@ pub(super) mod tests {
         for (text, named) in [
             ("[discipline]\nkind = \"codel\"\n".to_owned(), "ECN of `codel` in [discipline]"),
             ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
+            ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
+            ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
+            (format!("{class}l4s-step = \"1ms\"\n"), "`l4s-step` of class `all`"),
             ("[discipline]\nkind = \"pie\"\n".to_owned(), "ECN of `pie`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             ("[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"fifo\"\n".to_owned(), "what arrives"),

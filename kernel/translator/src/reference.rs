@@ -153,14 +153,14 @@ impl Specification<'_> {
             ARED => Queue::Other(Box::new(AqmFifo::new(limit, Ared::around(self.red()?, interval)?))),
             MERED => Queue::Other(Box::new(Mered::around(self.mered(), Ared::around(self.red()?, interval)?)?)),
             PIE => Queue::Other(Box::new(Pie::drawing_from(self.pie(), self.stream())?)),
-            DRR => Queue::Other(Box::new(Drr::new(drr::Params { quantum, weights: Vec::new(), limit })?)),
+            DRR => Queue::Other(Box::new(Drr::new(drr::Params { quantum, limit, ..drr::Params::default() })?)),
             SFQ => {
                 let perturb = Some(Span::from_nanos(self.perturb)).filter(|_| self.perturb != 0);
                 let params = sfq::Params { queues, quantum, limit, perturb, seed: self.seed };
                 Queue::Other(Box::new(Sfq::new(params)?))
             }
             FQ_CODEL => {
-                let params = fq_codel::Params { codel: self.codel(), queues, quantum };
+                let params = fq_codel::Params { codel: self.codel(), queues, quantum, step: None };
                 Queue::Other(Box::new(FqCodel::new(params)?))
             }
             _ => return Ok(None),

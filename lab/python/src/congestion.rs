@@ -172,6 +172,21 @@ impl PySample {
     fn is_retransmitted(&self) -> bool {
         self.0.retransmitted
     }
+    /// The number of bytes that the acknowledgement newly delivers.
+    #[getter]
+    fn newly_acked(&self) -> u64 {
+        self.0.newly_acked
+    }
+    /// The number of bytes that were considered lost since the newest segment was sent.
+    #[getter]
+    fn lost(&self) -> u64 {
+        self.0.lost
+    }
+    /// The bytes in flight right after the newest segment was sent.
+    #[getter]
+    fn tx_in_flight(&self) -> u64 {
+        self.0.tx_in_flight
+    }
 }
 
 /// A congestion control that calls a Python object, and reads its `cwnd`, `ssthresh` and `pacing_bps` after each call.

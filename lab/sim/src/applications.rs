@@ -7,13 +7,17 @@
 mod browser;
 pub mod emodel;
 mod listener;
+mod media;
 mod player;
+mod scream;
 mod talker;
 
 pub use browser::Pages;
 pub(crate) use browser::{Browser, Step};
 pub use listener::CallQuality;
 pub(crate) use listener::Listener;
+pub(crate) use media::Live;
+pub use media::MediaQuality;
 pub use player::Playback;
 pub(crate) use player::Player;
 pub(crate) use talker::Talker;
@@ -26,6 +30,8 @@ pub(crate) enum Application {
     Browse(Browser),
     /// A video player.
     Play(Player),
+    /// A live video.
+    Live(Box<Live>),
 }
 
 impl Application {
@@ -41,6 +47,7 @@ impl Application {
             }
             Self::Browse(browser) => Some(Experience::Pages(browser.pages.clone())),
             Self::Play(player) => Some(Experience::Video(player.result(now))),
+            Self::Live(live) => Some(Experience::Media(live.quality())),
         }
     }
 }
@@ -54,4 +61,6 @@ pub enum Experience {
     Pages(Pages),
     /// A video.
     Video(Playback),
+    /// A live video.
+    Media(MediaQuality),
 }

@@ -40,4 +40,4 @@ pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
 pub use shaper::{FIRST_USER, LinkSink, Notification, ShaperQueue};
 pub use shared::Shared;
 pub use srpt::Srpt;
-pub use workload::{Arrivals, Call, Direction, FlowSpec, Phase, Transport, Video, Web, Workload};
+pub use workload::{Arrivals, Call, Direction, FlowSpec, Media, Phase, Transport, Video, Web, Workload};

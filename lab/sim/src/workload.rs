@@ -6,12 +6,12 @@ mod properties;
 use std::sync::Arc;
 
 use tidegate_config::values::User;
-use tidegate_core::{Bytes, Dscp, Instant, Rate, Span};
+use tidegate_core::{Bytes, Dscp, Ecn, Instant, Rate, Span};
 
 use crate::distribution::Distribution;
 use crate::ids::{FlowId, NodeId};
 use crate::tcp;
-pub use models::{Arrivals, Call, Phase, Video, Web};
+pub use models::{Arrivals, Call, Media, Phase, Video, Web};
 pub(crate) use properties::Needs;
 
 /// The transport protocol of a flow.
@@ -21,8 +21,8 @@ pub enum Transport {
     Tcp(Arc<tcp::Config>),
     /// Datagrams without acknowledgements.
     Udp {
-        /// Whether datagrams are sent as ECN-capable (ECT(0)), as by a transport that reacts to marks.
-        ecn: bool,
+        /// The ECN field of datagrams: ECT(0) or ECT(1) as by a transport that reacts to marks.
+        ecn: Ecn,
     },
 }
 
@@ -117,6 +117,8 @@ pub enum Workload {
     Video(Video),
     /// Speech in both directions. Datagrams only.
     Call(Box<Call>),
+    /// A live video from the client, which follows the network.
+    Media(Media),
     /// Times from the start of the flow, which must not fall, and sizes: datagrams over UDP, or transfers on a
     /// connection each over TCP.
     Trace(Vec<(Span, Bytes)>),
@@ -224,7 +226,7 @@ impl FlowSpec {
     }
     /// A flow of datagrams.
     pub fn udp(name: impl Into<String>, from: NodeId, to: NodeId, workload: impl Into<Arc<Workload>>) -> Self {
-        Self::new(name, from, to, Transport::Udp { ecn: false }, workload)
+        Self::new(name, from, to, Transport::Udp { ecn: Ecn::NotEct }, workload)
     }
     /// Sets the time at which the flow begins.
     #[must_use]

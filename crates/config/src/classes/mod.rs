@@ -91,6 +91,8 @@ pub struct Class {
     pub increment: Percent,
     /// When to notify the owner of a flow that its queue is filling up.
     pub feedback: Option<Feedback>,
+    /// The delay from which packets of ECT(1) are marked.
+    pub l4s_step: Option<Span>,
     /// A discipline instead of one queue per flow.
     pub queue: Option<Discipline>,
 }

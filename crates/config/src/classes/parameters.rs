@@ -2,6 +2,7 @@
 
 use tidegate_core::fbq::{self, Borrow, ClassParams, Fbc, FbcParams, Feedback, Marking, Profile, Spare, WEIGHT_ONE};
 use tidegate_core::nested::Nested;
+use tidegate_core::step::Step;
 use tidegate_core::{Bytes, Packet, Span};
 
 use super::{Bursts, Class, EcnFeedback, FairBy, Rule, Shaper, Sharing};
@@ -83,6 +84,7 @@ impl Class {
                     EcnFeedback::Off => Marking::Never,
                 },
             }),
+            step: self.l4s_step.map(Step::at),
         }
     }
 }

@@ -115,6 +115,11 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         queue.value.check(queue.place, diagnostics);
         refuse_flow_keys(section, queue.place, diagnostics);
     }
+    if let Some(step) = section.l4s_step
+        && step.value.is_zero()
+    {
+        diagnostics.error(step.place, "`l4s-step` must be above 0, for example 1ms").label("cannot work");
+    }
     let feedback = section.feedback.as_ref().map(|section| feedback(section, diagnostics));
     let borrow = borrow(section, diagnostics);
     if section.bursts == Bursts::Loose
@@ -142,6 +147,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         flow_limit,
         increment: section.increment,
         feedback,
+        l4s_step: section.l4s_step.map(|step| step.value),
         queue: queue.as_ref().map(|queue| queue.value.clone()),
     }
 }
@@ -152,6 +158,7 @@ fn refuse_flow_keys(section: &ClassSection, queue: Place, diagnostics: &mut Diag
         ("flow-burst", section.flow_burst.map(|burst| burst.place)),
         ("flow-limit", section.flow_limit.map(|limit| limit.place)),
         ("feedback", section.feedback.as_ref().map(|feedback| feedback.above.place)),
+        ("l4s-step", section.l4s_step.map(|step| step.place)),
     ];
     for (key, place) in flow_keys {
         if let Some(place) = place {

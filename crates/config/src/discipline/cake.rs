@@ -6,7 +6,7 @@ use tidegate_core::fifo::Limit;
 use tidegate_core::red::Signal;
 use tidegate_core::{Bytes, Packet, Qdisc, Rate, Span};
 
-use super::section::{Section, Site, report};
+use super::section::{Section, Site, report, step};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -76,6 +76,9 @@ crate::record! {
         pub ack_filter: AckFilter = "off",
         /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
+        /// The delay from which packets of ECT(1), the code point of scalable senders (L4S), are marked, if two more packets of
+        /// their flow wait. 1ms is usual. Default: they are treated as all others.
+        pub l4s_step: Option<Spanned<Span>>,
         /// The limit of all queues together, in bytes. Default: as much as the rate carries in four intervals of CoDel
         /// (0.4 s on a fast line), at least 4 MiB, as in the kernel's CAKE; 16 MB without a rate.
         pub limit: Option<Bytes>,
@@ -107,6 +110,7 @@ impl CakeQueue {
             hosts: self.hosts,
             ack_filter: self.ack_filter,
             codel: codel::Params { limit, signal: self.signal, ..base.codel },
+            step: step(self.l4s_step),
             lateness: self.lateness,
             ..base
         }
@@ -117,7 +121,9 @@ impl Section for CakeQueue {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         if let Err(error) = self.params().validate() {
             let rate = self.rate.map_or(place, |rate| rate.place);
-            report(&error, &[("rate", rate), ("overhead", self.overhead.place)], place, diagnostics);
+            let l4s_step = self.l4s_step.map_or(place, |step| step.place);
+            let places = [("rate", rate), ("overhead", self.overhead.place), ("l4s_step", l4s_step)];
+            report(&error, &places, place, diagnostics);
         }
     }
     fn line(&self) -> Option<Rate> {

@@ -6,7 +6,7 @@ use tidegate_core::fq_codel::{self, FqCodel};
 use tidegate_core::red::Signal;
 use tidegate_core::{Bytes, Packet, Qdisc, Span};
 
-use super::section::{Section, Site, report};
+use super::section::{Section, Site, report, step};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -27,6 +27,9 @@ crate::record! {
         pub quantum: Spanned<Bytes> = "1514B",
         /// Whether a packet that understands ECN is marked or dropped. Default mark.
         pub signal: Signal = "mark",
+        /// The delay from which packets of ECT(1), the code point of scalable senders (L4S), are marked, if two more packets of
+        /// their flow wait. 1ms is usual. Default: they are treated as all others.
+        pub l4s_step: Option<Spanned<Span>>,
         /// The queue limit in bytes. Default 4 MB.
         pub limit: Bytes = "4MB",
     }
@@ -43,7 +46,7 @@ impl FqCodelQueue {
             limit: Limit { packets: 10_240, bytes: self.limit },
             ..codel::Params::default()
         };
-        fq_codel::Params { codel, queues: self.queues.value, quantum: self.quantum.value }
+        fq_codel::Params { codel, queues: self.queues.value, quantum: self.quantum.value, step: step(self.l4s_step) }
     }
 }
 
@@ -54,6 +57,7 @@ impl Section for FqCodelQueue {
             ("interval", self.interval.place),
             ("queues", self.queues.place),
             ("quantum", self.quantum.place),
+            ("l4s_step", self.l4s_step.map_or(place, |step| step.place)),
         ];
         if let Err(error) = self.params().validate() {
             report(&error, &places, place, diagnostics);

@@ -10,8 +10,8 @@ use super::cbq::options::{Clock, Measure, Reservations, Sharing as LinkSharing};
 use super::meter::Metered;
 use super::section::{Section, Site};
 use super::{
-    ared, cake, codel, drr, fair, fifo, fq_codel, fq_pie, ingress_filter, mered, meredt, outside, pie, ras, red, rio,
-    sfq, wred,
+    ared, cake, codel, drr, dualpi2, fair, fifo, fq_codel, fq_pie, ingress_filter, mered, meredt, outside, pie, ras,
+    red, rio, sfq, wred,
 };
 use crate::classes::file::{Bursts, DisplaceSection, FeedbackSection, Sharing};
 use crate::decode::{Decode, Spanned};
@@ -91,6 +91,8 @@ kinds! {
     CoDel(codel::CoDelQueue) = "codel",
     /// Deficit round robin over flows.
     Drr(drr::DrrQueue) = "drr",
+    /// Two coupled queues, one with a low delay for scalable senders.
+    DualPi2(dualpi2::DualPi2Queue) = "dualpi2",
     /// Classes with guaranteed rates, and fair shares for the flows of each class.
     Fbq(FbqQueue) = "fbq",
     /// First in, first out.
@@ -167,6 +169,7 @@ impl Discipline {
             Self::Ared(_)
             | Self::CoDel(_)
             | Self::Drr(_)
+            | Self::DualPi2(_)
             | Self::Fifo(_)
             | Self::FqCodel(_)
             | Self::FqPie(_)
@@ -222,8 +225,11 @@ crate::record! {
         pub increment: Percent = "10%",
         /// When to notify the owner of a flow that its queue is filling up. Default: never.
         pub feedback: Option<FeedbackSection>,
+        /// The delay from which packets of ECT(1), the code point of scalable senders (L4S), are marked, if two more packets of
+        /// their flow wait. 1ms is usual. Default: they are treated as all others.
+        pub l4s_step: Option<Spanned<Span>>,
         /// A discipline behind the token bucket of the class, instead of one queue per flow. Keys about single flows
-        /// (`flow-burst`, `flow-limit`, `feedback`, minimum rates) then do not apply. Default: none.
+        /// (`flow-burst`, `flow-limit`, `feedback`, `l4s-step`, minimum rates) then do not apply. Default: none.
         pub queue: Option<Spanned<Discipline>>,
         /// Whether this class takes the packets that match no rule. Exactly one class must. Default false.
         pub default: Option<Spanned<bool>>,

@@ -13,6 +13,7 @@ mod cake;
 pub mod cbq;
 mod codel;
 mod drr;
+mod dualpi2;
 pub mod early;
 mod elephants;
 mod fair;

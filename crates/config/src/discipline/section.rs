@@ -1,8 +1,9 @@
 //! [`Section`], which every kind implements, and [`Site`].
 
-use tidegate_core::{Bytes, FlowKey, Instant, Packet, ParamError, Qdisc, Rate};
+use tidegate_core::step::Step;
+use tidegate_core::{Bytes, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span};
 
-use crate::decode::key;
+use crate::decode::{Spanned, key};
 use crate::diagnostic::{Diagnostics, Place};
 
 /// The section of a kind of discipline in a file.
@@ -51,6 +52,11 @@ impl Packet for NoPacket {
     fn flow(&self) -> FlowKey {
         FlowKey::default()
     }
+}
+
+/// The step of an optional key `l4s-step`.
+pub(crate) fn step(key: Option<Spanned<Span>>) -> Option<Step> {
+    key.map(|step| Step::at(step.value))
 }
 
 /// Reports `error` at the key that it names, or else at the table.

@@ -222,7 +222,7 @@ impl State {
         }
     }
 
-    /// Returns the packet that leaves `queue` at `now`; dropped packets go to `out`.
+    /// Returns the packet that leaves `queue` at `now`, and when it arrived; dropped packets go to `out`.
     pub fn dequeue<P: Packet>(
         &mut self,
         params: &Params,
@@ -231,7 +231,7 @@ impl State {
         queue: &mut Queue,
         now: Instant,
         out: &mut dyn Outlet<P>,
-    ) -> Option<P> {
+    ) -> Option<(P, Instant)> {
         let mut call = Call::default();
         loop {
             let Some((mut packet, at)) = store.pop(queue) else {
@@ -240,12 +240,12 @@ impl State {
             };
             let action = self.decide(params, stats, &mut call, now, now.since(at), queue.backlog().bytes);
             if action == Action::Send {
-                return Some(packet);
+                return Some((packet, at));
             }
             if action == Action::Signal && mark(params.signal, &mut packet, out) {
                 self.marked(params, &call);
                 stats.marked += 1;
-                return Some(packet);
+                return Some((packet, at));
             }
             stats.dropped += 1;
             out.dropped(packet, DropReason::Early);
@@ -341,7 +341,9 @@ impl<P: Packet> Qdisc<P> for CoDel<P> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.latest = self.latest.max(now);
-        self.state.dequeue(&self.params, &mut self.stats, &mut self.store, &mut self.queue, self.latest, out)
+        let (state, stats) = (&mut self.state, &mut self.stats);
+        let left = state.dequeue(&self.params, stats, &mut self.store, &mut self.queue, self.latest, out);
+        left.map(|(packet, _)| packet)
     }
 
     fn deadline(&self, _now: Instant) -> Deadline {

@@ -61,6 +61,7 @@ use crate::queues::{Linked as _, Links, List, Pool, Queue};
 use crate::random::Stream;
 use crate::round::{Deficit, check_quantum, spread};
 use crate::slab::{Slab, reusable};
+use crate::step::{self, Step};
 use core::iter::repeat_n;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
@@ -109,6 +110,8 @@ pub struct Params {
     pub hosts: Isolation,
     /// COBALT's target and interval, mark or drop; `limit` is that of all queues together.
     pub codel: codel::Params,
+    /// The step for packets of ECT(1), if there is one.
+    pub step: Option<Step>,
     /// Queues, a multiple of 8 up to 65,536.
     pub queues: u32,
     /// Bytes a turn; the largest packet seen where that is more. Both as the line carries them.
@@ -136,6 +139,7 @@ impl Params {
             tins: Tins::Diffserv3,
             hosts: Isolation::Source,
             codel: codel::Params { target, interval, limit, ..codel::Params::default() },
+            step: None,
             queues: 1_024,
             quantum: Bytes::new(1_514),
             ack_filter: AckFilter::Off,
@@ -155,6 +159,7 @@ impl Params {
         }
         self.wire.validate()?;
         self.codel.validate()?;
+        self.step.map(Step::validate).transpose()?;
         check_quantum(self.quantum)?;
         Ok(self)
     }
@@ -165,7 +170,7 @@ impl Params {
 pub struct Stats {
     /// Packets COBALT dropped.
     pub dropped: u64,
-    /// Packets COBALT marked.
+    /// Packets that COBALT or the step marked.
     pub marked: u64,
     /// Packets dropped because the limit was passed.
     pub overflowed: u64,
@@ -396,9 +401,9 @@ impl<P: Packet> Cake<P> {
             let flow = &mut self.flows[index];
             let (mut packet, at) = self.pool.pop(index, &mut flow.queue)?;
             let more = flow.queue.backlog().bytes + packet.size() > self.params.codel.mtu;
-            let last = flow.queue.is_empty();
+            let behind = flow.queue.backlog().packets;
             let (params, random) = (&self.params.codel, &mut self.random);
-            let decision = flow.cobalt.decide(params, random, &mut packet, at, more, last, self.latest, out);
+            let decision = flow.cobalt.decide(params, random, &mut packet, at, more, behind == 0, self.latest, out);
             self.gone(index, &packet);
             match decision {
                 cobalt::Decision::Drop if *drops < MOST_DROPS_A_CALL => {
@@ -407,7 +412,9 @@ impl<P: Packet> Cake<P> {
                     out.dropped(packet, DropReason::Early);
                 }
                 decision => {
-                    self.stats.marked += u64::from(decision == cobalt::Decision::Marked);
+                    let marked = decision == cobalt::Decision::Marked
+                        || step::apply(self.params.step, &mut packet, at, self.latest, behind, out);
+                    self.stats.marked += u64::from(marked);
                     return Some(packet);
                 }
             }

@@ -13,6 +13,7 @@
 //! *Departures from the source, and why*: exact flows instead of hashed ones ([`sfq`](crate::sfq) has those); at
 //! overflow the head of the longest queue (within 1/9) is dropped, not its tail: the sender detects the loss
 //! earlier, by the time that the queue takes.
+//! With `step` the packets of ECT(1) are marked by the [`step`](crate::step), which the source does not have.
 //! *See also*: [`sfq`](crate::sfq), [`fq_codel`](crate::fq_codel).
 //!
 //! ```
@@ -37,6 +38,7 @@ use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::round::{Round, Share, check_quantum};
 use crate::slab::{Slab, reusable};
+use crate::step::{self, Step};
 use tidegate_units::{Bytes, Instant};
 
 /// Parameters.
@@ -46,6 +48,8 @@ pub struct Params {
     pub quantum: Bytes,
     /// The weight of each profile, 1 to 1,000; profiles beyond the list have weight 1.
     pub weights: Vec<u16>,
+    /// The step for packets of ECT(1), if there is one.
+    pub step: Option<Step>,
     /// The most that all flows together may hold.
     pub limit: Limit,
 }
@@ -53,7 +57,7 @@ pub struct Params {
 impl Default for Params {
     /// An Ethernet MTU, equal weights, 1,000 packets.
     fn default() -> Self {
-        Self { quantum: Bytes::new(1_514), weights: Vec::new(), limit: Limit::packets(1_000) }
+        Self { quantum: Bytes::new(1_514), weights: Vec::new(), step: None, limit: Limit::packets(1_000) }
     }
 }
 
@@ -61,12 +65,13 @@ impl Params {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// A quantum outside 64 B to 1 MiB; a weight outside 1 to 1,000.
+    /// A quantum outside 64 B to 1 MiB; a weight outside 1 to 1,000; as [`Step::validate`].
     pub fn validate(self) -> Result<Self, ParamError> {
         check_quantum(self.quantum)?;
         if self.weights.iter().any(|weight| !(1..=1_000).contains(weight)) {
             return Err(ParamError::new("weights", "each must be 1 to 1000"));
         }
+        self.step.map(Step::validate).transpose()?;
         Ok(self)
     }
 }
@@ -80,6 +85,8 @@ pub struct Stats {
     pub started: u64,
     /// Most flows that were busy at once.
     pub most_flows: u64,
+    /// Packets marked.
+    pub marked: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -94,10 +101,12 @@ reusable!(Flow, share: u32);
 #[derive(Clone, Debug)]
 pub struct Drr<P> {
     weights: Vec<u16>,
+    step: Option<Step>,
     flows: Slab<u32, Flow>,
     index: KeyIndex,
     round: Round<P>,
     stats: Stats,
+    latest: Instant,
 }
 
 impl<P: Packet> Drr<P> {
@@ -106,13 +115,15 @@ impl<P: Packet> Drr<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params) -> Result<Self, ParamError> {
-        let Params { quantum, weights, limit } = params.validate()?;
+        let Params { quantum, weights, step, limit } = params.validate()?;
         Ok(Self {
             weights,
+            step,
             flows: Slab::default(),
             index: KeyIndex::with_capacity(64),
             round: Round::new(quantum, limit),
             stats: Stats::default(),
+            latest: Instant::ZERO,
         })
     }
     /// Counts since the start.
@@ -138,35 +149,41 @@ impl<P: Packet> Drr<P> {
         index
     }
 
-    /// Takes the first packet of a flow, whose record ends with its last packet.
-    fn pop(&mut self, index: u32) -> Option<P> {
+    /// Takes the first packet of a flow, whose record ends with its last packet; returns it with the instant it arrived at,
+    /// and the number of packets that it leaves behind.
+    fn pop(&mut self, index: u32) -> Option<(P, Instant, u64)> {
         let flow = &mut self.flows[index];
-        let packet = self.round.pop(index, &mut flow.share)?;
-        if flow.share.is_empty() {
+        let (packet, arrived) = self.round.pop(index, &mut flow.share)?;
+        let behind = flow.share.packets();
+        if behind == 0 {
             self.index.remove(flow.key, index);
             self.flows.release(index);
         }
-        Some(packet)
+        Some((packet, arrived, behind))
     }
 }
 
 impl<P: Packet> Qdisc<P> for Drr<P> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
+        self.latest = self.latest.max(now);
         if !self.round.pool().can_hold(packet.size()) {
             return out.refused(packet, DropReason::QueueLimit);
         }
         let index = self.flow_of(&packet);
-        self.round.push(index, &mut self.flows[index].share, packet, now);
-        while let Some(packet) = self.round.pool().over_limit().and_then(|longest| self.pop(longest)) {
+        self.round.push(index, &mut self.flows[index].share, packet, self.latest);
+        while let Some((packet, ..)) = self.round.pool().over_limit().and_then(|longest| self.pop(longest)) {
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
         }
         Queued::default()
     }
 
-    fn dequeue(&mut self, _now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+        self.latest = self.latest.max(now);
         let index = self.round.next(&mut self.flows, |flow| &mut flow.share)?;
-        self.pop(index)
+        let (mut packet, arrived, behind) = self.pop(index)?;
+        self.stats.marked += u64::from(step::apply(self.step, &mut packet, arrived, self.latest, behind, out));
+        Some(packet)
     }
 
     fn deadline(&self, _now: Instant) -> Deadline {

@@ -12,7 +12,8 @@
 //! warm-up.
 //! *Notes*: two flows that share a queue share its service; with 1,024 queues and f busy flows a given flow is alone
 //! with probability (1 - 1/1024)^(f - 1): 0.908 for 100 flows (section 5.3 of the RFC). The hash is keyed where
-//! the packet enters ([`FlowKey`](crate::FlowKey)), so no sender can aim for a queue.
+//! the packet enters ([`FlowKey`](crate::FlowKey)), so no sender can aim for a queue. With `step` the packets of ECT(1) are
+//! marked by the [`step`](crate::step) as well, so that CoDel has nothing to do for a scalable sender.
 //! *Departures from the source, and why*: at overload one packet is dropped for each that arrives, from the longest queue
 //! by size class, where kernels search all queues and drop up to 64 at once: here the search costs O(1), so there
 //! is nothing to save up for. The queue's own backlog is compared with `mtu`, not the whole discipline's.
@@ -40,6 +41,7 @@ use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::round::{check_quantum, check_queues};
+use crate::step::{self, Step};
 use tidegate_units::{Bytes, Instant};
 
 /// Parameters.
@@ -51,13 +53,20 @@ pub struct Params {
     pub queues: u32,
     /// Bytes a turn. An MTU by default; 300 on slow links favours small packets of other flows.
     pub quantum: Bytes,
+    /// The step for packets of ECT(1), if there is one (section 5.2.7 of RFC 8290, for scalable senders alone).
+    pub step: Option<Step>,
 }
 
 impl Default for Params {
     /// RFC 8290, section 5.2: 1,024 queues, a quantum of 1,514 B, 10,240 packets.
     fn default() -> Self {
         let limit = crate::fifo::Limit::packets(10_240);
-        Self { codel: codel::Params { limit, ..Default::default() }, queues: 1_024, quantum: Bytes::new(1_514) }
+        Self {
+            codel: codel::Params { limit, ..Default::default() },
+            queues: 1_024,
+            quantum: Bytes::new(1_514),
+            step: None,
+        }
     }
 }
 
@@ -65,11 +74,12 @@ impl Params {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// As [`codel::Params::validate`]; queues outside 1 to 2^20; a quantum outside 64 B to 1 MiB.
+    /// As [`codel::Params::validate`] and [`Step::validate`]; queues outside 1 to 2^20; a quantum outside 64 B to 1 MiB.
     pub fn validate(self) -> Result<Self, ParamError> {
         self.codel.validate()?;
         check_queues(self.queues)?;
         check_quantum(self.quantum)?;
+        self.step.map(Step::validate).transpose()?;
         Ok(self)
     }
 }
@@ -89,6 +99,7 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 struct PerQueue {
     params: codel::Params,
+    step: Option<Step>,
     stats: codel::Stats,
 }
 
@@ -106,7 +117,10 @@ impl<P: Packet> QueueAqm<P> for PerQueue {
         now: Instant,
         out: &mut dyn Outlet<P>,
     ) -> Option<P> {
-        state.dequeue(&self.params, &mut self.stats, store, queue, now, out)
+        let (mut packet, arrived) = state.dequeue(&self.params, &mut self.stats, store, queue, now, out)?;
+        let marked = step::apply(self.step, &mut packet, arrived, now, queue.backlog().packets, out);
+        self.stats.marked += u64::from(marked);
+        Some(packet)
     }
 }
 
@@ -120,8 +134,8 @@ impl<P: Packet> FqCodel<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params) -> Result<Self, ParamError> {
-        let Params { codel, queues, quantum } = params.validate()?;
-        let aqm = PerQueue { params: codel, stats: codel::Stats::default() };
+        let Params { codel, queues, quantum, step } = params.validate()?;
+        let aqm = PerQueue { params: codel, step, stats: codel::Stats::default() };
         Ok(Self(FlowQueues::new(aqm, queues, quantum, codel.limit)))
     }
     /// Counts since the start.

@@ -202,7 +202,7 @@ impl<P: Packet> Sfq<P> {
 
     fn pop(&mut self, index: u32) -> Option<P> {
         let bucket = &mut self.buckets[index];
-        let packet = self.round.pop(index, &mut bucket.share)?;
+        let (packet, _) = self.round.pop(index, &mut bucket.share)?;
         if bucket.share.is_empty() {
             self.hash.emptied(bucket.since);
         }

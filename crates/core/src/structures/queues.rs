@@ -97,6 +97,11 @@ impl<P: Packet> Store<P> {
         self.packets.get(queue.head)?.packet.as_ref()
     }
 
+    /// Returns the instant at which the first packet arrived.
+    pub fn arrival(&self, queue: &Queue) -> Option<Instant> {
+        self.packets.get(queue.head).map(|first| first.at)
+    }
+
     /// Takes the oldest packet that `wanted` accepts among the `most` oldest, the newest excepted; the others keep
     /// their order.
     pub fn take_where(&mut self, queue: &mut Queue, most: u32, mut wanted: impl FnMut(&P) -> bool) -> Option<P> {

@@ -126,6 +126,10 @@ impl Share {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
+    /// The number of queued packets.
+    pub fn packets(&self) -> u64 {
+        self.queue.backlog().packets
+    }
 }
 
 /// The turns of numbered [`Share`]s that one [`Limit`] holds for. A share must always be used with the same number.
@@ -154,15 +158,15 @@ impl<P: Packet> Round<P> {
         }
         self.pool.push(number, &mut share.queue, packet, at);
     }
-    /// Takes the first packet of `share`, in turn or not. With its last packet its turns end.
+    /// Takes the first packet of `share`, in turn or not, with the instant it arrived at. With its last packet its turns end.
     #[inline]
-    pub fn pop(&mut self, number: u32, share: &mut Share) -> Option<P> {
-        let (packet, _) = self.pool.pop(number, &mut share.queue)?;
+    pub fn pop(&mut self, number: u32, share: &mut Share) -> Option<(P, Instant)> {
+        let popped = self.pool.pop(number, &mut share.queue)?;
         if share.is_empty() {
             self.turns.left(&mut share.allowance, self.active.front() == Some(number));
             self.links.remove(&mut self.active, number);
         }
-        Some(packet)
+        Some(popped)
     }
     /// The share whose first packet is next, by number, charged for that packet. `share` finds a share in an element of
     /// `all`.

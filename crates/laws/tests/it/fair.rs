@@ -10,6 +10,7 @@ use tidegate_core::pie::{self, Pie};
 use tidegate_core::random::Stream;
 use tidegate_core::red::{Signal, Sizing};
 use tidegate_core::sfq::{self, Sfq};
+use tidegate_core::step::Step;
 use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{Accounted, Bytes, Ecn, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
@@ -35,7 +36,8 @@ fn reached(report: &Report) {
 #[test]
 fn drr_obeys_the_laws() {
     for shape in shapes() {
-        let params = || drr::Params { limit: LIMIT, weights: vec![2, 1, 7], ..drr::Params::default() };
+        let step = Some(Step::at(Span::from_millis(1)));
+        let params = || drr::Params { limit: LIMIT, weights: vec![2, 1, 7], step, ..drr::Params::default() };
         let report = check_seeds(|| Accounted::new(Drr::new(params()).unwrap()), &shape, share(4 * 50), 2_000);
         reached(&report);
     }
@@ -94,7 +96,8 @@ fn fq_codel_obeys_the_laws() {
                 limit: LIMIT,
                 ..codel::Params::default()
             };
-            let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300) };
+            let step = (queues == 4).then_some(Step::at(Span::from_micros(200)));
+            let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300), step };
             reached(&check_seeds(|| Accounted::new(FqCodel::new(params).unwrap()), &shape, share(4 * 25), 2_000));
         }
     }

@@ -3,6 +3,7 @@
 mod any_packet;
 mod cbq;
 mod cbq_oracle;
+mod dualpi2;
 mod fair;
 mod fbq;
 mod fbq_hosts;

@@ -268,7 +268,7 @@ class Ack:
         """The number of bytes delivered in ECN-capable packets so far."""
     @property
     def ecn_ce(self) -> int:
-        """The number of these bytes that were marked "congestion experienced" (CE)."""
+        """Of these, those that were marked: counted exactly with accurate ECN (RFC 9768), by ECN-Echo without."""
 
 class DeliverySample:
     """What was delivered with an acknowledgement, cumulative or selective."""
@@ -297,6 +297,15 @@ class DeliverySample:
     @property
     def is_retransmitted(self) -> bool:
         """Whether the newest segment was retransmitted."""
+    @property
+    def newly_acked(self) -> int:
+        """Bytes that the acknowledgement newly delivers."""
+    @property
+    def lost(self) -> int:
+        """Bytes that were considered lost since the newest segment was sent."""
+    @property
+    def tx_in_flight(self) -> int:
+        """Bytes in the network right after the newest segment was sent."""
 
 class Packet:
     """A packet held by a discipline in Python. The discipline gives it up exactly once, by returning it from `dequeue` or

@@ -6,10 +6,10 @@ use tidegate_core::Span;
 use tidegate_core::random::Stream;
 
 use super::{Exchange, Role, Simulation};
-use crate::applications::{Application, Browser, Experience, Listener, Player, Step, Talker};
+use crate::applications::{Application, Browser, Experience, Listener, Live, Player, Step, Talker};
 use crate::ids::FlowId;
 use crate::packet::SimPacket;
-use crate::workload::{FlowSpec, Transport, Workload};
+use crate::workload::{FlowSpec, Media, Transport, Workload};
 
 /// How long an application waits before it tries again after a failed connection.
 const AGAIN: Span = Span::from_secs(1);
@@ -34,6 +34,11 @@ impl Simulation {
             }
             Workload::Web(_) => Application::Browse(Browser::new(warm_up)),
             Workload::Video(video) => Application::Play(Player::new(video, now, warm_up)),
+            Workload::Media(media) => {
+                let Transport::Udp { ecn } = self.flows[index].transport else { return None };
+                let random = Stream::named(random.next_u64(), "encoder");
+                Application::Live(Box::new(Live::new(media, ecn, random, now, warm_up)))
+            }
             _ => return None,
         })
     }
@@ -58,9 +63,19 @@ impl Simulation {
                 let slot = self.ask(flow, slot, video.request.as_u64(), response);
                 self.sources[index].slot = Some(slot);
             }
+            (Application::Live(live), Workload::Media(media)) => self.stream(flow, live, media),
             _ => {}
         }
         self.sources[index].application = Some(application);
+    }
+
+    /// Sends what both ends of a live video have to send.
+    fn stream(&mut self, flow: u32, live: &mut Live, media: &Media) {
+        while let Some(datagram) = live.act(self.now, media) {
+            self.datagram(flow, datagram.side, datagram.number, datagram.size);
+        }
+        let wait = live.deadline().saturating_sub(self.now);
+        self.schedule_source(flow, Span::from_nanos(wait));
     }
 
     fn talk(&mut self, flow: u32, talkers: &mut [Option<Talker>; 2], workload: &Workload) {
@@ -151,7 +166,7 @@ impl Simulation {
                 let wait = player.take(self.now);
                 self.schedule_source(flow, Span::from_nanos(wait));
             }
-            Application::Play(_) | Application::Talk { .. } => {}
+            Application::Play(_) | Application::Talk { .. } | Application::Live(_) => {}
         }
         self.sources[index].application = Some(application);
     }
@@ -167,7 +182,7 @@ impl Simulation {
         let lost = match source.application.as_deref_mut() {
             Some(Application::Browse(browser)) => browser.lost(slot),
             Some(Application::Play(_)) => own,
-            Some(Application::Talk { .. }) => false,
+            Some(Application::Talk { .. } | Application::Live(_)) => false,
             None => own && matches!(&*self.flows[flow as usize].workload, Workload::Requests { .. }),
         };
         if lost && failed && !self.sources[flow as usize].stopped {
@@ -192,10 +207,16 @@ impl Simulation {
 
     /// Handles a datagram that arrives at end `side` of its flow.
     pub(super) fn receive_datagram(&mut self, packet: &SimPacket, side: usize) {
-        if let Some(application) = &mut self.sources[packet.group as usize].application
-            && let Application::Talk { listeners: Some(listeners), .. } = &mut **application
-        {
-            listeners[side].receive(self.now, packet);
+        let source = &mut self.sources[packet.group as usize];
+        match source.application.as_deref_mut() {
+            Some(Application::Talk { listeners: Some(listeners), .. }) => listeners[side].receive(self.now, packet),
+            Some(Application::Live(live)) => {
+                live.receive(self.now, packet, side);
+                if !source.stopped {
+                    self.on_application(packet.group);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use tidegate_core::random::Stream;
 use tidegate_core::{Colour, Ecn, Instant};
 
 use super::{Connection, EventKind, KIND_SHIFT, Role, Simulation, book_completion, target};
 use crate::link::NEVER;
 use crate::packet::{Proto, SimPacket, TCP_HEADER};
-use crate::tcp::{Endpoint, Flags, Segment, State};
+use crate::tcp::{Algorithm, Endpoint, Flags, Segment, State};
 use crate::trace::Occurrence;
 use crate::workload::{Transport, Workload};
 
@@ -156,6 +157,13 @@ impl Simulation {
             Transport::Udp { .. } => Arc::default(),
         };
         let mut client = Endpoint::connect(Arc::clone(&config));
+        let mut server = Endpoint::listen(Arc::clone(&config));
+        if matches!(config.algorithm, Algorithm::Bbr) {
+            // Connections draw from streams of their own, so that one more changes none of the others.
+            let mut random = Stream::named(self.seed, &format!("congestion {} {}", spec.name, self.next_number));
+            client.set_seed(random.next_u64());
+            server.set_seed(random.next_u64());
+        }
         match &role {
             Role::Upload { size: None } => client.write_endlessly(),
             Role::Upload { size: Some(size) } => {
@@ -168,7 +176,7 @@ impl Simulation {
         }
         let connection = Box::new(Connection {
             number: self.next_number,
-            ends: [client, Endpoint::listen(config)],
+            ends: [client, server],
             armed: [NEVER; 2],
             counted: [0; 2],
             role,

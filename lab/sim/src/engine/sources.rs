@@ -1,6 +1,6 @@
 //! Sources: when flows send, and how much.
 
-use tidegate_core::{Bytes, Ecn, Instant, Span};
+use tidegate_core::{Bytes, Instant, Span};
 
 use super::{EventKind, Role, Simulation, Source, target};
 use crate::applications::Application;
@@ -86,7 +86,8 @@ impl Simulation {
             | Workload::Phases { .. }
             | Workload::Web(_)
             | Workload::Video(_)
-            | Workload::Call(_) => self.on_application(flow),
+            | Workload::Call(_)
+            | Workload::Media(_) => self.on_application(flow),
             Workload::Trace(entries) => {
                 let (size, next) = source.replay(self.now, spec.start, entries);
                 wait = next;
@@ -140,12 +141,7 @@ impl Simulation {
     /// Sends a datagram of `size` bytes on the link from end `side` of a flow.
     pub(super) fn datagram(&mut self, flow: u32, side: usize, number: u32, size: u32) {
         let Transport::Udp { ecn } = self.flows[flow as usize].transport else { return };
-        let segment = Segment {
-            seq: number,
-            len: size.saturating_sub(UDP_HEADER),
-            ecn: if ecn { Ecn::Ect0 } else { Ecn::NotEct },
-            ..Segment::default()
-        };
+        let segment = Segment { seq: number, len: size.saturating_sub(UDP_HEADER), ecn, ..Segment::default() };
         if self.measuring() {
             self.metrics[flow as usize].sent.count(size);
         }

@@ -123,6 +123,8 @@ impl Decode for Congestion {
                 AlgorithmWord::Reno => Algorithm::Reno,
                 AlgorithmWord::Cubic => Algorithm::Cubic,
                 AlgorithmWord::Dctcp => Algorithm::Dctcp,
+                AlgorithmWord::Prague => Algorithm::Prague,
+                AlgorithmWord::Bbr => Algorithm::Bbr,
             }));
         }
         let (kind, rest) = kind(node, "congestion control", "kind", &kinds, diagnostics)?;

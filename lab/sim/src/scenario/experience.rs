@@ -4,7 +4,7 @@ use tidegate_core::Span;
 use tidegate_metrics::{Digest, Histogram};
 
 use super::outcome::Collector;
-use crate::applications::{CallQuality, Experience, Pages, Playback, emodel};
+use crate::applications::{CallQuality, Experience, MediaQuality, Pages, Playback, emodel};
 
 /// The experiences of all users of a section of flows.
 #[derive(Default)]
@@ -12,6 +12,7 @@ pub(super) struct Experiences {
     calls: Vec<CallQuality>,
     pages: Option<Pages>,
     videos: Vec<Playback>,
+    media: Option<MediaQuality>,
 }
 
 impl Experiences {
@@ -19,6 +20,12 @@ impl Experiences {
         match experience {
             Experience::Call(calls) => self.calls.extend(calls),
             Experience::Video(playback) => self.videos.push(playback),
+            Experience::Media(media) => {
+                let all = self.media.get_or_insert_default();
+                all.frames += media.frames;
+                all.complete += media.complete;
+                all.delay_ns.merge(&media.delay_ns);
+            }
             Experience::Pages(pages) => {
                 let all = self.pages.get_or_insert_default();
                 all.begun += pages.begun;
@@ -42,6 +49,11 @@ impl Experiences {
             }
             digest.histogram(&pages.load_ns);
         }
+        if let Some(media) = &self.media {
+            digest.number(media.frames);
+            digest.number(media.complete);
+            digest.histogram(&media.delay_ns);
+        }
         for video in &self.videos {
             let numbers = [video.played_ns, video.stalled_ns, video.stalls, video.segments, video.switches];
             for number in numbers.into_iter().chain([video.startup_ns.unwrap_or(u64::MAX), video.rates as u64]) {
@@ -63,6 +75,11 @@ impl Experiences {
         }
         if !self.videos.is_empty() {
             self.viewers(to);
+        }
+        if let Some(media) = &self.media {
+            to.add("frames", "1", media.frames as f64);
+            to.add("frames incomplete", "1", 1.0 - media.complete as f64 / media.frames.max(1) as f64);
+            to.spread("frame delay", "ns", 1.0, &media.delay_ns);
         }
     }
 
@@ -121,6 +138,7 @@ impl Experiences {
 
     /// The histograms for curves.
     pub fn distributions(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
-        self.pages.iter().map(|pages| ("page load", &pages.load_ns))
+        let pages = self.pages.iter().map(|pages| ("page load", &pages.load_ns));
+        pages.chain(self.media.iter().map(|media| ("frame delay", &media.delay_ns)))
     }
 }

@@ -4,8 +4,10 @@ use std::fmt;
 
 use tidegate_core::{Instant, Rate, Span};
 
+use super::bbr::Bbr;
 use super::cubic::Cubic;
 use super::dctcp::Dctcp;
+use super::prague::Prague;
 
 /// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +18,7 @@ pub struct Ack {
     pub acked: u64,
     /// FlightSize (RFC 5681, section 2) before the acknowledgement.
     pub flight_size: u64,
-    /// Whether cwnd limited the sender. A window that is not fully used must not grow (RFC 7661).
+    /// Whether cwnd or pacing limited the sender. A window that is not fully used must not grow (RFC 7661).
     pub cwnd_limited: bool,
     /// The RTT sample that the acknowledgement completes, if any.
     pub rtt: Option<Span>,
@@ -36,15 +38,27 @@ pub struct Ack {
 
 /// ECN counts that the receiver has reported since the start of the connection.
 ///
-/// For TCP these are bytes, and `ce` counts those acknowledged with ECN-Echo. This is exact if the receiver echoes
-/// packet by packet (DCTCP, RFC 8257). If it repeats ECN-Echo until CWR (RFC 3168), only whether `ce` grows is
-/// meaningful. A transport that reports counts itself, such as QUIC (RFC 9000, section 19.3.2), passes those.
+/// For TCP these are bytes. With accurate feedback (RFC 9768) they are exact. With classic feedback `ce` counts those
+/// acknowledged with ECN-Echo. This is exact if the receiver echoes packet by packet (DCTCP, RFC 8257). If it repeats
+/// ECN-Echo until CWR (RFC 3168), only whether `ce` grows is meaningful. A transport that reports counts itself, such as QUIC (RFC 9000, section 19.3.2), passes those.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
     /// Delivered with an ECN-capable code point, marked or not.
     pub capable: u64,
     /// The part of `capable` that was delivered with "congestion experienced".
     pub ce: u64,
+}
+
+/// How a receiver reports congestion marks to the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EcnFeedback {
+    /// Not at all.
+    #[default]
+    None,
+    /// ECN-Echo, once in a round trip (RFC 3168), or packet by packet for DCTCP (RFC 8257).
+    Classic,
+    /// Counts of packets and bytes (RFC 9768).
+    Accurate,
 }
 
 /// The delivery rate sample of an acknowledgement, cumulative or selective
@@ -69,6 +83,27 @@ pub struct DeliverySample {
     pub app_limited: bool,
     /// Whether the newest segment was retransmitted.
     pub retransmitted: bool,
+    /// Bytes that this acknowledgement newly delivers, cumulatively or selectively.
+    pub newly_acked: u64,
+    /// Bytes considered lost since the newest segment was sent.
+    pub lost: u64,
+    /// Bytes in the network right after the newest segment was sent.
+    pub tx_in_flight: u64,
+}
+
+/// A segment that is considered lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostSegment {
+    /// The sequence number of its first byte.
+    pub start: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Bytes in the network right after it was sent.
+    pub tx_in_flight: u64,
+    /// Bytes considered lost since it was sent, its own included.
+    pub lost: u64,
+    /// Whether the application had no more data when it was sent.
+    pub app_limited: bool,
 }
 
 /// The loss recovery that is in progress when an acknowledgement arrives.
@@ -112,6 +147,21 @@ pub trait CongestionControl {
     /// Processes the delivery rate sample of an acknowledgement. Called before [`CongestionControl::on_ack`]. Built-in
     /// controls receive samples only if RACK is used.
     fn on_sample(&mut self, _now: Instant, _sample: &DeliverySample) {}
+    /// Processes the loss of a segment that RACK has detected. Called for BBR and for controls from outside of this
+    /// crate.
+    fn on_lost(&mut self, _now: Instant, _lost: &LostSegment) {}
+    /// Begins the data transfer. `srtt` is the RTT of the handshake, if it was measured.
+    fn on_established(&mut self, _now: Instant, _srtt: Option<Span>) {}
+    /// States how marks are reported: after the handshake, and again when the path turns out to hide them.
+    fn on_ecn_feedback(&mut self, _feedback: EcnFeedback) {}
+    /// Sends the first data after everything was delivered or lost. `app_limited`: because the application had no more.
+    fn on_restart(&mut self, _now: Instant, _app_limited: bool) {}
+    /// Ends a loss recovery of any kind.
+    fn on_recovery_end(&mut self) {}
+    /// Whether the rate is kept low on purpose, so that delivery rates of data that is sent now are only lower bounds.
+    fn limits_samples(&self) -> bool {
+        false
+    }
     /// Ends slow start at the current cwnd (HyStart++).
     fn exit_slow_start(&mut self) {}
     /// Reduces cwnd. Called when congestion is signalled while `flight_size` bytes are in the network.
@@ -146,6 +196,10 @@ pub enum Algorithm {
     Cubic,
     /// DCTCP (RFC 8257). Both ends echo marks packet by packet.
     Dctcp,
+    /// Prague, for L4S. It detects losses by RACK.
+    Prague,
+    /// BBRv3. It detects losses by RACK.
+    Bbr,
     /// A control from outside of this crate.
     Custom(&'static Make),
 }
@@ -156,6 +210,8 @@ impl fmt::Debug for Algorithm {
             Self::Reno => "Reno",
             Self::Cubic => "Cubic",
             Self::Dctcp => "Dctcp",
+            Self::Prague => "Prague",
+            Self::Bbr => "Bbr",
             Self::Custom(_) => "Custom",
         })
     }
@@ -167,6 +223,8 @@ pub(crate) enum Controller {
     /// Twice the size of Reno's.
     Cubic(Box<Cubic>),
     Dctcp(Box<Dctcp>),
+    Prague(Box<Prague>),
+    Bbr(Box<Bbr>),
     Custom(Box<dyn CongestionControl>),
 }
 
@@ -176,17 +234,22 @@ macro_rules! each {
             Controller::Reno($c) => $body,
             Controller::Cubic($c) => $body,
             Controller::Dctcp($c) => $body,
+            Controller::Prague($c) => $body,
+            Controller::Bbr($c) => $body,
             Controller::Custom($c) => $body,
         }
     };
 }
 
 impl Controller {
-    pub fn new(algorithm: Algorithm, mss: u64, initial: u64) -> Self {
+    /// `seed` is for algorithms that draw random numbers.
+    pub fn new(algorithm: Algorithm, mss: u64, initial: u64, seed: u64) -> Self {
         match algorithm {
             Algorithm::Reno => Self::Reno(Reno::new(mss, initial)),
             Algorithm::Cubic => Self::Cubic(Box::new(Cubic::new(mss, initial))),
             Algorithm::Dctcp => Self::Dctcp(Box::new(Dctcp::new(mss, initial))),
+            Algorithm::Prague => Self::Prague(Box::new(Prague::new(mss, initial))),
+            Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss, initial, seed))),
             Algorithm::Custom(make) => Self::Custom(make(mss, initial)),
         }
     }
@@ -218,10 +281,33 @@ impl Controller {
         each!(self, c => c.ssthresh())
     }
     pub fn pacing(&self) -> Option<Rate> {
-        match self {
-            Self::Custom(c) => c.pacing(),
-            Self::Reno(_) | Self::Cubic(_) | Self::Dctcp(_) => None,
-        }
+        each!(self, c => c.pacing())
+    }
+    pub fn on_lost(&mut self, now: Instant, lost: &LostSegment) {
+        each!(self, c => c.on_lost(now, lost));
+    }
+    pub fn on_established(&mut self, now: Instant, srtt: Option<Span>) {
+        each!(self, c => c.on_established(now, srtt));
+    }
+    pub fn on_ecn_feedback(&mut self, feedback: EcnFeedback) {
+        each!(self, c => c.on_ecn_feedback(feedback));
+    }
+    pub fn on_restart(&mut self, now: Instant, app_limited: bool) {
+        each!(self, c => c.on_restart(now, app_limited));
+    }
+    pub fn on_recovery_end(&mut self) {
+        each!(self, c => c.on_recovery_end());
+    }
+    pub fn limits_samples(&self) -> bool {
+        each!(self, c => c.limits_samples())
+    }
+    /// Whether a loss reduces cwnd although a mark in the same window has done so: the response to a mark is small.
+    pub fn is_scalable(&self) -> bool {
+        matches!(self, Self::Prague(_) | Self::Bbr(_))
+    }
+    /// Whether cwnd and rate follow from a model of the path, and the data in flight after a timeout is of interest.
+    pub fn is_model_based(&self) -> bool {
+        matches!(self, Self::Bbr(_))
     }
 }
 

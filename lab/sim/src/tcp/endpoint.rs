@@ -9,6 +9,7 @@
 //! RTT is measured at a time. A receiver never reneges and never shrinks its window.
 
 mod ack;
+mod ecn;
 mod options;
 mod rare;
 mod receive;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Instant, Span};
 
-use super::congestion::{Algorithm, Controller};
+use super::bbr::Bbr;
+use super::congestion::{Algorithm, Controller, EcnCounts, EcnFeedback};
 use super::hystart::HyStart;
 use super::prr::Prr;
 use super::ranges::Ranges;
@@ -70,6 +72,21 @@ pub enum Growth {
     Acks,
 }
 
+/// The explicit congestion notification that a connection negotiates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EcnUse {
+    /// None.
+    #[default]
+    No,
+    /// Classic ECN with ECT(0) (RFC 3168). A congestion control learns at most once in a round trip of a mark.
+    Classic,
+    /// Accurate ECN (RFC 9768) with ECT(0). Falls back to classic ECN, or to none, if the peer has no more.
+    Accurate,
+    /// Accurate ECN with ECT(1), which asks for the low latency of L4S (RFC 9331). Falls back to ECT(0) without accurate
+    /// feedback. RFC 9331, section 4.3, grants it to scalable congestion controls alone.
+    L4s,
+}
+
 /// Parameters of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -90,8 +107,8 @@ pub struct Config {
     pub delayed_ack: Option<Span>,
     /// Parameters of the retransmission timeout. Default: RFC 6298.
     pub rto: RtoBounds,
-    /// Whether to negotiate ECN (RFC 3168). Default no.
-    pub ecn: bool,
+    /// The ECN that is negotiated. Default none.
+    pub ecn: EcnUse,
     /// Whether losses are detected by time and the tail of a transfer is probed (RACK-TLP, RFC 8985). Requires
     /// [`Recovery::Sack`]. Default no.
     pub rack_tlp: bool,
@@ -124,7 +141,7 @@ impl Default for Config {
             receive_buffer: 1 << 20,
             delayed_ack: Some(Span::from_millis(100)),
             rto: RtoBounds::default(),
-            ecn: false,
+            ecn: EcnUse::No,
             rack_tlp: false,
             prr: false,
             timestamps: false,
@@ -141,7 +158,8 @@ impl Default for Config {
 impl Config {
     /// Whether RACK detects losses.
     fn rack(&self) -> bool {
-        self.rack_tlp && self.recovery == Recovery::Sack
+        let needed = matches!(self.algorithm, Algorithm::Prague | Algorithm::Bbr);
+        (self.rack_tlp || needed) && self.recovery == Recovery::Sack
     }
     /// Whether transmissions are recorded for the whole life of the connection.
     fn keeps_transmissions(&self) -> bool {
@@ -167,9 +185,17 @@ impl Config {
     pub fn current() -> Self {
         Self { rack_tlp: true, prr: true, timestamps: true, d_sack: true, hystart: true, ..Self::cubic() }
     }
+    /// Prague: accurate ECN with ECT(1), RACK-TLP and timestamps.
+    pub fn prague() -> Self {
+        Self { algorithm: Algorithm::Prague, ecn: EcnUse::L4s, hystart: false, ..Self::current() }
+    }
+    /// BBRv3 with RACK-TLP and timestamps.
+    pub fn bbr() -> Self {
+        Self { algorithm: Algorithm::Bbr, prr: false, hystart: false, ..Self::current() }
+    }
     /// DCTCP with ECN.
     pub fn dctcp() -> Self {
-        Self { algorithm: Algorithm::Dctcp, ecn: true, ..Self::default() }
+        Self { algorithm: Algorithm::Dctcp, ecn: EcnUse::Classic, ..Self::default() }
     }
 }
 
@@ -256,6 +282,9 @@ pub struct Endpoint {
     rescue_rxt: u64,
     /// Whether cwnd prevented the last poll from sending.
     cwnd_limited: bool,
+    /// Whether pacing alone prevented the last poll from sending. The window is then used as well as it can be (RFC
+    /// 9002, section 7.8).
+    pacing_limited: bool,
     controller: Controller,
     rtt: RttEstimator,
     /// The end of the segment whose RTT is being measured, and when it was sent; [`NEVER`] if none is.
@@ -287,7 +316,7 @@ pub struct Endpoint {
     segments_since_ack: u32,
 
     // ECN.
-    ecn: bool,
+    feedback: EcnFeedback,
     ece_pending: bool,
     cwr_pending: bool,
 
@@ -305,11 +334,14 @@ impl Endpoint {
     /// Creates the passive opener.
     pub fn listen(config: impl Into<Arc<Config>>) -> Self {
         let config: Arc<Config> = config.into();
-        let hystart = config.hystart.then(Box::default);
-        let transmissions = (config.hystart || config.keeps_transmissions()).then(Box::default);
+        let model_based = matches!(config.algorithm, Algorithm::Bbr);
+        let hystart = (config.hystart && !model_based).then(Box::default);
+        let keeps = config.hystart || config.keeps_transmissions();
+        let reports = matches!(config.algorithm, Algorithm::Bbr | Algorithm::Custom(_));
+        let transmissions = keeps.then(|| Box::new(Transmissions::reporting(reports)));
         let mss = u64::from(config.mss.max(1));
         let initial = u64::from(config.initial_window.max(1)) * mss;
-        let (controller, rtt) = (Controller::new(config.algorithm, mss, initial), RttEstimator::new());
+        let (controller, rtt) = (Controller::new(config.algorithm, mss, initial, 0), RttEstimator::new());
         Self {
             config,
             state: State::Listen,
@@ -332,6 +364,7 @@ impl Endpoint {
             high_rxt: 0,
             rescue_rxt: 0,
             cwnd_limited: false,
+            pacing_limited: false,
             controller,
             rtt,
             timed_end: 0,
@@ -355,12 +388,17 @@ impl Endpoint {
             rcv_wnd_edge: 0,
             ack_pending: AckPending::No,
             segments_since_ack: 0,
-            ecn: false,
+            feedback: EcnFeedback::None,
             ece_pending: false,
             cwr_pending: false,
             syn_pending: false,
             established: NEVER,
         }
+    }
+
+    /// Sets the seed of random decisions of the congestion control, before the first segment. Default 0.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.extensions.seed = seed;
     }
 
     // ------------------------------------------------------------------ the application's interface
@@ -443,6 +481,13 @@ impl Endpoint {
     pub fn cwnd(&self) -> u64 {
         (self.controller.cwnd() as i64 + self.cwnd_inflation).max(self.mss as i64) as u64
     }
+    /// BBR's model of the path, if the connection uses BBR.
+    pub fn bbr(&self) -> Option<&Bbr> {
+        match &self.controller {
+            Controller::Bbr(bbr) => Some(bbr),
+            _ => None,
+        }
+    }
     /// ssthresh in bytes.
     pub fn ssthresh(&self) -> u64 {
         self.controller.ssthresh()
@@ -474,7 +519,15 @@ impl Endpoint {
     }
     /// Whether both ends agreed on ECN.
     pub fn uses_ecn(&self) -> bool {
-        self.ecn
+        self.feedback != EcnFeedback::None
+    }
+    /// The ECN counts that the peer has reported so far.
+    pub fn ecn_counts(&self) -> EcnCounts {
+        self.extensions.ecn.counts
+    }
+    /// The feedback of marks on which both ends agreed.
+    pub fn ecn_feedback(&self) -> EcnFeedback {
+        self.feedback
     }
 
     /// When [`Endpoint::on_timer`] is due. Every call that takes `&mut self` invalidates it.
@@ -533,7 +586,12 @@ impl Endpoint {
             self.syn_pending = true;
             return;
         }
-        self.controller.on_timeout(now, self.flight_within_cwnd(), self.retries == 1);
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.on_timeout(now);
+        }
+        let flight_size = if self.controller.is_model_based() { self.pipe() } else { self.flight_within_cwnd() };
+        self.controller.on_timeout(now, flight_size, self.retries == 1);
+        self.report_losses(now);
         self.phase = Phase::RtoRecovery { recovery_point: self.high_data };
         self.recover = self.high_data;
         self.dup_acks = 0;
@@ -543,9 +601,6 @@ impl Endpoint {
         self.rescue_rxt = u64::MAX;
         self.prr = None;
         self.cancel_probe();
-        if let Some(transmissions) = &mut self.transmissions {
-            transmissions.on_timeout(now);
-        }
         if self.config.recovery != Recovery::Sack {
             // Go-back-N: everything above SND.UNA is sent again, in slow start.
             self.snd_nxt = self.snd_una;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
-use super::congestion::DeliverySample;
+use super::congestion::{DeliverySample, LostSegment};
 
 /// The number of duplicate acknowledgements after which reordering is ruled out if none was seen (RFC 8985, 6.2, step
 /// 4).
@@ -30,6 +30,23 @@ struct Sent {
     delivered_at: Instant,
     first_sent_at: Instant,
     app_limited: bool,
+    /// Bytes considered lost before it was sent: C.lost.
+    lost_before: u64,
+    /// Bytes in flight after it was sent.
+    tx_in_flight: u64,
+}
+
+impl Sent {
+    /// The report that it is considered lost, which makes `lost_total` bytes.
+    fn as_lost(&self, lost_total: u64) -> LostSegment {
+        LostSegment {
+            start: self.start,
+            size: self.end - self.start,
+            tx_in_flight: self.tx_in_flight,
+            lost: lost_total - self.lost_before,
+            app_limited: self.app_limited,
+        }
+    }
 }
 
 /// The segments that are not cumulatively acknowledged. See the [module](self).
@@ -57,6 +74,13 @@ pub(super) struct Transmissions {
     first_sent_at: Instant,
     app_limited_until: u64,
     newest: Option<Sent>,
+    /// Bytes delivered since the last sample.
+    newly_delivered: u64,
+    /// C.lost: bytes considered lost so far.
+    lost_total: u64,
+    /// Segments considered lost since the last call of [`Transmissions::take_losses`], if `reports_losses`.
+    losses: Vec<LostSegment>,
+    reports_losses: bool,
 }
 
 impl Default for Transmissions {
@@ -81,11 +105,27 @@ impl Default for Transmissions {
             first_sent_at: Instant::ZERO,
             app_limited_until: 0,
             newest: None,
+            newly_delivered: 0,
+            lost_total: 0,
+            losses: Vec::new(),
+            reports_losses: false,
         }
     }
 }
 
 impl Transmissions {
+    /// Without a segment. `reports` asks for each segment that is considered lost.
+    pub fn reporting(reports: bool) -> Self {
+        Self { reports_losses: reports, ..Self::default() }
+    }
+    /// The segments that were considered lost since the last call.
+    pub fn take_losses(&mut self) -> Vec<LostSegment> {
+        core::mem::take(&mut self.losses)
+    }
+    /// Whether samples are lower bounds of the rate, because the application had no more data.
+    pub fn is_limited_by_application(&self) -> bool {
+        self.app_limited_until > 0
+    }
     /// Bytes sent that are neither acknowledged, nor SACKed, nor considered lost.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
@@ -117,6 +157,8 @@ impl Transmissions {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             app_limited: self.app_limited_until > 0,
+            lost_before: self.lost_total,
+            tx_in_flight: 0,
         };
         let known = self.segments.back().map_or(0, |last| last.end);
         let first = self.segments.partition_point(|sent| sent.end <= start);
@@ -129,12 +171,13 @@ impl Transmissions {
                 self.lost -= 1;
             }
             self.retransmitted += usize::from(!sent.retransmitted);
-            *sent = Sent { start: sent.start, end: sent.end, retransmitted: true, ..new };
+            let tx_in_flight = self.in_flight;
+            *sent = Sent { start: sent.start, end: sent.end, retransmitted: true, tx_in_flight, ..new };
         }
         if end > known {
             let start = start.max(known);
             self.in_flight += end - start;
-            self.segments.push_back(Sent { start, ..new });
+            self.segments.push_back(Sent { start, tx_in_flight: self.in_flight, ..new });
         }
     }
 
@@ -146,6 +189,7 @@ impl Transmissions {
         }
         self.retransmitted -= usize::from(sent.retransmitted);
         self.delivered += sent.end - sent.start;
+        self.newly_delivered += sent.end - sent.start;
         self.delivered_at = now;
         if self.newest.is_none_or(|newest| sent.delivered >= newest.delivered) {
             self.newest = Some(*sent);
@@ -253,6 +297,10 @@ impl Transmissions {
                 sent.lost = true;
                 self.lost += 1;
                 self.in_flight -= sent.end - sent.start;
+                self.lost_total += sent.end - sent.start;
+                if self.reports_losses {
+                    self.losses.push(sent.as_lost(self.lost_total));
+                }
                 found = true;
             } else {
                 self.reorder_at = Some(self.reorder_at.map_or(due, |at| at.max(due)));
@@ -272,6 +320,10 @@ impl Transmissions {
                 sent.lost = true;
                 self.lost += 1;
                 self.in_flight -= sent.end - sent.start;
+                self.lost_total += sent.end - sent.start;
+                if self.reports_losses {
+                    self.losses.push(sent.as_lost(self.lost_total));
+                }
             }
             first = false;
         }
@@ -314,6 +366,9 @@ impl Transmissions {
             in_flight: self.in_flight,
             app_limited: newest.app_limited,
             retransmitted: newest.retransmitted,
+            newly_acked: core::mem::take(&mut self.newly_delivered),
+            lost: self.lost_total - newest.lost_before,
+            tx_in_flight: newest.tx_in_flight,
         })
     }
 }

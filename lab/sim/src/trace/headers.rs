@@ -85,6 +85,10 @@ fn tcp(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
             options.extend(end.to_be_bytes());
         }
     }
+    if let Some(accecn) = segment.accecn {
+        options.extend(accecn.wire());
+        options.resize(options.len().next_multiple_of(4), 1);
+    }
     let mut out = ports(fields);
     out.extend(segment.seq.to_be_bytes());
     out.extend(segment.ack.to_be_bytes());
@@ -97,7 +101,8 @@ fn tcp(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
         | set(Flags::ECE, 0x40)
         | set(Flags::CWR, 0x80);
     let words = (20 + options.len()) / 4;
-    out.extend([(words << 4) as u8, flags]);
+    let accurate = u8::from(segment.flags.has(Flags::AE));
+    out.extend([(words << 4) as u8 | accurate, flags]);
     // The simulated window is not scaled, so the field shows at most its largest value.
     out.extend((segment.window.min(65_535) as u16).to_be_bytes());
     out.extend([0, 0, 0, 0]);

@@ -106,6 +106,21 @@ impl Default for Video {
     }
 }
 
+/// A live video of an encoder that follows the network (SCReAMv2).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Media {
+    /// The least bit rate of the encoder.
+    pub least: Rate,
+    /// The largest bit rate of the encoder.
+    pub most: Rate,
+    /// The time from one frame to the next.
+    pub frame: Span,
+    /// By which part frames are larger or smaller than the rate asks for, at most.
+    pub variation: f64,
+    /// The largest datagram, headers included.
+    pub unit: u32,
+}
+
 /// A voice call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {

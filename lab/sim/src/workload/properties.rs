@@ -23,7 +23,7 @@ impl Workload {
             | Self::Requests { .. }
             | Self::Web(_)
             | Self::Video(_) => Needs::Tcp,
-            Self::Call(_) => Needs::Datagrams,
+            Self::Call(_) | Self::Media(_) => Needs::Datagrams,
             Self::Packets { directions } if directions[1].is_some() => Needs::Datagrams,
             Self::Constant { .. }
             | Self::Poisson { .. }
@@ -47,6 +47,7 @@ impl Workload {
     pub(crate) fn both_ways(&self) -> bool {
         match self {
             Self::Call(call) => call.both_ways,
+            Self::Media(_) => true,
             Self::Packets { directions } => directions[1].is_some(),
             _ => false,
         }
@@ -119,6 +120,7 @@ impl FlowSpec {
                 means.max().unwrap_or(of_transport)
             }
             Workload::Call(call) => call.codec.packet,
+            Workload::Media(media) => media.unit,
             Workload::Trace(entries) => {
                 entries.iter().map(|entry| entry.1.as_u64().min(65_535) as u32).max().unwrap_or(of_transport)
             }
@@ -199,6 +201,19 @@ impl FlowSpec {
                 }
                 None => Ok(()),
             },
+            Workload::Media(media) => {
+                if media.least.is_zero() || media.least > media.most {
+                    Err("least must be above zero and at most most")
+                } else if media.frame.is_zero() {
+                    Err("frame must be above zero")
+                } else if !(0.0..=1.0).contains(&media.variation) {
+                    Err("variation must be between 0 and 1")
+                } else if !(100..=65_535).contains(&media.unit) {
+                    Err("unit must be between 100 B and 65535 B")
+                } else {
+                    Ok(())
+                }
+            }
             Workload::Trace(entries) => {
                 if entries.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
                     Ok(())

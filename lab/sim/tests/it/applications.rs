@@ -211,3 +211,71 @@ fn what_an_application_cannot_be_is_refused_at_its_key() {
     let none = EXPONENTIAL.replace("\"exponential\", mean = \"2ms\"", "\"constant\", value = \"0s\"");
     refused(&none, &["a gap of no time", "above zero"]);
 }
+
+const MEDIA: &str = "workload = { kind = \"media\", most = \"4mbit\" }";
+
+/// draft-ietf-ccwg-rfc8298bis-screamv2: the encoder reaches its highest rate where the line has it, and holds the queue
+/// between half and all of QDELAY_TARGET, 60 ms, where it has not.
+#[test]
+fn a_live_video_follows_the_line() {
+    let fast = run(&text(40, "20mbit", "", MEDIA).replacen('\n', "\nwarm-up = \"15s\"\n", 1), 1);
+    close(value(&fast, "goodput"), 4e6, 0.05, "the highest rate");
+    // 50 frames of 10 kB a second, each paced over a part of 20 ms, and 5 ms of path.
+    close(value(&fast, "frames"), 25.0 * 50.0, 0.01, "frames");
+    assert_eq!(value(&fast, "frames incomplete"), 0.0);
+    assert!(value(&fast, "frame delay p99") < 30e6, "{}", value(&fast, "frame delay p99"));
+    let slow = run(
+        &text(60, "2mbit", "queue = { kind = \"fifo\", limit = \"200kB\" }", MEDIA).replacen(
+            '\n',
+            "\nwarm-up = \"20s\"\n",
+            1,
+        ),
+        1,
+    );
+    let used = value(&slow, "goodput") * 1228.0 / 1200.0 / 2e6;
+    assert!((0.7..1.0).contains(&used), "{used}");
+    let late = value(&slow, "frame delay p99");
+    assert!(late < 5e6 + 60e6 + 60e6, "the path, QDELAY_TARGET, and three frames in the sender: {late}");
+    assert_eq!(value(&slow, "frames incomplete"), 0.0);
+    // Losses reduce the rate, and what they hit is not sent again.
+    let lossy = run(&text(40, "20mbit", "loss = \"1%\"", MEDIA), 1);
+    let incomplete = value(&lossy, "frames incomplete");
+    assert!((0.005..0.15).contains(&incomplete), "{incomplete}");
+}
+
+/// The same draft's aim for L4S: marks in place of a queue.
+#[test]
+fn a_live_video_with_l4s_has_no_queue() {
+    let with = |ecn: &str| {
+        let link = "queue = { kind = \"dualpi2\", protection = false }";
+        let text = text(60, "3mbit", link, &format!("{ecn}\n{MEDIA}")).replacen('\n', "\nwarm-up = \"20s\"\n", 1);
+        let outcome = run(&text, 1);
+        (value(&outcome, "delay p99") / 1e6, value(&outcome, "goodput") / 3e6)
+    };
+    let ((l4s, used), (without, _)) = (with("ecn = \"l4s\""), with(""));
+    println!("delay p99 {l4s:.1} ms with L4S ({used:.2} of the line), {without:.1} ms without");
+    // 5 ms of path, 3.3 ms for a datagram, and a few of them in the queue.
+    assert!(l4s < 20.0 && l4s < 0.7 * without, "{l4s} {without}");
+    assert!(used > 0.5, "{used}");
+}
+
+#[test]
+fn the_keys_of_a_live_video_are_checked() {
+    for (flow, what) in [
+        ("workload = { kind = \"media\", most = \"100kbit\" }", "the least rate must be above zero"),
+        ("workload = { kind = \"media\", most = \"4mbit\", unit = \"50B\" }", "a datagram must have"),
+        ("workload = { kind = \"media\", most = \"4mbit\", variation = 2.0 }", "a variation is between"),
+        ("workload = { kind = \"media\", most = \"4mbit\", frame = \"0s\" }", "a frame of no time"),
+        ("transport = \"tcp\"\nworkload = { kind = \"media\", most = \"4mbit\" }", "this workload needs datagrams"),
+        ("ecn = \"accurate\"\nworkload = { kind = \"media\", most = \"4mbit\" }", "accurate feedback of datagrams"),
+        ("workload = { kind = \"bulk\" }\ntcp = { congestion = \"bbr\", recovery = \"newreno\" }", "needs SACK"),
+        ("workload = { kind = \"bulk\" }\ntcp = { ecn = \"ect1\" }", "kind of ECN"),
+    ] {
+        let errors = load(&text(1, "1mbit", "", flow)).err().unwrap_or_default();
+        assert!(errors.contains(what), "{flow}: {errors}");
+    }
+    for ecn in ["true", "false", "\"classic\"", "\"accurate\"", "\"l4s\"", "\"no\""] {
+        let flow = format!("workload = {{ kind = \"bulk\" }}\ntcp = {{ ecn = {ecn}, congestion = \"prague\" }}");
+        assert!(load(&text(1, "1mbit", "", &flow)).is_ok(), "{ecn}");
+    }
+}

@@ -1,9 +1,13 @@
 //! Tests of the simulator.
 
+mod accecn;
 mod applications;
+mod coexistence;
 mod conditions;
+mod congestion;
 mod digests;
 mod engine;
+mod l4s;
 mod measures;
 mod reservation_bounds;
 mod results;

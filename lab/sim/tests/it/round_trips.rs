@@ -72,6 +72,7 @@ fn kinds() -> Vec<Row> {
         ("cbq", class("cbq", "link = \"20mbit\", "), TAIL),
         ("codel", "kind = \"codel\"".into(), MIXED),
         ("drr", "kind = \"drr\"".into(), USUAL),
+        ("dualpi2", "kind = \"dualpi2\"".into(), MIXED),
         ("fbq", class("fbq", ""), USUAL),
         ("fifo", "kind = \"fifo\"".into(), TAIL),
         ("fq-codel", "kind = \"fq-codel\"".into(), USUAL),
@@ -141,13 +142,18 @@ fn open(name: &str) -> std::io::Result<Source> {
     };
     let rate = |its| (way == its).then(|| Rate::from_mbit(20));
     let wire = preset::wire_of(link).expect("a kind of line");
-    let line = preset::Line { up: rate("up"), down: rate("down"), wire, interfaces: Vec::new() };
+    let line = preset::Line { up: rate("up"), down: rate("down"), wire, interfaces: Vec::new(), l4s: preset::L4s::Off };
     Ok(Source::new(name, line.text().expect("a rate")))
 }
 
 /// Runs flows of two hosts, so many of each, through a queue; the outcome, in parts of the rate: what the flows of each host
 /// get together, and Jain's index of those of the second.
 fn run(row: &Row, milliseconds: u64, flows: [u64; 2]) -> ([f64; 2], f64) {
+    run_with(row, milliseconds, flows, "cubic")
+}
+
+/// Like [`run`], with a congestion control.
+fn run_with(row: &Row, milliseconds: u64, flows: [u64; 2], control: &str) -> ([f64; 2], f64) {
     // What is measured is the second half. CUBIC needs some seconds where its window is large.
     let seconds = if milliseconds < 100 { 20 } else { 40 };
     // A discipline has the line behind it, a shaper a faster one.
@@ -168,7 +174,7 @@ fn run(row: &Row, milliseconds: u64, flows: [u64; 2]) -> ([f64; 2], f64) {
         text += &format!(
             "[[flow]]\nname = \"{host}\"\nfrom = \"a{host}\"\nto = \"b{host}\"\ncount = {count}\nport = 6000\n\
              jitter = \"100ms\"\nworkload = {{ kind = \"bulk\" }}\n\
-             tcp = {{ congestion = \"cubic\", mss = \"1452B\", window = \"16MiB\", min-rto = \"200ms\" }}\n"
+             tcp = {{ congestion = \"{control}\", mss = \"1452B\", window = \"16MiB\", min-rto = \"200ms\" }}\n"
         );
     }
     let (source, mut diagnostics) = (Source::new("test.toml", &text), Diagnostics::new());
@@ -258,6 +264,32 @@ fn shapers_of_the_examples() {
 #[test]
 fn shapers_of_the_presets() {
     table(&presets());
+}
+
+/// Each congestion control through FQ-CoDel, which marks what is ECN-capable; as parts of what CUBIC gets there.
+#[test]
+fn congestion_controls() {
+    let queue = row("fq-codel", "{ kind = \"fq-codel\" }", USUAL);
+    let mut wrong = Vec::new();
+    // Reno halves a window that a queue of 5 ms hardly exceeds: alone at 100 ms it uses about three quarters of the line. BBR
+    // paces at 99 % of the bandwidth and gives a fiftieth to its probes of the round trip.
+    for (control, least) in [("reno", 0.85), ("prague", 0.95), ("bbr", 0.93)] {
+        for milliseconds in numbers().iter().map(|&n| ROUND_TRIPS[n]) {
+            let mut line = format!("{control:<8} {milliseconds:>4} ms");
+            for flows in [1, 10] {
+                let (([_, part], fairness), peer) =
+                    (run_with(&queue, milliseconds, [0, flows], control), peer(queue.rate, milliseconds, flows));
+                line += &format!("  {part:.2} ({:.2}) {fairness:.3}", part / peer);
+                if part < least * peer || part > 1.06 || fairness < USUAL.fairness {
+                    wrong.push(format!(
+                        "{control}, {milliseconds} ms, {flows} flows: {part:.3} of {peer:.3}, {fairness:.3}"
+                    ));
+                }
+            }
+            println!("{line}");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// CAKE alone on lines of other rates: BLUE's probability never fell, and a lone flow got 0.35, 0.17 and 0.02 of them.

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use crate::wire::{DELAY, Fate, Wire, transfer};
 use tidegate_core::{Ecn, Instant, Rate, Span};
 use tidegate_sim::tcp::{
-    Ack, Algorithm, Config, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, Endpoint, Flags, Growth,
-    Recovery, Reno, Segment, Timestamps,
+    Ack, Algorithm, Config, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, EcnUse, Endpoint, Flags,
+    Growth, Recovery, Reno, Segment, Timestamps,
 };
 
 fn config() -> Config {
@@ -301,17 +301,17 @@ fn a_sample_is_the_rate_of_delivery() {
 #[test]
 fn a_congestion_control_of_ones_own_receives_counts_of_ecn() {
     let algorithm = Algorithm::Custom(&|mss, initial| Box::new(Listening(Reno::new(mss, initial))));
-    let run = |ecn: bool, marked: usize| {
+    let run = |ecn: EcnUse, marked: usize| {
         COUNTS.with_borrow_mut(Vec::clear);
         let wire = transfer(Config { algorithm, ecn, ..config() }, 400, |number| {
             if number == marked { Fate::Mark } else { Fate::Pass }
         });
-        assert_eq!(wire.ends[0].counters().ecn_reductions, u64::from(ecn && marked < 400));
+        assert_eq!(wire.ends[0].counters().ecn_reductions, u64::from(ecn == EcnUse::Classic && marked < 400));
         COUNTS.with_borrow(Clone::clone)
     };
     // Segment 50 is marked: every acknowledgement from its own to that of the first segment with CWR has ECN-Echo (RFC 3168,
     // 6.1.3), and all that is delivered is capable.
-    let counts = run(true, 50);
+    let counts = run(EcnUse::Classic, 50);
     assert!(counts.len() == 400 || counts.len() == 401, "{}", counts.len());
     for (una, counted) in &counts {
         assert_eq!(counted.capable, una - 1, "bytes, the FIN as one");
@@ -319,8 +319,8 @@ fn a_congestion_control_of_ones_own_receives_counts_of_ecn() {
     }
     let last = counts.last().map(|(_, counted)| counted.ce);
     assert!(last < Some(340_000), "the echo ends with CWR: {last:?}");
-    assert!(run(true, usize::MAX).iter().all(|(_, counted)| counted.ce == 0 && counted.capable > 0));
-    assert!(run(false, 50).iter().all(|(_, counted)| *counted == EcnCounts::default()));
+    assert!(run(EcnUse::Classic, usize::MAX).iter().all(|(_, counted)| counted.ce == 0 && counted.capable > 0));
+    assert!(run(EcnUse::No, 50).iter().all(|(_, counted)| *counted == EcnCounts::default()));
 }
 
 #[test]

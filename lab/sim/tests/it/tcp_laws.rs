@@ -8,15 +8,22 @@ use tidegate_core::red::{EarlyDrop, Params, Red, Thresholds};
 use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Qdisc, Queued, Rate, Span};
 use tidegate_metrics::jain;
 use tidegate_sim::scenario::Scenario;
-use tidegate_sim::tcp::Config;
-use tidegate_sim::{FlowSpec, Line, LinkId, Loss, Network, SimPacket, Simulation, Workload};
+use tidegate_sim::tcp::{Config, EcnUse};
+use tidegate_sim::{FlowId, FlowSpec, Line, LinkId, Loss, Network, SimPacket, Simulation, Workload};
 
-fn secs(s: u64) -> Instant {
+pub fn secs(s: u64) -> Instant {
     Instant::ZERO + Span::from_secs(s)
 }
 
 /// `flows` bulk transfers, each from its own host with its own delay, over one bottleneck.
-fn dumbbell(seed: u64, bottleneck: Line, flows: &[(Config, Span)]) -> (Network, LinkId) {
+pub fn dumbbell(seed: u64, bottleneck: Line, flows: &[(Config, Span)]) -> (Network, LinkId) {
+    let (net, link, _) = dumbbell_of(seed, bottleneck, flows);
+    (net, link)
+}
+
+/// Like [`dumbbell`], with the flows.
+pub fn dumbbell_of(seed: u64, bottleneck: Line, flows: &[(Config, Span)]) -> (Network, LinkId, Vec<FlowId>) {
+    let mut ids = Vec::new();
     let mut net = Network::new(seed);
     let (left, right) = (net.router("left"), net.router("right"));
     let (there, _) = net.duplex(left, right, bottleneck);
@@ -26,19 +33,19 @@ fn dumbbell(seed: u64, bottleneck: Line, flows: &[(Config, Span)]) -> (Network, 
         net.duplex(right, to, Line::new(Rate::from_mbit(10_000), Span::from_micros(10)));
         // Spread over a second, by an irrational step, so that nothing is in step.
         let start = Instant::from_nanos(index as u64 * 618_033_989 % 1_000_000_000);
-        net.flow(FlowSpec::tcp(format!("{index}"), from, to, *config, Workload::BULK).starting(start));
+        ids.push(net.flow(FlowSpec::tcp(format!("{index}"), from, to, *config, Workload::BULK).starting(start)));
     }
-    (net, there)
+    (net, there, ids)
 }
 
-fn run(mut net: Network, warm_up: u64, end: u64) -> Simulation {
+pub fn run(mut net: Network, warm_up: u64, end: u64) -> Simulation {
     net.warm_up(Span::from_secs(warm_up));
     let mut sim = net.build().expect("a network that works");
     sim.run_until(secs(end));
     sim
 }
 
-fn goodputs(sim: &Simulation) -> Vec<f64> {
+pub fn goodputs(sim: &Simulation) -> Vec<f64> {
     sim.flows().map(|(_, flow)| flow.goodput(sim.measured()).as_bps() as f64).collect()
 }
 
@@ -231,9 +238,9 @@ fn backed_off_timers_keep_the_load_down() {
 }
 
 /// Marks what arrives at more than a backlog: the simplest of active queue managements.
-struct MarkAbove {
-    queue: Fifo<SimPacket>,
-    packets: u64,
+pub struct MarkAbove {
+    pub queue: Fifo<SimPacket>,
+    pub packets: u64,
 }
 
 impl Qdisc<SimPacket> for MarkAbove {
@@ -258,7 +265,7 @@ impl Qdisc<SimPacket> for MarkAbove {
 #[test]
 fn marks_do_the_work_of_losses() {
     let line = Line::new(Rate::from_mbit(20), Span::from_millis(10));
-    let config = Config { ecn: true, ..Config::sack() };
+    let config = Config { ecn: EcnUse::Classic, ..Config::sack() };
     let (mut net, link) = dumbbell(5, line, &[(config, Span::from_millis(5)); 4]);
     net.queue(link, MarkAbove { queue: Fifo::new(Limit::packets(1000)), packets: 60 });
     net.watch(link);
@@ -281,7 +288,7 @@ fn dctcp_keeps_the_link_busy_over_a_shallow_threshold() {
     // 20 Mbit/s and 30 ms: 50 packets; a seventh is 7.1.
     let run_with = |config: Config| {
         let line = Line::new(Rate::from_mbit(20), Span::from_millis(10));
-        let config = Config { delayed_ack: None, ecn: true, ..config };
+        let config = Config { delayed_ack: None, ecn: EcnUse::Classic, ..config };
         let (mut net, link) = dumbbell(6, line, &[(config, Span::from_millis(5)); 2]);
         net.queue(link, MarkAbove { queue: Fifo::new(Limit::packets(1000)), packets: 12 });
         net.watch(link);

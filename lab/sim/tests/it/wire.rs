@@ -70,7 +70,14 @@ pub struct Wire<F> {
     // Data segments so far, by direction.
     data: [usize; 2],
     fate: F,
+    /// Whether AccECN options are lost on the way.
+    pub strips_options: bool,
+    /// What the wire changes, by the end that sent it.
+    pub alter: Option<Alter>,
 }
+
+/// A change of segments by a middlebox.
+pub type Alter = Box<dyn Fn(usize, &mut Segment)>;
 
 /// `fate(direction, number, segment)`: numbers count data segments of that direction from 0; of others it is the
 /// number of the next data segment.
@@ -88,6 +95,8 @@ impl<F: FnMut(usize, usize, &Segment) -> Fate> Wire<F> {
             count: 0,
             data: [0; 2],
             fate,
+            strips_options: false,
+            alter: None,
         }
     }
 
@@ -100,6 +109,12 @@ impl<F: FnMut(usize, usize, &Segment) -> Fate> Wire<F> {
             let fate = (self.fate)(from, number, &segment);
             self.log.push(Sent { at: self.now, from, segment });
             let mut arriving = segment;
+            if self.strips_options {
+                arriving.accecn = None;
+            }
+            if let Some(alter) = &self.alter {
+                alter(from, &mut arriving);
+            }
             let mut at = self.now + self.delay;
             match fate {
                 Fate::Drop => continue,

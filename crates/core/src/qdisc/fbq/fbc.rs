@@ -19,6 +19,7 @@ use crate::packet::{ClassId, Packet};
 use crate::pool::{Pool, PoolAccess};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use crate::slab::{Slab, reusable};
+use crate::step;
 
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -535,12 +536,15 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         flow.counts.sent.count(size);
         let node = &mut self.nodes[flow.head];
         let mut packet = node.packet.take()?;
-        let next = node.next;
+        let (next, arrived) = (node.next, node.arrived);
         self.nodes.release(core::mem::replace(&mut flow.head, next));
         self.backlog.remove(size);
         class.backlog.remove(size);
         class.host_sent(flow, size);
         flow.backlog.remove(size);
+        if step::apply(class.params.step, &mut packet, arrived, now, flow.backlog.packets, out) {
+            flow.counts.marked += 1;
+        }
         let watched = Self::is_watched(flow, class);
         if let Some(next) = self.nodes.get(next) {
             flow.head_arrived = next.arrived;

@@ -3,6 +3,7 @@
 use tidegate_units::{Bytes, Rate};
 
 use crate::packet::Dscp;
+use crate::step::Step;
 
 /// The use of rate that a flow leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -73,6 +74,8 @@ pub struct ClassParams {
     pub increment: u64,
     /// Feedback to the owners of flows.
     pub feedback: Option<Feedback>,
+    /// The step for packets of ECT(1), by the queue of their flow, if there is one.
+    pub step: Option<Step>,
 }
 
 impl ClassParams {
@@ -91,6 +94,7 @@ impl ClassParams {
             flow_limit: Bytes::new(500_000),
             increment: (1_u64 << 32) / 10,
             feedback: None,
+            step: None,
         }
     }
 }

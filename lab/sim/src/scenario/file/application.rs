@@ -102,6 +102,23 @@ tidegate_config::record! {
     }
 }
 
+tidegate_config::record! {
+    /// A live video whose encoder follows the network by SCReAMv2 (draft-ietf-ccwg-rfc8298bis-screamv2). With the flow's
+    /// `ecn = "l4s"` it responds to marks in proportion, with `ecn = true` as to classic ECN.
+    pub struct MediaSection as "media workload" {
+        /// The largest bit rate of the encoder.
+        pub most: Spanned<Rate>,
+        /// The least bit rate of the encoder. Default 200 kbit/s.
+        pub least: Spanned<Rate> = "200kbit",
+        /// The time from one frame to the next. Default 20 ms, as in the draft.
+        pub frame: Spanned<Span> = "20ms",
+        /// By which part frames are larger or smaller than the rate asks for, at most. Default 0.2.
+        pub variation: Spanned<f64> = 0.2,
+        /// The largest datagram, headers included. Default 1228 B: 1200 B of data.
+        pub unit: Spanned<Bytes> = "1228B",
+    }
+}
+
 tidegate_config::choices! {
     /// A speech codec, with the impairment and robustness of ITU-T G.113 appendix I.
     pub enum CodecWord as "codec" {

@@ -4,7 +4,7 @@ use tidegate_config::Spanned;
 use tidegate_config::values::{Ports, User};
 use tidegate_core::{Dscp, Span};
 
-use super::tcp::TcpSection;
+use super::tcp::{EcnWord, TcpSection};
 use super::workload::WorkloadSection;
 
 tidegate_config::record! {
@@ -23,8 +23,9 @@ tidegate_config::record! {
         pub transport: Option<TransportWord>,
         /// TCP's settings. Default: SACK with Reno's window, and the default of every key.
         pub tcp: Option<Spanned<TcpSection>>,
-        /// Whether datagrams are sent as ECN-capable. Default no.
-        pub ecn: bool = false,
+        /// Whether datagrams are sent as ECN-capable: `true` for ECT(0), `"l4s"` for ECT(1). For TCP, what `tcp.ecn` is by
+        /// default. Default no.
+        pub ecn: Option<Spanned<EcnWord>>,
         /// The traffic that the flow sends.
         pub workload: Spanned<WorkloadSection>,
         /// When the flow begins. Default at once.

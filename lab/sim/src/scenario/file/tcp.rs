@@ -1,10 +1,12 @@
 //! TCP's settings.
 
-use tidegate_config::Spanned;
+use serde_json::{Value as Json, json};
+use tidegate_config::node::{Node, Value};
+use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Span};
 
 use crate::scenario::congestion::Congestion;
-use crate::tcp::{Growth, Vintage};
+use crate::tcp::{EcnUse, Growth, Vintage};
 
 tidegate_config::choices! {
     /// The loss recovery of TCP.
@@ -38,6 +40,44 @@ tidegate_config::choices! {
         Cubic = "cubic",
         /// RFC 8257, for queues that mark at a shallow threshold. Set `ecn` as well.
         Dctcp = "dctcp",
+        /// Prague, for L4S (draft-briscoe-iccrg-prague-congestion-control-04). `ecn` is then `"l4s"` by default, and losses
+        /// are found by RACK.
+        Prague = "prague",
+        /// BBRv3 (draft-ietf-ccwg-bbr), with pacing. Losses are found by RACK.
+        Bbr = "bbr",
+    }
+}
+
+tidegate_config::choices! {
+    impl "kind of ECN" for EcnUse {
+        /// None, like `false`.
+        No = "no",
+        /// RFC 3168 with ECT(0), like `true`: a sender hears of a mark at most once in a round trip.
+        Classic = "classic",
+        /// Accurate feedback (RFC 9768) with ECT(0).
+        Accurate = "accurate",
+        /// ECT(1), which asks for the low latency of L4S (RFC 9331). TCP has accurate feedback then. RFC 9331 grants it to
+        /// scalable controls alone: with another one, the flow is what such a queue must protect itself from.
+        L4s = "l4s",
+    }
+}
+
+/// The use of ECN in a file: a word, or whether to use it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EcnWord(pub EcnUse);
+
+impl Decode for EcnWord {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        if let Value::Truth(uses) = node.value {
+            return Some(Self(if uses { EcnUse::Classic } else { EcnUse::No }));
+        }
+        EcnUse::decode(node, diagnostics).map(Self)
+    }
+    fn example() -> String {
+        "true".into()
+    }
+    fn schema(schemas: &mut Schemas) -> Json {
+        json!({ "anyOf": [{ "type": "boolean" }, EcnUse::schema(schemas)] })
     }
 }
 
@@ -54,7 +94,7 @@ tidegate_config::record! {
     /// TCP's settings.
     pub struct TcpSection as "tcp" {
         /// How losses are repaired. Default SACK, as everywhere today.
-        pub recovery: RecoveryWord = "sack",
+        pub recovery: Spanned<RecoveryWord> = "sack",
         /// The refinements of recovery. Default current.
         pub refinements: Vintage = "current",
         /// The congestion control. Default Reno, to which the laws of the papers apply.
@@ -70,8 +110,8 @@ tidegate_config::record! {
         pub delayed_ack: Span = "100ms",
         /// The shortest retransmission timeout. Default 1 s (RFC 6298; Linux has 200 ms).
         pub min_rto: Span = "1s",
-        /// Whether to use ECN. Default no.
-        pub ecn: bool = false,
+        /// The explicit congestion notification that is negotiated. Default none, and `"l4s"` with Prague.
+        pub ecn: Option<EcnWord>,
         /// How much an acknowledgement counts when the window grows. Default its bytes.
         pub growth: Growth = "bytes",
         /// Whether the window is reduced in proportion to the delivered data (RFC 6937). Default no.

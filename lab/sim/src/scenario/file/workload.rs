@@ -3,7 +3,9 @@
 use tidegate_config::Spanned;
 use tidegate_core::{Bytes, Rate};
 
-use super::application::{CallSection, GameSection, PacketsSection, PhasesSection, VideoSection, WebSection};
+use super::application::{
+    CallSection, GameSection, MediaSection, PacketsSection, PhasesSection, VideoSection, WebSection,
+};
 use super::distribution::{DistributionSection, SameOrDrawn};
 
 tidegate_config::choice! {
@@ -33,6 +35,8 @@ tidegate_config::choice! {
         Call(CallSection) = "call",
         /// A networked game: small packets in both directions.
         Game(GameSection) = "game",
+        /// A live video that follows the network.
+        Media(MediaSection) = "media",
         /// Times and sizes from a file.
         Trace(TraceSection) = "trace",
     }

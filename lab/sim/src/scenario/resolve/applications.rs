@@ -8,9 +8,10 @@ use super::distributions::Quantity;
 use crate::applications::emodel::Codec;
 use crate::distribution::Distribution;
 use crate::scenario::file::{
-    CallSection, DistributionSection, GameSection, PacketsSection, PhasesSection, VideoSection, WebSection,
+    CallSection, DistributionSection, GameSection, MediaSection, PacketsSection, PhasesSection, VideoSection,
+    WebSection,
 };
-use crate::workload::{Arrivals, Call, Phase, Video, Web, Workload};
+use crate::workload::{Arrivals, Call, Media, Phase, Video, Web, Workload};
 
 impl Resolver<'_> {
     pub(super) fn packets(&mut self, section: &PacketsSection) -> Option<Arrivals> {
@@ -120,6 +121,29 @@ impl Resolver<'_> {
             }
         };
         Some(Call { codec, spurts, both_ways: section.both_ways, buffer: section.buffer })
+    }
+
+    pub(super) fn media(&mut self, section: &MediaSection) -> Option<Media> {
+        let [least, most] = [&section.least, &section.most];
+        if least.value.is_zero() || least.value > most.value {
+            let help = "write for example least = \"200kbit\" and most = \"10mbit\"";
+            self.error(least.place, "the least rate must be above zero and at most the largest", "here", help);
+            return None;
+        }
+        self.lasting(section.frame.place, section.frame.value.as_secs_f64(), "a frame", "20ms")?;
+        let unit = section.unit.value.as_u64();
+        if !(100..=65_535).contains(&unit) {
+            let help = "write for example \"1228B\"";
+            self.error(section.unit.place, "a datagram must have 100 B to 65535 B", "here", help);
+            return None;
+        }
+        let variation = section.variation.value;
+        if !(0.0..=1.0).contains(&variation) {
+            self.error(section.variation.place, "a variation is between 0 and 1", "here", "write for example 0.1");
+            return None;
+        }
+        let (least, most, frame) = (least.value, most.value, section.frame.value);
+        Some(Media { least, most, frame, variation, unit: unit as u32 })
     }
 
     pub(super) fn game(&mut self, section: &GameSection) -> Option<Workload> {

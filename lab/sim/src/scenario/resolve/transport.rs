@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use tidegate_core::Ecn;
+
 use super::Resolver;
 use crate::scenario::file::{FlowSection, RecoveryWord, TcpSection, TransportWord};
-use crate::tcp::{Config, Recovery, RtoBounds};
+use crate::tcp::{Algorithm, Config, EcnUse, Recovery, RtoBounds};
 use crate::workload::{Needs, Transport, Workload};
 
 impl Resolver<'_> {
@@ -34,14 +36,34 @@ impl Resolver<'_> {
                 if let Some(tcp) = &flow.tcp {
                     self.error(tcp.place, "settings of TCP for datagrams", "transport is udp", "take one of them out");
                 }
-                Some(Transport::Udp { ecn: flow.ecn })
+                self.code_point(flow).map(|ecn| Transport::Udp { ecn })
             }
             TransportWord::Tcp => {
+                let ecn = flow.ecn.map(|word| word.value.0);
                 let Some(tcp) = &flow.tcp else {
-                    return Some(Transport::Tcp(Arc::new(Config { ecn: flow.ecn, ..Config::default() })));
+                    let ecn = ecn.unwrap_or_default();
+                    return Some(Transport::Tcp(Arc::new(Config { ecn, ..Config::default() })));
                 };
-                self.tcp(&tcp.value)
-                    .map(|config| Transport::Tcp(Arc::new(Config { ecn: config.ecn || flow.ecn, ..config })))
+                let config = self.tcp(&tcp.value)?;
+                // Prague is for L4S, unless the file says otherwise.
+                let usual = if matches!(config.algorithm, Algorithm::Prague) { EcnUse::L4s } else { EcnUse::No };
+                let ecn = tcp.value.ecn.map(|word| word.0).or(ecn).unwrap_or(usual);
+                Some(Transport::Tcp(Arc::new(Config { ecn, ..config })))
+            }
+        }
+    }
+
+    /// The code point of datagrams.
+    fn code_point(&mut self, flow: &FlowSection) -> Option<Ecn> {
+        let Some(word) = flow.ecn else { return Some(Ecn::NotEct) };
+        match word.value.0 {
+            EcnUse::No => Some(Ecn::NotEct),
+            EcnUse::Classic => Some(Ecn::Ect0),
+            EcnUse::L4s => Some(Ecn::Ect1),
+            EcnUse::Accurate => {
+                let help = "write true for ECT(0), or \"l4s\" for ECT(1)";
+                self.error(word.place, "accurate feedback of datagrams", "datagrams have no feedback", help);
+                None
             }
         }
     }
@@ -50,6 +72,12 @@ impl Resolver<'_> {
         self.positive(&tcp.mss, "a segment", "\"1460B\"");
         self.positive(&tcp.window, "a window", "\"64KiB\"");
         self.positive(&tcp.initial_window, "an initial window", "10");
+        let by_time = matches!(tcp.congestion.algorithm(), Algorithm::Prague | Algorithm::Bbr);
+        if by_time && matches!(tcp.recovery.value, RecoveryWord::Reno | RecoveryWord::NewReno) {
+            let help = "leave recovery out";
+            self.error(tcp.recovery.place, "this congestion control needs SACK", "without SACK", help);
+            return None;
+        }
         let Ok(mss) = u16::try_from(tcp.mss.value.as_u64()) else {
             self.error(tcp.mss.place, "a segment of more than 65535 B", "too large", "write for example \"1460B\"");
             return None;
@@ -57,7 +85,7 @@ impl Resolver<'_> {
         Some(Config {
             mss,
             vintage: tcp.refinements,
-            recovery: match tcp.recovery {
+            recovery: match tcp.recovery.value {
                 RecoveryWord::Reno => Recovery::Reno,
                 RecoveryWord::NewReno => Recovery::NewReno,
                 RecoveryWord::Sack | RecoveryWord::Rack => Recovery::Sack,
@@ -67,9 +95,8 @@ impl Resolver<'_> {
             receive_buffer: tcp.window.value.as_u64(),
             delayed_ack: (!tcp.delayed_ack.is_zero()).then_some(tcp.delayed_ack),
             rto: RtoBounds { min: tcp.min_rto, ..RtoBounds::default() },
-            ecn: tcp.ecn,
             growth: tcp.growth,
-            rack_tlp: matches!(tcp.recovery, RecoveryWord::Rack),
+            rack_tlp: matches!(tcp.recovery.value, RecoveryWord::Rack),
             prr: tcp.prr,
             timestamps: tcp.timestamps,
             d_sack: tcp.d_sack,

@@ -56,6 +56,7 @@ impl Resolver<'_> {
             WorkloadSection::Web(section) => Workload::Web(Box::new(self.web(section)?)),
             WorkloadSection::Video(section) => Workload::Video(self.video(section, place)?),
             WorkloadSection::Call(section) => Workload::Call(Box::new(self.call(section)?)),
+            WorkloadSection::Media(section) => Workload::Media(self.media(section)?),
             WorkloadSection::Game(section) => self.game(section)?,
             WorkloadSection::Trace(section) => Workload::Trace(self.trace(&section.file)?),
         })

@@ -4,7 +4,7 @@ use tidegate_core::{Instant, Span};
 
 use super::rare::Persist;
 use super::{AckPending, DUP_THRESH, Endpoint, Growth, NEVER, Phase, Recovery, State, unwrap};
-use crate::tcp::congestion::{Ack, CongestionSignal, Controller, LossRecovery};
+use crate::tcp::congestion::{Ack, CongestionSignal, Controller, EcnFeedback, LossRecovery};
 use crate::tcp::hystart::SlowStart;
 use crate::tcp::prr::Prr;
 use crate::tcp::segment::{Flags, Segment};
@@ -18,8 +18,7 @@ impl Endpoint {
                 if segment.flags.has(Flags::SYN) {
                     self.on_syn(segment);
                     self.negotiate_timestamps(now, segment);
-                    // RFC 3168, 6.1.1: ECE and CWR request ECN, ECE alone confirms it.
-                    self.ecn = self.config.ecn && segment.flags.has(Flags::ECE | Flags::CWR);
+                    self.negotiate_ecn_of_syn(segment);
                     self.state = State::SynReceived;
                     self.syn_pending = true;
                 }
@@ -29,7 +28,7 @@ impl Endpoint {
                 if segment.flags.has(Flags::SYN | Flags::ACK) {
                     self.on_syn(segment);
                     self.negotiate_timestamps(now, segment);
-                    self.ecn = self.config.ecn && segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
+                    self.negotiate_ecn_of_syn_ack(segment);
                     self.on_handshake_acknowledged(now, segment);
                     self.ack_pending = AckPending::Now;
                 }
@@ -38,18 +37,20 @@ impl Endpoint {
             State::SynReceived => {
                 if segment.flags.has(Flags::SYN) {
                     // The SYN-ACK was lost, and the SYN is retransmitted.
+                    self.on_syn_again(segment);
                     self.syn_pending = true;
                     return;
                 }
                 if !segment.flags.has(Flags::ACK) || self.unwrap_ack(segment) < 1 {
                     return;
                 }
+                self.on_ack_of_syn_ack(segment);
                 self.on_handshake_acknowledged(now, segment);
             }
             _ => {
                 if segment.flags.has(Flags::SYN) {
                     // The acknowledgement of the SYN-ACK was lost.
-                    self.ack_pending = AckPending::Now;
+                    self.on_syn_ack_again();
                     return;
                 }
             }
@@ -74,7 +75,7 @@ impl Endpoint {
             self.mss = u64::from(segment.mss);
         }
         let initial = u64::from(self.config.initial_window.max(1)) * self.mss;
-        self.controller = Controller::new(self.config.algorithm, self.mss, initial);
+        self.controller = Controller::new(self.config.algorithm, self.mss, initial, self.extensions.seed);
     }
 
     pub(super) fn on_handshake_acknowledged(&mut self, now: Instant, segment: &Segment) {
@@ -102,6 +103,8 @@ impl Endpoint {
             self.rtt.after_lost_syn();
         }
         self.last_sent = now;
+        self.controller.on_established(now, self.rtt.srtt());
+        self.controller.on_ecn_feedback(self.feedback);
     }
 
     pub(super) fn unwrap_ack(&self, segment: &Segment) -> u64 {
@@ -134,21 +137,7 @@ impl Endpoint {
         let before = self.snd_una + self.scoreboard.bytes();
         let newly_sacked = if self.config.recovery == Recovery::Sack { self.on_sack(segment) } else { 0 };
         self.record_delivery(now, segment, ack, duplicate);
-        let acked = ack - self.snd_una;
-        if self.ecn {
-            let counts = &mut self.extensions.ecn.counts;
-            counts.capable += acked;
-            counts.ce += if segment.flags.has(Flags::ECE) { acked } else { 0 };
-        }
-        let echoed = self.ecn && segment.flags.has(Flags::ECE);
-        if echoed && ack > self.extensions.ecn.recovery_point && self.phase == Phase::Open {
-            // RFC 3168, 6.1.2: once for each window of data.
-            self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Ecn);
-            self.counters.ecn_reductions += 1;
-            self.extensions.ecn.recovery_point = self.high_data;
-            self.cwr_pending = true;
-            self.cwnd_limited = false;
-        }
+        self.respond_to_marks(now, segment, ack, ack - self.snd_una + newly_sacked);
         self.check_probe(now, segment, ack, duplicate);
         if ack > self.snd_una {
             let sample = self.timestamp_rtt(now, segment, flight_size);
@@ -187,6 +176,9 @@ impl Endpoint {
         }
         if let Some(sample) = transmissions.sample() {
             self.controller.on_sample(now, &sample);
+            if self.controller.limits_samples() {
+                transmissions.limited_by_application();
+            }
         }
     }
 
@@ -235,7 +227,7 @@ impl Endpoint {
                 Growth::Acks => acked.min(self.mss),
             },
             flight_size,
-            cwnd_limited: self.cwnd_limited,
+            cwnd_limited: self.cwnd_limited || self.pacing_limited,
             rtt,
             srtt: self.rtt.srtt(),
             delivered: self.snd_una + self.scoreboard.bytes(),
@@ -286,6 +278,7 @@ impl Endpoint {
             Phase::RtoRecovery { recovery_point } => {
                 if ack >= recovery_point {
                     self.phase = Phase::Open;
+                    self.controller.on_recovery_end();
                 }
                 self.dup_acks = 0;
                 (LossRecovery::Timeout, true)
@@ -364,7 +357,8 @@ impl Endpoint {
         self.counters.recoveries += 1;
         let outstanding = self.pipe_or_flight();
         // RFC 3168, 6.1.2: a loss in a window for which ECN has reduced cwnd does not reduce it again.
-        if !self.ecn || self.snd_una >= self.extensions.ecn.recovery_point {
+        let heeds_ecn = self.feedback != EcnFeedback::None;
+        if !heeds_ecn || self.controller.is_scalable() || self.snd_una >= self.extensions.ecn.recovery_point {
             self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Loss);
         }
         // The segment for which the duplicate acknowledgements were sent is lost (RFC 6675, section 5, (4.3)).
@@ -372,11 +366,12 @@ impl Endpoint {
         self.phase = Phase::FastRecovery { recovery_point: self.high_data, lost };
         self.recover = self.high_data;
         // An ECN-Echo in the same window does not reduce cwnd again.
-        if self.ecn {
+        if heeds_ecn {
             self.extensions.ecn.recovery_point = self.high_data;
         }
-        self.cwr_pending = self.ecn;
-        self.prr = self.config.prr.then(|| Box::new(Prr::new(outstanding, self.mss)));
+        self.cwr_pending = self.feedback == EcnFeedback::Classic;
+        let prr = self.config.prr && !self.controller.is_model_based();
+        self.prr = prr.then(|| Box::new(Prr::new(outstanding, self.mss)));
         self.retransmit_pending = true;
         self.cancel_probe();
         self.first_partial_ack = true;
@@ -397,6 +392,7 @@ impl Endpoint {
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.on_recovered();
         }
+        self.controller.on_recovery_end();
         if self.config.recovery == Recovery::NewReno {
             self.controller.on_recovered(now, self.flight_size());
         }

@@ -1,9 +1,8 @@
-//! Timestamps and PAWS (RFC 7323), D-SACK (RFC 2883), the echo of marks of DCTCP (RFC 8257, section 3.2).
+//! Timestamps and PAWS (RFC 7323), D-SACK (RFC 2883).
 
-use tidegate_core::{Ecn, Instant, Span};
+use tidegate_core::{Instant, Span};
 
 use super::{AckPending, Endpoint, Recovery, unwrap};
-use crate::tcp::congestion::Algorithm;
 use crate::tcp::segment::{Flags, Segment, Timestamps};
 
 /// Beyond this age, TS.Recent is not compared with (RFC 7323, 5.5): half of the range of the clock.
@@ -74,40 +73,5 @@ impl Endpoint {
             [(start, end), (low, high), ..] => at(*low) <= at(*start) && at(*end) <= at(*high),
             _ => false,
         }
-    }
-
-    /// Whether marks are echoed packet by packet.
-    pub(super) fn echoes_each_mark(&self) -> bool {
-        self.ecn && matches!(self.config.algorithm, Algorithm::Dctcp)
-    }
-
-    /// RFC 8257, 3.2, figure 1: when the mark changes, data before the change is acknowledged with the earlier mark,
-    /// and the change is acknowledged at once.
-    pub(super) fn note_mark(&mut self, segment: &Segment) {
-        let marked = segment.ecn == Ecn::Ce;
-        if marked != self.extensions.ce_echo.marked {
-            if matches!(self.ack_pending, AckPending::Until(_)) {
-                self.extensions.ce_echo.before = Some((self.rcv_nxt, self.extensions.ce_echo.marked));
-            }
-            self.extensions.ce_echo.marked = marked;
-            self.segments_since_ack = 2;
-        }
-    }
-
-    /// Whether an acknowledgement sent now has ECN-Echo.
-    pub(super) fn echo(&self) -> bool {
-        if self.echoes_each_mark() { self.extensions.ce_echo.marked } else { self.ece_pending }
-    }
-
-    /// Sends the acknowledgement of the data before a change of the mark.
-    pub(super) fn poll_ack_before(&mut self, now: Instant) -> Option<Segment> {
-        let (ack, marked) = self.extensions.ce_echo.before?;
-        self.extensions.ce_echo.before = None;
-        let pending = self.ack_pending;
-        let mut segment = Segment { seq: self.wire(self.snd_nxt), ..self.header(now) };
-        segment.ack = (ack as u32).wrapping_add(self.peer_isn);
-        segment.flags = if marked { Flags::ACK | Flags::ECE } else { Flags::ACK };
-        self.ack_pending = pending;
-        Some(segment)
     }
 }

@@ -6,6 +6,7 @@ use core::ops::{Deref, DerefMut};
 use tidegate_core::Instant;
 
 use super::NEVER;
+use super::ecn::Accurate;
 use crate::tcp::congestion::EcnCounts;
 
 /// A value that is as large as a pointer until it is first written.
@@ -126,6 +127,10 @@ pub(super) struct Extensions {
     /// The duplicate that the next acknowledgement reports (RFC 2883).
     pub duplicate: Option<(u64, u64)>,
     pub ce_echo: CeEcho,
+    /// Accurate ECN feedback, if it was negotiated.
+    pub accurate: Option<Box<Accurate>>,
+    /// The seed of random decisions of the congestion control.
+    pub seed: u64,
 }
 
 impl Unwritten for Extensions {
@@ -137,6 +142,8 @@ impl Unwritten for Extensions {
         timestamps: TimestampState { on: false, recent: 0, recent_at: Instant::ZERO, last_ack: 0 },
         duplicate: None,
         ce_echo: CeEcho { marked: false, before: None },
+        accurate: None,
+        seed: 0,
     };
 }
 

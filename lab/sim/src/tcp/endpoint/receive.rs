@@ -1,6 +1,6 @@
 //! Received data: reassembly, delayed acknowledgements, SACK blocks, ECN-Echo; and the closing states.
 
-use tidegate_core::{Ecn, Instant};
+use tidegate_core::Instant;
 
 use super::{AckPending, Endpoint, NEVER, Recovery, State, unwrap};
 use crate::tcp::segment::{Flags, SackBlocks, Segment};
@@ -9,18 +9,7 @@ impl Endpoint {
     pub(super) fn on_data(&mut self, now: Instant, segment: &Segment) {
         let start = unwrap(self.rcv_nxt, segment.seq.wrapping_sub(self.peer_isn));
         let len = u64::from(segment.len);
-        if self.ecn && len > 0 {
-            // RFC 3168, 6.1.3: ECN-Echo from a CE mark until the sender's CWR.
-            if segment.flags.has(Flags::CWR) {
-                self.ece_pending = false;
-            }
-            if segment.ecn == Ecn::Ce {
-                self.ece_pending = true;
-            }
-            if self.echoes_each_mark() {
-                self.note_mark(segment);
-            }
-        }
+        self.on_ecn_field(segment);
         let end = start + len;
         let before = self.received();
         // Data beyond the receive window is not accepted. The FIN needs no buffer.

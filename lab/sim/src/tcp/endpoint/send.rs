@@ -23,7 +23,7 @@ impl Endpoint {
             State::SynSent | State::SynReceived => self.poll_syn(now),
             State::TimeWait => self.poll_ack(now),
             _ => {
-                if let Some(segment) = self.poll_ack_before(now) {
+                if let Some(segment) = self.poll_ack_of_syn_ack(now).or_else(|| self.poll_ack_before(now)) {
                     return Some(segment);
                 }
                 if let Some(segment) = self.poll_data(now) {
@@ -38,14 +38,9 @@ impl Endpoint {
         if !core::mem::take(&mut self.syn_pending) {
             return None;
         }
-        let mut flags = Flags::SYN;
+        let mut flags = Flags::SYN | self.syn_flags();
         if self.state == State::SynReceived {
             flags |= Flags::ACK;
-            if self.ecn {
-                flags |= Flags::ECE;
-            }
-        } else if self.config.ecn {
-            flags |= Flags::ECE | Flags::CWR;
         }
         // Karn's algorithm also applies if the SYN-ACK is sent again for a repeated SYN.
         self.timed_at = if self.timed_end == 0 { now } else { NEVER };
@@ -55,7 +50,11 @@ impl Endpoint {
         }
         self.last_sent = now;
         let timestamps = self.timestamps_now(now, flags);
-        Some(Segment { seq: self.config.isn, mss: self.config.mss, flags, timestamps, ..self.header(now) })
+        let header = self.header(now);
+        let mut segment = Segment { seq: self.config.isn, mss: self.config.mss, flags, timestamps, ..header };
+        segment.accecn = None;
+        self.add_option(&mut segment);
+        Some(segment)
     }
 
     pub(super) fn poll_ack(&mut self, now: Instant) -> Option<Segment> {
@@ -79,15 +78,13 @@ impl Endpoint {
             flags = Flags::ACK;
             self.rcv_wnd_edge = self.rcv_wnd_edge.max(self.rcv_nxt + window);
         }
-        if self.echo() {
-            flags |= Flags::ECE;
-        }
+        flags |= self.feedback_flags();
         if self.extensions.timestamps.on {
             self.extensions.timestamps.last_ack = self.rcv_nxt;
         }
         self.ack_pending = AckPending::No;
         self.segments_since_ack = 0;
-        Segment {
+        let mut segment = Segment {
             seq: 0,
             ack: (self.rcv_nxt as u32).wrapping_add(self.peer_isn),
             window: u32::try_from(window).unwrap_or(u32::MAX),
@@ -97,7 +94,12 @@ impl Endpoint {
             ecn: Ecn::NotEct,
             sack: self.sack_blocks(),
             timestamps: self.timestamps_now(now, flags),
+            accecn: None,
+        };
+        if !matches!(self.state, State::SynSent | State::SynReceived) {
+            self.add_option(&mut segment);
         }
+        segment
     }
 
     pub(super) fn wire(&self, at: u64) -> u32 {
@@ -105,10 +107,11 @@ impl Endpoint {
     }
 
     pub(super) fn poll_data(&mut self, now: Instant) -> Option<Segment> {
+        let limit = self.written + u64::from(self.closing);
         if self.pace_at > now {
+            self.pacing_limited = self.snd_nxt < limit;
             return None;
         }
-        let limit = self.written + u64::from(self.closing);
         if self.snd_una >= limit {
             return None;
         }
@@ -238,6 +241,7 @@ impl Endpoint {
         }
         if len > 0 {
             self.counters.segments += 1;
+            segment.ecn = self.code_point(retransmission);
         }
         if retransmission {
             segment.flags |= Flags::RETRANSMISSION;
@@ -247,22 +251,19 @@ impl Endpoint {
             }
             // Karn's algorithm: the acknowledgement may be of either transmission.
             self.timed_at = NEVER;
-            if self.echoes_each_mark() && len > 0 {
-                segment.ecn = Ecn::Ect0;
-            }
         } else {
-            if self.ecn && len > 0 {
-                // RFC 3168, 6.1.5: retransmissions are not ECN-capable.
-                segment.ecn = Ecn::Ect0;
-                if core::mem::take(&mut self.cwr_pending) {
-                    segment.flags |= Flags::CWR;
-                }
+            if self.cwr_pending && len > 0 {
+                self.cwr_pending = false;
+                segment.flags |= Flags::CWR;
             }
             if self.timed_at == NEVER {
                 (self.timed_end, self.timed_at) = (end, now);
             }
         }
         if let Some(transmissions) = &mut self.transmissions {
+            if transmissions.in_flight() == 0 {
+                self.controller.on_restart(now, transmissions.is_limited_by_application());
+            }
             transmissions.on_send(now, start, end);
             if end >= self.written && self.phase == Phase::Open {
                 transmissions.limited_by_application();
@@ -279,6 +280,7 @@ impl Endpoint {
         }
         self.stop_persist();
         self.cwnd_limited = false;
+        self.pacing_limited = false;
         if !retransmission {
             self.schedule_probe(now);
         }

@@ -61,8 +61,21 @@ impl Endpoint {
         let in_recovery = self.phase != Phase::Open;
         let srtt = self.rtt.srtt().unwrap_or(Span::MAX);
         let Some(transmissions) = &mut self.transmissions else { return };
-        if transmissions.detect_losses(now, in_recovery, srtt) && !in_recovery {
+        let found = transmissions.detect_losses(now, in_recovery, srtt);
+        if found && !in_recovery {
             self.begin_fast_recovery(now);
+        }
+        if found {
+            self.report_losses(now);
+        }
+    }
+
+    /// Tells a congestion control that models the path which segments are considered lost.
+    pub(super) fn report_losses(&mut self, now: Instant) {
+        if let Some(transmissions) = &mut self.transmissions {
+            for lost in transmissions.take_losses() {
+                self.controller.on_lost(now, &lost);
+            }
         }
     }
 

@@ -9,8 +9,8 @@ use crate::wire::{self, DELAY, Fate, Wire};
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::tcp::{
-    Ack, Algorithm, Config, CongestionControl, CongestionSignal, Endpoint, Flags, Recovery, RtoBounds, Segment, State,
-    Vintage,
+    Ack, Algorithm, Config, CongestionControl, CongestionSignal, EcnUse, Endpoint, Flags, Recovery, RtoBounds, Segment,
+    State, Vintage,
 };
 
 fn config(recovery: Recovery) -> Config {
@@ -178,7 +178,7 @@ fn a_mark_halves_once_a_window_and_is_echoed_until_the_sender_confirms_it() {
         let fate = |from: usize, number: usize, segment: &Segment| {
             if from == 0 && segment.len > 0 && [12, 15, 17].contains(&number) { Fate::Mark } else { Fate::Pass }
         };
-        let mut wire = Wire::new(Config { ecn: true, ..config(recovery) }, DELAY, fate);
+        let mut wire = Wire::new(Config { ecn: EcnUse::Classic, ..config(recovery) }, DELAY, fate);
         wire.ends[0].write_endlessly();
         wire.run(Span::from_millis(650));
         assert!(wire.ends[0].uses_ecn() && wire.ends[1].uses_ecn());
@@ -202,7 +202,7 @@ fn a_mark_halves_once_a_window_and_is_echoed_until_the_sender_confirms_it() {
 
 #[test]
 fn without_agreement_nothing_is_ecn_capable() {
-    let client = Endpoint::connect(Config { ecn: true, ..config(Recovery::Sack) });
+    let client = Endpoint::connect(Config { ecn: EcnUse::Classic, ..config(Recovery::Sack) });
     let server = Endpoint::listen(config(Recovery::Sack));
     let mut wire = Wire::with_ends(client, server, DELAY, |_, _, _| Fate::Mark);
     wire.ends[0].write(20_000);
@@ -339,7 +339,7 @@ fn whatever_the_wire_does_the_data_arrives_and_the_connection_ends() {
             recovery: EVERY[(seed % 3) as usize],
             algorithm: algorithms[(seed / 3 % 2) as usize],
             delayed_ack: (seed % 5 > 1).then_some(Span::from_millis(40)),
-            ecn: seed % 4 == 0,
+            ecn: if seed % 4 == 0 { EcnUse::Classic } else { EcnUse::No },
             receive_buffer: 2_000 + random.below(100_000),
             initial_window: 1 + random.below(10) as u32,
             isn: random.next_u64() as u32,

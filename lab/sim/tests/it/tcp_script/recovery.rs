@@ -190,7 +190,7 @@ fn a_mark_and_a_loss_in_one_window_halve_once() {
             16 if from == 0 && segment.len > 0 => Fate::Drop,
             _ => Fate::Pass,
         };
-        let mut wire = Wire::new(Config { ecn: true, ..config(recovery) }, DELAY, fate);
+        let mut wire = Wire::new(Config { ecn: EcnUse::Classic, ..config(recovery) }, DELAY, fate);
         wire.ends[0].write_endlessly();
         wire.run(Span::from_millis(450));
         let counters = wire.ends[0].counters();
