@@ -38,6 +38,16 @@ const fn wire(overhead: i16, least: u64, framing: Framing) -> Wire {
     Wire { overhead, least: Bytes::new(least), framing }
 }
 
+/// Whether scalable senders get the short queue that they ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum L4s {
+    /// Packets of ECT(1) are treated as all others.
+    #[default]
+    Off,
+    /// They are marked from 1 ms of delay on.
+    On,
+}
+
 /// The properties of a line that a user knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
@@ -49,6 +59,8 @@ pub struct Line {
     pub wire: Wire,
     /// The interfaces that share the rates, if the file is to name them.
     pub interfaces: Vec<String>,
+    /// Whether packets of ECT(1) are marked at a short delay.
+    pub l4s: L4s,
 }
 
 impl Line {
@@ -112,6 +124,9 @@ impl Line {
         if direction == Direction::Egress && self.is_asymmetric() {
             text.push_str("# Acknowledgements of all that comes down would fill the way up.\nack-filter = \"on\"\n");
         }
+        if self.l4s == L4s::On {
+            text.push_str("# Marks for scalable senders (L4S) by the queue of their flow alone.\nl4s-step = \"1ms\"\n");
+        }
         let _ = writeln!(
             text,
             "# A wake-up that comes late is made up for, up to here.\nlateness = \"{}\"",
@@ -142,7 +157,7 @@ mod tests {
 
     fn line(up: u64, down: u64, wire: Wire) -> Line {
         let rate = |kbit| (kbit > 0).then(|| Rate::from_kbit(kbit));
-        Line { up: rate(up), down: rate(down), wire, interfaces: vec!["wan0".into()] }
+        Line { up: rate(up), down: rate(down), wire, interfaces: vec!["wan0".into()], l4s: L4s::Off }
     }
 
     #[test]
@@ -202,5 +217,10 @@ mod tests {
         assert!(line(1_000, 16_000, plain).file(Direction::Egress).unwrap().contains("ack-filter = \"on\""));
         assert!(!line(20_000, 100_000, plain).file(Direction::Egress).unwrap().contains("ack-filter"));
         assert_eq!(wire_of("token-ring"), None);
+        // L4S only where it is asked for, in both directions.
+        let with = Line { l4s: L4s::On, ..line(20_000, 100_000, plain) };
+        assert_eq!(with.text().unwrap().matches("l4s-step = \"1ms\"").count(), 2);
+        assert!(crate::shaper::load_all(&Source::new("l4s", with.text().unwrap()), &mut Diagnostics::new()).is_some());
+        assert!(!line(20_000, 100_000, plain).text().unwrap().contains("l4s"));
     }
 }

@@ -9,6 +9,7 @@ use tidegate_core::ared::{self, Ared};
 use tidegate_core::cake::{self, Cake};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
+use tidegate_core::dualpi2::{self, DualPi2};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
@@ -55,6 +56,7 @@ fn disciplines() -> Vec<(&'static str, Box<dyn Qdisc<P>>)> {
         ("pie", Box::new(Pie::new(pie::Params { limit, ..pie::Params::default() }, 1, "pie").unwrap())),
         ("codel", Box::new(CoDel::new(codel).unwrap())),
         ("drr", Box::new(Drr::new(drr::Params { limit, ..drr::Params::default() }).unwrap())),
+        ("dualpi2", Box::new(DualPi2::new(dualpi2::Params { limit, ..dualpi2::Params::default() }).unwrap())),
         ("sfq", Box::new(Sfq::new(sfq::Params { limit, ..sfq::Params::default() }).unwrap())),
         ("fq_codel", Box::new(FqCodel::new(fq_codel::Params { codel, ..fq_codel::Params::default() }).unwrap())),
         (

@@ -6,6 +6,7 @@
 
 use crate::netlink;
 
+mod ecn;
 mod interface;
 mod kernel;
 mod offload;
@@ -113,6 +114,7 @@ pub fn examine(subject: Subject<'_>) -> Examination {
     let name = first.or(uplink.as_deref());
     interface::forwarding(&mut found, name);
     service::service(&mut found, name);
+    ecn::ecn(&mut found);
     found
 }
 

@@ -46,8 +46,8 @@ crate::record! {
         /// Whether packets with the code point NQB (45, RFC 9956) wait in the low-latency queue too. Default true: games and
         /// calls that mark themselves; they get no more rate by it.
         pub nqb: bool = true,
-        /// Whether flows that build the low-latency queue are moved into the other one (RFC 9957). Default true: a sender
-        /// that only claims to be scalable would delay all others of the low-latency queue.
+        /// Whether flows that build the low-latency queue wait with the other one (RFC 9957). Default true: a sender that only
+        /// claims to be scalable would delay all others of the low-latency queue.
         pub protection: bool = true,
         /// The queue limit of both queues in bytes. Default 1 MB.
         pub limit: Bytes = "1MB",

@@ -18,7 +18,7 @@
 //! *Departures from the source, and why*: the delay of the controller is that of the oldest packet in both queues, not in C
 //! alone, as in Linux: L is longer only where senders ignore its marks, and then has to be controlled too. `recur` signals when its
 //! count reaches 1, not above: every packet beyond the step is marked, the first included. Marks and drops of L are counted
-//! apart. Not-ECT and ECT(0) packets that are in L by their code point are dropped under overload and not
+//! apart. Packets under sanction are marked by k p' if they are of ECT(1), since their sender responds to that. Not-ECT and ECT(0) packets that are in L by their code point are dropped under overload and not
 //! signalled otherwise: marks at L's rate would starve a sender that halves its rate for each. An L packet that leaves fewer
 //! than two behind it is not marked by the step (appendix A.1 has one packet): two packets' time on a slow line.
 //! *See also*: [`codel`](crate::codel) and [`pie`](crate::pie), one queue each; [`fq_codel`](crate::fq_codel), whose queues of
@@ -170,6 +170,14 @@ impl Params {
     }
 }
 
+/// Where a packet waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Low,
+    Classic,
+    Sanctioned,
+}
+
 /// Whether the sender of a packet with this field is taken for scalable (RFC 9331, section 5.1).
 fn is_scalable(ecn: Ecn) -> bool {
     matches!(ecn, Ecn::Ect1 | Ecn::Ce)
@@ -178,13 +186,13 @@ fn is_scalable(ecn: Ecn) -> bool {
 /// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Packets marked that were in L.
+    /// Packets marked that were in L or under sanction.
     pub marked_low: u64,
     /// Packets marked that were in C.
     pub marked_classic: u64,
     /// Packets dropped by a probability.
     pub dropped: u64,
-    /// Packets that queue protection put into C.
+    /// Packets that queue protection put under sanction.
     pub sanctioned: u64,
 }
 
@@ -197,6 +205,8 @@ pub struct DualPi2<P> {
     store: Store<P>,
     low: Queue,
     classic: Queue,
+    /// The packets under sanction, which would be in L.
+    sanctioned: Queue,
     protection: Option<Box<Protection>>,
     latest: Instant,
 }
@@ -215,6 +225,7 @@ impl<P: Packet> DualPi2<P> {
             store: Store::default(),
             low: Queue::default(),
             classic: Queue::default(),
+            sanctioned: Queue::default(),
             protection: params.protection.map(|_| Box::default()),
             latest: Instant::ZERO,
         })
@@ -227,18 +238,18 @@ impl<P: Packet> DualPi2<P> {
     pub fn state(&self) -> &State {
         &self.state
     }
-    /// The packets in L and in C.
-    pub fn queues(&self) -> [Backlog; 2] {
-        [self.low.backlog(), self.classic.backlog()]
+    /// The packets in L, in C and under sanction.
+    pub fn queues(&self) -> [Backlog; 3] {
+        [&self.low, &self.classic, &self.sanctioned].map(Queue::backlog)
     }
 
     fn catch_up(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
-        let heads = [self.store.arrival(&self.low), self.store.arrival(&self.classic)];
+        let heads = [&self.low, &self.classic, &self.sanctioned].map(|queue| self.store.arrival(queue));
         self.state.catch_up(&self.params, self.latest, heads.into_iter().flatten().min());
     }
 
-    /// Whether queue protection puts `packet` into C, which would be in L.
+    /// Whether queue protection puts `packet` under sanction, which would be in L.
     fn sanctions(&mut self, packet: &P) -> bool {
         let (Some(protection), Some(params)) = (&mut self.protection, &self.params.protection) else { return false };
         let delay = self.store.arrival(&self.low).map_or(Span::ZERO, |arrived| self.latest.since(arrived));
@@ -249,30 +260,57 @@ impl<P: Packet> DualPi2<P> {
     }
 
     /// The first packet of a queue, to the scheduler.
-    fn head(&self, queue: &Queue) -> Option<Head> {
-        let packet = self.store.front(queue)?;
-        let sanctioned = self.protection.is_some() && self.params.is_low_latency(packet);
-        Some(Head { arrived: self.store.arrival(queue)?, size: packet.size(), sanctioned })
+    fn head(&self, queue: &Queue, sanctioned: bool) -> Option<Head> {
+        let (packet, arrived) = (self.store.front(queue)?, self.store.arrival(queue)?);
+        Some(Head { arrived, size: packet.size(), sanctioned })
     }
 
-    /// Takes the packet whose turn it is, with the decision on it.
-    fn take(&mut self) -> Option<(P, bool, Action)> {
-        let from_low = self.state.chooses_low(&self.params, self.head(&self.low), self.head(&self.classic));
-        let (queue, other) = if from_low { (&mut self.low, &self.classic) } else { (&mut self.classic, &self.low) };
-        let (packet, arrived) = self.store.pop(queue)?;
-        self.state.took(&self.params, from_low, packet.size(), !other.is_empty());
-        let action = if from_low {
-            let native = self.params.step.likelihood(self.latest.since(arrived), queue.backlog().packets);
-            self.state.low_latency(&self.params, native, is_scalable(packet.ecn()))
-        } else {
-            if let Some(protection) = &mut self.protection
-                && self.params.is_low_latency(&packet)
-            {
-                protection.released(packet.flow().flow);
-            }
-            self.state.classic(&self.params)
+    /// The queues whose turns are those of L and of C: S has those of one of them.
+    fn sides(&self) -> [(Place, Option<Head>); 2] {
+        let low = (Place::Low, self.head(&self.low, false));
+        let classic = (Place::Classic, self.head(&self.classic, false));
+        let (Some(head), Some(protection)) = (self.head(&self.sanctioned, true), &self.protection) else {
+            return [low, classic];
         };
-        Some((packet, from_low, action))
+        let sanctioned = (Place::Sanctioned, Some(head));
+        let key = self.store.front(&self.sanctioned).map_or(0, |packet| packet.flow().flow);
+        if protection.has_aged(key, self.latest) {
+            // After L, so that no packet of L waits for those of S.
+            return [if low.1.is_some() { low } else { sanctioned }, classic];
+        }
+        let is_first = classic.1.is_none_or(|classic| head.arrived < classic.arrived);
+        [low, if is_first { sanctioned } else { classic }]
+    }
+
+    /// Takes the packet whose turn it is, with the place where it was and the decision on it.
+    fn take(&mut self) -> Option<(P, Place, Action)> {
+        let [low, classic] = self.sides();
+        let from_low = self.state.chooses_low(&self.params, low.1, classic.1);
+        let place = if from_low { low.0 } else { classic.0 };
+        let queue = match place {
+            Place::Low => &mut self.low,
+            Place::Classic => &mut self.classic,
+            Place::Sanctioned => &mut self.sanctioned,
+        };
+        let (packet, arrived) = self.store.pop(queue)?;
+        let behind = queue.backlog().packets;
+        let other_waits = if from_low { classic.1.is_some() } else { low.1.is_some() };
+        self.state.took(&self.params, from_low, packet.size(), other_waits);
+        let scalable = is_scalable(packet.ecn());
+        let action = match place {
+            Place::Low => {
+                let native = self.params.step.likelihood(self.latest.since(arrived), behind);
+                self.state.low_latency(&self.params, native, scalable)
+            }
+            Place::Classic => self.state.classic(&self.params),
+            Place::Sanctioned => {
+                if let Some(protection) = &mut self.protection {
+                    protection.released(packet.flow().flow);
+                }
+                self.state.sanctioned(&self.params, scalable)
+            }
+        };
+        Some((packet, place, action))
     }
 }
 
@@ -282,8 +320,13 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         if !self.params.limit.admits(self.backlog(), packet.size()) {
             return out.refused(packet, DropReason::QueueLimit);
         }
-        let in_low = self.params.is_low_latency(&packet) && !self.sanctions(&packet);
-        let queue = if in_low { &mut self.low } else { &mut self.classic };
+        let queue = if !self.params.is_low_latency(&packet) {
+            &mut self.classic
+        } else if self.sanctions(&packet) {
+            &mut self.sanctioned
+        } else {
+            &mut self.low
+        };
         self.store.push(queue, packet, self.latest);
         Queued::default()
     }
@@ -292,13 +335,14 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         self.catch_up(now);
         let mut drops = 0;
         loop {
-            let (mut packet, from_low, action) = self.take()?;
-            if action == Action::Send || drops == MOST_DROPS_A_CALL {
+            let (mut packet, place, action) = self.take()?;
+            if action == Action::Signal && mark(Signal::Mark, &mut packet, out) {
+                let is_classic = place == Place::Classic;
+                let marked = if is_classic { &mut self.stats.marked_classic } else { &mut self.stats.marked_low };
+                *marked += 1;
                 return Some(packet);
             }
-            if action == Action::Signal && mark(Signal::Mark, &mut packet, out) {
-                let marked = if from_low { &mut self.stats.marked_low } else { &mut self.stats.marked_classic };
-                *marked += 1;
+            if action == Action::Send || drops == MOST_DROPS_A_CALL {
                 return Some(packet);
             }
             drops += 1;
@@ -312,8 +356,11 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
     }
 
     fn backlog(&self) -> Backlog {
-        let [low, classic] = self.queues();
-        Backlog { packets: low.packets + classic.packets, bytes: low.bytes + classic.bytes }
+        let [low, classic, sanctioned] = self.queues();
+        Backlog {
+            packets: low.packets + classic.packets + sanctioned.packets,
+            bytes: low.bytes + classic.bytes + sanctioned.bytes,
+        }
     }
 
     /// The base probability p', of which that of each queue follows.

@@ -4,6 +4,7 @@ mod crash;
 mod exempt;
 mod guardian;
 mod kernel;
+mod l4s;
 mod links;
 mod mark;
 mod panicking;
@@ -39,6 +40,7 @@ fn main() {
         mark::the_callers_bits_come_back,
         mark::senders_are_identified_by_uid,
         mark::senders_are_identified_by_control_group,
+        l4s::dualpi2_marks_scalable_senders_and_bleaches_nothing,
         crash::kill_leaves_traffic_passing_and_nothing_behind,
         crash::kill_leaves_arrivals_passing_and_nothing_behind,
         crash::what_a_killed_instance_left_is_removed,

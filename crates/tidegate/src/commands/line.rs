@@ -1,7 +1,7 @@
 //! The rates of a line, as an alternative to a shaper file.
 
 use tidegate_config::Source;
-use tidegate_config::preset::{self, LINKS, Line};
+use tidegate_config::preset::{self, L4s, LINKS, Line};
 use tidegate_core::cake::Wire;
 use tidegate_units::Rate;
 
@@ -22,6 +22,9 @@ pub struct LineArgs {
     /// The overhead of the line per packet in bytes, if it differs from --link
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i16).range(0..=256), conflicts_with = "file")]
     overhead: Option<i16>,
+    /// Mark packets of ECT(1), which scalable senders (L4S) send, from 1 ms of delay of their flow on
+    #[arg(long, conflicts_with = "file")]
+    l4s: bool,
 }
 
 /// The values of `--link`.
@@ -47,7 +50,7 @@ impl LineArgs {
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero, and without a rate.
     pub fn source(&self, interfaces: &[String]) -> Result<Source, Failure> {
-        source([self.up, self.down], &self.link, self.overhead, interfaces)
+        source([self.up, self.down], &self.link, self.overhead, self.l4s, interfaces)
     }
 }
 
@@ -59,6 +62,7 @@ pub fn source(
     [up, down]: [Option<Rate>; 2],
     link: &str,
     overhead: Option<i16>,
+    l4s: bool,
     interfaces: &[String],
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
@@ -66,7 +70,13 @@ pub fn source(
             return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
         }
     }
-    let line = Line { up, down, wire: wire(link, overhead), interfaces: interfaces.to_vec() };
+    let line = Line {
+        up,
+        down,
+        wire: wire(link, overhead),
+        interfaces: interfaces.to_vec(),
+        l4s: if l4s { L4s::On } else { L4s::Off },
+    };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",
         (Some(_), None) => "preset for --up",

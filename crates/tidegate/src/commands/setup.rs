@@ -44,6 +44,9 @@ pub struct Args {
     /// The overhead of the line per packet in bytes, if it differs from --link
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i16).range(0..=256))]
     overhead: Option<i16>,
+    /// Mark packets of ECT(1), which scalable senders (L4S) send, from 1 ms of delay of their flow on
+    #[arg(long)]
+    l4s: bool,
     /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT. Downwards the file is
     /// requested (GET), upwards data is sent (POST), a few seconds each
     #[arg(long, value_name = "URL")]
@@ -55,7 +58,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Stop and disable the service that was set up, and rename its file
-    #[arg(long, conflicts_with_all = ["up", "down", "link", "overhead", "measure"])]
+    #[arg(long, conflicts_with_all = ["up", "down", "link", "overhead", "l4s", "measure"])]
     undo: bool,
     /// The directory of the file; the unit of systemd reads that in /etc/tidegate
     #[arg(long, value_name = "DIRECTORY", default_value = "/etc/tidegate")]
@@ -89,7 +92,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
     let rates = rates(args, &interface, &kind, &dialogue)?;
-    let preset = line::source(rates, &kind, args.overhead, &[])?;
+    let preset = line::source(rates, &kind, args.overhead, args.l4s, &[])?;
     let text = format!("{}{}", instance.heading(), preset.text());
     // `run` must accept the file that is written.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;

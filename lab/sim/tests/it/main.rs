@@ -7,6 +7,7 @@ mod conditions;
 mod congestion;
 mod digests;
 mod engine;
+mod l4s;
 mod reservation_bounds;
 mod results;
 mod round_trips;

@@ -72,6 +72,7 @@ fn kinds() -> Vec<Row> {
         ("cbq", class("cbq", "link = \"20mbit\", "), TAIL),
         ("codel", "kind = \"codel\"".into(), MIXED),
         ("drr", "kind = \"drr\"".into(), USUAL),
+        ("dualpi2", "kind = \"dualpi2\"".into(), MIXED),
         ("fbq", class("fbq", ""), USUAL),
         ("fifo", "kind = \"fifo\"".into(), TAIL),
         ("fq-codel", "kind = \"fq-codel\"".into(), USUAL),

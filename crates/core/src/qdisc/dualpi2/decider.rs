@@ -20,12 +20,33 @@ pub struct State {
     /// The delay at the last update.
     delay: Span,
     next_update: Instant,
-    /// The likelihoods accumulated since the last signal: marks and drops in L, and signals in C.
-    low_marks: u64,
-    low_drops: u64,
+    /// The likelihoods accumulated since the last signal, of each queue for itself: otherwise what arrives in step with another
+    /// queue could be hit each time.
+    low: Counts,
+    sanctioned: Counts,
     classic: u64,
     /// The bytes that L has sent while C waited.
     credit: u64,
+}
+
+/// The likelihoods of marks and drops that have accumulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counts {
+    marks: u64,
+    drops: u64,
+}
+
+impl Counts {
+    /// Decides by the likelihood of a mark, or under overload of a drop.
+    fn decide(&mut self, mark: u64, drop: u64, overloaded: bool, scalable: bool) -> Action {
+        if overloaded && recur(&mut self.drops, drop) {
+            Action::Drop
+        } else if scalable && (overloaded || recur(&mut self.marks, mark)) {
+            Action::Signal
+        } else {
+            Action::Send
+        }
+    }
 }
 
 /// A queue that has packets, to the scheduler.
@@ -35,7 +56,7 @@ pub struct Head {
     pub arrived: Instant,
     /// The size of that packet.
     pub size: Bytes,
-    /// Whether that packet would be in L if its flow were not under sanction.
+    /// Whether that packet is under sanction.
     pub sanctioned: bool,
 }
 
@@ -47,8 +68,8 @@ impl State {
             squared: 0,
             delay: Span::ZERO,
             next_update: Instant::ZERO + params.update,
-            low_marks: 0,
-            low_drops: 0,
+            low: Counts::default(),
+            sanctioned: Counts::default(),
             classic: 0,
             credit: 0,
         }
@@ -123,14 +144,8 @@ impl State {
     /// Decides on a packet that leaves L, where `native` is the likelihood by the delay of L and `scalable` whether the packet
     /// is of ECT(1) or CE (appendix A.2, `dualpi2_dequeue`).
     pub fn low_latency(&mut self, params: &Params, native: u64, scalable: bool) -> Action {
-        let (coupled, squared) = (self.coupled(params), self.squared());
-        if self.is_overloaded(params) {
-            if recur(&mut self.low_drops, squared) {
-                return Action::Drop;
-            }
-            return if scalable { Action::Signal } else { Action::Send };
-        }
-        if scalable && recur(&mut self.low_marks, native.max(coupled)) { Action::Signal } else { Action::Send }
+        let mark = native.max(self.coupled(params));
+        self.low.decide(mark, self.squared, self.is_overloaded(params), scalable)
     }
 
     /// Decides on a packet that leaves C (appendix A.2, `dualpi2_dequeue`).
@@ -143,6 +158,14 @@ impl State {
         } else {
             Action::Signal
         }
+    }
+
+    /// Decides on a packet that leaves after a sanction: by the probability that its sender responds to.
+    pub fn sanctioned(&mut self, params: &Params, scalable: bool) -> Action {
+        if !scalable {
+            return self.classic(params);
+        }
+        self.sanctioned.decide(self.coupled(params), self.squared, self.is_overloaded(params), true)
     }
 
     /// Whether the next packet is taken from L, and not from C (appendix A.1, `scheduler`).

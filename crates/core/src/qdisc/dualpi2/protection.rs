@@ -1,17 +1,19 @@
-//! Queue protection: which packets of a shared low-latency queue are moved to the other queue, by the flows that build it.
+//! Queue protection: which packets of a shared low-latency queue have to wait with those of the other queue, by the flows
+//! that build it.
 //!
 //! *Law*: each packet adds to the score of its flow its size times the native likelihood of a mark, which falls by `ageing`
 //! bytes a second. While L is delayed by more than `critical`, a packet is under sanction if the delay times the score of its
-//! flow exceeds `critical * score`. A flow stays under sanction as long as one of its packets waits in C.
+//! flow exceeds `critical * score`. A flow stays under sanction as long as one of its packets does.
 //! *Source*: RFC 9957, sections 4 (the algorithm, `pick_bucket`, `fill_bucket`, `qprotect`) and 4.1 (its parameters).
 //! *Units*: a score is the time that it takes to age, in nanoseconds.
 //! *Cost*: two buckets are looked at a packet; 9 kB, whatever the number of flows.
 //! *Notes*: 32 buckets are owned by a flow each until its score has aged; a flow that finds both of its own owned by others
 //! shares the last one. A delay above 1 s counts as 1 s.
 //! *Departures from the source, and why*: the delay is that of the first packet of L, not its length divided by a rate that
-//! a shaper's queue does not know. The RFC moves single packets, which reorders a flow; here the flow follows
-//! until C holds none of its packets, so that its order is kept. The flows of C are counted in 1,024 places
-//! by a hash: one that shares its place with a flow under sanction is moved with it, which changes its delay only.
+//! a shaper's queue does not know. The RFC moves single packets into C, which reorders a flow; here the flow follows,
+//! so that its order is kept. Its packets wait in a queue of their own, S, and take turns as if they were in C; when the score
+//! of the first one's flow has aged, S empties with the turns of L, and the flow is back. The packets in S are counted in 1,024
+//! places by a hash of their flow: a flow that shares its place with one under sanction is moved with it.
 
 use crate::key_index::mix;
 use crate::params::ParamError;
@@ -79,7 +81,7 @@ struct Bucket {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Protection {
     buckets: [Bucket; OWNED + 1],
-    /// The packets in C of flows under sanction.
+    /// The packets under sanction.
     waiting: [u32; PLACES],
 }
 
@@ -111,7 +113,7 @@ impl Protection {
         expired
     }
 
-    /// Whether a packet of `size` that arrives for L at `now` is put into C, where `delay` is that of L and `native`
+    /// Whether a packet of `size` that arrives for L at `now` is put under sanction, where `delay` is that of L and `native`
     /// the likelihood of a mark by it (`qprotect`).
     pub fn sanctions(
         &mut self,
@@ -137,7 +139,22 @@ impl Protection {
         moved
     }
 
-    /// A packet of the flow `key` that was put into C has left it.
+    /// Whether the score of the flow `key` has aged by `now`.
+    pub fn has_aged(&self, key: u64, now: Instant) -> bool {
+        let mut hash = mix(key);
+        let mut own = &self.buckets[OWNED];
+        for _ in 0..ATTEMPTS {
+            let bucket = &self.buckets[(hash % OWNED as u64) as usize];
+            if bucket.key == key {
+                own = bucket;
+                break;
+            }
+            hash >>= BITS;
+        }
+        own.expires <= now
+    }
+
+    /// A packet of the flow `key` that was under sanction has left.
     pub fn released(&mut self, key: u64) {
         self.waiting[spread(key, PLACES as u32) as usize] -= 1;
     }
@@ -193,6 +210,7 @@ mod tests {
         for _ in 0..2 {
             protection.sanctions(&params, at(0), 7, PACKET, Span::from_millis(9), ONE);
         }
+        assert!(!protection.has_aged(7, at(1_000)) && protection.has_aged(7, at(60_000_000)));
         assert!(protection.sanctions(&params, at(60_000_000), 7, PACKET, Span::ZERO, 0), "its score has aged");
         (0..3).for_each(|_| protection.released(7));
         assert!(!protection.sanctions(&params, at(60_000_000), 7, PACKET, Span::ZERO, 0));

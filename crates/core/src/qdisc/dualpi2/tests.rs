@@ -165,7 +165,7 @@ fn code_points_select_the_queue_and_are_kept() {
         queue.enqueue(at(0), packet(n as u64, ecn), &mut Discard);
     }
     queue.enqueue(at(0), nqb, &mut Discard);
-    assert_eq!(queue.queues().map(|backlog| backlog.packets), [3, 2]);
+    assert_eq!(queue.queues().map(|backlog| backlog.packets), [3, 2, 0]);
     let left: Vec<_> = core::iter::from_fn(|| queue.dequeue(at(0), &mut Discard)).collect();
     assert_eq!(
         left.iter().map(|p| (p.flow, p.ecn)).collect::<Vec<_>>(),
@@ -174,7 +174,7 @@ fn code_points_select_the_queue_and_are_kept() {
     assert_eq!(left[2], nqb);
     let mut queue = DualPi2::new(Params { nqb: Nqb::ByEcn, ..Params::default() }).unwrap();
     queue.enqueue(at(0), nqb, &mut Discard);
-    assert_eq!(queue.queues().map(|backlog| backlog.packets), [0, 1]);
+    assert_eq!(queue.queues().map(|backlog| backlog.packets), [0, 1, 0]);
 }
 
 #[test]
@@ -305,6 +305,44 @@ fn a_flow_under_sanction_moves_as_a_whole() {
     assert!(queue.stats().sanctioned > 10_000, "{:?}", queue.stats());
     // The polite flow leaves at once from the second packet on. It loses what overload takes of both queues: half of all.
     assert!(polite.len() >= 40 && polite[1..].iter().all(|delay| *delay == 0), "{polite:?}");
+}
+
+#[test]
+fn a_flow_comes_back_when_its_score_has_aged() {
+    let params = Params {
+        protection: Some(protection::Params::default()),
+        step: Step::at(ms(1)),
+        limit: Limit::NONE,
+        scheduler: Scheduler::Weighted { parts: 1_000 },
+        // No probability: this is about the turns.
+        alpha: 0,
+        beta: 0,
+        ..Params::default()
+    };
+    let mut queue = DualPi2::new(params).unwrap();
+    // A burst of 40 packets, of which one leaves a millisecond; those that come later than 1 ms are under sanction.
+    for _ in 0..20 {
+        queue.enqueue(at(0), packet(1, Ecn::Ect1), &mut Discard);
+    }
+    for _ in 0..20 {
+        queue.enqueue(at(2_000), packet(1, Ecn::Ect1), &mut Discard);
+        queue.enqueue(at(2_000), packet(2, Ecn::NotEct), &mut Discard);
+    }
+    let waiting = queue.queues().map(|backlog| backlog.packets);
+    assert!(waiting[2] > 10 && waiting[0] + waiting[2] == 40, "{waiting:?}");
+    // L first; then C and S by their arrival.
+    for n in 0..waiting[0] {
+        queue.dequeue(at(3_000 + n), &mut Discard);
+    }
+    assert_eq!(queue.queues()[0].packets, 0);
+    queue.dequeue(at(4_000), &mut Discard);
+    let before = queue.queues().map(|backlog| backlog.packets);
+    // Its score is at most 5 s. Then S precedes C.
+    for n in 0..before[2] {
+        assert_eq!(queue.dequeue(at(6_000_000 + n), &mut Discard).map(|packet| packet.flow), Some(1));
+    }
+    queue.enqueue(at(6_001_000), packet(1, Ecn::Ect1), &mut Discard);
+    assert_eq!(queue.queues().map(|backlog| backlog.packets > 0), [true, before[1] > 0, false]);
 }
 
 #[test]
