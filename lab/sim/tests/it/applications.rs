@@ -240,7 +240,7 @@ fn a_live_video_follows_the_line() {
 #[test]
 fn a_live_video_with_l4s_has_no_queue() {
     let with = |ecn: &str| {
-        let link = "queue = { kind = \"dualpi2\", protection = false }";
+        let link = "queue = { kind = \"dualpi2\" }";
         let text = text(60, "3mbit", link, &format!("{ecn}\n{MEDIA}")).replacen('\n', "\nwarm-up = \"20s\"\n", 1);
         let outcome = run(&text, 1);
         (value(&outcome, "delay p99") / 1e6, value(&outcome, "goodput") / 3e6)
