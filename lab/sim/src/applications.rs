@@ -47,7 +47,7 @@ impl Application {
             }
             Self::Browse(browser) => Some(Experience::Pages(browser.pages.clone())),
             Self::Play(player) => Some(Experience::Video(player.result(now))),
-            Self::Live(live) => Some(Experience::Media(live.quality())),
+            Self::Live(live) => Some(Experience::Media(live.quality(now))),
         }
     }
 }

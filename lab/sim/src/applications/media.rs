@@ -65,7 +65,7 @@ struct Report {
 /// The quality of a live video.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MediaQuality {
-    /// Frames captured.
+    /// Frames captured, except those of the last second that have not arrived.
     pub frames: u64,
     /// Frames that arrived completely.
     pub complete: u64,
@@ -141,8 +141,11 @@ impl Live {
         }
     }
 
-    pub fn quality(&self) -> MediaQuality {
-        self.quality.clone()
+    /// The quality until `now`. Frames that may still arrive are not counted.
+    pub fn quality(&self, now: u64) -> MediaQuality {
+        let on_its_way = |frame: &&Frame| frame.counted && frame.missing > 0 && now - frame.captured < STALE;
+        let waiting = self.frames.iter().filter(on_its_way).count() as u64;
+        MediaQuality { frames: self.quality.frames - waiting, ..self.quality.clone() }
     }
 
     /// When [`Live::act`] is due.

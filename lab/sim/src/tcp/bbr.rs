@@ -1,7 +1,8 @@
 //! BBRv3: sends at the rate and with the data in flight that a model of the path suggests.
 //!
 //! *Source*: draft-ietf-ccwg-bbr (August 2026); names and steps are those of its pseudocode, and the titles of its
-//! sections are in the code. The cycle of bandwidth probes is in `probing.rs`.
+//! sections are in the code. The cycle of bandwidth probes is in `probing.rs`, and
+//! ProbeRTT in `probe_rtt.rs`.
 //! *Units*: bytes and bytes/s with a fraction; infinity for bounds that are not set.
 //! *Notes*: uses double precision with the four operations only, whose results are the same on every platform. The
 //! endpoint detects losses by RACK and takes delivery rate samples; a seed decides how long the flow waits between probes.
@@ -9,12 +10,14 @@
 //! endpoint never finds that a recovery was spurious, so nothing is undone. The draft leaves the response to ECN open and
 //! demands one: a mark counts as a round trip with too much loss, and ends Startup.
 
+mod probe_rtt;
 mod probing;
 
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Rate, Span};
 
 use super::congestion::{Ack, CongestionControl, CongestionSignal, DeliverySample, LostSegment};
+use probe_rtt::MinRtt;
 use probing::Probing;
 
 /// BBR.StartupPacingGain: 4 ln 2.
@@ -35,12 +38,6 @@ const BETA: f64 = 0.7;
 const HEADROOM: f64 = 0.15;
 /// BBR.MinPipeCwnd, in segments.
 const MIN_PIPE_CWND: f64 = 4.0;
-/// BBR.MinRTTFilterLen.
-const MIN_RTT_FILTER: Span = Span::from_secs(10);
-/// BBR.ProbeRTTInterval.
-const PROBE_RTT_INTERVAL: Span = Span::from_secs(5);
-/// BBR.ProbeRTTDuration.
-const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 /// BBR.ExtraAckedFilterLen, in round trips.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 /// BBRStartupFullLossCnt: discontiguous ranges lost in a round trip.
@@ -79,22 +76,6 @@ struct Sample {
     tx_in_flight: f64,
     app_limited: bool,
     prior_delivered: u64,
-}
-
-/// BBR.min_rtt and the schedule of ProbeRTT.
-#[derive(Clone, Copy, Debug)]
-struct MinRtt {
-    /// BBR.min_rtt and its stamp.
-    min: Option<Span>,
-    stamp: Instant,
-    /// BBR.probe_rtt_min_delay and its stamp.
-    probe_min: Option<Span>,
-    probe_stamp: Instant,
-    /// BBR.probe_rtt_expired.
-    expired: bool,
-    /// BBR.probe_rtt_done_stamp and BBR.probe_rtt_round_done.
-    done_at: Option<Instant>,
-    round_done: bool,
 }
 
 /// BBR.extra_acked.
@@ -191,15 +172,7 @@ impl Bbr {
             full_bw_now: false,
             full_bw: 0.0,
             full_bw_count: 0,
-            min_rtt: MinRtt {
-                min: None,
-                stamp: Instant::ZERO,
-                probe_min: None,
-                probe_stamp: Instant::ZERO,
-                expired: false,
-                done_at: None,
-                round_done: false,
-            },
+            min_rtt: MinRtt::default(),
             aggregation: Aggregation { interval_start: Instant::ZERO, delivered: 0.0, windows: [0.0; 2], began: 0 },
             probing: Probing::default(),
             random: Stream::named(seed, "bbr"),
@@ -407,71 +380,6 @@ impl Bbr {
         let drained = self.in_flight <= self.inflight(self.bw, 1.0) || self.round_count > self.drain_start_round + 3;
         if self.state == BbrState::Drain && drained {
             self.start_down(now);
-        }
-    }
-
-    // ------------------------------------------------------------------ ProbeRTT
-
-    /// UpdateMinRTT.
-    fn update_min_rtt(&mut self, now: Instant, rtt: Option<Span>) {
-        let min_rtt = &mut self.min_rtt;
-        min_rtt.expired = now > min_rtt.probe_stamp + PROBE_RTT_INTERVAL;
-        if let Some(rtt) = rtt
-            && (min_rtt.expired || min_rtt.probe_min.is_none_or(|least| rtt < least))
-        {
-            (min_rtt.probe_min, min_rtt.probe_stamp) = (Some(rtt), now);
-        }
-        let old = now > min_rtt.stamp + MIN_RTT_FILTER;
-        if let Some(least) = min_rtt.probe_min
-            && (old || min_rtt.min.is_none_or(|min| least < min))
-        {
-            (min_rtt.min, min_rtt.stamp) = (Some(least), min_rtt.probe_stamp);
-        }
-    }
-    /// CheckProbeRTT.
-    fn check_probe_rtt(&mut self, now: Instant) {
-        if self.state != BbrState::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
-            self.save_cwnd();
-            self.state = BbrState::ProbeRtt;
-            self.min_rtt.done_at = None;
-            self.probing.stop();
-            self.start_round();
-        }
-        if self.state == BbrState::ProbeRtt {
-            self.handle_probe_rtt(now);
-        }
-        if self.rs.delivered > 0.0 {
-            self.idle_restart = false;
-        }
-    }
-    /// HandleProbeRTT.
-    fn handle_probe_rtt(&mut self, now: Instant) {
-        if self.min_rtt.done_at.is_none() {
-            if self.in_flight <= self.probe_rtt_cwnd() {
-                self.min_rtt.done_at = Some(now + PROBE_RTT_DURATION);
-                self.min_rtt.round_done = false;
-                self.start_round();
-            }
-            return;
-        }
-        self.min_rtt.round_done |= self.round_start;
-        if self.min_rtt.round_done {
-            self.check_probe_rtt_done(now);
-        }
-    }
-    /// CheckProbeRTTDone and ExitProbeRTT.
-    fn check_probe_rtt_done(&mut self, now: Instant) {
-        if self.min_rtt.done_at.is_none_or(|at| now <= at) {
-            return;
-        }
-        self.min_rtt.probe_stamp = now;
-        self.restore_cwnd();
-        self.reset_short_term_model();
-        if self.full_bw_reached {
-            self.start_down(now);
-            self.state = BbrState::Cruise;
-        } else {
-            self.state = BbrState::Startup;
         }
     }
 

@@ -247,15 +247,16 @@ fn a_live_video_follows_the_line() {
 #[test]
 fn a_live_video_with_l4s_has_no_queue() {
     let with = |ecn: &str| {
-        let link = "queue = { kind = \"dualpi2\", protection = false }";
+        let link = "queue = { kind = \"dualpi2\" }";
         let text = text(60, "3mbit", link, &format!("{ecn}\n{MEDIA}")).replacen('\n', "\nwarm-up = \"20s\"\n", 1);
         let outcome = run(&text, 1);
         (value(&outcome, "delay p99") / 1e6, value(&outcome, "goodput") / 3e6)
     };
     let ((l4s, used), (without, _)) = (with("ecn = \"l4s\""), with(""));
     println!("delay p99 {l4s:.1} ms with L4S ({used:.2} of the line), {without:.1} ms without");
-    // 5 ms of path, 3.3 ms for a datagram, and a few of them in the queue.
-    assert!(l4s < 20.0 && l4s < 0.7 * without, "{l4s} {without}");
+    // 5 ms of path, 3.3 ms for a datagram; a frame of 20 ms is sent at 1.5 times the rate of the line, so that a third of it
+    // waits, and frames vary by a fifth.
+    assert!(l4s < 25.0 && l4s < 0.6 * without, "{l4s} {without}");
     assert!(used > 0.5, "{used}");
 }
 

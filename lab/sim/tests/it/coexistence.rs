@@ -85,9 +85,8 @@ const fn cell(mbit: u64, milliseconds: u64) -> Cell {
     Cell { mbit, milliseconds }
 }
 
-/// With the parameters of RFC 9332, without the queue protection of RFC 9957: slow start exceeds its bound at short round
-/// trips, and a flow that was moved to the classic queue stays there while it has a packet in it.
-const DUALPI2: &str = "queue = { kind = \"dualpi2\", protection = false }";
+/// With the parameters of RFC 9332 and the queue protection of RFC 9957.
+const DUALPI2: &str = "queue = { kind = \"dualpi2\" }";
 
 /// The goal of RFC 9332, section 1: about equal rates, whatever the line. De Schepper et al. ("Dual Queue Coupled AQM", 2022)
 /// judge by lines of 4 to 200 Mbit/s and 5 to 100 ms, and find ratios within a factor of two.

@@ -91,15 +91,14 @@ impl Bbr {
         if !self.full_bw_reached || self.adapt_longterm_model() {
             return;
         }
+        let goes_down = self.state == BbrState::Up && self.is_time_to_go_down();
         match self.state {
             BbrState::Down | BbrState::Cruise if self.is_time_to_probe(now) => self.start_refill(),
             BbrState::Down if self.is_time_to_cruise() => self.state = BbrState::Cruise,
             BbrState::Refill if self.round_start => self.start_up(),
-            BbrState::Up => {
-                if self.is_time_to_go_down() {
-                    self.probing.too_high = false;
-                    self.start_down(now);
-                }
+            BbrState::Up if goes_down => {
+                self.probing.too_high = false;
+                self.start_down(now);
             }
             _ => {}
         }
