@@ -16,6 +16,7 @@ use tidegate_core::{Backlog, Instant, Rate, Span};
 
 use crate::applications::{Application, Experience};
 use crate::event::EventQueue;
+use crate::follow::Follower;
 use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Slab, next_call};
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
@@ -48,6 +49,8 @@ enum EventKind {
     Poll,
     /// The watched flows of a shaper are to be polled.
     Watch,
+    /// A control that follows a line is to decide.
+    Follow,
 }
 
 const fn target(kind: EventKind, index: u32) -> u32 {
@@ -164,6 +167,7 @@ pub struct Simulation {
     horizon: u64,
     hops: u64,
     pub(crate) tracer: Option<SharedTracer>,
+    pub(crate) followers: Vec<Follower>,
 }
 
 impl Simulation {
@@ -222,6 +226,7 @@ impl Simulation {
             horizon: 0,
             hops: 0,
             tracer: None,
+            followers: Vec::new(),
         }
     }
 
@@ -249,6 +254,7 @@ impl Simulation {
                 kind if kind == EventKind::Forward as u32 => self.on_forward(index),
                 kind if kind == EventKind::Poll as u32 => self.on_poll(index),
                 kind if kind == EventKind::Watch as u32 => self.on_watch(index),
+                kind if kind == EventKind::Follow as u32 => self.on_follow(index),
                 _ => self.on_stop(index),
             }
             if self.events.handled() >= last {
