@@ -9,7 +9,7 @@
 //! *Units*: bit/s and ns, integers.
 //! *Method*: for each peer the least round trip of a minute is its floor, and the excess over it is the delay of the line's
 //! queues; the median over peers counts. A direction is *loaded* if packets wait in its shaper or if it carries three quarters of its
-//! rate. Loaded without delay: upwards, by one part in 32 to one in 4. Loaded with delay: to the rate of the line, less what drains
+//! rate. Loaded without delay: upwards, by one part in 64 to one in 4. Loaded with delay: to the rate of the line, less what drains
 //! the queue to 8 ms within twice the time until a change shows. Peers that owe an answer: down by up to a half in each step. No
 //! signal for 2 s under load: to the base. Idle for 10 s: slowly to the base.
 //! *Cost*: constant for a sample, a few hundred operations for a decision.

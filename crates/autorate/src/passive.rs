@@ -20,7 +20,7 @@ pub const FLOWS: usize = WAYS * SETS;
 const WAYS: usize = 4;
 const SETS: usize = 128;
 /// Values in flight of one flow.
-const PENDING: usize = 8;
+const PENDING: usize = 16;
 /// An echo of a pure acknowledgement counts if the arrival before it was less than this ago.
 const STREAM: Span = Span::from_millis(20);
 /// Outward changes of a spin bit without an answer after which it is ignored.
@@ -76,6 +76,8 @@ struct Sent {
     at: Instant,
     /// Whether an answer is certain.
     answered: bool,
+    /// The sequence number behind it, unless it was sent before.
+    end: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +196,10 @@ impl Flow {
             }
             return;
         };
-        if self.latest.is_some_and(|latest| !later(value, latest)) {
+        let is_new_data = answered && self.highest.is_none_or(|highest| later(end, highest));
+        if is_new_data {
+            self.highest = Some(end);
+        } else if self.latest.is_some_and(|latest| !later(value, latest)) {
             return;
         }
         self.latest = Some(value);
@@ -203,7 +208,7 @@ impl Flow {
             self.pending.copy_within(2.., 1);
             self.waiting -= 1;
         }
-        self.pending[self.waiting] = Sent { value, at: now, answered };
+        self.pending[self.waiting] = Sent { value, at: now, answered, end: is_new_data.then_some(end) };
         self.waiting += 1;
     }
 
@@ -223,7 +228,11 @@ impl Flow {
             });
         };
         let down = self.clock.read(now, value);
-        let at = self.pending[..self.waiting].iter().position(|sent| sent.value == echo)?;
+        let pending = &self.pending[..self.waiting];
+        let echoed = pending.iter().position(|sent| sent.value == echo);
+        // A delayed acknowledgement echoes the first segment that it covers, and is sent for the last one.
+        let acknowledged = pending.iter().rposition(|sent| sent.end.is_some() && sent.end == ack);
+        let at = echoed.max(acknowledged)?;
         let sent = self.pending[at];
         self.pending.copy_within(at + 1..self.waiting, 0);
         self.waiting -= at + 1;
@@ -306,10 +315,22 @@ mod tests {
         assert_eq!(tracker.see(at(0), &tcp(true, Some((100, 0)), true, 1_000, 0)), None);
         tracker.see(at(3), &tcp(true, Some((100, 0)), true, 2_000, 0));
         tracker.see(at(5), &tcp(true, Some((105, 0)), true, 3_000, 0));
-        assert_eq!(round_trip(tracker.see(at(40), &tcp(false, Some((7, 100)), false, 0, 2_000))), Some(40));
-        assert_eq!(tracker.see(at(41), &tcp(false, Some((7, 100)), false, 0, 2_000)), None);
+        assert_eq!(round_trip(tracker.see(at(40), &tcp(false, Some((7, 100)), false, 0, 1_000))), Some(40));
+        assert_eq!(tracker.see(at(41), &tcp(false, Some((7, 100)), false, 0, 1_000)), None);
         assert_eq!(round_trip(tracker.see(at(46), &tcp(false, Some((8, 105)), false, 0, 3_000))), Some(41));
         assert_eq!(tracker.see(at(47), &tcp(false, Some((8, 99)), false, 0, 3_000)), None, "never sent");
+    }
+
+    #[test]
+    fn a_delayed_acknowledgement_is_measured_from_its_last_segment() {
+        let mut tracker = Tracker::default();
+        tracker.see(at(0), &tcp(true, Some((100, 0)), true, 1_000, 0));
+        tracker.see(at(30), &tcp(true, Some((130, 0)), true, 2_000, 0));
+        assert_eq!(round_trip(tracker.see(at(70), &tcp(false, Some((7, 100)), false, 0, 2_000))), Some(40));
+        // A retransmission does not count as the segment that is acknowledged.
+        tracker.see(at(80), &tcp(true, Some((180, 0)), true, 3_000, 0));
+        tracker.see(at(300), &tcp(true, Some((400, 0)), true, 3_000, 0));
+        assert_eq!(round_trip(tracker.see(at(345), &tcp(false, Some((8, 400)), false, 0, 3_000))), Some(45));
     }
 
     #[test]

@@ -12,8 +12,8 @@ const TARGET: u64 = 8_000_000;
 pub(crate) const HIGH: u64 = 15_000_000;
 /// A rate falls by at most this part in a step, in thousandths.
 const DEEPEST: i64 = 750;
-/// The smallest step upwards, one part of 32; also the largest while there is a queue.
-const GENTLE: u64 = 32;
+/// The smallest step upwards, one part of 64; also the largest while there is a queue.
+const GENTLE: u64 = 64;
 /// A queue that has not been empty for this long is drained once, so that the floor of round trips stays known.
 const UNDRAINED: Span = Span::from_secs(8);
 /// How long it is drained.
@@ -127,7 +127,7 @@ impl Line {
         let (loaded, time) = (self.loaded(now) || reading.blamed, now.since(self.since).as_nanos());
         self.achieved = self.present(now);
         self.best = (self.best - self.best / 512).max(self.achieved);
-        if reading.delay.is_some_and(|delay| delay < LOW / 2) || !loaded {
+        if reading.delay.is_some_and(|delay| delay < LOW / 2 + self.packet()) || !loaded {
             self.emptied = now;
         }
         if self.achieved >= self.allowed / 8 {
@@ -138,7 +138,7 @@ impl Line {
             _ if !loaded => self.rest(now),
             Reading { overdue: Some(overdue), floor, .. } => self.fall(overdue, floor),
             Reading { delay: None, .. } => (self.allowed, Cause::Delay),
-            Reading { delay: Some(delay), .. } if delay < LOW => self.grow(),
+            Reading { delay: Some(delay), .. } if delay < LOW + self.packet() => self.grow(),
             Reading { delay: Some(delay), floor, .. } => self.follow(now, delay, floor, time),
         };
         let (to, cause) = self.drain(now, to, cause, loaded && !reading.blind);
@@ -166,12 +166,17 @@ impl Line {
         Some(decision)
     }
 
+    /// The time of a packet: it waits for the one before it.
+    fn packet(&self) -> u64 {
+        (12_000 * 1_000_000_000 / self.allowed.max(1)).min(100_000_000)
+    }
+
     /// No queue at a saturated rate: upwards, faster the longer it lasts, and fastest far below the best known rate.
     fn grow(&mut self) -> (u64, Cause) {
         self.capacity = self.capacity.max(self.achieved);
         let step = match self.allowed < self.best / 2 {
             true => self.allowed / 4,
-            false => self.allowed / (GENTLE >> (self.quiet / 3).min(2)),
+            false => self.allowed / (GENTLE >> (self.quiet / 2).min(3)),
         };
         self.quiet = self.quiet.saturating_add(1);
         (self.allowed.saturating_add(step.max(1)), Cause::Quiet)
@@ -197,8 +202,10 @@ impl Line {
             true => self.capacity / 2 + line / 2,
             false => self.capacity / 4 * 3 + line / 4,
         };
+        // What the line was once is no aim any more.
+        self.best = self.best.min(self.best / 2 + self.capacity / 2);
         let horizon = horizon(floor);
-        let change = (TARGET as i64 - delay.min(1 << 40) as i64) * 1_000 / horizon as i64;
+        let change = ((TARGET + self.packet()) as i64 - delay.min(1 << 40) as i64) * 1_000 / horizon as i64;
         let change = change.clamp(-DEEPEST, 1_000 / GENTLE as i64);
         let to = part(self.capacity, (1_000 + change) as u64, 1_000);
         let to = to.min(self.allowed.saturating_add(self.allowed / GENTLE));

@@ -47,11 +47,12 @@ enum EventKind {
     Forward,
     /// The kernel timer of a driver.
     Poll,
-    /// The watched flows of a shaper are to be polled.
+    /// The watched flows of a shaper are to be polled; or, from [`FOLLOWER`] on, a control that follows a line is to decide.
     Watch,
-    /// A control that follows a line is to decide.
-    Follow,
 }
+
+/// Events of kind [`EventKind::Watch`] with this bit are for the follower with the number in the others: there are fewer links.
+const FOLLOWER: u32 = 1 << 20;
 
 const fn target(kind: EventKind, index: u32) -> u32 {
     (kind as u32) << KIND_SHIFT | index
@@ -253,8 +254,8 @@ impl Simulation {
                 kind if kind == EventKind::Source as u32 => self.on_source(index),
                 kind if kind == EventKind::Forward as u32 => self.on_forward(index),
                 kind if kind == EventKind::Poll as u32 => self.on_poll(index),
+                kind if kind == EventKind::Watch as u32 && index & FOLLOWER != 0 => self.on_follow(index & !FOLLOWER),
                 kind if kind == EventKind::Watch as u32 => self.on_watch(index),
-                kind if kind == EventKind::Follow as u32 => self.on_follow(index),
                 _ => self.on_stop(index),
             }
             if self.events.handled() >= last {

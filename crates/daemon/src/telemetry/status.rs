@@ -78,7 +78,8 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         .enumerate()
         .map(|(n, status)| ClassStatus { unpromised: unpromised.get(n).copied(), ..class_status(status) });
     let classes = classes.collect();
-    let rate = limit_of(&direction.config);
+    let follow = direction.following.clone();
+    let rate = follow.as_ref().map(|follow| follow.allowed).or_else(|| limit_of(&direction.config));
     let each = direction.interfaces_running();
     let unproven = each.iter().flat_map(|interface| {
         // With a single interface there is no need to name it.
@@ -89,5 +90,5 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let (unproven, interfaces) = (unproven.collect(), interfaces(direction));
     let guardian = direction.guardian();
     let in_kernel = direction.shaping().and_then(|shaping| shaping.in_kernel()).map(str::to_owned);
-    DirectionStatus { name: direction.name.clone(), rate, interfaces, unproven, in_kernel, classes, guardian }
+    DirectionStatus { name: direction.name.clone(), rate, interfaces, unproven, in_kernel, classes, guardian, follow }
 }

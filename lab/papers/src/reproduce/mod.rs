@@ -135,6 +135,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
         draw: cbq::figures,
     },
     Experiment {
+        name: autorate::NAME,
+        page: include_str!("../../autorate/README.md"),
+        on_this_machine: &[],
+        runs: 1,
+        recorded: include_str!("../../autorate/verdicts.csv"),
+        recorded_short: "",
+        sentence: "A rate that follows a line of LTE, satellite or cable, beside fixed rates and an oracle",
+        run: autorate::run,
+        draw: |_, _| Ok(()),
+    },
+    Experiment {
         name: hostile::NAME,
         page: include_str!("../../hostile/README.md"),
         // The whole experiment shapes live traffic.

@@ -4,7 +4,7 @@ use tidegate_config::shaper::Config;
 use tidegate_core::{Instant, Outlet, Rate};
 use tidegate_engine::{Engine, SwapError, SwapReport};
 
-use super::{EventKind, Simulation, target};
+use super::{EventKind, FOLLOWER, Simulation, target};
 use crate::event::EventQueue;
 use crate::follow::TICK;
 use crate::ids::LinkId;
@@ -59,7 +59,7 @@ impl Simulation {
 
     /// Schedules the next question to the control of a follower.
     pub(crate) fn schedule_follow(&mut self, number: u32) {
-        self.events.push(self.now + TICK.as_nanos(), target(EventKind::Follow, number));
+        self.events.push(self.now + TICK.as_nanos(), target(EventKind::Watch, FOLLOWER | number));
     }
 
     pub(super) fn on_watch(&mut self, link: u32) {

@@ -84,7 +84,7 @@ fn opportunities(text: &str) -> Vec<u32> {
     for c in text.bytes().filter(|c| (b'!'..=b'~').contains(c)) {
         at += usize::from(c - b'!');
         if c != b'~' {
-            bytes.resize(bytes.len().max(at), 0);
+            bytes.resize(bytes.len().max(at).max(1), 0);
             // An opportunity is at the end of its millisecond.
             bytes[at.max(1) - 1] += 1_500;
         }
@@ -155,15 +155,15 @@ impl Capacity {
         (from..to).map(|ms| u64::from(self.bytes[ms as usize % self.bytes.len()])).sum()
     }
 
-    /// What a user of the line would write: what it carries at its worst, mostly, and at its best, by the means over a second.
-    /// They are those of the whole line, whatever part of it a run has.
+    /// What a careful user of the line would write, by the means over a second of the whole line: half of what it carries at its worst,
+    /// three quarters of what it mostly carries, and half more than at its best.
     pub fn bounds(&self) -> Bounds {
         let mut seconds: Vec<u64> =
             (0..self.bytes.len() as u64 / 1_000).map(|s| self.between(1_000 * s, 1_000 * s + 1_000) * 8).collect();
         seconds.sort_unstable();
         let at = |percent: usize| seconds[(seconds.len() - 1) * percent / 100];
         let rate = |bps: u64| Rate::from_bps(bps.max(100_000));
-        Bounds { least: rate(at(5).max(at(99) / 50)), base: rate(at(50)), most: rate(at(99)) }
+        Bounds { least: rate(at(5).max(at(99) / 25) / 2), base: rate(at(50) / 4 * 3), most: rate(at(99) / 2 * 3) }
     }
 
     /// The rate over time for the simulator.

@@ -109,7 +109,7 @@ struct Waits {
 
 fn config(direction: &str, rate: Rate) -> Result<Config, Failure> {
     let text = format!(
-        "version = 1\n[interface]\ndirection = \"{direction}\"\n[shaper]\nrate = \"{0}bit\"\n[[class]]\nname = \"all\"\nrate = \"{0}bit\"\ndefault = true\n",
+        "version = 1\n[interface]\ndirection = \"{direction}\"\n[shaper]\nrate = \"{0}bit\"\n[[class]]\nname = \"all\"\nrate = \"{0}bit\"\ndefault = true\nqueue = {{ kind = \"fq-codel\" }}\n",
         rate.as_bps()
     );
     let source = Source::new("shaper", text);
@@ -152,6 +152,7 @@ pub fn run(line: &lines::Line, system: System, load: Load, seed: u64) -> Result<
                 return;
             }
             let wait = at.since(Instant::from_nanos(packet.queued));
+            pings.borrow_mut().waits[way] = wait;
             if packet.group as usize == ping.index() {
                 let mut pings = pings.borrow_mut();
                 match way {

@@ -56,7 +56,9 @@ impl System {
             Self::Tidegate => {
                 Some(Rc::new(RefCell::new(Probing { follow: Follow::new(bounds.map(Some)), pings: Rc::clone(pings) })))
             }
-            Self::Oracle => Some(Rc::new(RefCell::new(Oracle { bounds, lines, next: Instant::ZERO }))),
+            Self::Oracle => {
+                Some(Rc::new(RefCell::new(Oracle { bounds, lines, next: Instant::ZERO, pings: Rc::clone(pings) })))
+            },
         }
     }
 }
@@ -67,6 +69,8 @@ pub struct Pings {
     pub arrive: VecDeque<(Instant, Span)>,
     /// The wait of the latest ping on its way up.
     pub up: Span,
+    /// The wait of the latest packet in each direction, for the oracle.
+    pub waits: [Span; 2],
 }
 
 /// The propagation in both directions, and the time at the peer.
@@ -96,11 +100,12 @@ impl RateControl for Probing {
     }
 }
 
-/// Knows the line: the rate that the line will carry in the next tenth of a second.
+/// Knows the line: the rate that it will carry in the next tenth of a second, less what drains its queue within 200 ms.
 struct Oracle {
     bounds: [Bounds; 2],
     lines: [Capacity; 2],
     next: Instant,
+    pings: Rc<RefCell<Pings>>,
 }
 
 impl RateControl for Oracle {
@@ -111,9 +116,10 @@ impl RateControl for Oracle {
         }
         self.next = now + Span::from_millis(100);
         let ms = now.as_nanos() / 1_000_000;
-        // What leaves the shaper down has passed the line already: its sender needs half a round trip and the packet as much.
+        let waits = self.pings.borrow().waits;
         [0, 1].map(|side| {
-            let rate = Rate::from_bps(self.lines[side].between(ms, ms + 100) * 80);
+            let wait = (waits[side].as_nanos() / 1_000_000).min(150);
+            let rate = Rate::from_bps(self.lines[side].between(ms, ms + 100) * 80 * (200 - wait) / 200);
             Some(rate.clamp(Rate::from_bps(50_000), self.bounds[side].most))
         })
     }
