@@ -20,7 +20,7 @@ pub const FLOWS: usize = WAYS * SETS;
 const WAYS: usize = 4;
 const SETS: usize = 128;
 /// Values in flight of one flow.
-const PENDING: usize = 16;
+const PENDING: usize = 48;
 /// An echo of a pure acknowledgement counts if the arrival before it was less than this ago.
 const STREAM: Span = Span::from_millis(20);
 /// Outward changes of a spin bit without an answer after which it is ignored.
@@ -87,6 +87,8 @@ struct Flow {
     /// The values that left and were not echoed, oldest first.
     pending: [Sent; PENDING],
     waiting: usize,
+    /// The least time between two of them.
+    gap: Span,
     latest: Option<u32>,
     arrived: Option<Instant>,
     /// Without timestamps: the sequence number that an acknowledgement is awaited for, and the highest that was sent.
@@ -166,6 +168,7 @@ impl Tracker {
             last: self.now,
             pending: [Sent::default(); PENDING],
             waiting: 0,
+            gap: Span::ZERO,
             latest: None,
             arrived: None,
             awaited: None,
@@ -203,10 +206,17 @@ impl Flow {
             return;
         }
         self.latest = Some(value);
+        // Of many values in flight some are enough, spread over the round trip.
+        let spaced = self.waiting == 0 || now.since(self.pending[self.waiting - 1].at) >= self.gap;
+        if !spaced {
+            return;
+        }
         if self.waiting == PENDING {
-            // The oldest and every second one stay, so that a long way has samples as well.
-            self.pending.copy_within(2.., 1);
-            self.waiting -= 1;
+            for n in 0..PENDING / 2 {
+                self.pending[n] = self.pending[2 * n];
+            }
+            self.waiting = PENDING / 2;
+            self.gap = Span::from_nanos(now.since(self.pending[0].at).as_nanos() / (PENDING as u64 / 2));
         }
         self.pending[self.waiting] = Sent { value, at: now, answered, end: is_new_data.then_some(end) };
         self.waiting += 1;
@@ -229,13 +239,16 @@ impl Flow {
         };
         let down = self.clock.read(now, value);
         let pending = &self.pending[..self.waiting];
-        let echoed = pending.iter().position(|sent| sent.value == echo);
+        // The value itself, or the one before it where it was left out: a little too long rather than nothing.
+        let before_echo = pending.iter().rev().find(|sent| !later(sent.value, echo)).map(|sent| sent.value);
+        let echoed = pending.iter().position(|sent| Some(sent.value) == before_echo);
         // A delayed acknowledgement echoes the first segment that it covers, and is sent for the last one.
         let acknowledged = pending.iter().rposition(|sent| sent.end.is_some() && sent.end == ack);
         let at = echoed.max(acknowledged)?;
         let sent = self.pending[at];
         self.pending.copy_within(at + 1..self.waiting, 0);
         self.waiting -= at + 1;
+        self.gap = Span::from_nanos(now.since(sent.at).as_nanos() / PENDING as u64);
         let in_a_stream = before.is_some_and(|before| now.since(before) <= STREAM);
         (sent.answered || in_a_stream).then(|| (now.since(sent.at), down))
     }
@@ -380,6 +393,32 @@ mod tests {
         }
         let last = last.unwrap();
         assert_eq!((last.round_trip, last.down), (Span::from_millis(65), Some(25_000_000)));
+    }
+
+    #[test]
+    fn a_fast_flow_has_samples_all_the_time() {
+        let mut tracker = Tracker::default();
+        let (mut events, mut found) = (alloc::vec::Vec::new(), 0);
+        for n in 0..20_000_u64 {
+            // Four acknowledgements a millisecond, of which the peer sees the second of each two only; 200 ms for the way.
+            let kind = |timestamps| Kind::Tcp { timestamps: Some(timestamps), end: 0, ack: Some(0), answered: false };
+            let outward = Segment { flow: 5, peer: 9, outward: true, kind: kind((n as u32, 0)) };
+            events.push((n * 250, outward));
+            if n % 2 == 1 {
+                let kind = Kind::Tcp { timestamps: Some((7, n as u32)), end: 0, ack: Some(0), answered: true };
+                events.push((n * 250 + 200_000, Segment { flow: 5, peer: 9, outward: false, kind }));
+            }
+        }
+        events.sort_by_key(|event| event.0);
+        for (micros, segment) in events {
+            if let Some(sample) = tracker.see(Instant::ZERO + Span::from_micros(micros), &segment) {
+                let round_trip = sample.round_trip;
+                assert!(round_trip >= Span::from_millis(200) && round_trip <= Span::from_millis(215), "{round_trip}");
+                found += 1;
+            }
+        }
+        // Ten for each round trip, of which there are 24.
+        assert!(found >= 240, "{found}");
     }
 
     #[test]

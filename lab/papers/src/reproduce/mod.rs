@@ -1,6 +1,6 @@
 //! Repeats experiments of papers, and compares each measured value with the paper's.
 
-pub mod autorate;
+mod autorate;
 mod cbq;
 mod faults;
 mod fbq;

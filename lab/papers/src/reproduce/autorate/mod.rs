@@ -9,9 +9,9 @@ mod systems;
 use super::item::{Bound, Sample, theory};
 use super::{Item, Options, in_parallel};
 use crate::Failure;
-pub use lines::{LINES, Line};
-pub use rig::{Load, Outcome};
-pub use systems::System;
+use lines::{LINES, Line};
+use rig::{Load, Outcome};
+use systems::System;
 
 /// The name of the experiment on the command line.
 pub const NAME: &str = "autorate";
@@ -95,8 +95,8 @@ fn id(cell: &Cell, way: usize) -> String {
 /// If a network cannot be built.
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     // A claim compares the systems of a line and load.
-    let claims = options.wants("claim");
-    let wanted = |cell: &Cell| claims || cell.load.directions().iter().any(|&way| options.wants(&id(cell, way)));
+    let (claims, worst) = (options.wants("claim"), options.wants("worst"));
+    let wanted = |cell: &Cell| claims || worst && is_bulk(cell) || cell.load.directions().iter().any(|&way| options.wants(&id(cell, way)));
     let results = simulate(wanted, options.seed, options.runs.into())?;
     let mut items = Vec::new();
     for result in &results {
@@ -111,7 +111,38 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if claims {
         items.extend(self::claims(&results));
     }
+    if worst {
+        items.extend(self::worst(&results));
+    }
     Ok(items)
+}
+
+/// Whether it is a saturated line under our controller.
+fn is_bulk(cell: &Cell) -> bool {
+    cell.system == System::Tidegate && matches!(cell.load, Load::BulkUp | Load::BulkDown)
+}
+
+/// The worst that a saturated line has to expect, as the book states it: the largest 95th percentile of the wait in ms over all lines, and
+/// the least part of the capacity used.
+const PUBLISHED: [(Load, f64, f64); 2] = [(Load::BulkUp, 200.0, 0.2), (Load::BulkDown, 100.0, 0.35)];
+
+fn worst(results: &[Results]) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (load, wait, used) in PUBLISHED {
+        let of = |measure: fn(&Outcome) -> f64| {
+            let bulk = results.iter().filter(move |result| is_bulk(&result.cell) && result.cell.load == load);
+            bulk.map(move |result| result.mean(0, measure))
+        };
+        let id = |what: &str| format!("worst.{}.{what}", load.name());
+        let basis = || theory("what the book states");
+        let longest = of(|outcome| outcome.wait[1]).fold(0.0, f64::max);
+        let what = "largest 95th percentile of the wait over all lines";
+        items.push(Item::measured(id("wait"), what, "ms", longest).bound(Bound::at_most(wait, basis())));
+        let least = of(|outcome| outcome.used).fold(1.0, f64::min);
+        let what = "least part of the capacity used over all lines";
+        items.push(Item::measured(id("used"), what, "share", least).bound(Bound::at_least(used, basis())));
+    }
+    items
 }
 
 /// The aims: at least nine tenths of the oracle's throughput with a short queue on LTE, and never more harmful than a fixed rate.
