@@ -89,6 +89,8 @@ struct Flow {
     waiting: usize,
     /// The least time between two of them.
     gap: Span,
+    /// The value that was echoed last.
+    echoed: Option<u32>,
     latest: Option<u32>,
     arrived: Option<Instant>,
     /// Without timestamps: the sequence number that an acknowledgement is awaited for, and the highest that was sent.
@@ -169,6 +171,7 @@ impl Tracker {
             pending: [Sent::default(); PENDING],
             waiting: 0,
             gap: Span::ZERO,
+            echoed: None,
             latest: None,
             arrived: None,
             awaited: None,
@@ -241,7 +244,8 @@ impl Flow {
         let pending = &self.pending[..self.waiting];
         // The value itself, or the one before it where it was left out: a little too long rather than nothing.
         let before_echo = pending.iter().rev().find(|sent| !later(sent.value, echo)).map(|sent| sent.value);
-        let echoed = pending.iter().position(|sent| Some(sent.value) == before_echo);
+        let is_first = self.echoed.is_none_or(|echoed| later(echo, echoed));
+        let echoed = pending.iter().position(|sent| is_first && Some(sent.value) == before_echo);
         // A delayed acknowledgement echoes the first segment that it covers, and is sent for the last one.
         let acknowledged = pending.iter().rposition(|sent| sent.end.is_some() && sent.end == ack);
         let at = echoed.max(acknowledged)?;
@@ -249,6 +253,7 @@ impl Flow {
         self.pending.copy_within(at + 1..self.waiting, 0);
         self.waiting -= at + 1;
         self.gap = Span::from_nanos(now.since(sent.at).as_nanos() / PENDING as u64);
+        self.echoed = Some(echo);
         let in_a_stream = before.is_some_and(|before| now.since(before) <= STREAM);
         (sent.answered || in_a_stream).then(|| (now.since(sent.at), down))
     }

@@ -37,9 +37,8 @@ pub fn segment(seen: &Dissection, bytes: &[u8], outward: bool) -> Option<Segment
         _ => return None,
     };
     let (source, destination) = (hash(fields.hosts.source()?), hash(fields.hosts.destination()?));
-    let ends = [(source, fields.source_port?), (destination, fields.destination_port?)].map(|(host, port)| {
-        mix(host ^ u64::from(port))
-    });
+    let ends = [(source, fields.source_port?), (destination, fields.destination_port?)]
+        .map(|(host, port)| mix(host ^ u64::from(port)));
     let peer = if outward { destination } else { source };
     Some(Segment { flow: mix(ends[0].wrapping_add(ends[1])), peer, outward, kind })
 }
@@ -69,7 +68,8 @@ fn timestamps(mut options: &[u8]) -> Option<(u32, u32)> {
             [kind, length, ..] => {
                 if (kind, length) == TIMESTAMPS {
                     let option = options.first_chunk::<10>()?;
-                    let word = |at: usize| u32::from_be_bytes([option[at], option[at + 1], option[at + 2], option[at + 3]]);
+                    let word =
+                        |at: usize| u32::from_be_bytes([option[at], option[at + 1], option[at + 2], option[at + 3]]);
                     return Some((word(2), word(6)));
                 }
                 options = options.get(usize::from(length.max(2))..)?;

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use tidegate_units::{Bytes, Rate, Span};
 
 use crate::calls::{
-    ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, FollowStatus, HostDirection,
-    HostObservation, Observation, Status, arrives,
+    ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, FollowStatus,
+    HostDirection, HostObservation, Observation, Status, arrives,
 };
 
 /// A quantity with its unit. Counts grow for as long as the daemon runs; all others can fall.

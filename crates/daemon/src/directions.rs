@@ -47,7 +47,17 @@ impl ShapedDirection {
         let shaping = Shaping::start(&config, options)?;
         let beats = shaping.beats().into_iter().map(|beats| (beats, Instant::now())).collect();
         let interfaces = options.interfaces.clone();
-        Ok(Self { name, file, config, interfaces, shaping: Some(shaping), inherited: None, beats, generation: 0, following: None })
+        Ok(Self {
+            name,
+            file,
+            config,
+            interfaces,
+            shaping: Some(shaping),
+            inherited: None,
+            beats,
+            generation: 0,
+            following: None,
+        })
     }
 
     /// The data path, while there is one.

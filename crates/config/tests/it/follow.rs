@@ -16,7 +16,8 @@ fn load(shaper: &str, classes: &[&str]) -> Result<Config, String> {
 
 #[test]
 fn the_rate_is_the_base() {
-    let follow = "rate = \"20mbit\"\nfollow = { from = \"5mbit\", to = \"80mbit\", peers = [\"192.0.2.1\", \"2001:db8::1\"] }";
+    let follow =
+        "rate = \"20mbit\"\nfollow = { from = \"5mbit\", to = \"80mbit\", peers = [\"192.0.2.1\", \"2001:db8::1\"] }";
     let config = load(follow, &["4mbit", "8mbit"]).unwrap();
     let follow = config.follow().unwrap();
     let bounds = follow.bounds;
@@ -37,7 +38,10 @@ fn errors_name_the_place_and_the_way_out() {
         ("rate = \"9mbit\"\nfollow = { from = \"80mbit\", to = \"10mbit\" }", "exchange them"),
         ("rate = \"9mbit\"\nfollow = { from = \"0mbit\", to = \"10mbit\" }", "at its worst"),
         ("rate = \"9mbit\"\nfollow = { from = \"1mbit\" }", "to"),
-        ("rate = \"9mbit\"\nfollow = { from = \"1mbit\", to = \"10mbit\", peers = \"10.0.0.0/8\" }", "a peer is one host"),
+        (
+            "rate = \"9mbit\"\nfollow = { from = \"1mbit\", to = \"10mbit\", peers = \"10.0.0.0/8\" }",
+            "a peer is one host",
+        ),
         (
             "rate = \"9mbit\"\nfollow = { from = \"1mbit\", to = \"10mbit\", peers = [\"10.0.0.1\", \"10.0.0.2\", \"10.0.0.3\", \
              \"10.0.0.4\", \"10.0.0.5\", \"10.0.0.6\", \"10.0.0.7\", \"10.0.0.8\", \"10.0.0.9\"] }",
@@ -51,7 +55,8 @@ fn errors_name_the_place_and_the_way_out() {
 
 #[test]
 fn classes_keep_their_shares_at_another_rate() {
-    let config = load("rate = \"20mbit\"\nfollow = { from = \"1mbit\", to = \"80mbit\" }", &["4mbit", "16mbit"]).unwrap();
+    let config =
+        load("rate = \"20mbit\"\nfollow = { from = \"1mbit\", to = \"80mbit\" }", &["4mbit", "16mbit"]).unwrap();
     for mbit in [1, 5, 20, 80] {
         let Root::Shaper(scaled) = config.at_rate(Rate::from_mbit(mbit)).unwrap().root else { panic!("a shaper") };
         let Root::Shaper(own) = &config.root else { panic!("a shaper") };

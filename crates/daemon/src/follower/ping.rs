@@ -100,7 +100,8 @@ fn receive(
 ) {
     while !ended.load(Ordering::Relaxed) {
         let open = sockets.iter().flatten();
-        let mut watched: Vec<PollFd<'_>> = open.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)).collect();
+        let mut watched: Vec<PollFd<'_>> =
+            open.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)).collect();
         let wait = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         if poll(&mut watched, Some(&wait)).is_err() {
             continue;

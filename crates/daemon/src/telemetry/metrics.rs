@@ -226,9 +226,10 @@ fn lines(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         "The part of it that the line adds",
         ways(|way| Some(way.line.overhead)),
     )?;
-    let following = observation.directions.iter().filter_map(|direction| {
-        Some((vec![("direction", direction.name.as_str())], direction.follow.as_ref()?))
-    });
+    let following = observation
+        .directions
+        .iter()
+        .filter_map(|direction| Some((vec![("direction", direction.name.as_str())], direction.follow.as_ref()?)));
     to.quantities(&FOLLOW, following)
 }
 

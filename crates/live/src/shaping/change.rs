@@ -58,7 +58,8 @@ impl Shaping {
     /// When the data path does not answer, or the scheduler in the kernel refuses the rate.
     pub fn set_line_rate(&mut self, rate: Rate) -> Result<bool, StartError> {
         if self.in_kernel().is_none() {
-            let done = self.each(|| move |engine: &mut LiveEngine, now, _: &mut VerdictSink| engine.follow(now, rate))?;
+            let done =
+                self.each(|| move |engine: &mut LiveEngine, now, _: &mut VerdictSink| engine.follow(now, rate))?;
             return Ok(done.into_iter().all(|done| done));
         }
         let Some(config) = self.running.config.at_rate(rate) else { return Ok(false) };

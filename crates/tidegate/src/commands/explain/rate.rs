@@ -13,7 +13,8 @@ use crate::output::width;
 /// Explains the rates of the directions that follow their line.
 pub(super) fn explain(connect: &Connect, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let status = connect.open()?.status()?;
-    let following: Vec<_> = status.directions.iter().filter_map(|one| Some((&one.name, one.follow.as_ref()?))).collect();
+    let following: Vec<_> =
+        status.directions.iter().filter_map(|one| Some((&one.name, one.follow.as_ref()?))).collect();
     if following.is_empty() {
         let text = "no rate follows the line; add `follow = { from = \"5mbit\", to = \"80mbit\" }` to [shaper]";
         return Err(Failure::Failed(text.into()));
@@ -47,7 +48,8 @@ fn text(name: &str, follow: &FollowStatus, width: Option<usize>) -> String {
         let mut table = Table::new("", [">ago", ">from", ">to", "cause", ">carried", ">delay"]);
         for FollowDecision { ago, from, to, cause, achieved, delay } in &follow.recent {
             let delay = delay.map_or("-".into(), show::wait);
-            let row = [show::wait(*ago), show::rate(*from), show::rate(*to), cause.clone(), show::rate(*achieved), delay];
+            let row =
+                [show::wait(*ago), show::rate(*from), show::rate(*to), cause.clone(), show::rate(*achieved), delay];
             table.row(row.map(Into::into));
         }
         text.push_str(&table.text(width));
@@ -80,7 +82,10 @@ mod tests {
             ..FollowStatus::default()
         };
         let text = text("up", &follow, None);
-        assert!(text.starts_with("up: 9mbit allowed, between 1mbit and 20mbit, base 5mbit\nbecause the line has a queue"), "{text}");
+        assert!(
+            text.starts_with("up: 9mbit allowed, between 1mbit and 20mbit, base 5mbit\nbecause the line has a queue"),
+            "{text}"
+        );
         assert!(text.contains("least round trip: unknown") && text.contains("42.0ms"), "{text}");
     }
 }

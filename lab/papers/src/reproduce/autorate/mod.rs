@@ -96,7 +96,9 @@ fn id(cell: &Cell, way: usize) -> String {
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     // A claim compares the systems of a line and load.
     let (claims, worst) = (options.wants("claim"), options.wants("worst"));
-    let wanted = |cell: &Cell| claims || worst && is_bulk(cell) || cell.load.directions().iter().any(|&way| options.wants(&id(cell, way)));
+    let wanted = |cell: &Cell| {
+        claims || worst && is_bulk(cell) || cell.load.directions().iter().any(|&way| options.wants(&id(cell, way)))
+    };
     let results = simulate(wanted, options.seed, options.runs.into())?;
     let mut items = Vec::new();
     for result in &results {

@@ -58,7 +58,7 @@ impl System {
             }
             Self::Oracle => {
                 Some(Rc::new(RefCell::new(Oracle { bounds, lines, next: Instant::ZERO, pings: Rc::clone(pings) })))
-            },
+            }
         }
     }
 }
