@@ -4,6 +4,7 @@
 
 pub mod dissect;
 pub mod link;
+pub mod passive;
 pub mod read;
 pub mod rewrite;
 pub mod write;

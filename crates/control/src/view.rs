@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use tidegate_units::{Bytes, Rate, Span};
 
 use crate::calls::{
-    ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, HostDirection,
-    HostObservation, Observation, Status, arrives,
+    ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, FollowStatus,
+    HostDirection, HostObservation, Observation, Status, arrives,
 };
 
 /// A quantity with its unit. Counts grow for as long as the daemon runs; all others can fall.
@@ -147,6 +147,40 @@ impl Shown<ClassQuantity> for ClassStatus {
             Q::Marked => Value::Packets(self.marked_packets),
             Q::Remarked => Value::Packets(self.remarked_packets),
             Q::Rate | Q::Borrowed | Q::WaitP90 | Q::Jitter | Q::BorrowedBytes | Q::Promise => Value::Number(None),
+        }
+    }
+}
+
+/// The quantities of a rate that follows the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FollowQuantity {
+    /// The allowed rate.
+    Allowed,
+    /// The rate that was carried lately.
+    Achieved,
+    /// The delay of the line's queue.
+    Delay,
+    /// The cause of the last change.
+    Cause,
+    /// The number of peers that have answered lately.
+    Peers,
+    /// The number of changes.
+    Changes,
+    /// The number of probes sent.
+    Probes,
+}
+
+impl Shown<FollowQuantity> for FollowStatus {
+    fn value(&self, quantity: FollowQuantity) -> Value<'_> {
+        use FollowQuantity as Q;
+        match quantity {
+            Q::Allowed => Value::Rate(Some(self.allowed)),
+            Q::Achieved => Value::Rate(Some(self.achieved)),
+            Q::Delay => self.delay.map_or(Value::Number(None), Value::Wait),
+            Q::Cause => Value::Text(self.cause.as_str().into()),
+            Q::Peers => Value::Number(Some(self.peers)),
+            Q::Changes => Value::Packets(self.changes),
+            Q::Probes => Value::Packets(self.probes),
         }
     }
 }

@@ -16,6 +16,7 @@ use tidegate_live::shaping::{Options, StartError, Successor};
 use crate::caller::Caller;
 use crate::config_store::{ConfigStore, Followers};
 use crate::directions::ShapedDirection;
+use crate::follower::Follower;
 use crate::handover::{self, Handover};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
@@ -111,6 +112,7 @@ pub struct Daemon {
     pub(crate) supervisor: Supervisor,
     pub(crate) notifier: Notifier,
     server: Option<(Server, Receiver<Inbound>)>,
+    follower: Follower,
     handover: Handover,
     kept: Instant,
     limit: Option<Duration>,
@@ -168,6 +170,7 @@ impl Daemon {
             store: ConfigStore::new(paths, reload),
             promises,
             reservations,
+            follower: Follower::default(),
             handover: Handover::default(),
             kept: Instant::now(),
             telemetry,
@@ -258,9 +261,21 @@ impl Daemon {
 
     /// Everything that is due besides requests.
     fn tick(&mut self) {
-        let Self { directions, store, promises, reservations, telemetry, supervisor, notifier, handover, kept, .. } =
-            self;
+        let Self {
+            directions,
+            store,
+            promises,
+            reservations,
+            telemetry,
+            supervisor,
+            notifier,
+            follower,
+            handover,
+            kept,
+            ..
+        } = self;
         supervisor.tick(directions, &mut Grants { promises: &mut *promises, reservations, notifier });
+        follower.tick(directions, notifier);
         let interface = crate::directions::interface(directions);
         telemetry.tick(directions, &supervisor.health(&interface), notifier);
         store.tick(directions, Followers { promises, telemetry, notifier, interface: &interface });

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Direction};
 use tidegate_config::values::User;
-use tidegate_control::calls::GuardianStatus;
+use tidegate_control::calls::{FollowStatus, GuardianStatus};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian, Page};
@@ -12,7 +12,7 @@ use tidegate_live::shaping::{
     Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, Successor, VerdictSink, WorkerCounts,
     user_number,
 };
-use tidegate_units::Span;
+use tidegate_units::{Rate, Span};
 
 const IN_USER_SPACE: &str = "start it with data-path = \"user-space\"";
 
@@ -34,6 +34,8 @@ pub struct ShapedDirection {
     beats: Vec<(u64, Instant)>,
     /// Counts changes of the data path and of its classes.
     generation: u64,
+    /// The state of a rate that follows the line.
+    pub(crate) following: Option<FollowStatus>,
 }
 
 impl ShapedDirection {
@@ -45,7 +47,17 @@ impl ShapedDirection {
         let shaping = Shaping::start(&config, options)?;
         let beats = shaping.beats().into_iter().map(|beats| (beats, Instant::now())).collect();
         let interfaces = options.interfaces.clone();
-        Ok(Self { name, file, config, interfaces, shaping: Some(shaping), inherited: None, beats, generation: 0 })
+        Ok(Self {
+            name,
+            file,
+            config,
+            interfaces,
+            shaping: Some(shaping),
+            inherited: None,
+            beats,
+            generation: 0,
+            following: None,
+        })
     }
 
     /// The data path, while there is one.
@@ -56,6 +68,10 @@ impl ShapedDirection {
     pub(crate) fn shaping_mut(&mut self) -> Option<&mut Shaping> {
         self.generation += 1;
         self.shaping.as_mut()
+    }
+    /// Sets the total rate of a line that varies; `None` while there is no data path. No class comes or goes.
+    pub(crate) fn set_line_rate(&mut self, rate: Rate) -> Option<Result<bool, StartError>> {
+        self.shaping.as_mut().map(|shaping| shaping.set_line_rate(rate))
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {

@@ -23,6 +23,7 @@ mod caller;
 mod config_store;
 mod daemon;
 mod directions;
+mod follower;
 mod handover;
 mod notifier;
 mod promises;

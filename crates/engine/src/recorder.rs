@@ -22,6 +22,8 @@ pub enum Adjustment {
     CatchUp(Span),
     /// The rate of the link.
     Rate(Rate),
+    /// The rate of a link that varies; the classes keep their shares.
+    Follow(Rate),
     /// The rate of a class.
     ClassRate(ClassId, Rate),
     /// The minimum of a flow.

@@ -1,5 +1,6 @@
 //! Access to a running engine between two packets: its tree, its recorder, promises, watched flows and rates.
 
+use tidegate_config::shaper::Root;
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{NoSuchFlow, Promise};
 use tidegate_core::{ClassId, Instant, Rate, Span};
@@ -69,6 +70,19 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.record(now, Operation::Adjustment(Adjustment::Rate(rate)));
         self.tree.shaper_mut().is_some_and(|fbc| fbc.set_rate(now, rate))
     }
+    /// Sets the total rate of the shaper and scales its classes with it: shares stay, queues are not touched, and minimums of
+    /// flows are kept as far as the rate of their class allows, the oldest first. Returns `false` for another discipline. A change of
+    /// the configuration brings back the rates of the file.
+    ///
+    /// *Cost*: linear in classes, and in the flows of those whose minimums do not fit any more.
+    pub fn follow(&mut self, now: Instant, rate: Rate) -> bool {
+        self.record(now, Operation::Adjustment(Adjustment::Follow(rate)));
+        let Root::Shaper(shaper) = &self.config.root else { return false };
+        let scaled = shaper.at_rate(rate);
+        let (params, profiles) = (scaled.params(self.setup.catch_up), self.config.profiles());
+        let classes: Vec<_> = scaled.classes.iter().map(tidegate_config::shaper::Class::params).collect();
+        self.tree.shaper_mut().is_some_and(|fbc| fbc.change(now, params, &classes, profiles).is_ok())
+    }
     /// Sets the rate of a class of the shaper. Returns `false` if the class cannot have it, or for another discipline.
     pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
         self.record(now, Operation::Adjustment(Adjustment::ClassRate(class, rate)));
@@ -95,6 +109,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         match adjustment {
             Adjustment::CatchUp(span) => drop(self.set_catch_up(span)),
             Adjustment::Rate(rate) => drop(self.set_rate(now, rate)),
+            Adjustment::Follow(rate) => drop(self.follow(now, rate)),
             Adjustment::ClassRate(class, rate) => drop(self.set_class_rate(now, class, rate)),
             Adjustment::Minimum(flow, rate) => drop(self.set_minimum(now, flow, rate)),
             Adjustment::Prefer(flow, steps) => drop(self.prefer(now, flow, steps)),

@@ -7,6 +7,7 @@
 
 #![deny(missing_docs)]
 
+pub mod autorate;
 pub mod harness;
 pub mod packet;
 pub mod script;

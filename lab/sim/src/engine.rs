@@ -16,6 +16,7 @@ use tidegate_core::{Backlog, Instant, Rate, Span};
 
 use crate::applications::{Application, Experience};
 use crate::event::EventQueue;
+use crate::follow::Follower;
 use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Slab, next_call};
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass, Transfer};
@@ -46,9 +47,12 @@ enum EventKind {
     Forward,
     /// The kernel timer of a driver.
     Poll,
-    /// The watched flows of a shaper are to be polled.
+    /// The watched flows of a shaper are to be polled; or, from [`FOLLOWER`] on, a control that follows a line is to decide.
     Watch,
 }
+
+/// Events of kind [`EventKind::Watch`] with this bit are for the follower with the number in the others: there are fewer links.
+const FOLLOWER: u32 = 1 << 20;
 
 const fn target(kind: EventKind, index: u32) -> u32 {
     (kind as u32) << KIND_SHIFT | index
@@ -165,6 +169,7 @@ pub struct Simulation {
     horizon: u64,
     hops: u64,
     pub(crate) tracer: Option<SharedTracer>,
+    pub(crate) followers: Vec<Follower>,
 }
 
 impl Simulation {
@@ -224,6 +229,7 @@ impl Simulation {
             horizon: 0,
             hops: 0,
             tracer: None,
+            followers: Vec::new(),
         }
     }
 
@@ -250,6 +256,7 @@ impl Simulation {
                 kind if kind == EventKind::Source as u32 => self.on_source(index),
                 kind if kind == EventKind::Forward as u32 => self.on_forward(index),
                 kind if kind == EventKind::Poll as u32 => self.on_poll(index),
+                kind if kind == EventKind::Watch as u32 && index & FOLLOWER != 0 => self.on_follow(index & !FOLLOWER),
                 kind if kind == EventKind::Watch as u32 => self.on_watch(index),
                 _ => self.on_stop(index),
             }

@@ -14,6 +14,7 @@ pub mod distribution;
 mod driver;
 mod engine;
 mod event;
+mod follow;
 mod ids;
 mod link;
 mod loss;
@@ -32,6 +33,7 @@ pub use conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovS
 pub use distribution::Distribution;
 pub use driver::{Driver, Service};
 pub use engine::Simulation;
+pub use follow::{Follow, RateControl, SharedControl, TICK};
 pub use ids::{FlowId, LinkId, NodeId};
 pub use link::{Conditioner, Line, Stage, Tap, Verdict};
 pub use loss::Loss;

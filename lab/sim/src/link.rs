@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use tidegate_autorate::Side;
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
@@ -16,6 +17,7 @@ use tidegate_metrics::PartSeries;
 
 use crate::conditions::LineState;
 use crate::driver::DriverState;
+use crate::follow::{SharedControl, observe};
 use crate::loss::{Loss, LossState};
 use crate::metrics::{FlowMetrics, LinkMetrics};
 use crate::packet::SimPacket;
@@ -188,6 +190,8 @@ impl Slab {
 pub(crate) struct Hooks {
     pub entry: Vec<Conditioner>,
     pub tap: Option<Tap>,
+    /// The control that follows the line behind the link, and the direction of the link.
+    pub observer: Option<(SharedControl, Side)>,
 }
 
 /// A link. Data that most hops do not touch is behind pointers.
@@ -571,10 +575,12 @@ impl Link {
 }
 
 pub(crate) fn call_tap(hooks: &mut Option<Box<Hooks>>, at: u64, stage: Stage, packet: &SimPacket) {
-    if let Some(hooks) = hooks
-        && let Some(tap) = &mut hooks.tap
-    {
+    let Some(hooks) = hooks else { return };
+    if let Some(tap) = &mut hooks.tap {
         tap(Instant::from_nanos(at), stage, packet);
+    }
+    if let Some(observer) = &hooks.observer {
+        observe(observer, Instant::from_nanos(at), stage, packet);
     }
 }
 

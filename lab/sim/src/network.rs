@@ -6,6 +6,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
+use tidegate_autorate::Side;
 use tidegate_config::shaper::Config;
 use tidegate_core::fifo::Fifo;
 use tidegate_core::random::Stream;
@@ -15,6 +16,7 @@ use tidegate_metrics::Series;
 use crate::conditions::{Conditions, LineState};
 use crate::driver::{Driver, DriverState};
 use crate::engine::{FlowPaths, Simulation};
+use crate::follow::{Follower, SharedControl};
 use crate::ids::{FlowId, LinkId, NodeId};
 use crate::link::{Conditioner, Discipline, Hooks, Line, Link, Queue, Tap};
 use crate::metrics::{FlowMetrics, LinkSeries, Transfers};
@@ -161,6 +163,7 @@ struct Edge {
     parts: bool,
     entry: Vec<Conditioner>,
     tap: Option<Tap>,
+    observer: Option<(SharedControl, Side)>,
 }
 
 /// A network under construction: nodes, links, routes, flows. [`Network::build`] checks it and makes it run.
@@ -192,6 +195,7 @@ pub struct Network {
     bin: Span,
     transfers: bool,
     shared_lines: u32,
+    followers: Vec<Follower>,
 }
 
 impl Network {
@@ -209,6 +213,7 @@ impl Network {
             bin: Span::from_millis(10),
             transfers: false,
             shared_lines: 0,
+            followers: Vec::new(),
         }
     }
 
@@ -248,6 +253,7 @@ impl Network {
             parts: false,
             entry: Vec::new(),
             tap: None,
+            observer: None,
         });
         LinkId(self.edges.len() as u32 - 1)
     }
@@ -324,6 +330,14 @@ impl Network {
     /// Calls `tap` at each stage of each packet on `link`.
     pub fn tap(&mut self, link: LinkId, tap: impl FnMut(Instant, crate::Stage, &SimPacket) + 'static) {
         self.edges[link.index()].tap = Some(Box::new(tap));
+    }
+    /// Lets `control` decide on the rates of the shapers of links `up` and `down` by what passes them. A link without a shaper is
+    /// observed only.
+    pub fn follow(&mut self, [up, down]: [LinkId; 2], control: SharedControl) {
+        for (link, side) in [(up, Side::Up), (down, Side::Down)] {
+            self.edges[link.index()].observer = Some((Rc::clone(&control), side));
+        }
+        self.followers.push(Follower { links: [up, down], control });
     }
     /// Routes packets at `node` that are destined to `to` over `link`, even if the shortest path is another.
     pub fn route(&mut self, node: NodeId, to: NodeId, link: LinkId) {
@@ -437,6 +451,8 @@ impl Network {
             metrics,
         );
         simulation.tracer = tracer;
+        simulation.followers = self.followers;
+        (0..simulation.followers.len()).for_each(|number| simulation.schedule_follow(number as u32));
         Ok(simulation)
     }
 
@@ -543,8 +559,8 @@ impl Edge {
             let parts = self.parts.then(Box::default);
             link.metrics.series = Some(Box::new(LinkSeries { parts, ..LinkSeries::new(bin) }));
         }
-        if !self.entry.is_empty() || self.tap.is_some() {
-            link.hooks = Some(Box::new(Hooks { entry: self.entry, tap: self.tap }));
+        if !self.entry.is_empty() || self.tap.is_some() || self.observer.is_some() {
+            link.hooks = Some(Box::new(Hooks { entry: self.entry, tap: self.tap, observer: self.observer }));
         }
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;

@@ -259,6 +259,11 @@ impl ShaperQueue {
         work(self.drivers[0].engine_mut(), now, &mut LinkSink { now, packets: &mut self.packets, out })
     }
 
+    /// Sets the rate of all shards, whose classes keep their shares of it.
+    pub(crate) fn follow(&mut self, now: Instant, rate: Rate) -> bool {
+        self.drivers.iter_mut().map(|driver| driver.engine_mut().follow(now, rate)).fold(true, |all, one| all && one)
+    }
+
     /// Continues with another configuration, without losing or reordering packets.
     pub(crate) fn reconfigure(
         &mut self,

@@ -86,7 +86,8 @@ const BOUNDARIES: &[Boundary] = &[
         never: WORLD,
         ..boundary("core")
     },
-    Boundary { only: Some(&["tidegate-core"]), without: SYSTEM, never: WORLD, ..boundary("laws") },
+    Boundary { only: Some(&["tidegate-units"]), without: SYSTEM, never: WORLD, ..boundary("autorate") },
+    Boundary { only: Some(&["tidegate-core", "tidegate-autorate"]), without: SYSTEM, never: WORLD, ..boundary("laws") },
     Boundary { only: Some(&["tidegate-units", "libm"]), without: SYSTEM, never: WORLD, ..boundary("metrics") },
     Boundary { without: SYSTEM, never: HOST, ..boundary("config") },
     Boundary { without: SYSTEM, never: WORLD, ..boundary("engine") },

@@ -2,8 +2,8 @@
 
 use tidegate_core::{Bytes, Rate, Span};
 
-use crate::decode::Spanned;
-use crate::values::Percent;
+use crate::decode::{Many, Spanned};
+use crate::values::{Percent, Prefix};
 
 crate::choices! {
     /// Which packets form one flow.
@@ -65,6 +65,24 @@ crate::record! {
         /// The largest number of flows in the table, over all classes. When it is full, the flow that has been idle for
         /// longest is evicted. Default 65536: more than a host has, and 26 MB if all are in use.
         pub flows: Spanned<u32> = 65536,
+        /// Follows a line whose rate varies (mobile, satellite, cable): `rate` is then the base, to which it returns. Classes
+        /// keep their shares of the rate. Default: the rate is constant.
+        pub follow: Option<Spanned<FollowSection>>,
+    }
+}
+
+crate::record! {
+    /// The bounds between which the rate of a shaper follows the line. The rate falls when round trips through the line show a
+    /// queue, and rises while it is used up and there is none.
+    pub struct FollowSection as "line that varies" {
+        /// The rate is never lower: what the line carries at its worst.
+        pub from: Spanned<Rate>,
+        /// The rate is never higher: what the line carries at its best.
+        pub to: Spanned<Rate>,
+        /// Addresses of hosts beyond the line that may be probed with ICMP echo, at most 8. They are probed only while the
+        /// rate is used up and passing traffic shows no round trips, with at most 0.1 % of the rate. Default none: passing
+        /// traffic alone.
+        pub peers: Many<Spanned<Prefix>>,
     }
 }
 

@@ -5,7 +5,9 @@ mod parameters;
 mod resolve;
 
 use std::fmt;
+use std::net::IpAddr;
 
+use tidegate_autorate::Bounds;
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
@@ -30,8 +32,19 @@ pub struct Shaper {
     pub idle_timeout: Span,
     /// The largest number of flows in the table.
     pub flows: u32,
+    /// Between which rates it follows the line, if it does.
+    pub follow: Option<Follow>,
     /// The classes in the order of the file; [`ClassId`] `i` is the `i`-th.
     pub classes: Vec<Class>,
+}
+
+/// How the rate of a shaper follows its line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Follow {
+    /// The bounds; the base is the rate of the shaper.
+    pub bounds: Bounds,
+    /// Hosts beyond the line that may be probed.
+    pub peers: Vec<IpAddr>,
 }
 
 /// The addresses of a packet by which flows are divided over threads.
@@ -45,7 +58,31 @@ pub enum DividedBy {
     HostPair,
 }
 
+/// A queue limit is not scaled below this many bytes: 64 packets of Ethernet.
+const LEAST_LIMIT: u64 = 64 * 1_500;
+
 impl Shaper {
+    /// The same shaper at another total rate. Classes keep their shares, and limits hold as much time as before but at least 64
+    /// packets; bursts grow with the rate, and do not shrink.
+    #[must_use]
+    pub fn at_rate(&self, rate: Rate) -> Self {
+        let (new, old) = (u128::from(rate.as_bps()), u128::from(self.rate.as_bps().max(1)));
+        let scaled = |value: u64| u64::try_from(u128::from(value) * new / old).unwrap_or(u64::MAX);
+        let burst = |burst: Bytes| Bytes::new(scaled(burst.as_u64())).max(burst);
+        let limit = |limit: Bytes| Bytes::new(scaled(limit.as_u64()).max(limit.as_u64().min(LEAST_LIMIT)));
+        let class = |class: &Class| Class {
+            rate: Rate::from_bps(scaled(class.rate.as_bps()).max(1)),
+            burst: burst(class.burst),
+            flow_burst: burst(class.flow_burst),
+            limit: limit(class.limit),
+            flow_limit: limit(class.flow_limit),
+            ..class.clone()
+        };
+        let classes: Vec<Class> = self.classes.iter().map(class).collect();
+        let sum: Rate = classes.iter().map(|class| class.rate).sum();
+        Self { rate: rate.max(sum), burst: burst(self.burst), classes, ..self.clone() }
+    }
+
     /// The addresses that all packets of a flow have in common, or all packets of a host if hosts share a class; `None`
     /// if a flow may have any addresses.
     pub fn divided_by(&self) -> Option<DividedBy> {

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use tidegate_autorate::Bounds;
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
-use super::file::{FeedbackSection, ShaperSection};
-use super::{Borrow, Bursts, Class, EcnFeedback, FairBy, Feedback, FlowBy, Shaper, Sharing};
+use super::file::{FeedbackSection, FollowSection, ShaperSection};
+use super::{Borrow, Bursts, Class, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Shaper, Sharing};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::discipline::ClassSection;
@@ -56,8 +57,11 @@ pub(crate) fn resolve(
                 .help("write for example flows = 65536");
         }
     }
+    let follow =
+        section.and_then(|section| section.follow.as_ref().map(|line| follow(line, section, rate, diagnostics)));
     Shaper {
         rate,
+        follow,
         burst: burst.map_or_else(|| default_burst(rate, largest), |burst| burst.value),
         flow_by: section.map_or(FlowBy::FiveTuple, |section| section.flow_by.value),
         fair_by: section.map_or(FairBy::Flow, |section| section.fair_by.value),
@@ -65,6 +69,51 @@ pub(crate) fn resolve(
         flows: section.map_or(65_536, |section| section.flows.value),
         classes,
     }
+}
+
+/// The most peers that may be probed.
+const MOST_PEERS: usize = 8;
+
+/// Checks the bounds of a rate that follows the line against its base.
+fn follow(line: &Spanned<FollowSection>, section: &ShaperSection, base: Rate, diagnostics: &mut Diagnostics) -> Follow {
+    let FollowSection { from, to, peers } = &line.value;
+    if from.value.is_zero() {
+        diagnostics
+            .error(from.place, "the rate could fall to zero")
+            .label("a rate of zero")
+            .help("write what the line carries at its worst, for example \"2mbit\"");
+    }
+    if from.value > to.value {
+        diagnostics
+            .error(from.place, format!("the least rate {} is above the highest, {}", from.value, to.value))
+            .label("out of order")
+            .related(to.place, "the highest rate")
+            .help("exchange them");
+    } else if base < from.value || base > to.value {
+        let place = section.rate.map_or(line.place, |rate| rate.place);
+        diagnostics
+            .error(place, format!("the base rate {base} is not between {} and {}", from.value, to.value))
+            .label(if section.rate.is_some() { "the base" } else { "the base is the sum of the classes" })
+            .related(from.place, "the least rate")
+            .related(to.place, "the highest rate")
+            .help("`rate` is what the shaper begins with and returns to when idle: choose it between the two");
+    }
+    for peer in peers.iter() {
+        if usize::from(peer.length) != if peer.address.is_ipv4() { 32 } else { 128 } {
+            diagnostics
+                .error(peer.place, "a peer is one host")
+                .label("a network")
+                .help("write an address, for example \"192.0.2.1\"");
+        }
+    }
+    if let Some(beyond) = peers.get(MOST_PEERS) {
+        diagnostics
+            .error(beyond.place, format!("more than {MOST_PEERS} peers"))
+            .label("one too many")
+            .help("three are enough: the median of what they show counts");
+    }
+    let bounds = Bounds { least: from.value, base, most: to.value };
+    Follow { bounds, peers: peers.iter().map(|peer| peer.address).collect() }
 }
 
 fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {

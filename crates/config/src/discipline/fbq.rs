@@ -34,6 +34,7 @@ impl FbqQueue {
             fair_by: Spanned { value: FairBy::Flow, place: self.mtu.place },
             idle_timeout: self.idle_timeout,
             flows: self.flows,
+            follow: None,
         };
         let total = Spanned { value: total, place: self.mtu.place };
         let shaper = classes::resolve(Some(&total), &self.class, largest, diagnostics);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tidegate_core::fbq::Profile;
-use tidegate_core::{Bytes, ClassId, Span};
+use tidegate_core::{Bytes, ClassId, Rate, Span};
 
 use super::control::Control;
 use super::file::{DataPath, Detail, Direction, Unattended};
 use super::metrics::Metrics;
-use crate::classes::{self, Rule, Shaper};
+use crate::classes::{self, Follow, Rule, Shaper};
 use crate::discipline::Discipline;
 use crate::node::Node;
 
@@ -65,6 +65,20 @@ impl Config {
         match &self.root {
             Root::Shaper(shaper) => shaper.classes.iter().map(|class| class.name.as_str()).collect(),
             Root::Discipline(discipline) => discipline.classes(),
+        }
+    }
+    /// The same with another total rate, of which the classes keep their shares; `None` for a discipline.
+    pub fn at_rate(&self, rate: Rate) -> Option<Self> {
+        match &self.root {
+            Root::Shaper(shaper) => Some(Self { root: Root::Shaper(shaper.at_rate(rate)), ..self.clone() }),
+            Root::Discipline(_) => None,
+        }
+    }
+    /// How the rate follows the line, if it does.
+    pub fn follow(&self) -> Option<&Follow> {
+        match &self.root {
+            Root::Shaper(shaper) => shaper.follow.as_ref(),
+            Root::Discipline(_) => None,
         }
     }
     /// The profiles of the rules: profile 0 is for packets that match no rule, rule `i` is profile `i + 1`.

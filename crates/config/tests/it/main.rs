@@ -13,6 +13,7 @@ mod direction;
 mod discipline_file;
 mod edit;
 mod examples;
+mod follow;
 mod hosts;
 mod outside;
 mod readme;

@@ -79,6 +79,8 @@ pub enum EventKind {
     Waiting,
     /// A promise ended: its lease was over, or root ended it.
     PromiseEnded,
+    /// The rate of a direction follows its line to another value (`granted_bps`), for the reason in `text`.
+    LineRate,
     /// A message of the supervisor, as text.
     Log,
     /// A kind of a newer daemon.
@@ -88,7 +90,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind except [`Other`](Self::Other).
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::FlowStarted,
         Self::FlowEnded,
         Self::QueueAbove,
@@ -102,6 +104,7 @@ impl EventKind {
         Self::Promised,
         Self::Waiting,
         Self::PromiseEnded,
+        Self::LineRate,
         Self::Log,
     ];
     /// Returns the name in the protocol.
@@ -120,6 +123,7 @@ impl EventKind {
             Self::Promised => "promised",
             Self::Waiting => "waiting",
             Self::PromiseEnded => "promise-ended",
+            Self::LineRate => "line-rate",
             Self::Log => "log",
             Self::Other => "other",
         }

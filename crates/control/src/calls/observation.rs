@@ -9,7 +9,7 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use super::events::Flow;
 use super::hosts::HostObservation;
-use super::status::{DropCount, GuardianStatus, InterfaceStatus};
+use super::status::{DropCount, FollowStatus, GuardianStatus, InterfaceStatus};
 use crate::quantities::{bps, bytes, ns};
 
 /// The request `classes`.
@@ -173,6 +173,9 @@ pub struct DirectionObservation {
     /// The guardian; absent where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<GuardianStatus>,
+    /// The rate that follows the line; absent where the rate is constant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<FollowStatus>,
 }
 
 /// One of the interfaces of a direction.
@@ -423,6 +426,7 @@ impl DirectionObservation {
             table: self.table.clone(),
             data_path: self.data_path.clone(),
             guardian: self.guardian.clone(),
+            follow: self.follow.clone(),
         }
     }
 }

@@ -83,6 +83,73 @@ pub struct DirectionStatus {
     /// The guardian, which lets packets pass when the shaper cannot; absent where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<GuardianStatus>,
+    /// The rate that follows the line; absent where the rate is constant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<FollowStatus>,
+}
+
+/// A rate that follows the line.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FollowStatus {
+    /// The allowed rate now.
+    #[serde(rename = "allowed_bps", with = "bps")]
+    pub allowed: Rate,
+    /// The rate is never lower.
+    #[serde(rename = "least_bps", with = "bps")]
+    pub least: Rate,
+    /// The rate at the start, when idle and without signals.
+    #[serde(rename = "base_bps", with = "bps")]
+    pub base: Rate,
+    /// The rate is never higher.
+    #[serde(rename = "most_bps", with = "bps")]
+    pub most: Rate,
+    /// The rate that was carried lately.
+    #[serde(rename = "achieved_bps", with = "bps")]
+    pub achieved: Rate,
+    /// The delay of the line's queue, where peers have answered lately.
+    #[serde(rename = "delay_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// The least round trip of the last minute.
+    #[serde(rename = "floor_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Span>,
+    /// The number of peers that have answered within 300 ms.
+    pub peers: u64,
+    /// The number of probes sent.
+    pub probes: u64,
+    /// The number of changes of the rate.
+    pub changes: u64,
+    /// The cause of the last change: `start`, `quiet`, `delay`, `drain`, `silent`, `blind` or `idle`.
+    pub cause: String,
+    /// The cause as a sentence.
+    pub reason: String,
+    /// How long ago the rate changed last.
+    #[serde(rename = "changed_ns", with = "ns")]
+    pub changed: Span,
+    /// The last changes, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recent: Vec<FollowDecision>,
+}
+
+/// A change of a rate that follows the line.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FollowDecision {
+    /// How long ago it was.
+    #[serde(rename = "ago_ns", with = "ns")]
+    pub ago: Span,
+    /// The rate before.
+    #[serde(rename = "from_bps", with = "bps")]
+    pub from: Rate,
+    /// The rate after.
+    #[serde(rename = "to_bps", with = "bps")]
+    pub to: Rate,
+    /// The cause, as in [`FollowStatus::cause`].
+    pub cause: String,
+    /// The rate that was carried before it.
+    #[serde(rename = "achieved_bps", with = "bps")]
+    pub achieved: Rate,
+    /// The delay that was known, if any.
+    #[serde(rename = "delay_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
 }
 
 /// One of the interfaces of a direction.

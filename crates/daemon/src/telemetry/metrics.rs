@@ -15,7 +15,7 @@ use tidegate_control::calls::{
     ControlStatus, DirectionObservation, FlowObservation, FlowSort, HostDirection, HostObservation,
     InterfaceObservation, Observation, Waits,
 };
-use tidegate_control::view::{ClassQuantity, FlowQuantity, Promise, Shown, Value};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, Value};
 use tidegate_units::{Rate, Span};
 
 /// The content type of [`text`].
@@ -194,6 +194,16 @@ const CLASSES: [(&str, &str, ClassQuantity); 13] = [
     ),
 ];
 
+/// A rate that follows the line.
+const FOLLOW: [(&str, &str, FollowQuantity); 6] = [
+    ("follow_allowed_bytes_per_second", "The rate that follows the line", FollowQuantity::Allowed),
+    ("follow_achieved_bytes_per_second", "The rate that the line carried lately", FollowQuantity::Achieved),
+    ("follow_delay_seconds", "The delay of the queue of the line", FollowQuantity::Delay),
+    ("follow_peers", "Peers that have answered within 300 ms", FollowQuantity::Peers),
+    ("follow_changes", "Changes of the rate", FollowQuantity::Changes),
+    ("follow_probes", "Probes sent", FollowQuantity::Probes),
+];
+
 fn lines(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let ways = |value: fn(&DirectionObservation) -> Option<Rate>| {
         observation.directions.iter().filter_map(move |direction| {
@@ -215,7 +225,12 @@ fn lines(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         "line_overhead_bytes_per_second",
         "The part of it that the line adds",
         ways(|way| Some(way.line.overhead)),
-    )
+    )?;
+    let following = observation
+        .directions
+        .iter()
+        .filter_map(|direction| Some((vec![("direction", direction.name.as_str())], direction.follow.as_ref()?)));
+    to.quantities(&FOLLOW, following)
 }
 
 fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {

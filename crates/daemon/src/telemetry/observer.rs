@@ -276,7 +276,7 @@ impl Observer {
         let counts = direction.counts()?;
         Ok(DirectionObservation {
             name: direction.name.clone(),
-            limit: limit_of(&direction.config),
+            limit: direction.following.as_ref().map(|follow| follow.allowed).or_else(|| limit_of(&direction.config)),
             line: self.line(direction, line, second),
             classes,
             flows,
@@ -294,6 +294,7 @@ impl Observer {
                 kernel_dropped_packets: counts.socket.refused_verdicts,
             },
             guardian: direction.guardian(),
+            follow: direction.following.clone(),
         })
     }
 

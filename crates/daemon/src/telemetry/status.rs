@@ -78,7 +78,8 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         .enumerate()
         .map(|(n, status)| ClassStatus { unpromised: unpromised.get(n).copied(), ..class_status(status) });
     let classes = classes.collect();
-    let rate = limit_of(&direction.config);
+    let follow = direction.following.clone();
+    let rate = follow.as_ref().map(|follow| follow.allowed).or_else(|| limit_of(&direction.config));
     let each = direction.interfaces_running();
     let unproven = each.iter().flat_map(|interface| {
         // With a single interface there is no need to name it.
@@ -98,5 +99,6 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.socket.refused_verdicts),
         classes,
         guardian,
+        follow,
     }
 }

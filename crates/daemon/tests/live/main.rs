@@ -4,6 +4,7 @@
 mod browser;
 mod clients;
 mod devtools;
+mod follow;
 mod notifications;
 mod numbers;
 mod owners;
@@ -45,6 +46,7 @@ fn main() {
         notifications::a_hook_is_run_with_the_facts,
         notifications::access_and_the_hook_follow_the_file_in_force,
         #[nightly] numbers::flows_and_classes_are_seen_as_they_are,
+        #[once] follow::a_rate_follows_the_line_by_passing_traffic_alone,
         #[once] web::the_page_is_read_only_and_ours_alone,
         #[once] browser::a_browser_shows_it,
     }

@@ -74,7 +74,6 @@ impl Testbed {
     /// Starts everything: a call of 1.2 Mbit/s, three flows of the web that together ask for more than there is, and one
     /// of best effort that is dropped from.
     pub fn start(name: &str) -> Self {
-        let pair = Pair::create().expect("a pair of hosts");
         let udp = |name, port, kbit| FlowSpec::udp(name, port, 0, Rate::from_kbit(kbit), Bytes::new(1_000));
         let flows = [
             udp("call", 5004, 1_200),
@@ -83,13 +82,19 @@ impl Testbed {
             FlowSpec::tcp("backup", 9_000, 0),
             udp("flood", 9_001, 6_000),
         ];
-        let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
-        let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
+        Self::with(name, SHAPER, &flows)
+    }
+
+    /// Starts a daemon with a shaper file, for one direction or both, and flows through it.
+    pub fn with(name: &str, text: &str, flows: &[FlowSpec]) -> Self {
+        let pair = Pair::create().expect("a pair of hosts");
+        let sink = Sink::start(&pair.receiver, flows).expect("a sink");
+        let senders = Senders::start(&pair.sender, &pair.receiver, flows).expect("senders");
         let control = std::env::temp_dir().join(format!("tidegate-{name}-{}.sock", std::process::id()));
         let mut diagnostics = Diagnostics::new();
-        let config = shaper::load(&Source::new("test.toml", SHAPER), &mut diagnostics);
-        let config = config.unwrap_or_else(|| panic!("{:?}", diagnostics.iter().collect::<Vec<_>>()));
-        let file = ShaperFile { path: "test.toml".into(), modified: None, configs: vec![config] };
+        let configs = shaper::load_all(&Source::new("test.toml", text), &mut diagnostics);
+        let configs = configs.unwrap_or_else(|| panic!("{:?}", diagnostics.iter().collect::<Vec<_>>()));
+        let file = ShaperFile { path: "test.toml".into(), modified: None, configs };
         let settings = Settings {
             control: ControlSocket::Path(control.clone()),
             web: Some(WebSettings { address: "127.0.0.1:0".parse().expect("an address"), reach: Reach::Loopback }),

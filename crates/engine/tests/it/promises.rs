@@ -288,3 +288,40 @@ fn a_promise_is_kept_in_each_shard() {
         "what was held is free, the flow has its own"
     );
 }
+
+/// A line of 8 Mbit/s turns to 4 and back. Each packet has a thousand bytes: 1000 a second, then 500.
+#[test]
+fn minimums_are_kept_as_far_as_a_rate_that_follows_allows() {
+    let (mut engine, mut log) = (engine(), Log::default());
+    let class = ClassId(0);
+    for (number, port, mbit) in [(1, 1, 3), (2, 2, 2)] {
+        engine.promises(at(0)).promise(number, terms(mbit), class, 1, false).unwrap();
+        let known: Vec<(u64, u16)> = (1..=port).map(|n| (u64::from(n), n)).collect();
+        drop(engine.promises(at(0)).set_table(table_of(&known)));
+    }
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(0), at(1_000));
+    assert!(counts[0].abs_diff(375) < 25 && counts[1].abs_diff(250) < 25 && counts[2].abs_diff(375) < 50, "{counts:?}");
+    log.notifications.clear();
+    assert!(engine.follow(at(1_000), Rate::from_mbit(4)));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(1_000), at(2_000));
+    // The total follows at once. The older promise is kept; the younger does not fit beside it, and its owner is told.
+    assert!(counts.iter().sum::<usize>().abs_diff(500) < 25, "{counts:?}");
+    assert!(counts[0].abs_diff(375) < 25 && counts[1] < 150, "{counts:?}");
+    assert!(
+        log.notifications.iter().any(|(kind, promise, _)| (*kind, *promise) == (NotificationKind::Waiting, Some(2)))
+    );
+    assert_eq!(engine.promises(at(2_000)).view(2).unwrap().waiting, 1);
+    // Twice the rate: both fit again, and the owner is told.
+    log.notifications.clear();
+    assert!(engine.follow(at(2_000), Rate::from_mbit(16)));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(2_000), at(3_000));
+    assert!(counts.iter().sum::<usize>().abs_diff(2_000) < 50, "{counts:?}");
+    assert!(
+        log.notifications.iter().any(|(kind, promise, _)| (*kind, *promise) == (NotificationKind::Promised, Some(2)))
+    );
+    // A change of the configuration brings back the rates of the file.
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    engine.reconfigure(&config(), &setup, at(3_000), &mut log).unwrap();
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(3_100), at(4_100));
+    assert!(counts.iter().sum::<usize>().abs_diff(1_000) < 50, "{counts:?}");
+}

@@ -1,6 +1,7 @@
 //! Tests of the disciplines by their laws, by oracles, and by the papers' figures.
 
 mod any_packet;
+mod autorate;
 mod cbq;
 mod cbq_oracle;
 mod dualpi2;

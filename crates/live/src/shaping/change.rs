@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, Setup, SwapKind, SwapReport, guarded};
-use tidegate_units::Instant;
+use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
 use super::{Shaping, StartError};
@@ -49,6 +49,28 @@ impl Shaping {
                 Err(error)
             }
         }
+    }
+
+    /// Sets the total rate of all classes, which keep their shares of it, until the next change of the configuration. Packets and
+    /// flows are not touched. Returns `false` for a discipline without a total.
+    ///
+    /// # Errors
+    /// When the data path does not answer, or the scheduler in the kernel refuses the rate.
+    pub fn set_line_rate(&mut self, rate: Rate) -> Result<bool, StartError> {
+        if self.in_kernel().is_none() {
+            let done =
+                self.each(|| move |engine: &mut LiveEngine, now, _: &mut VerdictSink| engine.follow(now, rate))?;
+            return Ok(done.into_iter().all(|done| done));
+        }
+        let Some(config) = self.running.config.at_rate(rate) else { return Ok(false) };
+        self.backend.prepare(&config)?;
+        let next = self.prepared(&config, &self.running.setup, None)?;
+        self.backend.begin_change(&self.running)?;
+        self.exchange(next).inspect_err(|_| {
+            let _ = self.backend.revert(&self.running.config);
+        })?;
+        self.backend.finish_change();
+        Ok(true)
     }
 
     /// Checks that a running data path can change to `config`.

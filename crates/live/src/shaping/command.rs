@@ -10,6 +10,7 @@ use tidegate_engine::{Change, Classification, Engine, Notification, Sink};
 use tidegate_units::Instant;
 
 use super::interfaces::InterfaceCounters;
+use super::passing::Observer;
 use crate::marks::{Action, MarkLayout};
 use crate::nfqueue::{SocketCounters, Verdicts};
 use crate::timing::ThreadUsage;
@@ -52,6 +53,8 @@ pub(super) enum Command {
     Count(Sender<WorkerCounts>),
     /// Add a listener.
     Listen(Listener),
+    /// Observe what passes.
+    Observe(Box<Observer>),
     /// Release every packet, end queueing, and confirm it.
     Pass(Sender<()>),
     /// Release every packet and end the thread.
@@ -119,11 +122,13 @@ pub struct VerdictSink {
     /// The time of this turn.
     now: Instant,
     listeners: Vec<Listener>,
+    /// Present while a rate follows the line.
+    pub(super) observer: Option<Box<Observer>>,
 }
 
 impl VerdictSink {
     pub(super) fn new(marks: MarkLayout, counters: Arc<InterfaceCounters>, now: Instant) -> Self {
-        Self { verdicts: Verdicts::new(), marks, counters, now, listeners: Vec::new() }
+        Self { verdicts: Verdicts::new(), marks, counters, now, listeners: Vec::new(), observer: None }
     }
     /// Adds a listener.
     pub(super) fn listen(&mut self, listener: Listener) {
@@ -134,6 +139,9 @@ impl VerdictSink {
 impl Sink<Handle> for VerdictSink {
     fn transmit(&mut self, handle: Handle, change: Change) {
         self.counters.sent(handle.interface, handle.length);
+        if let Some(observer) = &mut self.observer {
+            observer.left(&handle);
+        }
         let action = Action { dscp: change.dscp.map(|dscp| dscp.value()), congestion: change.congestion };
         if action.is_none() {
             self.verdicts.accept(handle.queue, handle.id);

@@ -26,6 +26,7 @@ mod interfaces;
 mod offload;
 mod options;
 mod owners;
+mod passing;
 mod prove;
 mod queue;
 mod running;
@@ -56,6 +57,7 @@ pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, resolve, user_number};
+pub use passing::{Passed, Passing};
 pub use queue::{Inherited, Queue, Successor};
 pub use running::Running;
 pub use watchdog::WatchdogHandle;
@@ -251,6 +253,13 @@ impl Shaping {
     /// once. `listener` makes one for each thread.
     pub fn listen(&self, mut listener: impl FnMut() -> Listener) -> Result<(), StartError> {
         self.running.threads.iter().try_for_each(|thread| thread.send(Command::Listen(listener())))
+    }
+
+    /// Puts what passes into `passing` from now on. A data path in the kernel shows nothing.
+    pub fn observe(&self, passing: &Arc<Passing>) -> Result<(), StartError> {
+        let outward = self.running.direction == Direction::Egress;
+        let observer = || Command::Observe(Box::new(passing::Observer::new(Arc::clone(passing), outward)));
+        self.running.threads.iter().try_for_each(|thread| thread.send(observer()))
     }
 
     /// Every event from now on, in an unbounded channel.

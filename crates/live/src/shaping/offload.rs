@@ -139,7 +139,7 @@ impl Mirror {
                     Ok(Command::Count(to)) => drop(to.send(self.counts(turns))),
                     Ok(Command::Pass(done)) => drop(done.send(())),
                     // No packet comes here.
-                    Ok(Command::Groups(_) | Command::Watch(..) | Command::Leave(..)) => {}
+                    Ok(Command::Groups(_) | Command::Watch(..) | Command::Observe(_) | Command::Leave(..)) => {}
                     Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
                         self.read(now);
                         return Ok(self.counts(turns));

@@ -1,6 +1,7 @@
 //! `tidegate explain`: why a packet was classified, queued or dropped as it was.
 
 mod output;
+mod rate;
 mod simulated;
 
 use std::io::Write;
@@ -35,10 +36,11 @@ use crate::Failure;
 /// of one packet. A packet that you describe: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol
 /// udp ...`. With `--live` instead of a configuration, the running shaper explains it, with its present queues; what you leave
 /// out is then taken from the fastest flow with the given addresses and ports: `tidegate explain --live --source 192.168.1.7`.
+/// `tidegate explain --rate` explains a rate that follows the line.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// The capture or recording
-    #[arg(required_unless_present_any = ["live", "source", "destination", "protocol", "source_port", "destination_port", "dscp"])]
+    #[arg(required_unless_present_any = ["live", "rate", "source", "destination", "protocol", "source_port", "destination_port", "dscp"])]
     file: Option<PathBuf>,
     /// The packet of the capture, or of the recording, from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "file")]
@@ -49,6 +51,9 @@ pub struct Args {
     /// The configuration: a shaper file, or a kind of discipline and the rate of the link behind it
     #[arg(long, value_name = "CONFIG")]
     with: Option<String>,
+    /// Why the rate of the running shaper is what it is, where it follows the line
+    #[arg(long, conflicts_with_all = ["file", "with", "live"])]
+    rate: bool,
     /// Query the running shaper
     #[arg(long, conflicts_with_all = ["file", "with"])]
     live: bool,
@@ -98,6 +103,7 @@ fn scalar<T: Scalar>(text: &str) -> Result<T, String> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     match &args.file {
+        None if args.rate => rate::explain(&args.connect, args.json, &mut out)?,
         None if args.live => live(args, &mut out)?,
         None => {
             let (config, run, names) = engine(args)?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{
-    DirectionObservation, DirectionStatus, Flows, GuardianStatus, InForce, InterfaceStatus, Observation,
+    DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus, Observation,
     PrivilegeStatus,
 };
 use tidegate_control::view::{ClassQuantity, ShapingState};
@@ -180,6 +180,10 @@ fn print_direction(
     }
     if let Some(observed) = observed {
         writeln!(out, "{}: now {}", direction.name, show::line(observed))?;
+    }
+    if let Some(follow) = &direction.follow {
+        let FollowStatus { least, most, changes, reason, .. } = follow;
+        writeln!(out, "{}: between {least} and {most}, {changes} changes; last: {reason}", direction.name)?;
     }
     // With a single interface the table of classes has everything.
     for interface in direction.interfaces.iter().filter(|_| direction.interfaces.len() > 1) {

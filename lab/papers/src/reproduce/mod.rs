@@ -1,5 +1,6 @@
 //! Repeats experiments of papers, and compares each measured value with the paper's.
 
+mod autorate;
 mod cbq;
 mod faults;
 mod fbq;
@@ -142,6 +143,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sentence: "A CBQ router: each defect of 1999 and its cure, and link sharing as of 1995",
         run: cbq::run,
         draw: cbq::figures,
+    },
+    Experiment {
+        name: autorate::NAME,
+        page: include_str!("../../autorate/README.md"),
+        on_this_machine: &[],
+        runs: 1,
+        recorded: include_str!("../../autorate/verdicts.csv"),
+        recorded_short: "",
+        sentence: "A rate that follows a line of LTE, satellite or cable, beside fixed rates and an oracle",
+        run: autorate::run,
+        draw: |_, _| Ok(()),
     },
     Experiment {
         name: hostile::NAME,

@@ -60,6 +60,14 @@ fn pacing_has_its_recorded_verdicts() {
     short("pacing");
 }
 
+/// The worst case of a rate that follows the line, over all lines, and what it does on a constant one.
+#[test]
+fn autorate_keeps_its_published_worst_case() {
+    let mut found = compare("autorate", Some("worst"), 1);
+    found.extend(compare("autorate", Some("constant.bulk-up"), 1));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// The rates of sections 2 and 3, which take a second; the tables of appendix A are run nightly.
 #[test]
 fn the_sections_of_rfc2963_have_their_recorded_verdicts() {

@@ -442,6 +442,7 @@ fn adjust(cursor: &mut Cursor<'_>) -> Option<Adjustment> {
         2 => Adjustment::ClassRate(ClassId(a.try_into().ok()?), Rate::from_bps(b)),
         3 => Adjustment::Minimum(a, Rate::from_bps(b)),
         4 => Adjustment::Prefer(a, b.try_into().ok()?),
+        5 => Adjustment::Follow(Rate::from_bps(a)),
         _ => return None,
     })
 }

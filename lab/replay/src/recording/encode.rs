@@ -244,6 +244,7 @@ impl Encoder {
             Adjustment::ClassRate(class, rate) => (2, class.0.into(), rate.as_bps()),
             Adjustment::Minimum(flow, rate) => (3, flow, rate.as_bps()),
             Adjustment::Prefer(flow, steps) => (4, flow, steps.into()),
+            Adjustment::Follow(rate) => (5, rate.as_bps(), 0),
         };
         self.timed(tag::ADJUSTMENT, now, |out| {
             out.byte(kind);

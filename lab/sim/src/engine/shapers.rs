@@ -1,11 +1,12 @@
 //! Links with the engine of a shaper file: calls to it between two packets, and its notifications.
 
 use tidegate_config::shaper::Config;
-use tidegate_core::{Instant, Outlet};
+use tidegate_core::{Instant, Outlet, Rate};
 use tidegate_engine::{Engine, SwapError, SwapReport};
 
-use super::{EventKind, Simulation, target};
+use super::{EventKind, FOLLOWER, Simulation, target};
 use crate::event::EventQueue;
+use crate::follow::TICK;
 use crate::ids::LinkId;
 use crate::link::{DropCounter, FlowCounters, Link, NEVER};
 use crate::packet::SimPacket;
@@ -49,6 +50,16 @@ impl Simulation {
     /// See [`SwapError`]. The old configuration then stays in force.
     pub fn reconfigure(&mut self, link: LinkId, config: &Config) -> Option<Result<SwapReport, SwapError>> {
         self.between_packets(link.0, |shaper, now, out| shaper.reconfigure(now, config, out))
+    }
+
+    /// Sets the rate of the engine of `link`, whose classes keep their shares of it. `false` without a shaper.
+    pub fn set_line_rate(&mut self, link: LinkId, rate: Rate) -> bool {
+        self.between_packets(link.0, |shaper, now, _| shaper.follow(now, rate)).unwrap_or(false)
+    }
+
+    /// Schedules the next question to the control of a follower.
+    pub(crate) fn schedule_follow(&mut self, number: u32) {
+        self.events.push(self.now + TICK.as_nanos(), target(EventKind::Watch, FOLLOWER | number));
     }
 
     pub(super) fn on_watch(&mut self, link: u32) {

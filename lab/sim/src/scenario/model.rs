@@ -1,13 +1,15 @@
 //! [`Scenario`]: the validated contents of a file: network, flows, variants, actions.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_config::Place;
 use tidegate_config::discipline::Site;
 use tidegate_config::edit;
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, Direction};
 use tidegate_config::values::User;
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Span};
@@ -21,6 +23,7 @@ use crate::conditions::{Conditions, LineChange};
 use crate::distribution::Distribution;
 use crate::driver::Driver;
 use crate::engine::Simulation;
+use crate::follow::Follow;
 use crate::ids::LinkId;
 use crate::link::Line;
 use crate::network::{Network, NetworkError};
@@ -182,7 +185,24 @@ impl Scenario {
         for flow in &self.flows {
             net.flow(flow.clone());
         }
+        self.follow_lines(&mut net, &links, variant);
         net
+    }
+
+    /// Lets the rates of shapers follow the line where their files say so. The link in the other direction shows the answers.
+    fn follow_lines(&self, net: &mut Network, links: &[LinkId], variant: Option<&Variant>) {
+        let bounds = |wire: usize, direction: Direction| {
+            let config = self.queue_of(wire, variant)?.shaper()?;
+            (config.interface.direction == direction).then(|| config.follow().map(|follow| follow.bounds))?
+        };
+        for (number, wire) in self.wires.iter().enumerate() {
+            let Some(back) = self.wire_between(wire.to, wire.from) else { continue };
+            let (up, down) = (bounds(number, Direction::Egress), bounds(back, Direction::Ingress));
+            // A line whose rate down alone follows is found from its link up, too.
+            if up.is_some() || down.is_some() {
+                net.follow([links[number], links[back]], Rc::new(RefCell::new(Follow::new([up, down]))));
+            }
+        }
     }
 
     /// The queue of wire `number` in a variant.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
+use tidegate_core::Qdisc as _;
 use tidegate_engine::driver::{self, Arrival, DataPath, Driver, Failure, Offered, Params, Segmentation, Wait};
 use tidegate_engine::guard::lock;
 use tidegate_engine::{PacketMeta, Shape, guarded};
@@ -132,7 +133,7 @@ impl QueuePath {
             let interface = parts.counters.place(&packet);
             let (queue, id, mark, length) = (packet.queue, packet.id, packet.mark, packet.length);
             let handle = Handle { queue, interface, id, mark, length };
-            let meta = parts.metadata(&packet, unreadable);
+            let (meta, headers) = parts.metadata(&packet, unreadable);
             if let Some((cookie, reports)) = probes
                 && let Some(number) = probe::recognise(packet.payload, *cookie)
             {
@@ -142,6 +143,9 @@ impl QueuePath {
             }
             let is_v6 = packet.hw_protocol == libc::ETH_P_IPV6 as u16;
             parts.counters.note(interface, if is_v6 { Version::V6 } else { Version::V4 });
+            if let Some(observer) = &mut sink.observer {
+                observer.arrived(&handle, &headers, packet.payload);
+            }
             let segmented = packet.queue != parts.whole;
             let arrival = Arrival { handle, meta: &meta, bytes: packet.payload, segmented };
             match driver.offer(now, arrival, sink) {
@@ -285,7 +289,6 @@ impl QueuePath {
     /// Makes the injected fault happen, once it is time and packets wait.
     #[cfg(debug_assertions)]
     fn inject(&mut self, now: Instant, driver: &Driver<Handle>) {
-        use tidegate_core::Qdisc as _;
         let due = |injection: &crate::shaping::Injection| now.since(self.started) >= injection.after;
         let Some(injection) = self.parts.inject.filter(due) else { return };
         if driver.engine().tree().backlog().is_empty() {
@@ -326,6 +329,9 @@ impl DataPath for QueuePath {
         }
         let received = self.parts.socket.receive(&mut self.ring)?;
         let before = driver.counters().segmented;
+        if let Some(observer) = &mut self.sink.observer {
+            observer.turn(!driver.engine().tree().backlog().is_empty());
+        }
         if received > 0 {
             self.offer_all(now, driver);
             // Before the verdicts, so that packets of a flow in the first queue precede those in the second.
@@ -348,6 +354,9 @@ impl DataPath for QueuePath {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
+        if let Some(observer) = &mut self.sink.observer {
+            observer.hand_over();
+        }
         self.parts.socket.send(&mut self.sink.verdicts)
     }
 
@@ -366,6 +375,7 @@ impl DataPath for QueuePath {
                 Ok(Command::Groups(groups)) => self.parts.groups = groups,
                 Ok(Command::Watch(cookie, reports)) => self.probes = Some((cookie, reports)),
                 Ok(Command::Listen(listener)) => self.sink.listen(listener),
+                Ok(Command::Observe(observer)) => self.sink.observer = Some(observer),
                 Ok(Command::Count(to)) => drop(to.send(self.counts(driver))),
                 Ok(Command::Pass(done)) => {
                     self.release(now, driver)?;
@@ -387,7 +397,7 @@ impl DataPath for QueuePath {
 }
 
 impl PathParts {
-    fn metadata(&self, packet: &Packet<'_>, unreadable: &mut u64) -> PacketMeta {
+    fn metadata(&self, packet: &Packet<'_>, unreadable: &mut u64) -> (PacketMeta, Dissection) {
         let headers = dissect::network(packet.payload, packet.length as usize).unwrap_or_else(|_| {
             *unreadable += 1;
             Dissection::default()
@@ -397,7 +407,7 @@ impl PathParts {
         fields.uid = packet.uid;
         fields.cgroup = self.marks.tag(packet.mark).and_then(|tag| self.groups.get(usize::from(tag)).copied());
         let whole = packet.gso && packet.queue == self.whole;
-        PacketMeta {
+        let meta = PacketMeta {
             fields,
             ecn: headers.ecn,
             length: packet.length,
@@ -405,7 +415,8 @@ impl PathParts {
             headers: headers.headers(),
             pure_ack: headers.is_pure_ack(),
             shape: if whole { Shape::Super } else { Shape::Single },
-        }
+        };
+        (meta, headers)
     }
 }
 

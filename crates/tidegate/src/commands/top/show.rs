@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use tidegate_control::calls::{DirectionObservation, Flow, FlowObservation, Observation, arrives};
-use tidegate_control::view::{ClassQuantity, FlowQuantity, Promise, Shown, Value};
+use tidegate_control::calls::{DirectionObservation, Flow, FlowObservation, FollowStatus, Observation, arrives};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, Value};
 use tidegate_display::{Table, wrapped};
 use tidegate_units::{Rate, Span};
 
@@ -148,7 +148,20 @@ pub fn line(direction: &DirectionObservation) -> String {
     if let Some(part) = direction.overhead_part() {
         text.push_str(&format!(", overhead {:.1} %", part * 100.0));
     }
+    if let Some(following) = &direction.follow {
+        text.push_str(&format!("; {}", follow(following)));
+    }
     text
+}
+
+/// A rate that follows the line: what it goes by, and why it changed last.
+pub fn follow(follow: &FollowStatus) -> String {
+    let delay = match follow.value(FollowQuantity::Delay) {
+        Value::Wait(delay) => format!("delay {}", wait(delay)),
+        _ => "no delay known".into(),
+    };
+    let ago = wait(follow.changed);
+    format!("follows the line, {delay} by {} peers, {} {ago} ago", follow.peers, follow.cause)
 }
 
 /// The headline of a direction.
