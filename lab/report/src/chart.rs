@@ -324,7 +324,7 @@ impl Chart {
         let row = |(name, rows): (String, Rows)| {
             let values: Vec<f64> = rows.iter().map(|(_, value)| *value).collect();
             let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-            Row { name, cells: vec![Some(Estimate { mean, half: None, values })] }
+            Row { name, cells: vec![Some(Estimate { mean, half: None, values, ..Estimate::default() })] }
         };
         let rows = self.series(table, &rows)?.into_iter().map(row).collect();
         let group = Group { name: String::new(), measures: vec![measure], rows };
