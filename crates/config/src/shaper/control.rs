@@ -114,7 +114,7 @@ pub struct Bounds {
 }
 
 /// The kinds of events on which a program may be run; the control protocol describes them.
-pub const EVENTS: [&str; 14] = [
+pub const EVENTS: [&str; 15] = [
     "flow-started",
     "flow-ended",
     "queue-above",
@@ -128,6 +128,7 @@ pub const EVENTS: [&str; 14] = [
     "promised",
     "waiting",
     "promise-ended",
+    "line-rate",
     "log",
 ];
 

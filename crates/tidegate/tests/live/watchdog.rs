@@ -51,7 +51,7 @@ fn status(pair: &Pair, scratch: &Folder) -> serde_json::Value {
 }
 
 /// Waits until `status` satisfies a condition.
-fn until(pair: &Pair, scratch: &Folder, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
+fn until(pair: &Pair, scratch: &Folder, what: &str, mut is_so: impl FnMut(&serde_json::Value) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let shown = status(pair, scratch);

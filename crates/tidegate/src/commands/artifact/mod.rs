@@ -214,8 +214,9 @@ impl Ran {
             sentence: self.scenario.sentence.as_deref(),
             version: env!("CARGO_PKG_VERSION"),
             duration_ns: self.scenario.duration.as_nanos(),
-            warm_up_ns: self.scenario.warm_up.as_nanos(),
+            warm_up_ns: self.scenario.warm_up().as_nanos(),
             digest: self.digest(),
+            notes: Vec::new(),
             runs: self.outcomes.iter().map(shown).collect(),
         }
     }

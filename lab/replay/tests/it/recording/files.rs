@@ -335,7 +335,7 @@ fn a_link_of_another_user_is_not_followed() {
 
     let folder = Folder::new("link");
     let (target, link) = (folder.file("target"), folder.file("link"));
-    std::fs::write(&target, "kept").unwrap();
+    fs::write(&target, "kept").unwrap();
     symlink(&target, &link).unwrap();
     open_file(&link).expect("a link of this user is followed");
     // To a file that is not there, which would be made.
@@ -349,5 +349,5 @@ fn a_link_of_another_user_is_not_followed() {
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
     let refused = Recording::create(&link, settings()).map(drop).unwrap_err();
     assert!(refused.to_string().contains("symbolic link of another user"), "{refused}");
-    assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
 }
