@@ -112,7 +112,8 @@ fn sections_with_bands(
         let curve = Banded { measured, band: bands.get(n).map_or(&[], Vec::as_slice) };
         let (kind, groups) = match measured.x {
             "time_s" => (Kind::of(measured), &mut over_time),
-            _ if !measured.part.is_empty() => {
+            // The directions of a flow are compared with those of others.
+            _ if !measured.part.is_empty() && !is_direction(&measured.part) => {
                 let (subject, variant) = (&measured.subject, &measured.variant);
                 (Kind::PartsSpread(subject, measured.measure, variant, family(&measured.part)), &mut distributions)
             }
@@ -161,6 +162,10 @@ fn parts(groups: &[Group<'_>]) -> Vec<Part> {
 /// The kind of a subject: `flow` or `link`.
 fn family(subject: &str) -> &str {
     subject.split_once(' ').map_or(subject, |(family, _)| family)
+}
+
+fn is_direction(part: &str) -> bool {
+    matches!(part, "up" | "down")
 }
 
 /// The key that groups curves into one plot.
@@ -308,7 +313,7 @@ impl Group<'_> {
     fn plot(&self, curves: &[Banded<'_>]) -> Plot {
         let whole = self.is_whole();
         let label = |curve: &Measured| match self.kind {
-            Kind::Distribution(..) => join(&curve.variant, &curve.subject),
+            Kind::Distribution(..) => join(&curve.variant, format!("{} {}", curve.subject, curve.part).trim_end()),
             Kind::Goodput(_) => format!("{} {}", curve.subject, curve.part).trim_end().to_owned(),
             Kind::Whole(subject, _) => join(&curve.variant, if curve.variant.is_empty() { subject } else { "" }),
             Kind::Parts(..) if whole => "all".to_owned(),

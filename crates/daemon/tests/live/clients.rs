@@ -461,7 +461,7 @@ pub fn one_user_cannot_have_all_processes_followed() -> Ended {
             }
             assert!(clients.len() < 30);
         };
-        assert!(refused.message.contains("256 times"), "{refused}");
+        assert!(refused.message.contains("256 subscriptions"), "{refused}");
     });
     ends_well(child);
     // Root is not counted among them.

@@ -300,7 +300,8 @@ fn minimums_are_kept_as_far_as_a_rate_that_follows_allows() {
         drop(engine.promises(at(0)).set_table(table_of(&known)));
     }
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(0), at(1_000));
-    assert!(counts[0].abs_diff(375) < 25 && counts[1].abs_diff(250) < 25 && counts[2].abs_diff(375) < 50, "{counts:?}");
+    // A minimum of 3 Mbit/s is above the fair share; what is left is shared by the others, whose minimums are below theirs.
+    assert!(counts[0].abs_diff(375) < 25 && counts[1].abs_diff(312) < 25 && counts[2].abs_diff(312) < 25, "{counts:?}");
     log.notifications.clear();
     assert!(engine.follow(at(1_000), Rate::from_mbit(4)));
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(1_000), at(2_000));

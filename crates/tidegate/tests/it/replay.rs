@@ -235,7 +235,7 @@ fn standard_input_is_one_thing() {
         fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/fuzz/seeds/recording/small.tgr")).expect("there");
     let output = of(&["explain", "-", "--event", "3"], &small);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("not standard input"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cannot come from standard input"), "{}", text(&output.stderr));
 }
 
 /// `new-qdisc my-red` makes a folder `my-red` in which `--with my-red@20mbit` is used.

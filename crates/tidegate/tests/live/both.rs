@@ -122,7 +122,7 @@ pub fn it_waits_for_its_interface() -> Ended {
     let mut running = Running::start(command(&pair, &words));
     running.says("waiting for the interface late0");
     rename(&pair, "late0");
-    running.says("the interface late0 is there");
+    running.says("the interface late0 has appeared");
     running.says("shaping what arrives by late0");
     running.signal(libc::SIGINT);
     assert!(running.end().0.success());
@@ -169,8 +169,13 @@ pub fn what_is_not_proven_at_the_start_is_proven_when_the_link_comes() -> Ended 
         "{status}"
     );
     pair.left.run(|| tidegate_testbed::veth::bring_up(DEVICE, tidegate_testbed::veth::LEFT)).unwrap();
-    for way in ["up: a packet of IPv4", "up: a packet of IPv6", "down: a packet of IPv4", "down: a packet of IPv6"] {
-        running.says(&format!("{way} came through the queue"));
+    for way in [
+        "up: the first packet of IPv4",
+        "up: the first packet of IPv6",
+        "down: the first packet of IPv4",
+        "down: the first packet of IPv6",
+    ] {
+        running.says(&format!("{way} on {DEVICE} came through the queue"));
     }
     // The status may be some milliseconds old.
     let deadline = Instant::now() + crate::running::PATIENCE;

@@ -123,7 +123,7 @@ pub fn a_successor_takes_over_all_of_them() -> Ended {
     assert!(ended.success() && said.contains("is left to a successor"), "{said}");
     let status = succeeds(&pair, &["status", "--control", socket.to_str().unwrap()]);
     // Without an address nothing is proven at once.
-    let is_in = status.contains("is in force") || status.contains("is in place");
+    let is_in = status.contains("is in force") || status.contains("is installed");
     assert!(status.contains("lan2 + lan1: shaping by") && is_in, "{status}");
     second.signal(libc::SIGINT);
     assert!(second.end().0.success());

@@ -370,7 +370,7 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         (2, &["set", "class", "media", "rat", "1mbit"], &["unknown key `rat`", "did you mean `rate`"]),
         (2, &["set", "class", "media", "rate", "1"], &["has no unit", "20mbit"]),
         (2, &["set", "class", "media", "rate"], &["in pairs"]),
-        (2, &["set", "clas", "media", "rate", "1mbit"], &["`clas` has no names", "class NAME"]),
+        (2, &["set", "clas", "media", "rate", "1mbit"], &["cannot read `clas`", "class NAME"]),
         (2, &["set", "shapr", "rate", "7mbit"], &["shapr", "did you mean `shaper`"]),
         (2, &["set", "rule", "7", "class", "rest"], &["there is no rule 7; there is one"]),
         (2, &["set", "class", "media", "rate", "2mbit", "--confirm", "2h"], &["from a moment to an hour"]),
