@@ -250,7 +250,7 @@ fn a_live_video_with_l4s_has_no_queue() {
         let link = "queue = { kind = \"dualpi2\" }";
         let text = text(60, "3mbit", link, &format!("{ecn}\n{MEDIA}")).replacen('\n', "\nwarm-up = \"20s\"\n", 1);
         let outcome = run(&text, 1);
-        (value(&outcome, "delay p99") / 1e6, value(&outcome, "goodput") / 3e6)
+        (value(&outcome, "delay up p99") / 1e6, value(&outcome, "goodput") / 3e6)
     };
     let ((l4s, used), (without, _)) = (with("ecn = \"l4s\""), with(""));
     println!("delay p99 {l4s:.1} ms with L4S ({used:.2} of the line), {without:.1} ms without");
