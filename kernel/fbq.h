@@ -128,6 +128,8 @@ struct twin_fbq {
 	bucket_token_bucket root;
 	u32 upcoming, entitled, preferred, borrowers;
 	u32 flow_count, cursor;
+	/* Why the last was refused that was. */
+	qdisc_drop_reason refusal;
 	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
 	u32 alone, alone_slot;
 	/* Of the promises of flows that ended in this call, their places, plus 1. */

@@ -115,9 +115,6 @@ impl Classes {
 /// Reports settings of a class that the program does not support to `lack`.
 fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
-    if class.dscp.is_some() {
-        lack(format!("`dscp` of class `{name}`"));
-    }
     if let Some(queue) = &class.queue {
         lack(format!("kind = \"{}\" in class `{name}` (a queue for each flow is possible)", queue.kind()));
     }
@@ -136,7 +133,7 @@ mod tests {
     use super::super::plan::tests::plan;
     use super::*;
 
-    const FILE: &str = "[shaper]\nrate = \"20mbit\"\nburst = \"200kB\"\nflows = 5000\n\
+    const FILE: &str = "[interface]\ndata-path = \"kernel\"\n[shaper]\nrate = \"20mbit\"\nburst = \"200kB\"\nflows = 5000\n\
                         [[class]]\nname = \"calls\"\nrate = \"2mbit\"\npriority = 0\nborrow = false\n\
                         [[class]]\nname = \"rest\"\nrate = \"10mbit\"\ndefault = true\nlimit = \"90kB\"\n";
 
