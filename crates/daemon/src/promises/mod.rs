@@ -83,6 +83,12 @@ impl Promises {
             || self.watches.iter().map(|watch| &watch.selection).any(Selection::follows)
     }
 
+    /// Whether promises of a direction are more than minimums, which only the data path in user space knows.
+    pub fn need_user_space(&self, direction: usize) -> bool {
+        let of_it = self.promises.iter().filter(|promise| promise.direction == direction);
+        of_it.into_iter().any(|promise| promise.steps > 0 || promise.displace.is_some())
+    }
+
     /// Notes that a flow began.
     pub fn flow_began(&mut self) {
         self.flow_began = true;
