@@ -4,6 +4,7 @@ mod applications;
 mod conditions;
 mod digests;
 mod engine;
+mod late_marks;
 mod reservation_bounds;
 mod results;
 mod round_trips;
