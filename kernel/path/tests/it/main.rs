@@ -1,0 +1,3 @@
+//! Tests of the crate with the other paths of packets.
+
+mod paths;
