@@ -4,7 +4,6 @@ mod applications;
 mod conditions;
 mod digests;
 mod engine;
-mod late_marks;
 mod reservation_bounds;
 mod results;
 mod round_trips;
