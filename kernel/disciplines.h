@@ -101,8 +101,8 @@ struct twin_state {
 	u64 latest;
 	/* Packets that arrived. */
 	u64 arrived;
-	/* Whether the last that was refused exceeded no limit. */
-	bool early;
+	/* Why the last was refused that was. */
+	qdisc_drop_reason refusal;
 	/* What becomes of the first packet of a queue, from one step of a call of dequeue to the next. */
 	codel_call call;
 	bucket_token_bucket bucket;
@@ -295,16 +295,19 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_sta
 		return size <= limit.bytes && limit.packets > 0;
 	if (options->kind == TWIN_MERED)
 		return twin_admits_measured(options, state, size, capable, mark);
-	if (options->kind == TWIN_TBF && size > bucket_token_bucket_depth(&state->bucket))
+	if (options->kind == TWIN_TBF && size > bucket_token_bucket_depth(&state->bucket)) {
+		state->refusal = QDISC_DROP_REASON_LARGER_THAN_BURST;
 		return false;
+	}
 	if (options->kind == TWIN_RED || options->kind == TWIN_ARED) {
 		red_red *red = &state->ared.red;
 		red_zone zone = options->kind == TWIN_RED ? red_red_observe(red, now, backlog)
 							  : ared_ared_observe(&state->ared, now, backlog);
 		aqm_verdict verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
 
-		state->early = verdict.kind == AQM_VERDICT_DROP;
-		if (state->early || !fifo_limit_admits(&limit, backlog, size))
+		if (verdict.kind == AQM_VERDICT_DROP)
+			state->refusal = verdict.drop;
+		if (verdict.kind == AQM_VERDICT_DROP || !fifo_limit_admits(&limit, backlog, size))
 			return false;
 		*mark = verdict.kind == AQM_VERDICT_MARK;
 		red_red_on_busy(red);
@@ -319,7 +322,7 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_sta
 		if (!pie_state_unlucky(&state->pie, &params, &state->random, size, backlog))
 			return true;
 		*mark = capable && pie_state_signal(&state->pie, &params) == RED_SIGNAL_MARK;
-		state->early = !*mark;
+		state->refusal = QDISC_DROP_REASON_EARLY;
 		return *mark;
 	}
 	return fifo_limit_admits(&limit, backlog, size);
@@ -393,7 +396,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	*mark = false;
 	twin_now(state, now);
 	state->arrived = arrived + 1;
-	state->early = false;
+	state->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
 	if (tables && !twin_measure(options, state, tables, size, key, pair))
 		return TWIN_NONE;
 	if (!twin_admits(options, state, size, capable, mark) && !always)

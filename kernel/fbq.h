@@ -226,6 +226,8 @@ struct twin_fbq {
 	bucket_token_bucket root;
 	u32 upcoming, entitled, preferred, borrowers;
 	u32 flow_count, cursor;
+	/* Why the last was refused that was. */
+	qdisc_drop_reason refusal;
 	/* Of a call, to its end: the class of the flow whose packet has arrived, or TWIN_NONE; see fbc.h. */
 	u32 touched;
 	/* Of the packet that arrives. */

@@ -146,32 +146,37 @@ pub mod link {
     pub const WORDS: usize = 3;
 }
 
+/// Words of `struct twin_marks` of kernel/marks.h.
+pub mod marks {
+    pub const DEVICE: usize = 0;
+    pub const DSCP: usize = 1;
+    /// The words of the struct.
+    pub const WORDS: usize = 65;
+}
+
 /// Words of `struct twin_counters` of kernel/chassis.bpf.c.
 pub mod counters {
     pub const ARRIVED_PACKETS: usize = 0;
     pub const ARRIVED_BYTES: usize = 1;
     pub const SENT_PACKETS: usize = 2;
     pub const SENT_BYTES: usize = 3;
-    pub const FULL_PACKETS: usize = 4;
-    pub const FULL_BYTES: usize = 5;
-    pub const EARLY_PACKETS: usize = 6;
-    pub const EARLY_BYTES: usize = 7;
-    pub const FLUSHED_PACKETS: usize = 8;
-    pub const FLUSHED_BYTES: usize = 9;
-    pub const MOVED_IN_PACKETS: usize = 10;
-    pub const MOVED_IN_BYTES: usize = 11;
-    pub const MOVED_OUT_PACKETS: usize = 12;
-    pub const MOVED_OUT_BYTES: usize = 13;
-    pub const QUEUED_PACKETS: usize = 14;
-    pub const QUEUED_BYTES: usize = 15;
-    pub const EMPTIED: usize = 16;
-    pub const OVERHEAD_BYTES: usize = 17;
-    pub const V4_PACKETS: usize = 18;
-    pub const V6_PACKETS: usize = 19;
-    pub const LONGEST: usize = 20;
-    pub const WAITS: usize = 21;
+    pub const DROPPED: usize = 4;
+    pub const MOVED_IN_PACKETS: usize = 26;
+    pub const MOVED_IN_BYTES: usize = 27;
+    pub const MOVED_OUT_PACKETS: usize = 28;
+    pub const MOVED_OUT_BYTES: usize = 29;
+    pub const QUEUED_PACKETS: usize = 30;
+    pub const QUEUED_BYTES: usize = 31;
+    pub const EMPTIED: usize = 32;
+    pub const OVERHEAD_BYTES: usize = 33;
+    pub const V4_PACKETS: usize = 34;
+    pub const V6_PACKETS: usize = 35;
+    pub const MARKED_PACKETS: usize = 36;
+    pub const REMARKED_PACKETS: usize = 37;
+    pub const LONGEST: usize = 38;
+    pub const WAITS: usize = 39;
     /// The words of the struct.
-    pub const WORDS: usize = 129;
+    pub const WORDS: usize = 147;
 }
 
 /// Words of `struct twin_fbq_options` of kernel/fbq.h.

@@ -1,8 +1,8 @@
 //! [`Plan`]: the options of the program for a configuration.
 
 use tidegate_config::discipline::Discipline;
-use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
-use tidegate_core::elephants::{FlowBy, Measure};
+use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, FairBy, FlowBy, Root, Shaper};
+use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
@@ -18,6 +18,8 @@ use tidegate_live::shaping::StartError;
 const PACKETS: u64 = SLOTS - 1;
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
 const SUPERPACKET: u64 = 65_536;
+/// The time of a superpacket at the rate of a shaper up to which the kernel is chosen without being asked for.
+const LONGEST_SUPERPACKET: Span = Span::from_millis(10);
 /// The name of the random stream, as that of the engine.
 const STREAM: &str = "root";
 
@@ -29,6 +31,8 @@ pub(super) struct Plan {
     pub classes: Option<Classes>,
     /// The names of the classes in their order; a single name where there are none.
     pub names: Vec<String>,
+    /// For each of these the code point that its packets get.
+    pub dscp: Vec<Option<u64>>,
     /// The overhead of the link for each packet, in bytes.
     pub overhead: u64,
     /// Differences from the configuration, for people.
@@ -45,7 +49,7 @@ impl Plan {
         let mut lacks = Vec::new();
         let mut lack = |what: String| lacks.push(what);
         if config.interface.direction == Direction::Ingress {
-            lack("to shape what arrives".into());
+            examine_arriving(config, &mut lack);
         }
         if config.interface.threads > 1 {
             lack("several threads".into());
@@ -65,6 +69,9 @@ impl Plan {
             }
             _ => (options(config, seed, &mut lack), None),
         };
+        if config.interface.data_path == DataPath::Auto {
+            examine_bursts(config, largest, &mut lack);
+        }
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
@@ -85,11 +92,19 @@ impl Plan {
             }
             options.limit_packets = PACKETS;
         }
-        let names = match &config.root {
-            Root::Shaper(shaper) => shaper.classes.iter().map(|class| class.name.clone()).collect(),
-            Root::Discipline(_) => vec!["all".into()],
+        let (names, dscp) = match &config.root {
+            Root::Shaper(shaper) => {
+                let one = |class: &Class| (class.name.clone(), class.dscp.map(|dscp| u64::from(dscp.value())));
+                shaper.classes.iter().map(one).unzip()
+            }
+            Root::Discipline(_) => (vec!["all".into()], vec![None]),
         };
-        Ok(Self { options, classes, names, overhead: config.interface.overhead.as_u64(), notes })
+        Ok(Self { options, classes, names, dscp, overhead: config.interface.overhead.as_u64(), notes })
+    }
+
+    /// Whether packets are changed: they get code points or marks of congestion.
+    pub fn marks(&self) -> bool {
+        self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
     }
 
     /// The same for a program that tells up to `queues` flows apart.
@@ -97,6 +112,40 @@ impl Plan {
         let notes = &mut self.notes;
         self.classes = self.classes.map(|classes| classes.within(queues, &mut |text| notes.push(text)));
         self
+    }
+}
+
+/// Reports to `lack` a rate at which a superpacket keeps others waiting for too long, since the kernel does not segment it.
+fn examine_bursts(config: &Config, superpacket: u64, lack: &mut dyn FnMut(String)) {
+    let Root::Shaper(shaper) = &config.root else { return };
+    let time = shaper.rate.time_for_ceil(Bytes::new(superpacket));
+    if time.is_none_or(|time| time > LONGEST_SUPERPACKET) {
+        lack(format!(
+            "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {} (data-path = \"kernel\" has them pass \
+             whole)",
+            shaper.rate
+        ));
+    }
+}
+
+/// Reports to `lack` what a program that sees packets before the packet filter does cannot know of them.
+fn examine_arriving(config: &Config, lack: &mut dyn FnMut(String)) {
+    let (mut by_receivers, mut by_marks) = (false, false);
+    if let Root::Shaper(shaper) = &config.root {
+        by_receivers =
+            matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination;
+        by_marks = shaper.flow_by == FlowBy::Mark;
+    }
+    by_receivers |= config.rules.iter().any(|rule| !rule.matches.destinations.is_empty());
+    if by_receivers && config.interface.data_path == DataPath::Auto {
+        lack(
+            "addresses of receivers behind address translation, before which packets are seen (with data-path = \"kernel\" they \
+             are taken as they are)"
+                .into(),
+        );
+    }
+    if by_marks || config.rules.iter().any(|rule| !rule.matches.marks.is_empty()) {
+        lack("marks of what arrives".into());
     }
 }
 
@@ -113,9 +162,6 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
     };
     let class = shaper.classes.first()?;
     let (name, discipline) = (&class.name, class.queue.as_ref()?);
-    if class.dscp.is_some() {
-        lack(format!("`dscp` of class `{name}`"));
-    }
     let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
     if queue.kind != FIFO {
         lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
@@ -194,13 +240,10 @@ fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(S
             return None;
         }
     };
-    if signal == Signal::Mark {
-        lack(format!("ECN of `{}` in {place} (write signal = \"drop\")", discipline.kind()));
-    }
     if options.queues > QUEUES {
         lack(format!("{} queues of `{}` in {place} (up to {QUEUES} are possible)", options.queues, discipline.kind()));
     }
-    Some(options)
+    Some(Options { marks: u64::from(signal == Signal::Mark), ..options })
 }
 
 impl Options {
@@ -214,7 +257,7 @@ fn mered(params: &mered::Params, place: &str, seed: u64, lack: &mut dyn FnMut(St
     if params.pair.is_some() {
         missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
     }
-    if params.flow_by == FlowBy::HostPair {
+    if params.flow_by == elephants::FlowBy::HostPair {
         missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
     }
     let records = u64::from(params.table.capacity);
@@ -304,19 +347,23 @@ pub(super) mod tests {
         let config = config.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
         Plan::new(&config, None, 7).map_err(|error| error.to_string())
     }
+    /// As [`plan`], for the kernel.
+    fn planned(text: &str) -> Plan {
+        plan(&format!("[interface]\ndata-path = \"kernel\"\n{text}")).unwrap()
+    }
     const FIFO_QUEUE: &str = "queue = { kind = \"fifo\", limit = \"100kB\", packets = 50 }\n";
 
     #[test]
     fn a_class_at_a_rate_is_a_token_bucket() {
         let text =
             format!("[[class]]\nname = \"all\"\nrate = \"20mbit\"\nburst = \"200kB\"\ndefault = true\n{FIFO_QUEUE}");
-        let found = plan(&text).unwrap();
+        let found = planned(&text);
         assert_eq!(found.options.numbers()[..5], [TBF, 50, 100_000, 20_000_000, 81_920]);
         // The total has its own, smaller burst.
         assert!(found.notes[0].contains("superpackets"), "{:?}", found.notes);
-        let borrows = plan(&format!("[shaper]\nrate = \"30mbit\"\nburst = \"300kB\"\n{text}")).unwrap();
+        let borrows = planned(&format!("[shaper]\nrate = \"30mbit\"\nburst = \"300kB\"\n{text}"));
         assert_eq!((borrows.options.rate, borrows.options.burst, borrows.notes.len()), (30_000_000, 300_000, 0));
-        let keeps = plan(&format!("[shaper]\nrate = \"30mbit\"\n{text}borrow = false\n")).unwrap();
+        let keeps = planned(&format!("[shaper]\nrate = \"30mbit\"\n{text}borrow = false\n"));
         assert_eq!(keeps.options.rate, 20_000_000);
     }
 
@@ -330,6 +377,10 @@ pub(super) mod tests {
             [CODEL, 4_095, 1_000_000, 0, 0, 5_000_000, 100_000_000, 1_514, 1_000_000_000, 0]
         );
         assert_eq!(found.overhead, 38);
+        let found = plan("[discipline]\nkind = \"codel\"\n").unwrap();
+        assert_eq!((found.options.marks, found.marks()), (1, true));
+        let text = "[[class]]\nname = \"all\"\nrate = \"2mbit\"\ndefault = true\ndscp = \"ef\"\n";
+        assert_eq!((planned(text).marks(), planned(text).dscp), (true, vec![Some(46)]));
         let found = plan("[discipline]\nkind = \"fifo\"\npackets = 10\n").unwrap();
         assert_eq!(
             (found.options.limit_packets, found.options.limit_bytes, found.notes.is_empty()),
@@ -366,14 +417,15 @@ pub(super) mod tests {
     fn what_the_program_does_not_do_is_named() {
         let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
         for (text, named) in [
-            ("[discipline]\nkind = \"codel\"\n".to_owned(), "ECN of `codel` in [discipline]"),
+            (class.to_owned(), "to segment superpackets, of which one takes more than 10ms at 20mbit"),
             ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
-            ("[discipline]\nkind = \"pie\"\n".to_owned(), "ECN of `pie`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
-            ("[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"fifo\"\n".to_owned(), "what arrives"),
+            (
+                format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),
+                "marks of what arrives",
+            ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
-            (format!("{class}dscp = \"ef\"\n{FIFO_QUEUE}"), "`dscp` of class `all`"),
             (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),
             (
                 format!("{class}{FIFO_QUEUE}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),

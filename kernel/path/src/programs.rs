@@ -1,10 +1,12 @@
 //! [`KernelPrograms`]: the programs in BPF of this process, loaded before it gives up the privilege to load any.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
+use tidegate_live::rtnl::OnLink;
 use tidegate_live::shaping::StartError;
 use tidegate_live::shaping::backend::{DISCIPLINE, OffloadBackend, OffloadProvider};
 use tidegate_live::timing;
@@ -68,6 +70,8 @@ pub(crate) struct Discipline {
     pub classes: Mapped,
     /// `struct twin_link` of kernel/chassis.bpf.c.
     pub link: Mapped,
+    /// `struct twin_marks` of kernel/marks.h.
+    pub marks: Mapped,
     /// `struct twin_counters` of kernel/chassis.bpf.c, for each account.
     pub counters: Mapped,
     /// The names of the classes that have accounts. A class that was removed keeps its account until another class needs it.
@@ -85,7 +89,7 @@ pub(crate) struct Discipline {
     /// Whether packets pass unshaped unless the lease is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
-    _program: Program,
+    program: Program,
 }
 
 impl Discipline {
@@ -95,10 +99,11 @@ impl Discipline {
         let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
         let (object, queues) = if is_many { (OF_MANY, MANY_QUEUES) } else { (OBJECT, QUEUES) };
         let program = load(object, without)?;
-        let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
-        let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
-        let rules = program.map("twin_rules")?;
-        let flows = Flows::new(program.map(".bss")?, object)?;
+        let maps = program.filters();
+        let (options, link) = (maps.map("twin_options")?, maps.map("twin_link")?);
+        let (counters, classes) = (maps.map("twin_counters")?, maps.map("twin_classes")?);
+        let (rules, marks) = (maps.map("twin_rules")?, maps.map("twin_marks")?);
+        let flows = Flows::new(maps.map(".bss")?, object)?;
         let mut number = 1;
         let (name, attached) = loop {
             let name = if number == 1 { DISCIPLINE.to_owned() } else { format!("{DISCIPLINE}_{number}") };
@@ -114,6 +119,7 @@ impl Discipline {
             options,
             classes,
             link,
+            marks,
             counters,
             accounts,
             has_mered,
@@ -123,7 +129,7 @@ impl Discipline {
             written: Mutex::default(),
             leased,
             _attached: attached,
-            _program: program,
+            program,
         })
     }
 
@@ -174,6 +180,17 @@ impl Discipline {
         for (at, number) in whole.numbers().into_iter().enumerate() {
             self.options.set(at, number);
         }
+    }
+
+    /// The program at tc for packets that leave or arrive.
+    ///
+    /// # Errors
+    /// When the object has none.
+    pub fn filter(&self, direction: OnLink) -> Result<BorrowedFd<'_>, LoadError> {
+        self.program.filters().program(match direction {
+            OnLink::Leaving => "twin_leaving",
+            OnLink::Arriving => "twin_arriving",
+        })
     }
 
     /// Whether there are classes, whose flows are told apart.

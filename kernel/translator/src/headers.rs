@@ -21,8 +21,9 @@ const SIZES: [(&str, &str); 9] = [
 
 /// Structs of numbers of 64 bits, each with its header: the words of what is mapped. Those before the first member of another
 /// type count.
-const STRUCTS: [(&str, &str); 6] = [
+const STRUCTS: [(&str, &str); 7] = [
     ("chassis.bpf.c", "link"),
+    ("marks.h", "marks"),
     ("chassis.bpf.c", "counters"),
     ("fbq.h", "fbq_options"),
     ("fbq.h", "fbq_class_options"),

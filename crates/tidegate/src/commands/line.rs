@@ -1,7 +1,7 @@
 //! The rates of a line, as an alternative to a shaper file.
 
 use tidegate_config::Source;
-use tidegate_config::preset::{self, LINKS, Line};
+use tidegate_config::preset::{self, LINKS, Line, Place};
 use tidegate_core::cake::Wire;
 use tidegate_units::Rate;
 
@@ -46,8 +46,8 @@ impl LineArgs {
     ///
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero, and without a rate.
-    pub fn source(&self, interfaces: &[String]) -> Result<Source, Failure> {
-        source([self.up, self.down], &self.link, self.overhead, interfaces)
+    pub fn source(&self, interfaces: &[String], place: Place) -> Result<Source, Failure> {
+        source([self.up, self.down], &self.link, self.overhead, interfaces, place)
     }
 }
 
@@ -60,13 +60,14 @@ pub fn source(
     link: &str,
     overhead: Option<i16>,
     interfaces: &[String],
+    place: Place,
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
         if rate.is_some_and(Rate::is_zero) {
             return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
         }
     }
-    let line = Line { up, down, wire: wire(link, overhead), interfaces: interfaces.to_vec() };
+    let line = Line { up, down, wire: wire(link, overhead), interfaces: interfaces.to_vec(), place };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",
         (Some(_), None) => "preset for --up",

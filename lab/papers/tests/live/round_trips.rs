@@ -21,6 +21,7 @@ fn preset() -> String {
         down: Some(Rate::from_mbit(20)),
         wire: preset::wire_of("unknown").expect("a kind of line"),
         interfaces: Vec::new(),
+        place: preset::Place::UserSpace,
     };
     line.text().expect("two rates")
 }

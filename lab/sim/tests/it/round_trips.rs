@@ -141,7 +141,13 @@ fn open(name: &str) -> std::io::Result<Source> {
     };
     let rate = |its| (way == its).then(|| Rate::from_mbit(20));
     let wire = preset::wire_of(link).expect("a kind of line");
-    let line = preset::Line { up: rate("up"), down: rate("down"), wire, interfaces: Vec::new() };
+    let line = preset::Line {
+        up: rate("up"),
+        down: rate("down"),
+        wire,
+        interfaces: Vec::new(),
+        place: preset::Place::UserSpace,
+    };
     Ok(Source::new(name, line.text().expect("a rate")))
 }
 
