@@ -194,7 +194,7 @@ TWIN_INLINE void twin_fbq_set_profile(const struct twin_fbq_options *options, st
 	const struct twin_fbq_profile *wanted = &options->profile[twin_index(profile, TWIN_FBQ_PROFILES)];
 
 	flow->profile = profile;
-	flow->weight = fbq_weight_of(profile < options->profiles ? wanted->weight : shares_weight_one());
+	flow->weight = fbq_weight_of(profile < options->profiles ? wanted->weight : fbq_weight_one());
 	flow->minimum = twin_fbq_asked(options, flow);
 }
 

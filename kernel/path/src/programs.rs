@@ -72,6 +72,8 @@ pub(crate) struct Discipline {
     pub accounts: Mutex<Vec<String>>,
     /// Whether it was loaded with the map that MERED needs.
     pub has_mered: bool,
+    /// The object that it was loaded from: ours, or one with the decider of another crate besides.
+    pub object: &'static [u8],
     /// `struct twin_rules` of kernel/classify.h.
     rules: Mapped,
     /// The variables of the program, which this process only reads.
@@ -85,12 +87,12 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    fn load(has_mered: bool) -> Result<Self, LoadError> {
-        let program = load(if has_mered { &[] } else { &[OF_MERED] })?;
+    fn load(object: &'static [u8], has_mered: bool) -> Result<Self, LoadError> {
+        let program = load(object, if has_mered { &[] } else { &[OF_MERED] })?;
         let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
         let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
         let rules = program.map("twin_rules")?;
-        let flows = Flows::new(program.map(".bss")?, OBJECT)?;
+        let flows = Flows::new(program.map(".bss")?, object)?;
         let mut number = 1;
         let (name, attached) = loop {
             let name = if number == 1 { DISCIPLINE.to_owned() } else { format!("{DISCIPLINE}_{number}") };
@@ -109,6 +111,7 @@ impl Discipline {
             counters,
             accounts,
             has_mered,
+            object,
             rules,
             flows,
             written: Mutex::default(),
@@ -116,6 +119,11 @@ impl Discipline {
             _attached: attached,
             _program: program,
         })
+    }
+
+    /// Whether it has all that `config` needs of a program.
+    pub fn can_have(&self, config: &Config) -> bool {
+        (self.has_mered || !plan::is_mered(config)) && plan::own_program(config).is_none_or(|own| self.object == own)
     }
 
     /// The accounts of classes, in the order of their names. New ones begin at zero.
@@ -207,8 +215,8 @@ impl KernelPrograms {
     /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded =
-            Discipline::load(plan::is_mered(config)).inspect_err(|error| all.missing = Some(error.to_string()))?;
+        let loaded = Discipline::load(plan::own_program(config).unwrap_or(OBJECT), plan::is_mered(config))
+            .inspect_err(|error| all.missing = Some(error.to_string()))?;
         all.programs.push(Arc::new(loaded));
         Ok(())
     }
@@ -218,7 +226,7 @@ impl OffloadProvider for KernelPrograms {
     fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
         check(config)?;
         let all = lock(&self.0);
-        let fits = |program: &&Arc<Discipline>| program.has_mered || !plan::is_mered(config);
+        let fits = |program: &&Arc<Discipline>| program.can_have(config);
         let free = all.programs.iter().filter(fits).find(|program| Arc::strong_count(program) == 1);
         let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
         let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;
@@ -231,11 +239,11 @@ impl OffloadProvider for KernelPrograms {
 /// # Errors
 /// Why not.
 pub fn examine() -> Result<(), LoadError> {
-    load(&[OF_MERED]).map(drop)
+    load(OBJECT, &[OF_MERED]).map(drop)
 }
 
-fn load(without: &[&str]) -> Result<Program, LoadError> {
-    bpf::check_memory(OBJECT, without)?;
+fn load(object: &[u8], without: &[&str]) -> Result<Program, LoadError> {
+    bpf::check_memory(object, without)?;
     bpf::check_kernel(&NEEDS)?;
-    Program::load(OBJECT, without)
+    Program::load(object, without)
 }

@@ -1,0 +1,256 @@
+//! A decider of a user's own, from another crate: its build script calls [`build`], and its test [`compare`] (with the feature
+//! `equal`).
+//!
+//! The chassis is compiled from the headers of this tree with `deciders.h` of its own, which has the decider besides those of the core.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::generate;
+use super::problem::{Outside, Problem, Result};
+use super::source::{Definition, Key, Sources, fields};
+use super::translate::{Signature, Translator};
+use super::types::{self, Ty, Types, local};
+
+/// The module of the decider; its names in C begin with it.
+const MODULE: &str = "own";
+/// As `TWIN_OWN_NUMBERS` of kernel/disciplines.h.
+const MOST_NUMBERS: usize = 16;
+/// The compilers that are tried: older ones write no type tags.
+const COMPILERS: [&str; 7] = ["clang", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15"];
+/// What the chassis includes of libbpf.
+const HEADER: &str = "/usr/include/bpf/bpf_helpers.h";
+
+/// The functions of a decider, as the chassis calls them.
+const CONTRACT: [(&str, &str); 3] = [
+    ("new", "pub fn new(params: Params, random: Stream) -> Self"),
+    ("arrive", "pub fn arrive(&mut self, now: Instant, queue: Backlog, size: Bytes, capable: bool) -> Verdict"),
+    (
+        "depart",
+        "pub fn depart(&mut self, now: Instant, queue: Backlog, size: Bytes, wait: Span, capable: bool) -> Verdict",
+    ),
+];
+
+/// The source tree that this crate is built from.
+fn tree() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The deciders of the core and that of the file at `path`, which has `text`, in C.
+///
+/// # Errors
+/// What is not in the subset, or missing, with its place.
+pub fn translate(path: &str, text: &str) -> io::Result<String> {
+    let mut sources = Sources::of_tidegate(&tree())?;
+    sources.add(path, &[MODULE.to_owned()], text)?;
+    generate(&tree(), &sources, |translator| glue(translator, path))
+}
+
+/// The function that makes parameters of numbers, once the decider is found to be as the chassis calls it.
+fn glue(translator: &mut Translator<'_>, path: &str) -> Result<String> {
+    let sources = translator.sources;
+    for (name, wanted) in CONTRACT {
+        let key = Key { module: MODULE.into(), of: Some("Decider".into()), name: name.into(), right: None };
+        let missing =
+            || Outside::new(path, 1, "", Problem::Contract, &format!("there is no `{wanted}` in `impl Decider`"));
+        let found = translator.function(&key)?.ok_or_else(missing)?;
+        if shown(&found) != shape(name) {
+            let line = &sources.functions[&key].item.0;
+            let detail = format!("it must be `{wanted}`");
+            return Err(sources.outside(sources.functions[&key].file, &line.ident, Problem::Contract, &detail));
+        }
+    }
+    let name = (MODULE.to_owned(), "Params".to_owned());
+    let Some((file, Definition::Struct(item))) = sources.types.get(&name).map(|(file, of)| (*file, of)) else {
+        return Err(Outside::new(path, 1, "", Problem::Contract, "there is no `pub struct Params`"));
+    };
+    let mut parts = Vec::new();
+    for (field, ty) in fields(item) {
+        let read = translator.types.read(sources, file, Some(&name), ty)?;
+        if !is_number(sources, &mut translator.types, &read)? {
+            return Err(sources.outside(
+                file,
+                ty,
+                Problem::Contract,
+                "a parameter is a number, a bool, or a newtype of one",
+            ));
+        }
+        parts.push(format!(".{} = numbers[{}]", local(&field), parts.len()));
+    }
+    if parts.len() > MOST_NUMBERS {
+        return Err(sources.outside(
+            file,
+            &item.ident,
+            Problem::Contract,
+            &format!("more than {MOST_NUMBERS} parameters"),
+        ));
+    }
+    Ok(format!(
+        "/* The parameters of the numbers that the chassis has. */\nTWIN_INLINE own_params own_params_of(const u64 *numbers)\n{{\n\t\
+         return (own_params){{ {} }};\n}}\n\n",
+        parts.join(", ")
+    ))
+}
+
+/// Whether a type is one number in C.
+fn is_number(sources: &Sources, types: &mut Types, ty: &Ty) -> Result<bool> {
+    Ok(match ty {
+        Ty::Int(name) => *name != "u128",
+        Ty::Bool => true,
+        Ty::Named(name) => match types::inner(sources, types, name)? {
+            Some(inner) => is_number(sources, types, &inner)?,
+            None => false,
+        },
+        _ => false,
+    })
+}
+
+/// The types of a function, as the chassis needs them.
+fn shape(name: &str) -> &'static str {
+    match name {
+        "new" => "Params, Stream -> Decider",
+        "arrive" => "&mut Decider, Instant, Backlog, Bytes, bool -> Verdict",
+        _ => "&mut Decider, Instant, Backlog, Bytes, Span, bool -> Verdict",
+    }
+}
+
+fn shown(signature: &Signature) -> String {
+    let parameters: Vec<String> = signature.parameters.iter().map(ToString::to_string).collect();
+    format!("{} -> {}", parameters.join(", "), signature.returns)
+}
+
+/// For the build script of the crate: translates the decider in the file at `path`, a path in the crate, to `deciders.h` in the folder
+/// of the build (`OUT_DIR`), and compiles the chassis with it to `chassis.o` beside it. Without a compiler this file is empty, and
+/// Cargo reports why.
+///
+/// # Errors
+/// What is not in the subset, with its place and what to write instead; or what the compiler reports.
+pub fn build(path: &str) -> io::Result<()> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("this is for a build script"))?);
+    println!("cargo::rerun-if-changed={path}");
+    for source in ["kernel", "crates/core/src", "crates/units/src"] {
+        println!("cargo::rerun-if-changed={}", tree().join(source).display());
+    }
+    let c = translate(path, &fs::read_to_string(path).map_err(|error| io::Error::other(format!("{path}: {error}")))?)?;
+    fs::write(out.join("deciders.h"), c)?;
+    match compiler() {
+        Ok(compiler) => compile(&compiler, &out),
+        Err(missing) => {
+            println!(
+                "cargo::warning={missing}: the program runs everywhere but in the kernel; install clang and libbpf-dev, and build again"
+            );
+            // What is not there is looked for at the next build.
+            println!("cargo::rerun-if-changed={HEADER}");
+            println!("cargo::rerun-if-changed=/usr/bin/clang");
+            fs::write(out.join("chassis.o"), [])
+        }
+    }
+}
+
+/// The compiler for the kernel, or what is missing.
+fn compiler() -> std::result::Result<String, String> {
+    let major = |name: &&&str| {
+        let output = Command::new(name).arg("-dumpversion").output().ok()?;
+        String::from_utf8_lossy(&output.stdout).split('.').next()?.parse::<u32>().ok()
+    };
+    let found = COMPILERS.iter().find(|name| major(name).is_some_and(|major| major >= 15));
+    let found = found.ok_or("there is no clang from 15 on")?;
+    if !Path::new(HEADER).exists() {
+        return Err(format!("there is no {HEADER}"));
+    }
+    Ok((*found).to_owned())
+}
+
+/// Compiles the chassis in BPF with the `deciders.h` of the folder `out`, as `kernel/build` does that of the core.
+fn compile(compiler: &str, out: &Path) -> io::Result<()> {
+    let kernel = tree().join("kernel");
+    let output = Command::new(compiler)
+        .args(["-O2", "-g", "-target", "bpfel", "-mcpu=v3", "-Wall", "-DTWIN_WITH_OWN", "-I"])
+        .arg(out)
+        .arg("-I")
+        .arg(&kernel)
+        .arg("-c")
+        .arg(kernel.join("chassis.bpf.c"))
+        .arg("-o")
+        .arg(out.join("chassis.o"))
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!(
+        "{compiler} does not compile the C of the decider in {}/deciders.h:\n{errors}",
+        out.display()
+    )))
+}
+
+#[cfg(feature = "equal")]
+pub use equality::{Compared, Numbered, compare};
+
+#[cfg(feature = "equal")]
+mod equality {
+    use std::path::Path;
+
+    use tidegate_core::Qdisc;
+    use tidegate_core::random::Stream;
+    use tidegate_kernel::options::{OWN, Options, SLOTS};
+
+    use super::MOST_NUMBERS;
+    pub use crate::equal::Compared;
+    use crate::equal::{Host, Scratch, compile_own, compiler, run_script};
+    pub use crate::reference::Numbered;
+    use crate::reference::Reference;
+
+    /// Compares the C in the folder of the build, `out`, with the discipline that `fresh` makes, in `calls` random calls. `numbers` are
+    /// its parameters in the order of their fields. `None`, with a line on standard error, without a C compiler for this machine.
+    ///
+    /// # Errors
+    /// The first call in which they differ, or what went wrong.
+    pub fn compare<Q: Qdisc<Numbered> + 'static>(
+        out: &str,
+        numbers: &[u64],
+        calls: u64,
+        fresh: impl Fn(Stream) -> Q,
+    ) -> Result<Option<Compared>, String> {
+        if let Err(missing) = compiler() {
+            eprintln!("SKIP: the C is not compared with the Rust: {missing}");
+            return Ok(None);
+        }
+        let failed = |error: std::io::Error| error.to_string();
+        let scratch = Scratch::new("own").map_err(failed)?;
+        let program = scratch.0.join("host");
+        compile_own(&super::tree(), Path::new(out), &program).map_err(failed)?;
+        let mut own = [0; MOST_NUMBERS];
+        own.get_mut(..numbers.len()).ok_or("too many numbers")?.copy_from_slice(numbers);
+        let mut host = Host::start(&program).map_err(failed)?;
+        let (mut random, mut compared) = (Stream::named(1, "own"), Compared::default());
+        while compared.calls < calls {
+            let stream = Stream::named(random.next_u64(), "packets");
+            let options = Options {
+                kind: OWN,
+                own,
+                random: stream.parts(),
+                limit_packets: SLOTS - 1,
+                limit_bytes: u64::MAX,
+                // For the times of the script.
+                interval: 1 << 20,
+                mtu: 1_500,
+                ..Options::default()
+            };
+            let reference = Reference::of(Box::new(fresh(stream)));
+            let found = run_script(&mut host, &mut random, &options, None, reference, calls - compared.calls);
+            let (difference, counts) = found.map_err(failed)?;
+            if let Some(difference) = difference {
+                return Err(difference.0);
+            }
+            compared.calls += counts.calls;
+            compared.sent += counts.sent;
+            compared.dropped += counts.dropped;
+            compared.marked += counts.marked;
+        }
+        Ok(Some(compared))
+    }
+}
