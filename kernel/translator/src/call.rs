@@ -138,8 +138,33 @@ impl Body<'_, '_> {
         Ok(Value { c, ty: whole, fixed: value.fixed })
     }
 
+    /// A variant with named fields.
+    pub(super) fn variant_with_names(&mut self, literal: &syn::ExprStruct, named: &Name, name: &str) -> Result<Value> {
+        let sources = self.translator.sources;
+        let (file, Definition::Enum(item)) = &sources.types[named] else {
+            return self.outside(literal, Problem::UnknownType);
+        };
+        let fields = item.variants.iter().find(|variant| variant.ident == name).map(payload).unwrap_or_default();
+        let (mut list, mut members) = (Vec::new(), Vec::new());
+        for part in &literal.fields {
+            let syn::Member::Named(field) = &part.member else { return self.outside(part, Problem::UnnamedFields) };
+            let Some((member, _, ty)) = fields.iter().find(|(_, rust, _)| field == rust) else {
+                return self.outside(part, Problem::Field);
+            };
+            list.push((&part.expr, Some(self.translator.types.read(sources, *file, Some(named), ty)?)));
+            members.push(member);
+        }
+        let values = self.operands(&list)?;
+        let mut c = format!("({}){{ .kind = {}", prefix(named), variant(named, name));
+        for ((value, (at, wanted)), member) in values.iter().zip(&list).zip(members) {
+            self.expect(at, value, wanted.as_ref().unwrap_or(&Ty::Unit))?;
+            c += &format!(", .{member} = {}", value.c);
+        }
+        Ok(Value::new(c + " }", Ty::Named(named.clone())))
+    }
+
     /// The enum of which `name` is a variant.
-    fn enum_of(&self, of: &str, name: &str) -> Option<Name> {
+    pub(super) fn enum_of(&self, of: &str, name: &str) -> Option<Name> {
         let sources = self.translator.sources;
         let named = if of == "Self" { self.of.clone() } else { sources.resolve(self.file, of) }?;
         let Definition::Enum(item) = &sources.types[&named].1 else { return None };

@@ -415,6 +415,12 @@ impl Body<'_, '_> {
     }
 
     fn structure(&mut self, literal: &syn::ExprStruct) -> Result<Value> {
+        let segments: Vec<String> = literal.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if let [of, name] = &segments[..]
+            && let Some(named) = self.enum_of(of, name)
+        {
+            return self.variant_with_names(literal, &named, name);
+        }
         let ty = self.read(&syn::Type::Path(syn::TypePath { qself: None, path: literal.path.clone() }))?;
         let (Ty::Named(name), None) = (&ty, &literal.rest) else {
             return self.outside(literal, Problem::StructRest);

@@ -44,7 +44,11 @@ fn tree() -> PathBuf {
 /// # Errors
 /// What is not in the subset, or missing, with its place.
 pub fn translate(path: &str, text: &str) -> io::Result<String> {
-    let mut sources = Sources::of_tidegate(&tree())?;
+    translate_beside(Sources::of_tidegate(&tree())?, path, text)
+}
+
+/// The decider in `text` and those of `sources` in C.
+pub(super) fn translate_beside(mut sources: Sources, path: &str, text: &str) -> io::Result<String> {
     sources.add(path, &[MODULE.to_owned()], text)?;
     generate(&tree(), &sources, |translator| glue(translator, path))
 }

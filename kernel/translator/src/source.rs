@@ -11,6 +11,7 @@ use syn::{Expr, Fields, ImplItem, Item, ItemEnum, ItemFn, ItemStruct, Signature,
 use super::problem::{Outside, Problem, Result};
 
 /// One file.
+#[derive(Clone)]
 pub struct File {
     pub path: String,
     /// The innermost module around it that is public: private ones are parts of it.
@@ -23,6 +24,7 @@ pub struct File {
 pub type Name = (String, String);
 
 /// The definition of a type.
+#[derive(Clone)]
 pub enum Definition {
     Struct(ItemStruct),
     Enum(ItemEnum),
@@ -50,7 +52,7 @@ pub struct Key {
 const CRATES: [(&str, &str, bool); 2] = [("crates/units/src", "units", true), ("crates/core/src", "core", false)];
 
 /// All files.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Sources {
     pub files: Vec<File>,
     pub types: BTreeMap<Name, (usize, Definition)>,

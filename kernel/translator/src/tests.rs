@@ -140,6 +140,7 @@ fn what_two_private_modules_define_is_refused_where_it_is_used() {
 
 #[test]
 fn a_decider_of_a_users_own_is_translated() {
+    let core = Sources::of_tidegate(&root()).unwrap();
     let c = own::translate("src/decider.rs", DECIDER).unwrap();
     for part in
         ["own_params_of(const u64 *numbers)", ".packets = numbers[0], .longest = numbers[1] }", "own_decider_depart("]
@@ -172,7 +173,9 @@ fn a_decider_of_a_users_own_is_translated() {
         ),
     ] {
         assert!(DECIDER.contains(from), "{from}");
-        let error = own::translate("src/decider.rs", &DECIDER.replace(from, to)).expect_err(to).to_string();
+        let error = own::translate_beside(core.clone(), "src/decider.rs", &DECIDER.replace(from, to))
+            .expect_err(to)
+            .to_string();
         assert!(error.contains(told), "{to}: {error}");
     }
 }
@@ -206,6 +209,7 @@ impl Decider {
 
 #[test]
 fn the_page_of_the_book_shows_what_is_translated_and_what_is_not() {
+    let core = Sources::of_tidegate(&root()).unwrap();
     let page = std::fs::read_to_string(root().join("book/src/kernel-rust.md")).unwrap();
     let decider =
         DECIDER.replace("    random: Stream,", "    random: Stream,\n    average: u64,\n    last: Option<Instant>,");
@@ -220,14 +224,15 @@ fn the_page_of_the_book_shows_what_is_translated_and_what_is_not() {
         } else {
             format!("impl Decider {{ {method} {{\n{code}}} }}\n")
         };
-        own::translate("src/decider.rs", &format!("{called}{own}")).map_err(|error| error.to_string())
+        own::translate_beside(core.clone(), "src/decider.rs", &format!("{called}{own}"))
+            .map_err(|error| error.to_string())
     };
     let (mut translated, mut refused, mut last) = (0, 0, None);
     for block in page.split("```").skip(1).step_by(2) {
         let (info, code) = block.split_once('\n').unwrap();
         match info {
             "rust,ignore,decider" => {
-                own::translate("src/decider.rs", code).unwrap();
+                own::translate_beside(core.clone(), "src/decider.rs", code).unwrap();
                 translated += 1;
             }
             "rust,ignore,translated" => {
@@ -237,7 +242,9 @@ fn the_page_of_the_book_shows_what_is_translated_and_what_is_not() {
             "rust,ignore,refused" => last = Some(with(code).expect_err(code)),
             "text,says" => {
                 let said = last.take().expect("a refused block is before it");
-                let message = |text: &str| text.trim().split_once(": ").map(|(_, message)| message.to_owned());
+                // The line of the block, and those of the core, are not compared.
+                let digits = |rest: &str| rest.trim_start_matches(|letter: char| letter.is_ascii_digit()).to_owned();
+                let message = |text: &str| text.trim().split(".rs:").map(digits).collect::<Vec<_>>();
                 assert_eq!(message(&said), message(code));
                 refused += 1;
             }
