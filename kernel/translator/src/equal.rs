@@ -148,11 +148,15 @@ fn difference(options: &Options, at: u64, operation: Operation, theirs: Decision
             "result {result}{marked}, {drops} dropped ({which}), deadline {deadline}, {packets} packets of {bytes} B"
         )
     };
-    Difference(format!(
-        "operation {at}, {operation:?} of {options:?}:\n    the C:    {}\n    the core: {}",
-        show(theirs),
-        show(ours)
-    ))
+    let (of, name) = if options.kind == OWN {
+        let [what, now, size, capable, ..] = operation;
+        let packet = format!(", a packet of {size} B{}", if capable == 1 { " that can be marked" } else { "" });
+        let call = if what == ENQUEUE { ("enqueue", packet) } else { ("dequeue", String::new()) };
+        (format!("{} at {now} ns{}", call.0, call.1), "Rust")
+    } else {
+        (format!("{operation:?} of {options:?}"), "core")
+    };
+    Difference(format!("operation {at}, {of}:\n    the C:    {}\n    the {name}: {}", show(theirs), show(ours)))
 }
 
 /// Numbers over many orders of magnitude, the small ones as often as the large.

@@ -93,6 +93,23 @@ fn live() -> bool {
     }
 }
 
+/// Runs a script that needs a virtual machine, and returns what it prints. `None`, which is reported, where there is none.
+fn in_machine(folder: &Path, script: &str, at: &str) -> Option<String> {
+    let refused = std::env::var("TIDEGATE_FIELD").is_ok_and(|field| field == "0");
+    let output = if refused { None } else { Some(shell(folder, script)) };
+    let said = output.as_ref().map_or("TIDEGATE_FIELD=0".into(), text);
+    match output.map_or(Some(77), |output| output.status.code()) {
+        Some(0) => return Some(said),
+        Some(77) => tidegate_testbed::files::skip(&format!("the kernel's part of the chapter on disciplines: {said}")),
+        // As .ci/run has it of every check in a machine.
+        Some(124 | 125) => tidegate_testbed::files::skip(&format!(
+            "the kernel's part of the chapter on disciplines: the machine did not start, or not end in time\n{said}"
+        )),
+        _ => panic!("{at}: {script}\n{said}"),
+    }
+    None
+}
+
 #[test]
 #[ignore = "builds Tidegate once more, some minutes: TIDEGATE_CI=nightly .ci/run does it"]
 fn the_chapter_is_done_as_written() {
@@ -117,17 +134,8 @@ fn the_chapter_is_done_as_written() {
             fs::write(path, whole.replace(&passage, &block.text)).expect("the file can be written");
             changes += 1;
         } else if block.has("machine") {
-            let output = shell(&folder, &block.text);
-            said = text(&output);
-            match output.status.code() {
-                Some(0) => {}
-                Some(77) => {
-                    tidegate_testbed::files::skip(&format!("the kernel's part of the chapter on disciplines: {said}"));
-                    said.clear();
-                }
-                _ => panic!("{at}: {}\n{said}", block.text),
-            }
-            skipped = said.is_empty();
+            let output = in_machine(&folder, &block.text, &at);
+            (skipped, said) = (output.is_none(), output.unwrap_or_default());
         } else if block.has("run") || block.has("fails") || (block.has("live") && live()) {
             let output = shell(&folder, &format!("{}pwd > {}/where", block.text, scratch.0.display()));
             (said, skipped) = (text(&output), false);
