@@ -68,7 +68,7 @@ const CRATES: [(&str, &str, &str); 7] = [
     ("tidegate-config", "crates/config", ""),
     ("tidegate-laws", "crates/laws", ""),
     ("tidegate-script", "lab/script", ""),
-    ("tidegate-translator", "kernel/translator", ", default-features = false"),
+    ("tidegate-translator", "kernel/translator", ", default-features = false, features = [\"translate\"]"),
     ("tidegate-translator equal", "kernel/translator", ", default-features = false, features = [\"equal\"]"),
 ];
 
