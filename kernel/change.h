@@ -326,7 +326,7 @@ __noinline int twin_follow(u64 now)
 		}
 		return 0;
 	}
-	if (in_force.kind != TWIN_TBF)
+	if (!twin_has_bucket(&in_force))
 		return 0;
 	if (in_force.burst != bucket_token_bucket_depth(&state.bucket))
 		bucket_token_bucket_set_depth(&state.bucket, state.latest, in_force.burst);

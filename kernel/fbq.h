@@ -354,7 +354,7 @@ TWIN_INLINE u128 twin_fbq_length(struct twin_fbq_length *last, u64 bytes, u64 we
 /* The virtual length of bytes of a host: all hosts have one weight. */
 TWIN_INLINE u128 twin_fbq_host_length(u64 bytes)
 {
-	return fbq_virtual_length(bytes, shares_weight_one());
+	return fbq_virtual_length(bytes, fbq_weight_one());
 }
 
 #include "shares.h"
@@ -647,7 +647,7 @@ TWIN_INLINE void twin_fbq_shares_changed(struct twin_fbq_class *class)
 /* What a flow asks for by its steps of preference. */
 TWIN_INLINE u64 twin_fbq_part_of(const struct twin_fbq_class_options *params, const struct twin_fbq_special *special)
 {
-	return min_u64(saturating_mul_u64(params->increment, special->steps), shares_whole());
+	return min_u64(saturating_mul_u64(params->increment, special->steps), fbq_whole());
 }
 
 /* Adds a flow with more than a weight to those of its class. */

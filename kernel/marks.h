@@ -138,7 +138,8 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	}
 	if (after != service)
 		set_service(context, at, is_v6, first, after & 0xff);
-	return capable;
+	/* Where no mark is given, a decider that would have it owed must drop. */
+	return capable && in_force.marks;
 }
 
 /* Classifies a packet and marks it. */

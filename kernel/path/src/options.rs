@@ -7,6 +7,8 @@ pub const SLOTS: u64 = 4096;
 pub const QUEUES: u64 = 4096;
 /// `TWIN_MANY_QUEUES` of kernel/queues.h.
 pub const MANY_QUEUES: u64 = 65536;
+/// `TWIN_OWN_NUMBERS` of kernel/disciplines.h.
+pub const OWN_NUMBERS: u64 = 16;
 /// `TWIN_RECORDS` of kernel/records.h.
 pub const RECORDS: u64 = 65536;
 /// `TWIN_FBQ_CLASSES` of kernel/fbq.h.
@@ -33,6 +35,7 @@ pub const FQ_CODEL: u64 = 8;
 pub const MERED: u64 = 9;
 pub const KINDS: u64 = 10;
 pub const FBQ: u64 = 10;
+pub const OWN: u64 = 11;
 
 /// `struct twin_options` of kernel/disciplines.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,6 +79,7 @@ pub struct Options {
     pub elephant_limit: u64,
     pub floor: u64,
     pub floor_credit: u64,
+    pub own: [u64; 16],
     pub account: u64,
     pub rules: u64,
     pub changes: u64,
@@ -83,7 +87,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 45;
+    pub const NUMBERS: usize = 61;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -95,8 +99,8 @@ impl Options {
             alpha, beta, least_queue_mean, most_marked, quantum,
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
-            pair_rate, elephant_limit, floor, floor_credit, account,
-            rules, changes,
+            pair_rate, elephant_limit, floor, floor_credit, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15],
+            account, rules, changes,
         } = *self;
         [
             kind, limit_packets, limit_bytes, rate, burst,
@@ -107,7 +111,11 @@ impl Options {
             queues, perturb, seed, random_0, random_1,
             random_2, random_3, longest_mouse, counts_packets, by_pair,
             records, idle, pair_threshold, pair_rate, elephant_limit,
-            floor, floor_credit, account, rules, changes,
+            floor, floor_credit, own_0, own_1, own_2,
+            own_3, own_4, own_5, own_6, own_7,
+            own_8, own_9, own_10, own_11, own_12,
+            own_13, own_14, own_15, account, rules,
+            changes,
         ]
     }
     /// Options of numbers in their order.
@@ -121,7 +129,11 @@ impl Options {
             queues, perturb, seed, random_0, random_1,
             random_2, random_3, longest_mouse, counts_packets, by_pair,
             records, idle, pair_threshold, pair_rate, elephant_limit,
-            floor, floor_credit, account, rules, changes,
+            floor, floor_credit, own_0, own_1, own_2,
+            own_3, own_4, own_5, own_6, own_7,
+            own_8, own_9, own_10, own_11, own_12,
+            own_13, own_14, own_15, account, rules,
+            changes,
         ] = numbers;
         Self {
             kind, limit_packets, limit_bytes, rate, burst,
@@ -131,8 +143,8 @@ impl Options {
             alpha, beta, least_queue_mean, most_marked, quantum,
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
-            pair_rate, elephant_limit, floor, floor_credit, account,
-            rules, changes,
+            pair_rate, elephant_limit, floor, floor_credit, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15],
+            account, rules, changes,
         }
     }
 }

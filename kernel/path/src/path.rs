@@ -201,6 +201,10 @@ impl KernelPath {
             let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
+        if !self.discipline.can_have(config) {
+            let text = "a discipline of another crate has a program of its own, which is loaded at the start only; stop, and start again";
+            return Err(StartError::Change(text.into()));
+        }
         let prepared = prepared(self.attached.as_ref().ok_or_else(detached)?, config, self.discipline.queues)?;
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
         Ok(prepared)

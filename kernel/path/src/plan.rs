@@ -1,6 +1,7 @@
 //! [`Plan`]: the options of the program for a configuration.
 
-use tidegate_config::discipline::Discipline;
+use tidegate_config::discipline::outside::Outside;
+use tidegate_config::discipline::{Discipline, InKernel};
 use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, FairBy, FlowBy, Root, Shaper};
 use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fifo::Limit;
@@ -10,7 +11,7 @@ use tidegate_core::{Bytes, Span, codel, mered, pie, red};
 
 use super::classes::Classes;
 use super::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, OWN_NUMBERS, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
 };
 use tidegate_live::shaping::StartError;
 
@@ -79,7 +80,7 @@ impl Plan {
             return Err(StartError::NotInKernel { what: lacks.join("; ") });
         }
         let mut options = options.unwrap_or_default();
-        if options.kind == TBF && options.burst < burst {
+        if options.rate != 0 && options.burst < burst {
             let (asked, now) = (Bytes::new(options.burst), Bytes::new(burst));
             notes.push(format!(
                 "up to {now} may leave at once instead of {asked}: the kernel does not segment superpackets here"
@@ -163,15 +164,19 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
     let class = shaper.classes.first()?;
     let (name, discipline) = (&class.name, class.queue.as_ref()?);
     let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
-    if queue.kind != FIFO {
-        lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
-        return None;
-    }
+    let kind = match queue.kind {
+        FIFO => TBF,
+        OWN => OWN,
+        _ => {
+            lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
+            return None;
+        }
+    };
     let (rate, burst) = match class.borrow {
         Borrow::Allowed if class.rate < shaper.rate => (shaper.rate, shaper.burst),
         _ => (class.rate.min(shaper.rate), class.burst.min(shaper.burst)),
     };
-    Some(Options { kind: TBF, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
+    Some(Options { kind, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
 }
 
 /// The flows that a configuration tells apart; 0 where it has no classes.
@@ -185,6 +190,37 @@ pub(super) fn flows(config: &Config) -> u64 {
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
     matches!(&config.root, Root::Discipline(discipline) if matches!(**discipline, Discipline::Mered(_)))
+}
+
+/// The program in BPF that alone has the discipline of a configuration: that of another crate.
+pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
+    let discipline = match &config.root {
+        Root::Discipline(discipline) => discipline,
+        Root::Shaper(shaper) => shaper.classes.iter().find_map(|class| class.queue.as_ref())?,
+    };
+    let Discipline::Outside(own) = discipline else { return None };
+    own.kernel().map(|own| own.program)
+}
+
+/// The options of a discipline of another crate, if it has a decider for the kernel.
+fn own(section: &Outside, kind: &str, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let mut own = [0; OWN_NUMBERS as usize];
+    let lacks = match section.kernel() {
+        None => "which has no decider for the kernel (tidegate new-qdisc --kernel writes a crate that has one)".into(),
+        Some(InKernel { program: [], .. }) => {
+            "which was built without clang (install clang and libbpf-dev, and build it again)".into()
+        }
+        Some(InKernel { numbers, .. }) => match own.get_mut(..numbers.len()) {
+            Some(taken) => {
+                taken.copy_from_slice(&numbers);
+                let random = Stream::named(seed, STREAM).parts();
+                return Some(Options { kind: OWN, own, random, ..Options::default() }.within(Limit::packets(PACKETS)));
+            }
+            None => format!("whose decider has more than {} parameters", own.len()),
+        },
+    };
+    lack(format!("kind = \"{kind}\" in {place}, {lacks}"));
+    None
 }
 
 fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
@@ -235,6 +271,7 @@ fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(S
             let (options, signal) = controlled(FQ_CODEL, &params.codel);
             (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
         }
+        Discipline::Outside(section) => (own(section, discipline.kind(), place, seed, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
             return None;
@@ -338,7 +375,10 @@ fn mean(sizing: Sizing) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::fifo::Fifo;
+    use tidegate_core::{AnyPacket, Qdisc};
 
     pub fn plan(text: &str) -> Result<Plan, String> {
         let source = Source::new("kernel.toml", format!("version = 1\n{text}"));
@@ -352,6 +392,48 @@ pub(super) mod tests {
         plan(&format!("[interface]\ndata-path = \"kernel\"\n{text}")).unwrap()
     }
     const FIFO_QUEUE: &str = "queue = { kind = \"fifo\", limit = \"100kB\", packets = 50 }\n";
+
+    tidegate_config::record! {
+        /// A discipline of another crate.
+        struct Own as "own" {
+            /// Numbers of its decider, none without one.
+            numbers: u64 = 2,
+            /// Whether its crate was built where there is a compiler.
+            compiled: bool = true,
+        }
+    }
+
+    impl Kind for Own {
+        const KIND: &'static str = "own";
+
+        fn kernel(&self) -> Option<InKernel> {
+            let program: &[u8] = if self.compiled { b"own" } else { b"" };
+            let numbers = (0..self.numbers).map(|number| 7 + number).collect();
+            Some(InKernel { program, numbers }).filter(|_| self.numbers > 0)
+        }
+        fn build(&self, _: &Site) -> Box<dyn Qdisc<AnyPacket>> {
+            Box::new(Fifo::new(Limit::packets(1)))
+        }
+    }
+
+    #[test]
+    fn a_discipline_of_another_crate_brings_its_decider() {
+        tidegate_config::discipline::register::<Own>().unwrap();
+        let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
+        let behind = planned(&format!("{class}queue = {{ kind = \"own\" }}\n")).options;
+        assert_eq!(
+            (behind.kind, behind.rate, behind.limit_packets, behind.own[..3].to_vec()),
+            (OWN, 20_000_000, PACKETS, vec![7, 8, 0])
+        );
+        let alone = plan("[discipline]\nkind = \"own\"\n").unwrap().options;
+        assert_eq!(alone, Options { rate: 0, burst: 0, ..behind });
+        for (keys, told) in
+            [("numbers = 0", "no decider"), ("numbers = 17", "more than 16"), ("compiled = false", "without clang")]
+        {
+            let error = plan(&format!("[discipline]\nkind = \"own\"\n{keys}\n")).expect_err(keys);
+            assert!(error.contains("kind = \"own\" in [discipline], ") && error.contains(told), "{error}");
+        }
+    }
 
     #[test]
     fn a_class_at_a_rate_is_a_token_bucket() {

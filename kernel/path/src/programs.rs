@@ -80,6 +80,8 @@ pub(crate) struct Discipline {
     pub has_mered: bool,
     /// The flows that it tells apart.
     pub queues: u64,
+    /// The object that it was loaded from: ours, or one with the decider of another crate besides.
+    pub object: &'static [u8],
     /// `struct twin_rules` of kernel/classify.h.
     rules: Mapped,
     /// The variables of the program, which this process only reads.
@@ -93,11 +95,15 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    /// A program for `flows` flows, or for fewer where there is no memory for so many.
-    fn load(has_mered: bool, flows: u64) -> Result<Self, LoadError> {
+    /// The program of `own`, or ours for `flows` flows, or for fewer where there is no memory for so many.
+    fn load(own: Option<&'static [u8]>, has_mered: bool, flows: u64) -> Result<Self, LoadError> {
         let without: &[&str] = if has_mered { &[] } else { &[OF_MERED] };
         let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
-        let (object, queues) = if is_many { (OF_MANY, MANY_QUEUES) } else { (OBJECT, QUEUES) };
+        let (object, queues) = match own {
+            Some(own) => (own, QUEUES),
+            None if is_many => (OF_MANY, MANY_QUEUES),
+            None => (OBJECT, QUEUES),
+        };
         let program = load(object, without)?;
         let maps = program.filters();
         let (options, link) = (maps.map("twin_options")?, maps.map("twin_link")?);
@@ -124,6 +130,7 @@ impl Discipline {
             accounts,
             has_mered,
             queues,
+            object,
             rules,
             flows,
             written: Mutex::default(),
@@ -131,6 +138,11 @@ impl Discipline {
             _attached: attached,
             program,
         })
+    }
+
+    /// Whether it has all that `config` needs of a program.
+    pub fn can_have(&self, config: &Config) -> bool {
+        (self.has_mered || !plan::is_mered(config)) && plan::own_program(config).is_none_or(|own| self.object == own)
     }
 
     /// The accounts of classes, in the order of their names. New ones begin at zero.
@@ -233,7 +245,7 @@ impl KernelPrograms {
     /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded = Discipline::load(plan::is_mered(config), plan::flows(config));
+        let loaded = Discipline::load(plan::own_program(config), plan::is_mered(config), plan::flows(config));
         let loaded = loaded.inspect_err(|error| all.missing = Some(error.to_string()))?;
         all.programs.push(Arc::new(loaded));
         Ok(())
@@ -244,7 +256,7 @@ impl OffloadProvider for KernelPrograms {
     fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
         check(config)?;
         let all = lock(&self.0);
-        let fits = |program: &&Arc<Discipline>| program.has_mered || !plan::is_mered(config);
+        let fits = |program: &&Arc<Discipline>| program.can_have(config);
         let free = all.programs.iter().filter(fits).find(|program| Arc::strong_count(program) == 1);
         let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
         let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;

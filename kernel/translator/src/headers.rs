@@ -7,10 +7,11 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 9] = [
+const SIZES: [(&str, &str); 10] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("queues.h", "MANY_QUEUES"),
+    ("disciplines.h", "OWN_NUMBERS"),
     ("records.h", "RECORDS"),
     ("fbq.h", "FBQ_CLASSES"),
     ("fbq.h", "FBQ_PROFILES"),
