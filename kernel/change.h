@@ -37,7 +37,7 @@ static __always_inline bool take_options(struct twin_options *written)
 	fresh_classes.default_class = 0;
 	fresh_classes.class[0].account = fresh.account;
 	/* Pairs of hosts are not told apart here. */
-	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) && fresh.marks == 0 &&
+	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) &&
 	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
 	       (fresh.kind != TWIN_MERED || (has_twin_tables && fresh.records >= TWIN_SLOTS));
 }
@@ -326,7 +326,7 @@ __noinline int twin_follow(u64 now)
 		}
 		return 0;
 	}
-	if (in_force.kind != TWIN_TBF)
+	if (!twin_has_bucket(&in_force))
 		return 0;
 	if (in_force.burst != bucket_token_bucket_depth(&state.bucket))
 		bucket_token_bucket_set_depth(&state.bucket, state.latest, in_force.burst);

@@ -100,6 +100,9 @@ struct {
 #define WAITS 108
 #define LONGEST_SLEEP 100000000ull
 
+/* Two for each reason of qdisc_drop_reason. */
+#define DROPS 22
+
 /*
  * What was counted of an account since the program was loaded; without classes all is of the first. Mapped by the user. A
  * superpacket is one packet.
@@ -107,10 +110,8 @@ struct {
 struct twin_counters {
 	u64 arrived_packets, arrived_bytes;
 	u64 sent_packets, sent_bytes;
-	/* Dropped at a full queue, by an AQM, and because the interface went down or away while they waited. */
-	u64 full_packets, full_bytes;
-	u64 early_packets, early_bytes;
-	u64 flushed_packets, flushed_bytes;
+	/* Dropped, by reason: packets and bytes. */
+	u64 dropped[DROPS];
 	/* Came from another account and went to one, while they waited. */
 	u64 moved_in_packets, moved_in_bytes;
 	u64 moved_out_packets, moved_out_bytes;
@@ -121,6 +122,8 @@ struct twin_counters {
 	u64 overhead_bytes;
 	/* Arrived by protocol. */
 	u64 v4_packets, v6_packets;
+	/* Of marks.h: those that got a mark of congestion, and those whose code point was changed. */
+	u64 marked_packets, remarked_packets;
 	/* The longest wait of a packet that was sent, in ns. */
 	u64 longest;
 	u64 waits[WAITS];
@@ -175,19 +178,24 @@ u32 accounts[TWIN_FBQ_CLASSES];
 /* See promises.h. */
 __noinline u32 twin_know_flow(u32 number)
 {
-	u32 key = 0;
+	struct twin_here *from;
 
-	note_fields(&flow_fields[twin_index(number, TWIN_QUEUES)]);
-	return twin_promise_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules);
+	if (!is_classified)
+		return twin_know_fields(&reader, twin_kept_at(&memory, reader.place), number, in_force.rules);
+	from = here();
+	return from ? twin_know_fields(&from->reader, &from->kept[twin_index(from->reader.place, TWIN_KEPT_HERE)], number, in_force.rules) : 0;
 }
 
 /* See hosts.h. */
 __noinline u64 twin_know_host(u64 fair_by)
 {
-	u32 key = 0;
+	struct twin_here *from;
+	u64 host = 0;
 
-	u64 host = twin_host_by(bpf_map_lookup_elem(&twin_rules, &key), in_force.rules, fair_by);
-
+	if (!is_classified)
+		host = twin_host_by(&reader, twin_kept_at(&memory, reader.place), fair_by, in_force.rules);
+	else if ((from = here()))
+		host = twin_host_by(&from->reader, &from->kept[twin_index(from->reader.place, TWIN_KEPT_HERE)], fair_by, in_force.rules);
 	/* A record has room for half of it. */
 	RECORD(host = (u32)host;)
 	return host;
@@ -242,6 +250,8 @@ static __always_inline u64 segments_of(const struct sk_buff *skb)
 
 	return bpf_core_field_exists(cb->pkt_segs) ? max_u64(cb->pkt_segs, 1) : 1;
 }
+
+#include "marks.h"
 
 /* The size as the link counts it. */
 static __always_inline u64 size_of(const struct sk_buff *skb, const struct twin_link *link)
@@ -298,17 +308,20 @@ static __always_inline void count_queued(struct twin_counters *counters, u64 siz
 	counters->queued_bytes += size;
 }
 
-/*
- * These are verified once each, and not at every place that calls them; each call costs about 20 instructions. The key of a
- * flow is the hash of its addresses and ports, of 32 bits. Packets are not marked: a signal is a drop.
- */
+/* These are verified once each, and not at every place that calls them; each call costs about 20 instructions. */
 
-/* The slot of a packet that arrives, or TWIN_NONE. */
-__noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 key, u64 always)
+/* The slot of a packet that arrives, or TWIN_NONE. The lower bit of `how`: always, the one above it: it can be marked. */
+__noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 key, u64 how)
 {
 	bool mark;
+	u32 slot;
 
-	return options ? twin_accept(options, &state, tables_of(options), now, size, key, 0, false, always != 0, &mark) : TWIN_NONE;
+	if (!options)
+		return TWIN_NONE;
+	slot = twin_accept(options, &state, tables_of(options), now, size, key, 0, how >> 1 & 1, how & 1, &mark);
+	if (mark && slot != TWIN_NONE)
+		owe_mark(twin_owing_queue(options, key), state.latest);
+	return slot;
 }
 
 /* The same of a packet that has a class, in the lower half, and a profile in the upper one. */
@@ -316,7 +329,6 @@ __noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 a
 {
 	u64 arrived = state.arrived++;
 
-	state.early = false;
 	return twin_fbq_receive(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
 				always != 0);
 }
@@ -418,15 +430,14 @@ __noinline int twin_record(struct twin_options *options, u64 what, u64 now)
 }
 #endif
 
-static __always_inline void count_drop(struct twin_counters *counters, u64 number, u64 size, bool early)
+static __always_inline void count_drop(struct twin_counters *counters, u64 number, u64 size, qdisc_drop_reason why)
 {
+	u32 at = 2 * (u32)why;
+
 	RECORD(call.drops += 2; call.which += number + 1;)
-	if (early) {
-		counters->early_packets++;
-		counters->early_bytes += size;
-	} else {
-		counters->full_packets++;
-		counters->full_bytes += size;
+	if (at < DROPS - 1) {
+		counters->dropped[at]++;
+		counters->dropped[at + 1] += size;
 	}
 }
 
@@ -448,12 +459,16 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	struct twin_counters *counters;
 	struct twin_link *link = link_of();
 	struct twin_slot *slot;
+	bool capable;
 	u32 number;
 
 	follow(now);
-	class_of = (struct twin_class_of){0};
-	if (options->kind == TWIN_FBQ || twin_has_flows(options))
-		classify(skb, options->rules);
+	is_classified = false;
+	if (!take_over(skb, &capable)) {
+		class_of = (struct twin_class_of){0};
+		if (twin_needs_class(options))
+			classify(skb, options->rules);
+	}
 	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8. */
 	RECORD(class_of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; class_of.profile = skb->mark >> 8 & 0xff;)
 	counters = counters_of(class_of.class);
@@ -479,10 +494,10 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 			twin_finish_classified();
 		}
 	} else
-		number = twin_take(options, now, size, class_of.flow, is_over(link, now));
+		number = twin_take(options, now, size, class_of.flow, capable << 1 | is_over(link, now));
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
-		count_drop(counters, arrived, size, state.early);
+		count_drop(counters, arrived, size, options->kind == TWIN_FBQ ? fbq.refusal : state.refusal);
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
 		RECORD(twin_record(options, ENQUEUE, now);)
@@ -504,7 +519,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 			if (!slot)
 				break;
 			packet = twin_packet_of(&state.held, number);
-			count_drop(counters, packet->number, packet->size, false);
+			count_drop(counters, packet->number, packet->size, QDISC_DROP_REASON_FLOW_LIMIT);
 			sch->qstats.drops++;
 			count_left(sch, counters, packet->size);
 			skb = bpf_kptr_xchg(&slot->skb, NULL);
@@ -543,12 +558,14 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 	if (!skb)
 		return false;
 	if (action == TWIN_DROP) {
-		count_drop(counters, packet->number, packet->size, true);
+		count_drop(counters, packet->number, packet->size, QDISC_DROP_REASON_EARLY);
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
 		return true;
 	}
 	RECORD(call.result = packet->number + 1;)
+	if (action == TWIN_MARK)
+		owe_mark(twin_owing_queue(options, packet->key), state.latest);
 	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->at));
 	if (link->from_network)
 		counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
@@ -627,8 +644,8 @@ void BPF_PROG(twin_reset, struct Qdisc *sch)
 		struct twin_counters *counters = counters_at(account);
 
 		if (counters) {
-			counters->flushed_packets += counters->queued_packets;
-			counters->flushed_bytes += counters->queued_bytes;
+			counters->dropped[2 * QDISC_DROP_REASON_FLUSHED] += counters->queued_packets;
+			counters->dropped[2 * QDISC_DROP_REASON_FLUSHED + 1] += counters->queued_bytes;
 		}
 	}
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {

@@ -24,7 +24,12 @@ enum twin_kind {
 	TWIN_KINDS,
 	/* Of fbc.h. */
 	TWIN_FBQ = TWIN_KINDS,
+	/* Of own.h. */
+	TWIN_OWN,
 };
+
+/* The most parameters of a decider of a user's own. */
+#define TWIN_OWN_NUMBERS 16
 
 /*
  * Sizes in bytes, times in nanoseconds, the rate in bit/s, probabilities and weights in 32 bits of fraction. What a kind does
@@ -88,6 +93,8 @@ struct twin_options {
 	/* What is served to elephants at least, and the service beyond it that counts for it later. */
 	u64 floor;
 	u64 floor_credit;
+	/* own, beside the rate and the burst of a bucket, 0 for none: the parameters of its decider, in the order of their fields. */
+	u64 own[16];
 	/* Without classes: where the chassis counts. */
 	u64 account;
 	/* Which of the two in struct twin_rules are in force, in the lowest bit; above it another number where the rules are others. */
@@ -101,8 +108,8 @@ struct twin_state {
 	u64 latest;
 	/* Packets that arrived. */
 	u64 arrived;
-	/* Whether the last that was refused exceeded no limit. */
-	bool early;
+	/* Why the last was refused that was. */
+	qdisc_drop_reason refusal;
 	/* What becomes of the first packet of a queue, from one step of a call of dequeue to the next. */
 	codel_call call;
 	bucket_token_bucket bucket;
@@ -121,6 +128,9 @@ struct twin_state {
 	bool is_mouse;
 	/* Queues that take turns; fq_codel: those that just became busy, and the others. */
 	struct twin_list active, fresh;
+#ifdef TWIN_WITH_OWN
+	own_decider own;
+#endif
 	/* fq_codel: how often a packet arrived while none was queued. */
 	u64 busy_period;
 	struct twin_held held;
@@ -143,6 +153,8 @@ struct twin_step {
 /* The deadline of an empty queue, and that of one whose next packet may leave now. */
 #define TWIN_IDLE U64_MAX
 #define TWIN_NOW 0ull
+
+#include "own.h"
 
 TWIN_INLINE codel_params twin_codel(const struct twin_options *options)
 {
@@ -253,6 +265,7 @@ TWIN_INLINE void twin_begin_queues(struct twin_state *state, const struct twin_o
 
 		state->hash = sfq_hash_new(options->seed, options->queues, perturb);
 	}
+	twin_begin_own(state, options);
 	twin_empty_queues(&state->held);
 }
 
@@ -295,16 +308,21 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_sta
 		return size <= limit.bytes && limit.packets > 0;
 	if (options->kind == TWIN_MERED)
 		return twin_admits_measured(options, state, size, capable, mark);
-	if (options->kind == TWIN_TBF && size > bucket_token_bucket_depth(&state->bucket))
+	if (twin_is_own(options))
+		return twin_admits_own(options, state, size, capable, mark);
+	if (options->kind == TWIN_TBF && size > bucket_token_bucket_depth(&state->bucket)) {
+		state->refusal = QDISC_DROP_REASON_LARGER_THAN_BURST;
 		return false;
+	}
 	if (options->kind == TWIN_RED || options->kind == TWIN_ARED) {
 		red_red *red = &state->ared.red;
 		red_zone zone = options->kind == TWIN_RED ? red_red_observe(red, now, backlog)
 							  : ared_ared_observe(&state->ared, now, backlog);
 		aqm_verdict verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
 
-		state->early = verdict.kind == AQM_VERDICT_DROP;
-		if (state->early || !fifo_limit_admits(&limit, backlog, size))
+		if (verdict.kind == AQM_VERDICT_DROP)
+			state->refusal = verdict.drop;
+		if (verdict.kind == AQM_VERDICT_DROP || !fifo_limit_admits(&limit, backlog, size))
 			return false;
 		*mark = verdict.kind == AQM_VERDICT_MARK;
 		red_red_on_busy(red);
@@ -319,7 +337,7 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_sta
 		if (!pie_state_unlucky(&state->pie, &params, &state->random, size, backlog))
 			return true;
 		*mark = capable && pie_state_signal(&state->pie, &params) == RED_SIGNAL_MARK;
-		state->early = !*mark;
+		state->refusal = QDISC_DROP_REASON_EARLY;
 		return *mark;
 	}
 	return fifo_limit_admits(&limit, backlog, size);
@@ -393,7 +411,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	*mark = false;
 	twin_now(state, now);
 	state->arrived = arrived + 1;
-	state->early = false;
+	state->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
 	if (tables && !twin_measure(options, state, tables, size, key, pair))
 		return TWIN_NONE;
 	if (!twin_admits(options, state, size, capable, mark) && !always)
@@ -576,7 +594,7 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options, const struct twi
 	u64 kind = options->kind;
 
 	return state->held.backlog.packets == 0 &&
-	       (kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED || kind == TWIN_FBQ);
+	       (twin_is_own(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED || kind == TWIN_FBQ);
 }
 
 /* A step of dequeue. */
@@ -594,6 +612,8 @@ TWIN_INLINE struct twin_step twin_next(const struct twin_options *options, struc
 		return twin_step_fq(options, state);
 	if (options->kind == TWIN_CODEL)
 		return twin_step_codel(options, state, 0);
+	if (twin_is_own(options))
+		return twin_step_own(options, state);
 	if (tables) {
 		if (state->held.backlog.packets != 0) {
 			step.slot = twin_pop_measured(state, tables);
@@ -623,7 +643,7 @@ TWIN_INLINE u64 twin_deadline(const struct twin_options *options, struct twin_st
 
 	if (state->held.backlog.packets == 0)
 		return TWIN_IDLE;
-	if (options->kind != TWIN_TBF)
+	if (!twin_has_bucket(options))
 		return TWIN_NOW;
 	now = max_u64(state->latest, now);
 	at = bucket_token_bucket_time_of(&state->bucket, now,
@@ -636,13 +656,14 @@ TWIN_INLINE u64 twin_deadline(const struct twin_options *options, struct twin_st
 /* Whether options change without a new beginning: what is derived from them is not kept, but for a bucket. */
 TWIN_INLINE bool twin_continues(const struct twin_options *options, const struct twin_options *before)
 {
-	return options->kind == before->kind && (options->kind <= TWIN_CODEL || options->kind == TWIN_PIE);
+	return options->kind == before->kind &&
+	       (options->kind <= TWIN_CODEL || options->kind == TWIN_PIE || twin_same_own(options, before));
 }
 
 /* Changes the rate of a token bucket. */
 TWIN_INLINE void twin_set_rate(const struct twin_options *options, struct twin_state *state, u64 now, u64 rate)
 {
-	if (options->kind == TWIN_TBF)
+	if (twin_has_bucket(options))
 		bucket_token_bucket_set_rate(&state->bucket, twin_now(state, now), rate);
 }
 
@@ -652,7 +673,7 @@ TWIN_INLINE bool twin_supports(const struct twin_options *options)
 	bool hashes = options->kind == TWIN_SFQ || options->kind == TWIN_FQ_CODEL;
 
 	/* A packet more is held before another is dropped for it. */
-	return options->kind < TWIN_KINDS && options->limit_packets < TWIN_SLOTS &&
+	return (options->kind < TWIN_KINDS || twin_is_own(options)) && options->limit_packets < TWIN_SLOTS &&
 	       (!hashes || (options->queues > 0 && options->queues <= TWIN_QUEUES)) &&
 	       (options->kind != TWIN_MERED ||
 		(options->records > options->limit_packets && options->records <= TWIN_RECORDS));

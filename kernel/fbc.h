@@ -11,9 +11,9 @@
 
 #include "promises.h"
 
-/* Whether the flow may not queue size more. */
+/* Whether the flow may not queue size more; *why: by which limit. */
 TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				  u32 number, u64 size)
+				  u32 number, u64 size, qdisc_drop_reason *why)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
@@ -26,6 +26,7 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	u64 queued = class->queued;
 	bool within, may;
 
+	*why = QDISC_DROP_REASON_CLASS_LIMIT;
 	/* A queue that begins, without a minimum, needs no part, unless its host does. */
 	if (first && minimum == 0 && options->fair_by == 0)
 		return size > saturating_sub_u64(room, kept);
@@ -43,7 +44,10 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 		 (flow->granted && bytes <= fbq_promised_part(params->limit, minimum, rate));
 	if (within && minimum != 0)
 		kept = 0;
-	return size > saturating_sub_u64(room, kept) || !(may || within);
+	if (size > saturating_sub_u64(room, kept))
+		return true;
+	*why = QDISC_DROP_REASON_FLOW_LIMIT;
+	return !(may || within);
 }
 
 /* A flow begins to queue whose bucket was empty before fbq->served, the virtual time. */
@@ -167,6 +171,7 @@ TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct 
 		twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
 	fbq->touched = TWIN_FBQ_NOTHING;
+	fbq->refusal = QDISC_DROP_REASON_NO_CLASS;
 	if (q >= options->classes)
 		return TWIN_NONE;
 	if (!always && held->backlog.packets == 0) {
@@ -184,12 +189,17 @@ TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct 
 TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u32 number, u64 arrived, u64 size, bool always)
 {
+	qdisc_drop_reason why = QDISC_DROP_REASON_QUEUE_LIMIT;
 	u32 slot = TWIN_NONE;
 
+	fbq->refusal = QDISC_DROP_REASON_FLOW_LIMIT;
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
-	if (always || !twin_fbq_refuses(options, fbq, held, number, size))
+	if (always || !twin_fbq_refuses(options, fbq, held, number, size, &why)) {
 		slot = twin_take_slot(held);
+		why = QDISC_DROP_REASON_QUEUE_LIMIT;
+	}
+	fbq->refusal = why;
 	if (slot == TWIN_NONE) {
 		qdisc_backlog_add(&twin_fbq_flow_of(fbq, number)->dropped, size);
 	} else {

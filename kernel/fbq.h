@@ -226,6 +226,8 @@ struct twin_fbq {
 	bucket_token_bucket root;
 	u32 upcoming, entitled, preferred, borrowers;
 	u32 flow_count, cursor;
+	/* Why the last was refused that was. */
+	qdisc_drop_reason refusal;
 	/* Of a call, to its end: the class of the flow whose packet has arrived, or TWIN_NONE; see fbc.h. */
 	u32 touched;
 	/* Of the packet that arrives. */
@@ -352,7 +354,7 @@ TWIN_INLINE u128 twin_fbq_length(struct twin_fbq_length *last, u64 bytes, u64 we
 /* The virtual length of bytes of a host: all hosts have one weight. */
 TWIN_INLINE u128 twin_fbq_host_length(u64 bytes)
 {
-	return fbq_virtual_length(bytes, shares_weight_one());
+	return fbq_virtual_length(bytes, fbq_weight_one());
 }
 
 #include "shares.h"
@@ -645,7 +647,7 @@ TWIN_INLINE void twin_fbq_shares_changed(struct twin_fbq_class *class)
 /* What a flow asks for by its steps of preference. */
 TWIN_INLINE u64 twin_fbq_part_of(const struct twin_fbq_class_options *params, const struct twin_fbq_special *special)
 {
-	return min_u64(saturating_mul_u64(params->increment, special->steps), shares_whole());
+	return min_u64(saturating_mul_u64(params->increment, special->steps), fbq_whole());
 }
 
 /* Adds a flow with more than a weight to those of its class. */

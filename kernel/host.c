@@ -126,7 +126,7 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	} else {
 		twin_find_class(numbers, &fields, &of);
 		if (kept)
-			twin_keep(numbers, &memory, &plain, record[3], &of);
+			twin_keep(numbers, kept, &plain, twin_under(&memory, record[3]), &of);
 	}
 	*decision = (struct decision){ of.class, of.profile | (u64)twin_find_promise(numbers, &fields) << 32, of.flow, twin_host_key(numbers, &fields, TWIN_SOURCE),
 				       twin_host_key(numbers, &fields, TWIN_DESTINATION),

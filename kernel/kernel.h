@@ -30,7 +30,7 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
-enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
+enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -141,6 +141,7 @@ extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 extern void bpf_kfree_skb(struct sk_buff *skb) __attribute__((section(".ksyms")));
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns) __attribute__((section(".ksyms")));
 extern int bpf_dynptr_from_skb(struct __sk_buff *skb, u64 flags, struct bpf_dynptr *bytes) __attribute__((section(".ksyms")));
+extern void *bpf_cast_to_kern_ctx(void *context) __attribute__((section(".ksyms")));
 extern void *bpf_rdonly_cast(const void *from, u32 type) __attribute__((section(".ksyms")));
 extern int bpf_iter_num_new(struct bpf_iter_num *iterator, int start, int end) __attribute__((section(".ksyms")));
 extern int *bpf_iter_num_next(struct bpf_iter_num *iterator) __attribute__((section(".ksyms")));

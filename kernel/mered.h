@@ -68,8 +68,11 @@ TWIN_INLINE bool twin_admits_measured(const struct twin_options *options, struct
 		return fifo_limit_admits(&limit, state->held.backlog, size);
 	zone = ared_ared_observe(&state->ared, state->latest, elephants);
 	verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
-	state->early = verdict.kind == AQM_VERDICT_DROP;
-	if (state->early || elephants.bytes + size > options->elephant_limit ||
+	if (verdict.kind == AQM_VERDICT_DROP)
+		state->refusal = verdict.drop;
+	else if (elephants.bytes + size > options->elephant_limit)
+		state->refusal = QDISC_DROP_REASON_CLASS_LIMIT;
+	if (verdict.kind == AQM_VERDICT_DROP || elephants.bytes + size > options->elephant_limit ||
 	    !fifo_limit_admits(&limit, state->held.backlog, size))
 		return false;
 	*mark = verdict.kind == AQM_VERDICT_MARK;

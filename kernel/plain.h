@@ -124,12 +124,12 @@ TWIN_INLINE bool twin_is_kept(const struct twin_kept *kept, const struct twin_pl
 		 kept->plain.destination[1] == plain->destination[1]));
 }
 
-/* Keeps what a packet is classified as, unless its owner counts. */
-TWIN_INLINE void twin_keep(const u64 *rules, struct twin_memory *memory, const struct twin_plain *plain, u32 mark,
+/* Keeps what a packet is classified as at a place of its own, unless its owner counts. */
+TWIN_INLINE void twin_keep(const u64 *rules, struct twin_kept *kept, const struct twin_plain *plain, u64 under,
 			   const struct twin_class_of *of)
 {
 	if (!twin_uses(rules, TWIN_UID) && !twin_uses(rules, TWIN_CGROUP))
-		*twin_kept_at(memory, twin_place_of(plain)) = (struct twin_kept){ *plain, twin_under(memory, mark), *of };
+		*kept = (struct twin_kept){ *plain, under, *of };
 }
 
 /* The fields of the packets of which it is kept. */

@@ -267,7 +267,7 @@ TWIN_INLINE void twin_fbq_set_profile(const struct twin_fbq_options *options, st
 	const struct twin_fbq_profile *wanted = &options->profile[twin_index(profile, TWIN_FBQ_PROFILES)];
 
 	flow->profile = profile;
-	flow->weight = fbq_weight_of(profile < options->profiles ? wanted->weight : shares_weight_one());
+	flow->weight = fbq_weight_of(profile < options->profiles ? wanted->weight : fbq_weight_one());
 	flow->minimum = 0;
 	if (twin_fbq_asks(options, flow))
 		twin_fbq_take_special(fbq, number);

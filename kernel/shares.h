@@ -292,9 +292,9 @@ TWIN_GLOBAL u64 twin_weight_of(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 	if (rest->all.flows != 0)
 		common = twin_common_at(rest, fbq->left);
 	/* If nothing is left to the others, they get what the largest weight leaves. */
-	if (twin_is_more(whole, common.weight, common.rate, shares_weight_max()))
-		common = (struct twin_common){ whole, shares_weight_max() };
-	return clamp_u64(mul_div_u64(minimum + wanted, common.weight, max_u64(common.rate, 1)), 1, shares_weight_max());
+	if (twin_is_more(whole, common.weight, common.rate, fbq_weight_max()))
+		common = (struct twin_common){ whole, fbq_weight_max() };
+	return clamp_u64(mul_div_u64(minimum + wanted, common.weight, max_u64(common.rate, 1)), 1, fbq_weight_max());
 }
 
 /* The same of a flow that is in the fillings without preference. */

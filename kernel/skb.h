@@ -41,12 +41,52 @@ struct {
 	__type(value, struct twin_rules);
 } twin_rules SEC(".maps");
 
-/* Of the packet that is classified; not on the stack, of which there are 512 bytes. */
-struct twin_fields fields;
-struct twin_class_of class_of;
+/* What is read of a packet, and what it is classified as; not on the stack, of which there are 512 bytes. */
+struct twin_reader {
+	struct twin_fields fields;
+	struct twin_class_of class_of;
+	/* Whether it was kept what the packet is: then the fields are those that were kept, at this place. */
+	u32 recalled, place;
+};
+
+/* Of the packet that the discipline classifies. */
+struct twin_reader reader;
 struct twin_memory memory;
-/* Where it was kept what the packet is, plus 1; 0 where it was not, and the fields are its own. */
-static u32 recalled;
+/* What the packet is classified as that arrives, by the discipline or before. */
+struct twin_class_of class_of;
+
+/* Packets of which a processor keeps what they are classified as; a power of two. */
+#define TWIN_KEPT_HERE 256
+
+/*
+ * Of one processor, on which a packet that passes a program of marks.h is queued next: what that program read of it. The
+ * discipline takes it over where the packet is the same.
+ */
+struct twin_here {
+	struct twin_reader reader;
+	/* The address of the packet, and twin_under when it was classified; 0 where there is none. */
+	u64 packet, under;
+	/* Whether its code point can become a mark of congestion. */
+	u64 capable;
+	struct twin_kept kept[TWIN_KEPT_HERE];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct twin_here);
+} twin_here SEC(".maps");
+
+/* Whether a program of marks.h has classified packets, and the one that arrives. */
+static bool has_classifier, is_classified;
+
+static __always_inline struct twin_here *here(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&twin_here, &key);
+}
 
 /* Sockets of connections that begin or have ended are smaller, and have no owner. */
 static __always_inline bool is_full(const struct sock *sk)
@@ -55,7 +95,7 @@ static __always_inline bool is_full(const struct sock *sk)
 }
 
 /* As NFQUEUE has the user: of the process that opened the socket, while it is open. */
-static __noinline void know_owner(const u64 *rules, const struct sock *sk)
+static __noinline void know_owner(const u64 *rules, const struct sock *sk, struct twin_fields *fields)
 {
 	struct socket *socket;
 	struct cgroup *group;
@@ -65,7 +105,7 @@ static __noinline void know_owner(const u64 *rules, const struct sock *sk)
 		return;
 	socket = sk->sk_socket;
 	if (twin_uses(rules, TWIN_UID) && socket && socket->file && socket->file->f_cred)
-		twin_know(&fields, TWIN_UID, 0, socket->file->f_cred->fsuid.val);
+		twin_know(fields, TWIN_UID, 0, socket->file->f_cred->fsuid.val);
 	group = sk->sk_cgrp_data.cgroup;
 	if (twin_uses(rules, TWIN_CGROUP) && group) {
 		struct kernfs_node *node = group->kn;
@@ -73,23 +113,24 @@ static __noinline void know_owner(const u64 *rules, const struct sock *sk)
 		TWIN_FOR(u32, i, 0, TWIN_NESTED_GROUPS) {
 			if (!node)
 				break;
-			twin_know_group(rules, node->id, &first, &fields);
+			twin_know_group(rules, node->id, &first, fields);
 			node = node->__parent;
 		}
 	}
 }
 
 /* These are verified once each, as those of the chassis. */
-__noinline int twin_read_headers(const struct bpf_dynptr *bytes, u32 at, u32 type, u32 length)
+__noinline int twin_read_headers(const struct bpf_dynptr *bytes, u32 at, u32 type, u32 length, struct twin_reader *to)
 {
-	twin_dissect(bytes, at, type, length, length, &fields);
+	if (to)
+		twin_dissect(bytes, at, type, length, length, &to->fields);
 	return 0;
 }
 
-__noinline int twin_classify_fields(struct twin_rules *rules, u64 which)
+__noinline int twin_classify_fields(struct twin_rules *rules, u64 which, struct twin_reader *to)
 {
-	if (rules)
-		twin_find_class(twin_rules_in_force(rules, which), &fields, &class_of);
+	if (rules && to)
+		twin_find_class(twin_rules_in_force(rules, which), &to->fields, &to->class_of);
 	return 0;
 }
 
@@ -104,22 +145,20 @@ struct twin_flow_fields {
 
 struct twin_flow_fields flow_fields[TWIN_QUEUES];
 
-static __always_inline void note_fields(struct twin_flow_fields *to)
+static __always_inline void note_fields(const struct twin_fields *fields, struct twin_flow_fields *to)
 {
-	if (recalled)
-		twin_know_kept(twin_kept_at(&memory, recalled - 1), &fields);
-	to->source_high = fields.high[TWIN_SOURCE];
-	to->source_low = fields.low[TWIN_SOURCE];
-	to->destination_high = fields.high[TWIN_DESTINATION];
-	to->destination_low = fields.low[TWIN_DESTINATION];
-	to->source_port = fields.low[TWIN_SOURCE_PORT];
-	to->destination_port = fields.low[TWIN_DESTINATION_PORT];
-	to->kind = fields.low[TWIN_IP_KIND];
-	to->dscp = fields.low[TWIN_DSCP];
-	to->uid = fields.low[TWIN_UID];
-	to->mark = fields.low[TWIN_PACKET_MARK];
-	to->is_v6 = fields.is_v6;
-	to->known = fields.known;
+	to->source_high = fields->high[TWIN_SOURCE];
+	to->source_low = fields->low[TWIN_SOURCE];
+	to->destination_high = fields->high[TWIN_DESTINATION];
+	to->destination_low = fields->low[TWIN_DESTINATION];
+	to->source_port = fields->low[TWIN_SOURCE_PORT];
+	to->destination_port = fields->low[TWIN_DESTINATION_PORT];
+	to->kind = fields->low[TWIN_IP_KIND];
+	to->dscp = fields->low[TWIN_DSCP];
+	to->uid = fields->low[TWIN_UID];
+	to->mark = fields->low[TWIN_PACKET_MARK];
+	to->is_v6 = fields->is_v6;
+	to->known = fields->known;
 }
 
 /* Where the network header is: a packet that is to be sent begins with the header of its link. */
@@ -137,45 +176,64 @@ static __always_inline bool read_plain(const struct sk_buff *skb, struct twin_pl
 	return twin_read_plain((u64)skb->data + at, bpf_ntohs(skb->protocol), linear - at, plain);
 }
 
-/* Finds the fields of a packet. Not a part of classify_anew, whose callers need little of the stack. */
-static __noinline int know_packet(struct sk_buff *skb, const u64 *rules)
+/*
+ * Finds the fields of a packet, of which a program has `context`. Not a part of classify_anew, whose callers need little of the
+ * stack.
+ */
+static __noinline int know_packet(struct __sk_buff *context, struct sk_buff *skb, const u64 *rules, struct twin_reader *to)
 {
+	struct twin_fields *fields = &to->fields;
 	struct bpf_dynptr bytes;
 	struct twin_plain plain;
 
-	fields.known = fields.is_v6 = fields.is_fragment = 0;
-	twin_know(&fields, TWIN_PACKET_MARK, 0, skb->mark);
+	fields->known = fields->is_v6 = fields->is_fragment = 0;
+	twin_know(fields, TWIN_PACKET_MARK, 0, skb->mark);
 	if (twin_uses(rules, TWIN_UID) || twin_uses(rules, TWIN_CGROUP))
-		know_owner(rules, skb->sk);
+		know_owner(rules, skb->sk, fields);
 	if (read_plain(skb, &plain))
-		twin_know_plain(&plain, &fields);
-	else if (bpf_dynptr_from_skb((struct __sk_buff *)skb, 0, &bytes) == 0)
-		twin_read_headers(&bytes, header_at(skb), bpf_ntohs(skb->protocol), skb->len);
+		twin_know_plain(&plain, fields);
+	else if (bpf_dynptr_from_skb(context, 0, &bytes) == 0)
+		twin_read_headers(&bytes, header_at(skb), bpf_ntohs(skb->protocol), skb->len, to);
 	return 0;
 }
 
-/* Keeps what the packet was classified as, if it is plain. */
-static __noinline int keep(const struct sk_buff *skb, const u64 *rules)
+/* Keeps what the packet was classified as, if it is plain; at `kept` where that is given, and else in the discipline's memory. */
+static __noinline int keep(const struct sk_buff *skb, const u64 *rules, const struct twin_reader *from, struct twin_kept *kept)
 {
 	struct twin_plain plain;
 
 	if (read_plain(skb, &plain))
-		twin_keep(rules, &memory, &plain, skb->mark, &class_of);
+		twin_keep(rules, kept ? kept : twin_kept_at(&memory, twin_place_of(&plain)), &plain,
+			  twin_under(&memory, skb->mark), &from->class_of);
 	return 0;
 }
 
-static __noinline int classify_anew(struct sk_buff *skb, u64 which)
+static __noinline int classify_anew(struct __sk_buff *context, struct sk_buff *skb, u64 which, struct twin_reader *to,
+				    struct twin_kept *kept)
 {
 	struct twin_rules *rules;
 	u32 key = 0;
 
+	to->recalled = 0;
 	rules = bpf_map_lookup_elem(&twin_rules, &key);
 	if (!rules)
 		return 0;
-	know_packet(skb, twin_rules_in_force(rules, which));
-	twin_classify_fields(rules, which);
-	keep(skb, twin_rules_in_force(rules, which));
+	know_packet(context, skb, twin_rules_in_force(rules, which), to);
+	twin_classify_fields(rules, which, to);
+	keep(skb, twin_rules_in_force(rules, which), to, kept);
 	return 0;
+}
+
+/* Recalls what a packet is, if that was kept. */
+static __always_inline bool recall(const struct sk_buff *skb, const struct twin_plain *plain, const struct twin_kept *kept,
+				   struct twin_reader *to, u32 place)
+{
+	if (!twin_is_kept(kept, plain, twin_under(&memory, skb->mark)))
+		return false;
+	to->class_of = kept->of;
+	to->recalled = 1;
+	to->place = place;
+	return true;
 }
 
 /* Finds class, profile and flow of a packet, by the first or the second rules. */
@@ -183,34 +241,69 @@ static __always_inline void classify(struct sk_buff *skb, u64 which)
 {
 	struct twin_plain plain;
 
+	is_classified = false;
 	if (read_plain(skb, &plain)) {
 		u32 place = twin_place_of(&plain);
-		struct twin_kept *kept = twin_kept_at(&memory, place);
 
-		if (twin_is_kept(kept, &plain, twin_under(&memory, skb->mark))) {
-			class_of = kept->of;
-			recalled = place + 1;
+		if (recall(skb, &plain, twin_kept_at(&memory, place), &reader, place)) {
+			class_of = reader.class_of;
 			return;
 		}
 	}
-	recalled = 0;
-	classify_anew(skb, which);
+	classify_anew((struct __sk_buff *)skb, skb, which, &reader, NULL);
+	class_of = reader.class_of;
 }
 
-/* The key of the host of a packet that has been classified by these rules, by fair_by of struct twin_fbq_options. */
-__noinline u64 twin_host_by(struct twin_rules *rules, u64 which, u64 fair_by)
+/*
+ * Takes over what a program has read of this packet just before, on this processor. Returns whether it has, by the rules in force;
+ * *capable as it has found it.
+ */
+static __always_inline bool take_over(struct sk_buff *skb, bool *capable)
 {
-	if (!rules)
+	struct twin_here *from;
+
+	*capable = false;
+	if (!has_classifier)
+		return false;
+	from = here();
+	if (!from || from->packet != (u64)skb)
+		return false;
+	from->packet = 0;
+	*capable = from->capable;
+	if (from->under != twin_under(&memory, 0))
+		return false;
+	class_of = from->reader.class_of;
+	is_classified = true;
+	return true;
+}
+
+/* The key of the host of the packet that arrives, by these rules and by fair_by of struct twin_fbq_options. */
+__noinline u64 twin_host_by(struct twin_reader *from, struct twin_kept *kept, u64 fair_by, u64 which)
+{
+	struct twin_rules *rules;
+	u32 key = 0;
+
+	rules = bpf_map_lookup_elem(&twin_rules, &key);
+	if (!from || !kept || !rules)
 		return 0;
-	if (recalled)
-		twin_know_kept(twin_kept_at(&memory, recalled - 1), &fields);
-	return twin_host_key(twin_rules_in_force(rules, which), &fields, fair_by == 2 ? TWIN_DESTINATION : TWIN_SOURCE);
+	if (from->recalled)
+		twin_know_kept(kept, &from->fields);
+	return twin_host_key(twin_rules_in_force(rules, which), &from->fields, fair_by == 2 ? TWIN_DESTINATION : TWIN_SOURCE);
 }
 
-/* The promise of a flow whose packet has been classified by these rules. */
-__noinline u32 twin_promise_by(struct twin_rules *rules, u64 which)
+/* Notes the fields of the packet that arrives as those of a flow, and returns the promise of that by these rules. */
+__noinline u32 twin_know_fields(struct twin_reader *from, struct twin_kept *kept, u32 flow, u64 which)
 {
-	return rules ? twin_find_promise(twin_rules_in_force(rules, which), &fields) : 0;
+	struct twin_rules *rules;
+	u32 key = 0;
+
+	rules = bpf_map_lookup_elem(&twin_rules, &key);
+	if (!from || !kept || !rules)
+		return 0;
+	if (from->recalled)
+		twin_know_kept(kept, &from->fields);
+	note_fields(&from->fields, &flow_fields[twin_index(flow, TWIN_QUEUES)]);
+	return twin_find_promise(twin_rules_in_force(rules, which), &from->fields);
 }
 
 #endif

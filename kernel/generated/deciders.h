@@ -8,93 +8,6 @@
 
 typedef u64 units_bytes;
 
-typedef struct {
-	u64 packets;
-	units_bytes bytes;
-} fifo_limit;
-
-typedef struct {
-	u64 packets;
-	units_bytes bytes;
-} qdisc_backlog;
-
-typedef u64 units_rate;
-
-typedef u64 units_instant;
-
-typedef struct {
-	units_rate rate;
-	s64 depth;
-	s64 level;
-	units_instant updated;
-} bucket_token_bucket;
-
-typedef u64 units_span;
-
-typedef struct {
-	bool some;
-	units_instant value;
-} option_units_instant;
-
-typedef struct {
-	option_units_instant first_above;
-	units_instant drop_next;
-	u32 count;
-	u32 last_count;
-	bool dropping;
-} codel_state;
-
-typedef enum {
-	RED_SIGNAL_DROP,
-	RED_SIGNAL_MARK,
-} red_signal;
-
-typedef struct {
-	bool some;
-	units_span value;
-} option_units_span;
-
-typedef struct {
-	units_span target;
-	units_span interval;
-	units_bytes mtu;
-	red_signal signal;
-	fifo_limit limit;
-	option_units_span longest;
-} codel_params;
-
-typedef struct {
-	u64 dropped;
-	u64 marked;
-	u64 episodes;
-} codel_stats;
-
-typedef enum {
-	CODEL_PHASE_FIRST,
-	CODEL_PHASE_EPISODE,
-	CODEL_PHASE_LAST,
-} codel_phase;
-
-typedef struct {
-	u32 drops;
-	codel_phase phase;
-} codel_call;
-
-typedef enum {
-	CODEL_ACTION_SEND,
-	CODEL_ACTION_SIGNAL,
-	CODEL_ACTION_DROP,
-} codel_action;
-
-typedef struct {
-	u64 high;
-	u64 low;
-	u64 step_high;
-	u64 step_low;
-} random_stream;
-
-typedef u64 red_level;
-
 typedef enum {
 	RED_THRESHOLDS_PACKETS,
 	RED_THRESHOLDS_BYTES,
@@ -136,6 +49,13 @@ typedef struct {
 	units_bytes per_byte_mean;
 } red_sizing;
 
+typedef enum {
+	RED_SIGNAL_DROP,
+	RED_SIGNAL_MARK,
+} red_signal;
+
+typedef u64 units_span;
+
 typedef struct {
 	probability_probability weight;
 	red_above_max above_max;
@@ -149,6 +69,15 @@ typedef struct {
 	red_profile profile;
 	red_early_drop early;
 } red_params;
+
+typedef u64 red_level;
+
+typedef u64 units_instant;
+
+typedef struct {
+	bool some;
+	units_instant value;
+} option_units_instant;
 
 typedef struct {
 	probability_probability weight;
@@ -167,6 +96,13 @@ typedef struct {
 	u64 slope;
 	u64 gentle_slope;
 } red_curve;
+
+typedef struct {
+	u64 high;
+	u64 low;
+	u64 step_high;
+	u64 step_low;
+} random_stream;
 
 typedef struct {
 	random_stream random;
@@ -192,44 +128,6 @@ typedef struct {
 	red_dropper dropper;
 } red_red;
 
-typedef enum {
-	RED_ZONE_BELOW,
-	RED_ZONE_CHANCE,
-	RED_ZONE_GENTLE,
-	RED_ZONE_BEYOND,
-} red_zone_kind;
-
-typedef struct {
-	red_zone_kind kind;
-	probability_probability chance;
-	probability_probability gentle;
-} red_zone;
-
-typedef enum {
-	QDISC_DROP_REASON_QUEUE_LIMIT,
-	QDISC_DROP_REASON_FLOW_LIMIT,
-	QDISC_DROP_REASON_CLASS_LIMIT,
-	QDISC_DROP_REASON_LARGER_THAN_BURST,
-	QDISC_DROP_REASON_EARLY,
-	QDISC_DROP_REASON_FORCED,
-	QDISC_DROP_REASON_TOO_OLD,
-	QDISC_DROP_REASON_POLICED,
-	QDISC_DROP_REASON_ACK_FILTERED,
-	QDISC_DROP_REASON_NO_CLASS,
-	QDISC_DROP_REASON_FLUSHED,
-} qdisc_drop_reason;
-
-typedef enum {
-	AQM_VERDICT_ADMIT,
-	AQM_VERDICT_MARK,
-	AQM_VERDICT_DROP,
-} aqm_verdict_kind;
-
-typedef struct {
-	aqm_verdict_kind kind;
-	qdisc_drop_reason drop;
-} aqm_verdict;
-
 typedef struct {
 	u64 raised;
 	u64 lowered;
@@ -246,32 +144,81 @@ typedef struct {
 } ared_ared;
 
 typedef struct {
-	units_span target;
-	units_span update;
-	units_span burst;
-	u32 alpha;
-	u32 beta;
-	units_bytes mean;
-	red_sizing sizing;
-	red_signal signal;
-	probability_probability most_marked;
-	fifo_limit limit;
-} pie_params;
+	u64 packets;
+	units_bytes bytes;
+} qdisc_backlog;
+
+typedef enum {
+	RED_ZONE_BELOW,
+	RED_ZONE_CHANCE,
+	RED_ZONE_GENTLE,
+	RED_ZONE_BEYOND,
+} red_zone_kind;
 
 typedef struct {
-	u64 probability;
-	units_span delay;
-	units_span delay_before;
-	units_span burst;
-	u64 gathered;
-	units_instant next_update;
-} pie_state;
+	red_zone_kind kind;
+	probability_probability chance;
+	probability_probability gentle;
+} red_zone;
+
+typedef u64 units_rate;
+
+typedef struct {
+	units_rate rate;
+	s64 depth;
+	s64 level;
+	units_instant updated;
+} bucket_token_bucket;
+
+typedef struct {
+	option_units_instant first_above;
+	units_instant drop_next;
+	u32 count;
+	u32 last_count;
+	bool dropping;
+} codel_state;
+
+typedef struct {
+	u64 packets;
+	units_bytes bytes;
+} fifo_limit;
+
+typedef struct {
+	bool some;
+	units_span value;
+} option_units_span;
+
+typedef struct {
+	units_span target;
+	units_span interval;
+	units_bytes mtu;
+	red_signal signal;
+	fifo_limit limit;
+	option_units_span longest;
+} codel_params;
 
 typedef struct {
 	u64 dropped;
 	u64 marked;
-	u64 updates;
-} pie_stats;
+	u64 episodes;
+} codel_stats;
+
+typedef enum {
+	CODEL_PHASE_FIRST,
+	CODEL_PHASE_EPISODE,
+	CODEL_PHASE_LAST,
+} codel_phase;
+
+typedef struct {
+	u32 drops;
+	codel_phase phase;
+} codel_call;
+
+typedef enum {
+	CODEL_ACTION_SEND,
+	CODEL_ACTION_SIGNAL,
+	CODEL_ACTION_DROP,
+} codel_action;
 
 typedef struct {
 	units_bytes length;
@@ -302,11 +249,10 @@ typedef struct {
 	option_bucket_token_bucket bucket;
 } elephants_pair;
 
-typedef struct {
-	probability_probability share;
-	s64 owed;
-	s64 least;
-} meredt_floor;
+typedef enum {
+	FBQ_BY_GUARANTEE,
+	FBQ_BY_SHARE,
+} fbq_by;
 
 typedef struct {
 	u32 held;
@@ -315,9 +261,71 @@ typedef struct {
 } fbq_slots;
 
 typedef enum {
-	FBQ_BY_GUARANTEE,
-	FBQ_BY_SHARE,
-} fbq_by;
+	FLOW_QUEUES_PLACE_OFF,
+	FLOW_QUEUES_PLACE_NEW,
+	FLOW_QUEUES_PLACE_OLD,
+} flow_queues_place;
+
+typedef struct {
+	probability_probability share;
+	s64 owed;
+	s64 least;
+} meredt_floor;
+
+typedef struct {
+	u64 probability;
+	units_span delay;
+	units_span delay_before;
+	units_span burst;
+	u64 gathered;
+	units_instant next_update;
+} pie_state;
+
+typedef struct {
+	units_span target;
+	units_span update;
+	units_span burst;
+	u32 alpha;
+	u32 beta;
+	units_bytes mean;
+	red_sizing sizing;
+	red_signal signal;
+	probability_probability most_marked;
+	fifo_limit limit;
+} pie_params;
+
+typedef struct {
+	u64 dropped;
+	u64 marked;
+	u64 updates;
+} pie_stats;
+
+typedef enum {
+	QDISC_DROP_REASON_QUEUE_LIMIT,
+	QDISC_DROP_REASON_FLOW_LIMIT,
+	QDISC_DROP_REASON_CLASS_LIMIT,
+	QDISC_DROP_REASON_LARGER_THAN_BURST,
+	QDISC_DROP_REASON_EARLY,
+	QDISC_DROP_REASON_FORCED,
+	QDISC_DROP_REASON_TOO_OLD,
+	QDISC_DROP_REASON_POLICED,
+	QDISC_DROP_REASON_ACK_FILTERED,
+	QDISC_DROP_REASON_NO_CLASS,
+	QDISC_DROP_REASON_FLUSHED,
+} qdisc_drop_reason;
+
+typedef enum {
+	AQM_VERDICT_ADMIT,
+	AQM_VERDICT_MARK,
+	AQM_VERDICT_DROP,
+} aqm_verdict_kind;
+
+typedef struct {
+	aqm_verdict_kind kind;
+	qdisc_drop_reason drop;
+} aqm_verdict;
+
+typedef s64 round_deficit;
 
 typedef struct {
 	bool in_turn;
@@ -330,8 +338,6 @@ typedef struct {
 	u64 weight;
 	bool busy;
 } round_allowance;
-
-typedef s64 round_deficit;
 
 typedef struct {
 	u64 seed;
@@ -348,417 +354,10 @@ typedef struct {
 	u32 value;
 } option_u32;
 
-typedef enum {
-	FLOW_QUEUES_PLACE_OFF,
-	FLOW_QUEUES_PLACE_NEW,
-	FLOW_QUEUES_PLACE_OLD,
-} flow_queues_place;
-
-/* Bytes::add of crates/units/src/quantity.rs */
-TWIN_INLINE units_bytes units_bytes_add_bytes(units_bytes self, units_bytes other)
+/* Red::params of crates/core/src/aqm/red.rs */
+TWIN_INLINE const red_params * red_red_params(const red_red *self)
 {
-	return saturating_add_u64(self, other);
-}
-
-/* Limit::admits of crates/core/src/qdisc/fifo.rs */
-TWIN_INLINE bool fifo_limit_admits(const fifo_limit *self, qdisc_backlog backlog, units_bytes size)
-{
-	bool t_2 = (backlog.packets < self->packets);
-	if (t_2) {
-		units_bytes t = units_bytes_add_bytes(backlog.bytes, size);
-		t_2 = (t <= self->bytes);
-	}
-	return t_2;
-}
-
-/* Bytes::add_assign of crates/units/src/quantity.rs */
-TWIN_INLINE void units_bytes_add_assign_bytes(units_bytes *self, units_bytes other)
-{
-	units_bytes t = units_bytes_add_bytes((*self), other);
-	(*self) = t;
-}
-
-/* Backlog::add of crates/core/src/qdisc.rs */
-TWIN_INLINE void qdisc_backlog_add(qdisc_backlog *self, units_bytes size)
-{
-	self->packets = ((u64)(self->packets + 1ull));
-	units_bytes_add_assign_bytes(&self->bytes, size);
-}
-
-/* Bytes::sub of crates/units/src/quantity.rs */
-TWIN_INLINE units_bytes units_bytes_sub_bytes(units_bytes self, units_bytes other)
-{
-	return saturating_sub_u64(self, other);
-}
-
-/* Bytes::sub_assign of crates/units/src/quantity.rs */
-TWIN_INLINE void units_bytes_sub_assign_bytes(units_bytes *self, units_bytes other)
-{
-	units_bytes t = units_bytes_sub_bytes((*self), other);
-	(*self) = t;
-}
-
-/* Backlog::remove of crates/core/src/qdisc.rs */
-TWIN_INLINE void qdisc_backlog_remove(qdisc_backlog *self, units_bytes size)
-{
-	self->packets = ((u64)(self->packets - 1ull));
-	units_bytes_sub_assign_bytes(&self->bytes, size);
-}
-
-/* Bytes::new of crates/units/src/quantity.rs */
-TWIN_INLINE units_bytes units_bytes_new(u64 n)
-{
-	return n;
-}
-
-/* MAX_DEPTH of crates/core/src/structures/bucket.rs */
-TWIN_INLINE units_bytes bucket_max_depth(void)
-{
-	units_bytes t = units_bytes_new(1152921504ull);
-	return t;
-}
-
-/* Bytes::as_u64 of crates/units/src/quantity.rs */
-TWIN_INLINE u64 units_bytes_as_u64(units_bytes self)
-{
-	return self;
-}
-
-/* PER_BYTE of crates/core/src/structures/bucket.rs */
-TWIN_INLINE u64 bucket_per_byte(void)
-{
-	return 8000000000ull;
-}
-
-/* cost of crates/core/src/structures/bucket.rs */
-TWIN_INLINE s64 bucket_cost(units_bytes bytes)
-{
-	s64 t;
-	if (bytes <= bucket_max_depth()) {
-		u64 t_2 = units_bytes_as_u64(bytes);
-		t = ((s64)((u64)(t_2 * bucket_per_byte())));
-	} else {
-		t = S64_MAX;
-	}
-	return t;
-}
-
-/* capped of crates/core/src/structures/bucket.rs */
-TWIN_INLINE s64 bucket_capped(units_bytes depth)
-{
-	units_bytes t;
-	if (depth <= bucket_max_depth()) {
-		t = depth;
-	} else {
-		t = bucket_max_depth();
-	}
-	s64 t_2 = bucket_cost(t);
-	return t_2;
-}
-
-/* TokenBucket::full of crates/core/src/structures/bucket.rs */
-TWIN_INLINE bucket_token_bucket bucket_token_bucket_full(units_rate rate, units_bytes depth, units_instant now)
-{
-	s64 t = bucket_capped(depth);
-	s64 depth_2 = t;
-	return (bucket_token_bucket){ .rate = rate, .depth = depth_2, .level = depth_2, .updated = now };
-}
-
-/* TokenBucket::depth of crates/core/src/structures/bucket.rs */
-TWIN_INLINE units_bytes bucket_token_bucket_depth(const bucket_token_bucket *self)
-{
-	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / bucket_per_byte())));
-	return t;
-}
-
-/* filled of crates/core/src/structures/bucket.rs */
-TWIN_INLINE s64 bucket_filled(s64 level, s64 depth, u64 earned)
-{
-	u64 room = wrapping_sub_u64(((u64)depth), ((u64)level));
-	s64 t;
-	if (earned >= room) {
-		t = depth;
-	} else {
-		t = ((s64)wrapping_add_u64(((u64)level), earned));
-	}
-	return t;
-}
-
-/* Rate::as_bps of crates/units/src/quantity.rs */
-TWIN_INLINE u64 units_rate_as_bps(units_rate self)
-{
-	return self;
-}
-
-/* Instant::since of crates/units/src/quantity.rs */
-TWIN_INLINE units_span units_instant_since(units_instant self, units_instant earlier)
-{
-	return saturating_sub_u64(self, earlier);
-}
-
-/* Span::as_nanos of crates/units/src/quantity.rs */
-TWIN_INLINE u64 units_span_as_nanos(units_span self)
-{
-	return self;
-}
-
-/* TokenBucket::earned of crates/core/src/structures/bucket.rs */
-TWIN_INLINE u64 bucket_token_bucket_earned(const bucket_token_bucket *self, units_instant now)
-{
-	u64 t = units_rate_as_bps(self->rate);
-	units_span t_2 = units_instant_since(now, self->updated);
-	u64 t_3 = units_span_as_nanos(t_2);
-	return saturating_mul_u64(t, t_3);
-}
-
-/* TokenBucket::update of crates/core/src/structures/bucket.rs */
-TWIN_INLINE void bucket_token_bucket_update(bucket_token_bucket *self, units_instant now)
-{
-	s64 t_2 = self->level;
-	s64 t_3 = self->depth;
-	u64 t = bucket_token_bucket_earned(self, now);
-	s64 t_4 = bucket_filled(t_2, t_3, t);
-	self->level = t_4;
-	self->updated = max_u64(self->updated, now);
-}
-
-/* TokenBucket::spend_if of crates/core/src/structures/bucket.rs */
-TWIN_INLINE bool bucket_token_bucket_spend_if(bucket_token_bucket *self, bool wanted, units_bytes bytes)
-{
-	s64 t = bucket_cost(bytes);
-	s64 cost = t;
-	bool pays = (wanted & (self->level >= cost));
-	self->level = ((s64)((u64)self->level - (u64)(pays ? cost : 0ll)));
-	return pays;
-}
-
-/* TokenBucket::spend of crates/core/src/structures/bucket.rs */
-TWIN_INLINE bool bucket_token_bucket_spend(bucket_token_bucket *self, units_bytes bytes)
-{
-	bool t = bucket_token_bucket_spend_if(self, true, bytes);
-	return t;
-}
-
-/* TokenBucket::take of crates/core/src/structures/bucket.rs */
-TWIN_INLINE bool bucket_token_bucket_take(bucket_token_bucket *self, units_instant now, units_bytes bytes)
-{
-	bucket_token_bucket_update(self, now);
-	bool t = bucket_token_bucket_spend(self, bytes);
-	return t;
-}
-
-/* Rate::is_zero of crates/units/src/quantity.rs */
-TWIN_INLINE bool units_rate_is_zero(units_rate self)
-{
-	return (self == 0ull);
-}
-
-/* Span::from_nanos of crates/units/src/quantity.rs */
-TWIN_INLINE units_span units_span_from_nanos(u64 n)
-{
-	return n;
-}
-
-/* Instant::add of crates/units/src/quantity.rs */
-TWIN_INLINE units_instant units_instant_add_span(units_instant self, units_span span)
-{
-	return saturating_add_u64(self, span);
-}
-
-/* TokenBucket::time_of of crates/core/src/structures/bucket.rs */
-TWIN_INLINE option_units_instant bucket_token_bucket_time_of(const bucket_token_bucket *self, units_instant now, units_bytes bytes)
-{
-	s64 t = bucket_cost(bytes);
-	s64 cost = t;
-	if (cost > self->depth) {
-		return (option_units_instant){0};
-	}
-	if (self->level >= cost) {
-		return (option_units_instant){ .some = true, .value = max_u64(self->updated, now) };
-	}
-	bool t_5 = units_rate_is_zero(self->rate);
-	if (t_5) {
-		return (option_units_instant){0};
-	}
-	u64 missing = wrapping_sub_u64(((u64)cost), ((u64)self->level));
-	u64 t_6 = units_rate_as_bps(self->rate);
-	units_span t_7 = units_span_from_nanos(div_ceil_u64(missing, t_6));
-	units_span wait = t_7;
-	units_instant t_8 = units_instant_add_span(self->updated, wait);
-	return (option_units_instant){ .some = true, .value = max_u64(t_8, now) };
-}
-
-/* TokenBucket::set_rate of crates/core/src/structures/bucket.rs */
-TWIN_INLINE void bucket_token_bucket_set_rate(bucket_token_bucket *self, units_instant now, units_rate rate)
-{
-	bucket_token_bucket_update(self, now);
-	self->rate = rate;
-}
-
-/* TokenBucket::set_depth of crates/core/src/structures/bucket.rs */
-TWIN_INLINE void bucket_token_bucket_set_depth(bucket_token_bucket *self, units_instant now, units_bytes depth)
-{
-	bucket_token_bucket_update(self, now);
-	s64 t = bucket_capped(depth);
-	self->depth = t;
-	self->level = min_s64(self->level, self->depth);
-}
-
-/* State::observe of crates/core/src/aqm/codel.rs */
-TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *params, units_instant now, units_span waited, units_bytes left)
-{
-	if ((waited < params->target) || (left <= params->mtu)) {
-		self->first_above = (option_units_instant){0};
-		return false;
-	}
-	option_units_instant t_2 = self->first_above;
-	bool t_3;
-	if (!t_2.some) {
-		units_instant t_4 = units_instant_add_span(now, params->interval);
-		self->first_above = (option_units_instant){ .some = true, .value = t_4 };
-		t_3 = false;
-	} else {
-		units_instant at = t_2.value;
-		t_3 = (now >= at);
-	}
-	return t_3;
-}
-
-/* MOST_DROPS_A_CALL of crates/core/src/aqm/codel.rs */
-TWIN_INLINE u32 codel_most_drops_a_call(void)
-{
-	return 32u;
-}
-
-/* State::is_overdue of crates/core/src/aqm/codel.rs */
-TWIN_INLINE bool codel_state_is_overdue(const codel_state *self, const codel_params *params, units_instant now, units_span waited)
-{
-	option_units_span t = params->longest;
-	if (!t.some) {
-		return false;
-	}
-	units_span longest = t.value;
-	option_units_instant t_2 = self->first_above;
-	if (!t_2.some) {
-		return false;
-	}
-	units_instant above = t_2.value;
-	bool t_4 = (waited > longest);
-	if (t_4) {
-		units_instant t_3 = units_instant_add_span(above, params->interval);
-		t_4 = (now >= t_3);
-	}
-	return t_4;
-}
-
-/* Span::saturating_mul of crates/units/src/quantity.rs */
-TWIN_INLINE units_span units_span_saturating_mul(units_span self, u64 n)
-{
-	return saturating_mul_u64(self, n);
-}
-
-/* Params::spacing of crates/core/src/aqm/codel.rs */
-TWIN_INLINE units_span codel_params_spacing(const codel_params *self, u32 count)
-{
-	u64 t = units_span_as_nanos(self->interval);
-	u64 interval = t;
-	units_span t_2 = units_span_from_nanos(isqrt_u64(((u64)(((u64)(interval * interval)) / ((u64)max_u32(count, 1u))))));
-	return t_2;
-}
-
-/* State::enter of crates/core/src/aqm/codel.rs */
-TWIN_INLINE void codel_state_enter(codel_state *self, const codel_params *params, units_instant now)
-{
-	self->dropping = true;
-	u32 delta = saturating_sub_u32(self->count, self->last_count);
-	units_span t = units_instant_since(now, self->drop_next);
-	units_span t_2 = units_span_saturating_mul(params->interval, 16ull);
-	bool recent = (t < t_2);
-	u32 t_3;
-	if ((delta > 1u) && recent) {
-		t_3 = delta;
-	} else {
-		t_3 = 1u;
-	}
-	self->count = t_3;
-	self->last_count = self->count;
-	units_span t_4 = codel_params_spacing(params, self->count);
-	units_instant t_5 = units_instant_add_span(now, t_4);
-	self->drop_next = t_5;
-}
-
-/* Instant::add_assign of crates/units/src/quantity.rs */
-TWIN_INLINE void units_instant_add_assign_span(units_instant *self, units_span span)
-{
-	units_instant t = units_instant_add_span((*self), span);
-	(*self) = t;
-}
-
-/* State::decide of crates/core/src/aqm/codel.rs */
-TWIN_INLINE codel_action codel_state_decide(codel_state *self, const codel_params *params, codel_stats *stats, codel_call *call, units_instant now, units_span waited, units_bytes left)
-{
-	bool t = codel_state_observe(self, params, now, waited, left);
-	bool may_drop = t;
-	codel_phase t_2 = call->phase;
-	if (t_2 == CODEL_PHASE_FIRST) {
-		bool t_6 = (call->drops < ((u32)(codel_most_drops_a_call() / 2u)));
-		if (t_6) {
-			bool t_5 = codel_state_is_overdue(self, params, now, waited);
-			t_6 = t_5;
-		}
-		if (t_6) {
-			call->drops = ((u32)(call->drops + 1u));
-			return CODEL_ACTION_DROP;
-		}
-		if (!self->dropping) {
-			if (!may_drop) {
-				return CODEL_ACTION_SEND;
-			}
-			codel_state_enter(self, params, now);
-			stats->episodes = ((u64)(stats->episodes + 1ull));
-			call->phase = CODEL_PHASE_LAST;
-			return CODEL_ACTION_SIGNAL;
-		}
-		call->phase = CODEL_PHASE_EPISODE;
-	} else if (t_2 == CODEL_PHASE_EPISODE) {
-		if (may_drop) {
-			units_span t_10 = codel_params_spacing(params, self->count);
-			units_instant_add_assign_span(&self->drop_next, t_10);
-		}
-	} else {
-		return CODEL_ACTION_SEND;
-	}
-	self->dropping = may_drop;
-	if ((!may_drop || (now < self->drop_next)) || (call->drops >= codel_most_drops_a_call())) {
-		return CODEL_ACTION_SEND;
-	}
-	call->drops = ((u32)(call->drops + 1u));
-	self->count = saturating_add_u32(self->count, 1u);
-	return CODEL_ACTION_SIGNAL;
-}
-
-/* State::marked of crates/core/src/aqm/codel.rs */
-TWIN_INLINE void codel_state_marked(codel_state *self, const codel_params *params, const codel_call *call)
-{
-	if (call->phase == CODEL_PHASE_EPISODE) {
-		units_span t_2 = codel_params_spacing(params, self->count);
-		units_instant_add_assign_span(&self->drop_next, t_2);
-	}
-}
-
-/* State::ran_empty of crates/core/src/aqm/codel.rs */
-TWIN_INLINE void codel_state_ran_empty(codel_state *self, const codel_call *call)
-{
-	self->first_above = (option_units_instant){0};
-	if (call->phase != CODEL_PHASE_LAST) {
-		self->dropping = false;
-	}
-}
-
-/* Stream::from_parts of crates/core/src/random.rs */
-TWIN_INLINE random_stream random_stream_from_parts(u64 high, u64 low, u64 step_high, u64 step_low)
-{
-	return (random_stream){ .high = high, .low = low, .step_high = step_high, .step_low = step_low };
+	return &self->params;
 }
 
 /* Level::whole of crates/core/src/aqm/red/average.rs */
@@ -773,23 +372,10 @@ TWIN_INLINE red_level red_level_whole(u64 n)
 	return ((u64)(t << 32u));
 }
 
-/* Instant::ZERO of crates/units/src/quantity.rs */
-TWIN_INLINE units_instant units_instant_zero(void)
+/* Bytes::as_u64 of crates/units/src/quantity.rs */
+TWIN_INLINE u64 units_bytes_as_u64(units_bytes self)
 {
-	return 0ull;
-}
-
-/* Span::ZERO of crates/units/src/quantity.rs */
-TWIN_INLINE units_span units_span_zero(void)
-{
-	return 0ull;
-}
-
-/* Average::new of crates/core/src/aqm/red/average.rs */
-TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
-{
-	units_instant latest = units_instant_zero();
-	return (red_average){ .weight = weight, .idle_packet = idle_packet, .level = 0ull, .idle_since = (option_units_instant){ .some = true, .value = latest }, .rest = units_span_zero(), .latest = latest };
+	return self;
 }
 
 /* Thresholds::min of crates/core/src/aqm/red/curve.rs */
@@ -810,6 +396,12 @@ TWIN_INLINE red_level red_thresholds_min(red_thresholds self)
 	return t_2;
 }
 
+/* Level::whole_part of crates/core/src/aqm/red/average.rs */
+TWIN_INLINE u64 red_level_whole_part(red_level self)
+{
+	return ((u64)(self >> 32u));
+}
+
 /* Thresholds::max of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_level red_thresholds_max(red_thresholds self)
 {
@@ -828,6 +420,52 @@ TWIN_INLINE red_level red_thresholds_max(red_thresholds self)
 	return t_2;
 }
 
+/* Level::from_ratio of crates/core/src/aqm/red/average.rs */
+TWIN_INLINE red_level red_level_from_ratio(u64 numerator, u64 denominator)
+{
+	return mul_div_u64(numerator, ((u64)(1ull << 32u)), denominator);
+}
+
+/* Instant::ZERO of crates/units/src/quantity.rs */
+TWIN_INLINE units_instant units_instant_zero(void)
+{
+	return 0ull;
+}
+
+/* Ared::adapting of crates/core/src/aqm/ared.rs */
+TWIN_INLINE ared_ared ared_ared_adapting(red_red red, units_span interval)
+{
+	const red_params * t = red_red_params(&red);
+	red_level t_2 = red_thresholds_min(t->profile.thresholds);
+	u64 t_3 = red_level_whole_part(t_2);
+	u64 min = t_3;
+	const red_params * t_4 = red_red_params(&red);
+	red_level t_5 = red_thresholds_max(t_4->profile.thresholds);
+	u64 t_6 = red_level_whole_part(t_5);
+	u64 range = ((u64)(t_6 - min));
+	red_level t_7 = red_level_from_ratio(((u64)(((u64)(min * 5ull)) + ((u64)(range * 2ull)))), 5ull);
+	red_level t_8 = red_level_from_ratio(((u64)(((u64)(min * 5ull)) + ((u64)(range * 3ull)))), 5ull);
+	return (ared_ared){ .least = t_7, .most = t_8, .red = red, .interval = interval, .adapted = units_instant_zero(), .latest = units_instant_zero(), .stats = (ared_stats){0} };
+}
+
+/* Instant::since of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_instant_since(units_instant self, units_instant earlier)
+{
+	return saturating_sub_u64(self, earlier);
+}
+
+/* Span::as_nanos of crates/units/src/quantity.rs */
+TWIN_INLINE u64 units_span_as_nanos(units_span self)
+{
+	return self;
+}
+
+/* Span::is_zero of crates/units/src/quantity.rs */
+TWIN_INLINE bool units_span_is_zero(units_span self)
+{
+	return (self == 0ull);
+}
+
 /* Probability::ONE of crates/core/src/probability.rs */
 TWIN_INLINE probability_probability probability_probability_one(void)
 {
@@ -838,67 +476,6 @@ TWIN_INLINE probability_probability probability_probability_one(void)
 TWIN_INLINE u64 probability_probability_bits(probability_probability self)
 {
 	return self;
-}
-
-/* Curve::set_max_p of crates/core/src/aqm/red/curve.rs */
-TWIN_INLINE void red_curve_set_max_p(red_curve *self, probability_probability max_p)
-{
-	self->max_p = max_p;
-	u64 range = max_u64(((u64)(((u64)(self->max - self->min)) >> 32u)), 1ull);
-	bool is_whole = ((max_p == probability_probability_one()) && (range == 1ull));
-	u64 t;
-	if (is_whole) {
-		t = 0ull;
-	} else {
-		u64 t_2 = probability_probability_bits(max_p);
-		t = mul_div_u64(t_2, ((u64)(1ull << 32u)), range);
-	}
-	self->slope = t;
-	u64 t_3 = probability_probability_bits(probability_probability_one());
-	u64 t_4 = probability_probability_bits(max_p);
-	u64 rest = ((u64)(t_3 - t_4));
-	self->gentle_slope = mul_div_u64(rest, ((u64)(1ull << 32u)), max_u64(((u64)(self->max >> 32u)), 1ull));
-}
-
-/* Curve::new of crates/core/src/aqm/red/curve.rs */
-TWIN_INLINE red_curve red_curve_new(red_profile profile, red_above_max above_max)
-{
-	red_level t = red_thresholds_min(profile.thresholds);
-	red_level min = t;
-	red_level t_2 = red_thresholds_max(profile.thresholds);
-	red_level max = t_2;
-	probability_probability max_p = profile.max_p;
-	red_curve curve = (red_curve){ .min = min, .max = max, .max_p = max_p, .above_max = above_max, .slope = 0ull, .gentle_slope = 0ull };
-	red_curve_set_max_p(&curve, max_p);
-	return curve;
-}
-
-/* Spacer::new of crates/core/src/aqm/red/dropper.rs */
-TWIN_INLINE red_spacer red_spacer_new(random_stream random)
-{
-	return (red_spacer){ .random = random, .since = 0ull };
-}
-
-/* Dropper::new of crates/core/src/aqm/red/dropper.rs */
-TWIN_INLINE red_dropper red_dropper_new(red_profile profile, red_above_max above_max, random_stream random)
-{
-	red_curve t = red_curve_new(profile, above_max);
-	red_spacer t_2 = red_spacer_new(random);
-	return (red_dropper){ .curve = t, .spacer = t_2, .verdicts = (aqm_verdicts){0} };
-}
-
-/* Red::drawing of crates/core/src/aqm/red.rs */
-TWIN_INLINE red_red red_red_drawing(red_params params, random_stream random)
-{
-	red_average t = red_average_new(params.early.weight, params.early.idle_packet);
-	red_dropper t_2 = red_dropper_new(params.profile, params.early.above_max, random);
-	return (red_red){ .params = params, .average = t, .dropper = t_2 };
-}
-
-/* Span::is_zero of crates/units/src/quantity.rs */
-TWIN_INLINE bool units_span_is_zero(units_span self)
-{
-	return (self == 0ull);
 }
 
 /* times_fraction of crates/core/src/aqm/red/average.rs */
@@ -930,6 +507,18 @@ TWIN_INLINE u64 red_decay(u64 level, probability_probability weight, u64 times)
 		times_2 = ((u64)(times_2 >> 1u));
 	}
 	return level_2;
+}
+
+/* Span::saturating_mul of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_saturating_mul(units_span self, u64 n)
+{
+	return saturating_mul_u64(self, n);
+}
+
+/* Instant::add of crates/units/src/quantity.rs */
+TWIN_INLINE units_instant units_instant_add_span(units_instant self, units_span span)
+{
+	return saturating_add_u64(self, span);
 }
 
 /* Probability::of of crates/core/src/probability.rs */
@@ -1084,216 +673,6 @@ TWIN_INLINE red_zone red_red_observe(red_red *self, units_instant now, qdisc_bac
 	return t_3;
 }
 
-/* Spacer::restart of crates/core/src/aqm/red/dropper.rs */
-TWIN_INLINE void red_spacer_restart(red_spacer *self)
-{
-	self->since = 0ull;
-}
-
-/* Probability::scaled of crates/core/src/probability.rs */
-TWIN_INLINE probability_probability probability_probability_scaled(probability_probability self, u64 numerator, u64 denominator)
-{
-	probability_probability t = probability_probability_saturating_from_bits(mul_div_u64(self, numerator, denominator));
-	return t;
-}
-
-/* Probability::ZERO of crates/core/src/probability.rs */
-TWIN_INLINE probability_probability probability_probability_zero(void)
-{
-	return 0ull;
-}
-
-/* FACTOR_LOW of crates/core/src/random.rs */
-TWIN_INLINE u64 random_factor_low(void)
-{
-	return 4865540595714422341ull;
-}
-
-/* FACTOR_HIGH of crates/core/src/random.rs */
-TWIN_INLINE u64 random_factor_high(void)
-{
-	return 2549297995355413924ull;
-}
-
-/* Stream::advance of crates/core/src/random.rs */
-TWIN_INLINE void random_stream_advance(random_stream *self)
-{
-	u64 product = wrapping_mul_u64(self->low, random_factor_low());
-	u64 cross = wrapping_add_u64(wrapping_mul_u64(self->high, random_factor_low()), wrapping_mul_u64(self->low, random_factor_high()));
-	u64 high = wrapping_add_u64(mul_high_u64(self->low, random_factor_low()), cross);
-	self->low = wrapping_add_u64(product, self->step_low);
-	self->high = wrapping_add_u64(wrapping_add_u64(high, self->step_high), ((u64)(self->low < product)));
-}
-
-/* Stream::next_u64 of crates/core/src/random.rs */
-TWIN_INLINE u64 random_stream_next_u64(random_stream *self)
-{
-	random_stream_advance(self);
-	return rotate_right_u64(((u64)(self->high ^ self->low)), ((u32)((u64)(self->high >> 58u))));
-}
-
-/* Spacer::draw of crates/core/src/aqm/red/dropper.rs */
-TWIN_INLINE bool red_spacer_draw(red_spacer *self, red_spacing spacing, probability_probability p)
-{
-	u64 count = self->since;
-	self->since = saturating_add_u64(self->since, 1ull);
-	if (p == probability_probability_zero()) {
-		return false;
-	}
-	u64 t_2 = random_stream_next_u64(&self->random);
-	u64 draw = ((u64)(t_2 >> 32u));
-	red_spacing t_3 = spacing;
-	bool t_4;
-	if (t_3 == RED_SPACING_GEOMETRIC) {
-		u64 t_5 = probability_probability_bits(p);
-		t_4 = (draw < t_5);
-	} else {
-		u64 t_6 = probability_probability_bits(p);
-		u64 spent = saturating_mul_u64(count, t_6);
-		u64 t_7 = probability_probability_bits(probability_probability_one());
-		u64 left = saturating_sub_u64(t_7, spent);
-		bool t_9 = ((left == 0ull) || (p == probability_probability_one()));
-		if (!t_9) {
-			u64 t_8 = probability_probability_bits(p);
-			t_9 = (((u64)(draw * left)) < ((u64)(t_8 << 32u)));
-		}
-		t_4 = t_9;
-	}
-	bool hit = t_4;
-	if (hit) {
-		self->since = 0ull;
-	}
-	return hit;
-}
-
-/* Dropper::judge of crates/core/src/aqm/red/dropper.rs */
-TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_drop *early, red_zone zone, units_bytes size, bool is_capable)
-{
-	red_zone t = zone;
-	probability_probability t_2;
-	if (t.kind == RED_ZONE_BELOW) {
-		red_spacer_restart(&self->spacer);
-		return (aqm_verdict){ .kind = AQM_VERDICT_ADMIT };
-	} else if (t.kind == RED_ZONE_BEYOND) {
-		red_spacer_restart(&self->spacer);
-		if (((early->above_max == RED_ABOVE_MAX_MARK) && (early->signal == RED_SIGNAL_MARK)) && is_capable) {
-			return (aqm_verdict){ .kind = AQM_VERDICT_MARK };
-		}
-		return (aqm_verdict){ .kind = AQM_VERDICT_DROP, .drop = QDISC_DROP_REASON_FORCED };
-	} else if (t.kind == RED_ZONE_CHANCE) {
-		probability_probability p = t.chance;
-		t_2 = p;
-	} else {
-		probability_probability p_2 = t.gentle;
-		t_2 = p_2;
-	}
-	probability_probability base = t_2;
-	red_sizing t_4 = early->sizing;
-	probability_probability t_5;
-	if (t_4.kind == RED_SIZING_PER_PACKET) {
-		t_5 = base;
-	} else {
-		units_bytes mean = t_4.per_byte_mean;
-		u64 t_6 = units_bytes_as_u64(size);
-		u64 t_7 = units_bytes_as_u64(mean);
-		probability_probability t_8 = probability_probability_scaled(base, t_6, t_7);
-		t_5 = t_8;
-	}
-	probability_probability p_3 = t_5;
-	bool t_10 = red_spacer_draw(&self->spacer, early->spacing, p_3);
-	if (!t_10) {
-		return (aqm_verdict){ .kind = AQM_VERDICT_ADMIT };
-	}
-	red_zone t_11 = zone;
-	bool t_12;
-	if (t_11.kind == RED_ZONE_CHANCE) {
-		t_12 = (early->signal == RED_SIGNAL_MARK);
-	} else {
-		t_12 = false;
-	}
-	bool may_mark = t_12;
-	aqm_verdict t_13;
-	if (may_mark && is_capable) {
-		t_13 = (aqm_verdict){ .kind = AQM_VERDICT_MARK };
-	} else {
-		t_13 = (aqm_verdict){ .kind = AQM_VERDICT_DROP, .drop = QDISC_DROP_REASON_EARLY };
-	}
-	return t_13;
-}
-
-/* Average::on_busy of crates/core/src/aqm/red/average.rs */
-TWIN_INLINE void red_average_on_busy(red_average *self)
-{
-	option_units_instant t_2 = self->idle_since;
-	if (t_2.some) {
-		units_instant since = t_2.value;
-		self->idle_since = (option_units_instant){0};
-		units_span t_3 = units_instant_since(self->latest, since);
-		self->rest = t_3;
-	}
-}
-
-/* Red::on_busy of crates/core/src/aqm/red.rs */
-TWIN_INLINE void red_red_on_busy(red_red *self)
-{
-	red_average_on_busy(&self->average);
-}
-
-/* Instant::saturating_sub of crates/units/src/quantity.rs */
-TWIN_INLINE units_instant units_instant_saturating_sub(units_instant self, units_span span)
-{
-	return saturating_sub_u64(self, span);
-}
-
-/* Average::on_empty of crates/core/src/aqm/red/average.rs */
-TWIN_INLINE void red_average_on_empty(red_average *self, units_instant now)
-{
-	self->latest = max_u64(self->latest, now);
-	units_instant t = units_instant_saturating_sub(self->latest, self->rest);
-	self->idle_since = (option_units_instant){ .some = true, .value = t };
-	self->rest = units_span_zero();
-}
-
-/* Red::on_empty of crates/core/src/aqm/red.rs */
-TWIN_INLINE void red_red_on_empty(red_red *self, units_instant now)
-{
-	red_average_on_empty(&self->average, now);
-}
-
-/* Red::params of crates/core/src/aqm/red.rs */
-TWIN_INLINE const red_params * red_red_params(const red_red *self)
-{
-	return &self->params;
-}
-
-/* Level::whole_part of crates/core/src/aqm/red/average.rs */
-TWIN_INLINE u64 red_level_whole_part(red_level self)
-{
-	return ((u64)(self >> 32u));
-}
-
-/* Level::from_ratio of crates/core/src/aqm/red/average.rs */
-TWIN_INLINE red_level red_level_from_ratio(u64 numerator, u64 denominator)
-{
-	return mul_div_u64(numerator, ((u64)(1ull << 32u)), denominator);
-}
-
-/* Ared::adapting of crates/core/src/aqm/ared.rs */
-TWIN_INLINE ared_ared ared_ared_adapting(red_red red, units_span interval)
-{
-	const red_params * t = red_red_params(&red);
-	red_level t_2 = red_thresholds_min(t->profile.thresholds);
-	u64 t_3 = red_level_whole_part(t_2);
-	u64 min = t_3;
-	const red_params * t_4 = red_red_params(&red);
-	red_level t_5 = red_thresholds_max(t_4->profile.thresholds);
-	u64 t_6 = red_level_whole_part(t_5);
-	u64 range = ((u64)(t_6 - min));
-	red_level t_7 = red_level_from_ratio(((u64)(((u64)(min * 5ull)) + ((u64)(range * 2ull)))), 5ull);
-	red_level t_8 = red_level_from_ratio(((u64)(((u64)(min * 5ull)) + ((u64)(range * 3ull)))), 5ull);
-	return (ared_ared){ .least = t_7, .most = t_8, .red = red, .interval = interval, .adapted = units_instant_zero(), .latest = units_instant_zero(), .stats = (ared_stats){0} };
-}
-
 /* Red::average of crates/core/src/aqm/red.rs */
 TWIN_INLINE red_level red_red_average(const red_red *self)
 {
@@ -1313,6 +692,26 @@ TWIN_INLINE u64 ared_least(void)
 {
 	u64 t = probability_probability_bits(probability_probability_one());
 	return ((u64)(t / 100ull));
+}
+
+/* Curve::set_max_p of crates/core/src/aqm/red/curve.rs */
+TWIN_INLINE void red_curve_set_max_p(red_curve *self, probability_probability max_p)
+{
+	self->max_p = max_p;
+	u64 range = max_u64(((u64)(((u64)(self->max - self->min)) >> 32u)), 1ull);
+	bool is_whole = ((max_p == probability_probability_one()) && (range == 1ull));
+	u64 t;
+	if (is_whole) {
+		t = 0ull;
+	} else {
+		u64 t_2 = probability_probability_bits(max_p);
+		t = mul_div_u64(t_2, ((u64)(1ull << 32u)), range);
+	}
+	self->slope = t;
+	u64 t_3 = probability_probability_bits(probability_probability_one());
+	u64 t_4 = probability_probability_bits(max_p);
+	u64 rest = ((u64)(t_3 - t_4));
+	self->gentle_slope = mul_div_u64(rest, ((u64)(1ull << 32u)), max_u64(((u64)(self->max >> 32u)), 1ull));
 }
 
 /* Dropper::set_max_p of crates/core/src/aqm/red/dropper.rs */
@@ -1361,10 +760,55 @@ TWIN_INLINE red_zone ared_ared_observe(ared_ared *self, units_instant now, qdisc
 	return t_11;
 }
 
+/* Average::on_busy of crates/core/src/aqm/red/average.rs */
+TWIN_INLINE void red_average_on_busy(red_average *self)
+{
+	option_units_instant t_2 = self->idle_since;
+	if (t_2.some) {
+		units_instant since = t_2.value;
+		self->idle_since = (option_units_instant){0};
+		units_span t_3 = units_instant_since(self->latest, since);
+		self->rest = t_3;
+	}
+}
+
+/* Red::on_busy of crates/core/src/aqm/red.rs */
+TWIN_INLINE void red_red_on_busy(red_red *self)
+{
+	red_average_on_busy(&self->average);
+}
+
 /* Ared::on_busy of crates/core/src/aqm/ared.rs */
 TWIN_INLINE void ared_ared_on_busy(ared_ared *self)
 {
 	red_red_on_busy(&self->red);
+}
+
+/* Instant::saturating_sub of crates/units/src/quantity.rs */
+TWIN_INLINE units_instant units_instant_saturating_sub(units_instant self, units_span span)
+{
+	return saturating_sub_u64(self, span);
+}
+
+/* Span::ZERO of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_zero(void)
+{
+	return 0ull;
+}
+
+/* Average::on_empty of crates/core/src/aqm/red/average.rs */
+TWIN_INLINE void red_average_on_empty(red_average *self, units_instant now)
+{
+	self->latest = max_u64(self->latest, now);
+	units_instant t = units_instant_saturating_sub(self->latest, self->rest);
+	self->idle_since = (option_units_instant){ .some = true, .value = t };
+	self->rest = units_span_zero();
+}
+
+/* Red::on_empty of crates/core/src/aqm/red.rs */
+TWIN_INLINE void red_red_on_empty(red_red *self, units_instant now)
+{
+	red_average_on_empty(&self->average, now);
 }
 
 /* Ared::on_empty of crates/core/src/aqm/ared.rs */
@@ -1374,12 +818,729 @@ TWIN_INLINE void ared_ared_on_empty(ared_ared *self, units_instant now)
 	red_red_on_empty(&self->red, self->latest);
 }
 
-/* State::new of crates/core/src/aqm/pie.rs */
-TWIN_INLINE pie_state pie_state_new(const pie_params *params)
+/* Bytes::new of crates/units/src/quantity.rs */
+TWIN_INLINE units_bytes units_bytes_new(u64 n)
 {
-	units_span t_2 = params->burst;
-	units_instant t = units_instant_add_span(units_instant_zero(), params->update);
-	return (pie_state){ .probability = 0ull, .delay = units_span_zero(), .delay_before = units_span_zero(), .burst = t_2, .gathered = 0ull, .next_update = t };
+	return n;
+}
+
+/* filled of crates/core/src/structures/bucket.rs */
+TWIN_INLINE s64 bucket_filled(s64 level, s64 depth, u64 earned)
+{
+	u64 room = wrapping_sub_u64(((u64)depth), ((u64)level));
+	s64 t;
+	if (earned >= room) {
+		t = depth;
+	} else {
+		t = ((s64)wrapping_add_u64(((u64)level), earned));
+	}
+	return t;
+}
+
+/* Rate::as_bps of crates/units/src/quantity.rs */
+TWIN_INLINE u64 units_rate_as_bps(units_rate self)
+{
+	return self;
+}
+
+/* TokenBucket::earned of crates/core/src/structures/bucket.rs */
+TWIN_INLINE u64 bucket_token_bucket_earned(const bucket_token_bucket *self, units_instant now)
+{
+	u64 t = units_rate_as_bps(self->rate);
+	units_span t_2 = units_instant_since(now, self->updated);
+	u64 t_3 = units_span_as_nanos(t_2);
+	return saturating_mul_u64(t, t_3);
+}
+
+/* PER_BYTE of crates/core/src/structures/bucket.rs */
+TWIN_INLINE u64 bucket_per_byte(void)
+{
+	return 8000000000ull;
+}
+
+/* TokenBucket::bytes of crates/core/src/structures/bucket.rs */
+TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *self, units_instant now)
+{
+	s64 t_2 = self->level;
+	s64 t_3 = self->depth;
+	u64 t = bucket_token_bucket_earned(self, now);
+	s64 t_4 = bucket_filled(t_2, t_3, t);
+	units_bytes t_5 = units_bytes_new(((u64)(((u64)max_s64(t_4, 0ll)) / bucket_per_byte())));
+	return t_5;
+}
+
+/* TokenBucket::update of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_update(bucket_token_bucket *self, units_instant now)
+{
+	s64 t_2 = self->level;
+	s64 t_3 = self->depth;
+	u64 t = bucket_token_bucket_earned(self, now);
+	s64 t_4 = bucket_filled(t_2, t_3, t);
+	self->level = t_4;
+	self->updated = max_u64(self->updated, now);
+}
+
+/* MAX_DEPTH of crates/core/src/structures/bucket.rs */
+TWIN_INLINE units_bytes bucket_max_depth(void)
+{
+	units_bytes t = units_bytes_new(1152921504ull);
+	return t;
+}
+
+/* cost of crates/core/src/structures/bucket.rs */
+TWIN_INLINE s64 bucket_cost(units_bytes bytes)
+{
+	s64 t;
+	if (bytes <= bucket_max_depth()) {
+		u64 t_2 = units_bytes_as_u64(bytes);
+		t = ((s64)((u64)(t_2 * bucket_per_byte())));
+	} else {
+		t = S64_MAX;
+	}
+	return t;
+}
+
+/* TokenBucket::charge of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_instant now, units_bytes bytes)
+{
+	bucket_token_bucket_update(self, now);
+	u64 t_2 = ((u64)self->level);
+	s64 t = bucket_cost(bytes);
+	s64 level = ((s64)wrapping_sub_u64(t_2, ((u64)t)));
+	s64 t_3;
+	if (level <= self->level) {
+		t_3 = level;
+	} else {
+		t_3 = ((s64)((u64)0ll - (u64)S64_MAX));
+	}
+	self->level = t_3;
+}
+
+/* TokenBucket::depth of crates/core/src/structures/bucket.rs */
+TWIN_INLINE units_bytes bucket_token_bucket_depth(const bucket_token_bucket *self)
+{
+	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / bucket_per_byte())));
+	return t;
+}
+
+/* capped of crates/core/src/structures/bucket.rs */
+TWIN_INLINE s64 bucket_capped(units_bytes depth)
+{
+	units_bytes t;
+	if (depth <= bucket_max_depth()) {
+		t = depth;
+	} else {
+		t = bucket_max_depth();
+	}
+	s64 t_2 = bucket_cost(t);
+	return t_2;
+}
+
+/* TokenBucket::full of crates/core/src/structures/bucket.rs */
+TWIN_INLINE bucket_token_bucket bucket_token_bucket_full(units_rate rate, units_bytes depth, units_instant now)
+{
+	s64 t = bucket_capped(depth);
+	s64 depth_2 = t;
+	return (bucket_token_bucket){ .rate = rate, .depth = depth_2, .level = depth_2, .updated = now };
+}
+
+/* TokenBucket::set_depth of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_set_depth(bucket_token_bucket *self, units_instant now, units_bytes depth)
+{
+	bucket_token_bucket_update(self, now);
+	s64 t = bucket_capped(depth);
+	self->depth = t;
+	self->level = min_s64(self->level, self->depth);
+}
+
+/* TokenBucket::set_rate of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_set_rate(bucket_token_bucket *self, units_instant now, units_rate rate)
+{
+	bucket_token_bucket_update(self, now);
+	self->rate = rate;
+}
+
+/* TokenBucket::spend_if of crates/core/src/structures/bucket.rs */
+TWIN_INLINE bool bucket_token_bucket_spend_if(bucket_token_bucket *self, bool wanted, units_bytes bytes)
+{
+	s64 t = bucket_cost(bytes);
+	s64 cost = t;
+	bool pays = (wanted & (self->level >= cost));
+	self->level = ((s64)((u64)self->level - (u64)(pays ? cost : 0ll)));
+	return pays;
+}
+
+/* TokenBucket::spend of crates/core/src/structures/bucket.rs */
+TWIN_INLINE bool bucket_token_bucket_spend(bucket_token_bucket *self, units_bytes bytes)
+{
+	bool t = bucket_token_bucket_spend_if(self, true, bytes);
+	return t;
+}
+
+/* TokenBucket::take of crates/core/src/structures/bucket.rs */
+TWIN_INLINE bool bucket_token_bucket_take(bucket_token_bucket *self, units_instant now, units_bytes bytes)
+{
+	bucket_token_bucket_update(self, now);
+	bool t = bucket_token_bucket_spend(self, bytes);
+	return t;
+}
+
+/* Rate::is_zero of crates/units/src/quantity.rs */
+TWIN_INLINE bool units_rate_is_zero(units_rate self)
+{
+	return (self == 0ull);
+}
+
+/* Span::from_nanos of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_from_nanos(u64 n)
+{
+	return n;
+}
+
+/* TokenBucket::time_for of crates/core/src/structures/bucket.rs */
+TWIN_INLINE option_units_instant bucket_token_bucket_time_for(const bucket_token_bucket *self, units_instant now, units_bytes bytes)
+{
+	s64 t = bucket_cost(bytes);
+	s64 cost = min_s64(t, self->depth);
+	u64 missing = wrapping_sub_u64(((u64)cost), ((u64)self->level));
+	bool t_4 = (self->level >= cost);
+	if (!t_4) {
+		u64 t_3 = bucket_token_bucket_earned(self, now);
+		t_4 = (t_3 >= missing);
+	}
+	if (t_4) {
+		return (option_units_instant){ .some = true, .value = max_u64(self->updated, now) };
+	}
+	bool t_6 = units_rate_is_zero(self->rate);
+	if (t_6) {
+		return (option_units_instant){0};
+	}
+	u64 t_7 = units_rate_as_bps(self->rate);
+	units_span t_8 = units_span_from_nanos(div_ceil_u64(missing, t_7));
+	units_span wait = t_8;
+	units_instant t_9 = units_instant_add_span(self->updated, wait);
+	return (option_units_instant){ .some = true, .value = max_u64(t_9, now) };
+}
+
+/* TokenBucket::time_of of crates/core/src/structures/bucket.rs */
+TWIN_INLINE option_units_instant bucket_token_bucket_time_of(const bucket_token_bucket *self, units_instant now, units_bytes bytes)
+{
+	s64 t = bucket_cost(bytes);
+	s64 cost = t;
+	if (cost > self->depth) {
+		return (option_units_instant){0};
+	}
+	if (self->level >= cost) {
+		return (option_units_instant){ .some = true, .value = max_u64(self->updated, now) };
+	}
+	bool t_5 = units_rate_is_zero(self->rate);
+	if (t_5) {
+		return (option_units_instant){0};
+	}
+	u64 missing = wrapping_sub_u64(((u64)cost), ((u64)self->level));
+	u64 t_6 = units_rate_as_bps(self->rate);
+	units_span t_7 = units_span_from_nanos(div_ceil_u64(missing, t_6));
+	units_span wait = t_7;
+	units_instant t_8 = units_instant_add_span(self->updated, wait);
+	return (option_units_instant){ .some = true, .value = max_u64(t_8, now) };
+}
+
+/* State::observe of crates/core/src/aqm/codel.rs */
+TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *params, units_instant now, units_span waited, units_bytes left)
+{
+	if ((waited < params->target) || (left <= params->mtu)) {
+		self->first_above = (option_units_instant){0};
+		return false;
+	}
+	option_units_instant t_2 = self->first_above;
+	bool t_3;
+	if (!t_2.some) {
+		units_instant t_4 = units_instant_add_span(now, params->interval);
+		self->first_above = (option_units_instant){ .some = true, .value = t_4 };
+		t_3 = false;
+	} else {
+		units_instant at = t_2.value;
+		t_3 = (now >= at);
+	}
+	return t_3;
+}
+
+/* MOST_DROPS_A_CALL of crates/core/src/aqm/codel.rs */
+TWIN_INLINE u32 codel_most_drops_a_call(void)
+{
+	return 32u;
+}
+
+/* State::is_overdue of crates/core/src/aqm/codel.rs */
+TWIN_INLINE bool codel_state_is_overdue(const codel_state *self, const codel_params *params, units_instant now, units_span waited)
+{
+	option_units_span t = params->longest;
+	if (!t.some) {
+		return false;
+	}
+	units_span longest = t.value;
+	option_units_instant t_2 = self->first_above;
+	if (!t_2.some) {
+		return false;
+	}
+	units_instant above = t_2.value;
+	bool t_4 = (waited > longest);
+	if (t_4) {
+		units_instant t_3 = units_instant_add_span(above, params->interval);
+		t_4 = (now >= t_3);
+	}
+	return t_4;
+}
+
+/* Params::spacing of crates/core/src/aqm/codel.rs */
+TWIN_INLINE units_span codel_params_spacing(const codel_params *self, u32 count)
+{
+	u64 t = units_span_as_nanos(self->interval);
+	u64 interval = t;
+	units_span t_2 = units_span_from_nanos(isqrt_u64(((u64)(((u64)(interval * interval)) / ((u64)max_u32(count, 1u))))));
+	return t_2;
+}
+
+/* State::enter of crates/core/src/aqm/codel.rs */
+TWIN_INLINE void codel_state_enter(codel_state *self, const codel_params *params, units_instant now)
+{
+	self->dropping = true;
+	u32 delta = saturating_sub_u32(self->count, self->last_count);
+	units_span t = units_instant_since(now, self->drop_next);
+	units_span t_2 = units_span_saturating_mul(params->interval, 16ull);
+	bool recent = (t < t_2);
+	u32 t_3;
+	if ((delta > 1u) && recent) {
+		t_3 = delta;
+	} else {
+		t_3 = 1u;
+	}
+	self->count = t_3;
+	self->last_count = self->count;
+	units_span t_4 = codel_params_spacing(params, self->count);
+	units_instant t_5 = units_instant_add_span(now, t_4);
+	self->drop_next = t_5;
+}
+
+/* Instant::add_assign of crates/units/src/quantity.rs */
+TWIN_INLINE void units_instant_add_assign_span(units_instant *self, units_span span)
+{
+	units_instant t = units_instant_add_span((*self), span);
+	(*self) = t;
+}
+
+/* State::decide of crates/core/src/aqm/codel.rs */
+TWIN_INLINE codel_action codel_state_decide(codel_state *self, const codel_params *params, codel_stats *stats, codel_call *call, units_instant now, units_span waited, units_bytes left)
+{
+	bool t = codel_state_observe(self, params, now, waited, left);
+	bool may_drop = t;
+	codel_phase t_2 = call->phase;
+	if (t_2 == CODEL_PHASE_FIRST) {
+		bool t_6 = (call->drops < ((u32)(codel_most_drops_a_call() / 2u)));
+		if (t_6) {
+			bool t_5 = codel_state_is_overdue(self, params, now, waited);
+			t_6 = t_5;
+		}
+		if (t_6) {
+			call->drops = ((u32)(call->drops + 1u));
+			return CODEL_ACTION_DROP;
+		}
+		if (!self->dropping) {
+			if (!may_drop) {
+				return CODEL_ACTION_SEND;
+			}
+			codel_state_enter(self, params, now);
+			stats->episodes = ((u64)(stats->episodes + 1ull));
+			call->phase = CODEL_PHASE_LAST;
+			return CODEL_ACTION_SIGNAL;
+		}
+		call->phase = CODEL_PHASE_EPISODE;
+	} else if (t_2 == CODEL_PHASE_EPISODE) {
+		if (may_drop) {
+			units_span t_10 = codel_params_spacing(params, self->count);
+			units_instant_add_assign_span(&self->drop_next, t_10);
+		}
+	} else {
+		return CODEL_ACTION_SEND;
+	}
+	self->dropping = may_drop;
+	if ((!may_drop || (now < self->drop_next)) || (call->drops >= codel_most_drops_a_call())) {
+		return CODEL_ACTION_SEND;
+	}
+	call->drops = ((u32)(call->drops + 1u));
+	self->count = saturating_add_u32(self->count, 1u);
+	return CODEL_ACTION_SIGNAL;
+}
+
+/* State::marked of crates/core/src/aqm/codel.rs */
+TWIN_INLINE void codel_state_marked(codel_state *self, const codel_params *params, const codel_call *call)
+{
+	if (call->phase == CODEL_PHASE_EPISODE) {
+		units_span t_2 = codel_params_spacing(params, self->count);
+		units_instant_add_assign_span(&self->drop_next, t_2);
+	}
+}
+
+/* State::ran_empty of crates/core/src/aqm/codel.rs */
+TWIN_INLINE void codel_state_ran_empty(codel_state *self, const codel_call *call)
+{
+	self->first_above = (option_units_instant){0};
+	if (call->phase != CODEL_PHASE_LAST) {
+		self->dropping = false;
+	}
+}
+
+/* Measure::of of crates/core/src/aqm/elephants.rs */
+TWIN_INLINE units_bytes elephants_measure_of(elephants_measure self, units_bytes size)
+{
+	elephants_measure t = self;
+	units_bytes t_2;
+	if (t == ELEPHANTS_MEASURE_BYTES) {
+		t_2 = size;
+	} else {
+		units_bytes t_3 = units_bytes_new(1ull);
+		t_2 = t_3;
+	}
+	return t_2;
+}
+
+/* Bytes::add of crates/units/src/quantity.rs */
+TWIN_INLINE units_bytes units_bytes_add_bytes(units_bytes self, units_bytes other)
+{
+	return saturating_add_u64(self, other);
+}
+
+/* Bytes::add_assign of crates/units/src/quantity.rs */
+TWIN_INLINE void units_bytes_add_assign_bytes(units_bytes *self, units_bytes other)
+{
+	units_bytes t = units_bytes_add_bytes((*self), other);
+	(*self) = t;
+}
+
+/* Flow::is_mouse of crates/core/src/aqm/elephants.rs */
+TWIN_INLINE bool elephants_flow_is_mouse(const elephants_flow *self, const elephants_border *border)
+{
+	return (self->length <= border->longest_mouse);
+}
+
+/* Flow::arrive of crates/core/src/aqm/elephants.rs */
+TWIN_INLINE bool elephants_flow_arrive(elephants_flow *self, const elephants_border *border, units_bytes size)
+{
+	units_bytes t = elephants_measure_of(border->measure, size);
+	units_bytes_add_assign_bytes(&self->length, t);
+	bool t_2 = elephants_flow_is_mouse(self, border);
+	return t_2;
+}
+
+/* Flow::exceed of crates/core/src/aqm/elephants.rs */
+TWIN_INLINE void elephants_flow_exceed(elephants_flow *self, const elephants_pair_rule *rule)
+{
+	units_bytes_add_assign_bytes(&self->length, rule->threshold);
+}
+
+/* Pair::take of crates/core/src/aqm/elephants.rs */
+TWIN_INLINE bool elephants_pair_take(elephants_pair *self, const elephants_pair_rule *rule, units_instant now, units_bytes size)
+{
+	option_bucket_token_bucket t = self->bucket;
+	bucket_token_bucket t_2;
+	if (t.some) {
+		bucket_token_bucket bucket = t.value;
+		t_2 = bucket;
+	} else {
+		bucket_token_bucket t_3 = bucket_token_bucket_full(rule->rate, rule->threshold, now);
+		t_2 = t_3;
+	}
+	bucket_token_bucket bucket_2 = t_2;
+	bool t_4 = bucket_token_bucket_take(&bucket_2, now, size);
+	bool pays = t_4;
+	self->bucket = (option_bucket_token_bucket){ .some = true, .value = bucket_2 };
+	return pays;
+}
+
+/* PLACES of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u32 fbq_places(void)
+{
+	return 24u;
+}
+
+/* virtual_length of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_virtual_length(units_bytes bytes, u64 weight)
+{
+	s64 t = bucket_capped(bytes);
+	u64 credit = ((u64)t);
+	u64 whole = ((u64)(credit / weight));
+	u64 rest = ((u64)(credit % weight));
+	return ((u128)(((u128)(((u128)whole) << (fbq_places() & 127u))) + ((u128)div_ceil_u64(((u64)(rest << (fbq_places() & 63u))), weight))));
+}
+
+/* WEIGHT_MAX of crates/core/src/qdisc/fbq/shares.rs */
+TWIN_INLINE u64 fbq_weight_max(void)
+{
+	return ((u64)(1ull << 40u));
+}
+
+/* borrow_length of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_borrow_length(units_bytes bytes, units_rate rate)
+{
+	u64 t = units_rate_as_bps(rate);
+	u128 t_2 = fbq_virtual_length(bytes, clamp_u64(t, 1000ull, fbq_weight_max()));
+	return t_2;
+}
+
+/* Instant::as_nanos of crates/units/src/quantity.rs */
+TWIN_INLINE u64 units_instant_as_nanos(units_instant self)
+{
+	return self;
+}
+
+/* by_due of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_by_due(units_instant due, u32 priority)
+{
+	u64 t = units_instant_as_nanos(due);
+	return ((u128)(((u128)(((u128)t) << 32u)) | ((u128)priority)));
+}
+
+/* by_priority of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_by_priority(u128 key)
+{
+	return ((u128)(((u128)(((u128)((u32)key)) << 64u)) | ((u128)(key >> 32u))));
+}
+
+/* TokenBucket::forgive of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_forgive(bucket_token_bucket *self, units_instant now)
+{
+	bucket_token_bucket_update(self, now);
+	self->level = max_s64(self->level, 0ll);
+}
+
+/* charge_minimum of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE void fbq_charge_minimum(bucket_token_bucket *guarantee, units_instant then, units_bytes size)
+{
+	bucket_token_bucket_forgive(guarantee, then);
+	bucket_token_bucket_charge(guarantee, then, size);
+}
+
+/* charged of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_charged(u128 start, u128 now, fbq_by by, u128 length)
+{
+	fbq_by t = by;
+	u128 t_2;
+	if (t == FBQ_BY_SHARE) {
+		t_2 = ((u128)(start + length));
+	} else {
+		t_2 = ((u128)(min_u128(start, now) + length));
+	}
+	return t_2;
+}
+
+/* covered_at of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE option_units_instant fbq_covered_at(const bucket_token_bucket *guarantee, units_bytes size, units_instant arrived)
+{
+	option_units_instant t = bucket_token_bucket_time_for(guarantee, units_instant_zero(), size);
+	option_units_instant t_2 = t;
+	if (!t_2.some)
+		return (option_units_instant){0};
+	units_instant time = t_2.value;
+	return (option_units_instant){ .some = true, .value = max_u64(time, arrived) };
+}
+
+/* THRESHOLD_FACTOR of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u64 fbq_threshold_factor(void)
+{
+	return 4ull;
+}
+
+/* is_within_part of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE bool fbq_is_within_part(units_bytes bytes, units_bytes space, u64 queued)
+{
+	u64 shares = ((u64)(((u64)(queued * fbq_threshold_factor())) + 1ull));
+	u64 t = units_bytes_as_u64(bytes);
+	u64 quarters = div_ceil_u64(t, fbq_threshold_factor());
+	bool t_3 = (mul_high_u64(quarters, shares) == 0ull);
+	if (t_3) {
+		u64 t_2 = units_bytes_as_u64(space);
+		t_3 = (wrapping_mul_u64(quarters, shares) <= t_2);
+	}
+	return t_3;
+}
+
+/* KEPT_PART of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u64 fbq_kept_part(void)
+{
+	return 8ull;
+}
+
+/* Bytes::ZERO of crates/units/src/quantity.rs */
+TWIN_INLINE units_bytes units_bytes_zero(void)
+{
+	return 0ull;
+}
+
+/* kept of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE units_bytes fbq_kept(units_bytes limit, units_rate unpromised, units_rate rate)
+{
+	units_bytes t;
+	if (unpromised < rate) {
+		u64 t_2 = units_bytes_as_u64(limit);
+		units_bytes t_3 = units_bytes_new(((u64)(t_2 / fbq_kept_part())));
+		t = t_3;
+	} else {
+		t = units_bytes_zero();
+	}
+	return t;
+}
+
+/* promised_part of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE units_bytes fbq_promised_part(units_bytes limit, units_rate minimum, units_rate rate)
+{
+	bool t_2 = units_rate_is_zero(minimum);
+	if (t_2) {
+		return units_bytes_zero();
+	}
+	u64 t_3 = units_bytes_as_u64(limit);
+	u64 t_4 = units_rate_as_bps(minimum);
+	u64 t_5 = units_rate_as_bps(rate);
+	units_bytes t_6 = units_bytes_new(mul_div_u64(t_3, t_4, max_u64(t_5, 1ull)));
+	return t_6;
+}
+
+/* starts_with of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_starts_with(u128 now, u128 length)
+{
+	return saturating_sub_u128(now, length);
+}
+
+/* starts_again of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_starts_again(u128 start, u128 now, u128 length)
+{
+	u128 t = fbq_starts_with(now, length);
+	return max_u128(start, t);
+}
+
+/* weight_of of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u64 fbq_weight_of(u64 weight)
+{
+	return clamp_u64(weight, 1ull, fbq_weight_max());
+}
+
+/* Slots::begin of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE bool fbq_slots_begin(fbq_slots *self)
+{
+	self->here = ((u32)(self->here + 1u));
+	if (self->held == 0u) {
+		return false;
+	}
+	self->held = ((u32)(self->held - 1u));
+	return true;
+}
+
+/* Slots::end of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE bool fbq_slots_end(fbq_slots *self)
+{
+	self->here = ((u32)(self->here - 1u));
+	return (((u32)(self->held + self->here)) < self->wanted);
+}
+
+/* Limit::admits of crates/core/src/qdisc/fifo.rs */
+TWIN_INLINE bool fifo_limit_admits(const fifo_limit *self, qdisc_backlog backlog, units_bytes size)
+{
+	bool t_2 = (backlog.packets < self->packets);
+	if (t_2) {
+		units_bytes t = units_bytes_add_bytes(backlog.bytes, size);
+		t_2 = (t <= self->bytes);
+	}
+	return t_2;
+}
+
+/* Place::once_empty of crates/core/src/qdisc/flow_queues.rs */
+TWIN_INLINE flow_queues_place flow_queues_place_once_empty(flow_queues_place self, bool has_old)
+{
+	flow_queues_place t;
+	if ((self == FLOW_QUEUES_PLACE_NEW) && has_old) {
+		t = FLOW_QUEUES_PLACE_OLD;
+	} else {
+		t = FLOW_QUEUES_PLACE_OFF;
+	}
+	return t;
+}
+
+/* mix of crates/core/src/structures/key_index.rs */
+TWIN_INLINE u64 key_index_mix(u64 key)
+{
+	u64 mixed = wrapping_mul_u64(((u64)(key ^ ((u64)(key >> 30u)))), 13787848793156543929ull);
+	return wrapping_mul_u64(((u64)(mixed ^ ((u64)(mixed >> 27u)))), 10723151780598845931ull);
+}
+
+/* Probability::ZERO of crates/core/src/probability.rs */
+TWIN_INLINE probability_probability probability_probability_zero(void)
+{
+	return 0ull;
+}
+
+/* MOST of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE u64 meredt_most(void)
+{
+	return ((u64)(1ull << 30u));
+}
+
+/* part of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE s64 meredt_part(units_bytes size, u64 share)
+{
+	u64 t = units_bytes_as_u64(size);
+	return ((s64)((u64)(min_u64(t, meredt_most()) * share)));
+}
+
+/* Floor::cost of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE s64 meredt_floor_cost(const meredt_floor *self, units_bytes size)
+{
+	u64 t = probability_probability_bits(probability_probability_one());
+	u64 t_2 = probability_probability_bits(self->share);
+	s64 t_3 = meredt_part(size, ((u64)(t - t_2)));
+	return t_3;
+}
+
+/* Floor::due of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE bool meredt_floor_due(const meredt_floor *self, units_bytes size)
+{
+	bool t_3 = (self->share > probability_probability_zero());
+	if (t_3) {
+		s64 t_2 = self->owed;
+		s64 t = meredt_floor_cost(self, size);
+		t_3 = (t_2 >= t);
+	}
+	return t_3;
+}
+
+/* Floor::elephant of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE void meredt_floor_elephant(meredt_floor *self, units_bytes size)
+{
+	s64 t = meredt_floor_cost(self, size);
+	s64 cost = t;
+	self->owed = max_s64(saturating_sub_s64(self->owed, cost), self->least);
+}
+
+/* Floor::mouse of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE void meredt_floor_mouse(meredt_floor *self, units_bytes size)
+{
+	s64 t_3 = self->owed;
+	u64 t = probability_probability_bits(self->share);
+	s64 t_2 = meredt_part(size, t);
+	self->owed = saturating_add_s64(t_3, t_2);
+}
+
+/* Floor::new of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE meredt_floor meredt_floor_new(probability_probability share, units_bytes credit)
+{
+	u64 t = probability_probability_bits(probability_probability_one());
+	s64 t_2 = meredt_part(credit, t);
+	s64 credit_2 = t_2;
+	return (meredt_floor){ .share = share, .owed = 0ll, .least = ((s64)((u64)0ll - (u64)credit_2)) };
+}
+
+/* Floor::none_queued of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE void meredt_floor_none_queued(meredt_floor *self)
+{
+	self->owed = min_s64(self->owed, 0ll);
 }
 
 /* MOST_UPDATES of crates/core/src/aqm/pie.rs */
@@ -1546,10 +1707,79 @@ TWIN_INLINE void pie_state_catch_up(pie_state *self, const pie_params *params, p
 	}
 }
 
+/* State::departed of crates/core/src/aqm/pie.rs */
+TWIN_INLINE void pie_state_departed(pie_state *self, units_span delay, bool is_empty)
+{
+	units_span t;
+	if (is_empty) {
+		t = units_span_zero();
+	} else {
+		t = delay;
+	}
+	self->delay = t;
+}
+
+/* State::new of crates/core/src/aqm/pie.rs */
+TWIN_INLINE pie_state pie_state_new(const pie_params *params)
+{
+	units_span t_2 = params->burst;
+	units_instant t = units_instant_add_span(units_instant_zero(), params->update);
+	return (pie_state){ .probability = 0ull, .delay = units_span_zero(), .delay_before = units_span_zero(), .burst = t_2, .gathered = 0ull, .next_update = t };
+}
+
+/* State::probability of crates/core/src/aqm/pie.rs */
+TWIN_INLINE probability_probability pie_state_probability(const pie_state *self)
+{
+	probability_probability t = probability_probability_saturating_from_bits(((u64)(self->probability >> 28u)));
+	return t;
+}
+
+/* State::signal of crates/core/src/aqm/pie.rs */
+TWIN_INLINE red_signal pie_state_signal(const pie_state *self, const pie_params *params)
+{
+	probability_probability t_2 = pie_state_probability(self);
+	red_signal t;
+	if (t_2 < params->most_marked) {
+		t = params->signal;
+	} else {
+		t = RED_SIGNAL_DROP;
+	}
+	return t;
+}
+
 /* Bytes::saturating_mul of crates/units/src/quantity.rs */
 TWIN_INLINE units_bytes units_bytes_saturating_mul(units_bytes self, u64 n)
 {
 	return saturating_mul_u64(self, n);
+}
+
+/* FACTOR_LOW of crates/core/src/random.rs */
+TWIN_INLINE u64 random_factor_low(void)
+{
+	return 4865540595714422341ull;
+}
+
+/* FACTOR_HIGH of crates/core/src/random.rs */
+TWIN_INLINE u64 random_factor_high(void)
+{
+	return 2549297995355413924ull;
+}
+
+/* Stream::advance of crates/core/src/random.rs */
+TWIN_INLINE void random_stream_advance(random_stream *self)
+{
+	u64 product = wrapping_mul_u64(self->low, random_factor_low());
+	u64 cross = wrapping_add_u64(wrapping_mul_u64(self->high, random_factor_low()), wrapping_mul_u64(self->low, random_factor_high()));
+	u64 high = wrapping_add_u64(mul_high_u64(self->low, random_factor_low()), cross);
+	self->low = wrapping_add_u64(product, self->step_low);
+	self->high = wrapping_add_u64(wrapping_add_u64(high, self->step_high), ((u64)(self->low < product)));
+}
+
+/* Stream::next_u64 of crates/core/src/random.rs */
+TWIN_INLINE u64 random_stream_next_u64(random_stream *self)
+{
+	random_stream_advance(self);
+	return rotate_right_u64(((u64)(self->high ^ self->low)), ((u32)((u64)(self->high >> 58u))));
 }
 
 /* State::unlucky of crates/core/src/aqm/pie.rs */
@@ -1604,410 +1834,31 @@ TWIN_INLINE bool pie_state_unlucky(pie_state *self, const pie_params *params, ra
 	return hit;
 }
 
-/* State::probability of crates/core/src/aqm/pie.rs */
-TWIN_INLINE probability_probability pie_state_probability(const pie_state *self)
+/* Backlog::add of crates/core/src/qdisc.rs */
+TWIN_INLINE void qdisc_backlog_add(qdisc_backlog *self, units_bytes size)
 {
-	probability_probability t = probability_probability_saturating_from_bits(((u64)(self->probability >> 28u)));
-	return t;
+	self->packets = ((u64)(self->packets + 1ull));
+	units_bytes_add_assign_bytes(&self->bytes, size);
 }
 
-/* State::signal of crates/core/src/aqm/pie.rs */
-TWIN_INLINE red_signal pie_state_signal(const pie_state *self, const pie_params *params)
+/* Bytes::sub of crates/units/src/quantity.rs */
+TWIN_INLINE units_bytes units_bytes_sub_bytes(units_bytes self, units_bytes other)
 {
-	probability_probability t_2 = pie_state_probability(self);
-	red_signal t;
-	if (t_2 < params->most_marked) {
-		t = params->signal;
-	} else {
-		t = RED_SIGNAL_DROP;
-	}
-	return t;
+	return saturating_sub_u64(self, other);
 }
 
-/* State::departed of crates/core/src/aqm/pie.rs */
-TWIN_INLINE void pie_state_departed(pie_state *self, units_span delay, bool is_empty)
+/* Bytes::sub_assign of crates/units/src/quantity.rs */
+TWIN_INLINE void units_bytes_sub_assign_bytes(units_bytes *self, units_bytes other)
 {
-	units_span t;
-	if (is_empty) {
-		t = units_span_zero();
-	} else {
-		t = delay;
-	}
-	self->delay = t;
+	units_bytes t = units_bytes_sub_bytes((*self), other);
+	(*self) = t;
 }
 
-/* Measure::of of crates/core/src/aqm/elephants.rs */
-TWIN_INLINE units_bytes elephants_measure_of(elephants_measure self, units_bytes size)
+/* Backlog::remove of crates/core/src/qdisc.rs */
+TWIN_INLINE void qdisc_backlog_remove(qdisc_backlog *self, units_bytes size)
 {
-	elephants_measure t = self;
-	units_bytes t_2;
-	if (t == ELEPHANTS_MEASURE_BYTES) {
-		t_2 = size;
-	} else {
-		units_bytes t_3 = units_bytes_new(1ull);
-		t_2 = t_3;
-	}
-	return t_2;
-}
-
-/* Flow::is_mouse of crates/core/src/aqm/elephants.rs */
-TWIN_INLINE bool elephants_flow_is_mouse(const elephants_flow *self, const elephants_border *border)
-{
-	return (self->length <= border->longest_mouse);
-}
-
-/* Flow::arrive of crates/core/src/aqm/elephants.rs */
-TWIN_INLINE bool elephants_flow_arrive(elephants_flow *self, const elephants_border *border, units_bytes size)
-{
-	units_bytes t = elephants_measure_of(border->measure, size);
-	units_bytes_add_assign_bytes(&self->length, t);
-	bool t_2 = elephants_flow_is_mouse(self, border);
-	return t_2;
-}
-
-/* Flow::exceed of crates/core/src/aqm/elephants.rs */
-TWIN_INLINE void elephants_flow_exceed(elephants_flow *self, const elephants_pair_rule *rule)
-{
-	units_bytes_add_assign_bytes(&self->length, rule->threshold);
-}
-
-/* Pair::take of crates/core/src/aqm/elephants.rs */
-TWIN_INLINE bool elephants_pair_take(elephants_pair *self, const elephants_pair_rule *rule, units_instant now, units_bytes size)
-{
-	option_bucket_token_bucket t = self->bucket;
-	bucket_token_bucket t_2;
-	if (t.some) {
-		bucket_token_bucket bucket = t.value;
-		t_2 = bucket;
-	} else {
-		bucket_token_bucket t_3 = bucket_token_bucket_full(rule->rate, rule->threshold, now);
-		t_2 = t_3;
-	}
-	bucket_token_bucket bucket_2 = t_2;
-	bool t_4 = bucket_token_bucket_take(&bucket_2, now, size);
-	bool pays = t_4;
-	self->bucket = (option_bucket_token_bucket){ .some = true, .value = bucket_2 };
-	return pays;
-}
-
-/* MOST of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE u64 meredt_most(void)
-{
-	return ((u64)(1ull << 30u));
-}
-
-/* part of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE s64 meredt_part(units_bytes size, u64 share)
-{
-	u64 t = units_bytes_as_u64(size);
-	return ((s64)((u64)(min_u64(t, meredt_most()) * share)));
-}
-
-/* Floor::new of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE meredt_floor meredt_floor_new(probability_probability share, units_bytes credit)
-{
-	u64 t = probability_probability_bits(probability_probability_one());
-	s64 t_2 = meredt_part(credit, t);
-	s64 credit_2 = t_2;
-	return (meredt_floor){ .share = share, .owed = 0ll, .least = ((s64)((u64)0ll - (u64)credit_2)) };
-}
-
-/* Floor::cost of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE s64 meredt_floor_cost(const meredt_floor *self, units_bytes size)
-{
-	u64 t = probability_probability_bits(probability_probability_one());
-	u64 t_2 = probability_probability_bits(self->share);
-	s64 t_3 = meredt_part(size, ((u64)(t - t_2)));
-	return t_3;
-}
-
-/* Floor::due of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE bool meredt_floor_due(const meredt_floor *self, units_bytes size)
-{
-	bool t_3 = (self->share > probability_probability_zero());
-	if (t_3) {
-		s64 t_2 = self->owed;
-		s64 t = meredt_floor_cost(self, size);
-		t_3 = (t_2 >= t);
-	}
-	return t_3;
-}
-
-/* Floor::mouse of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE void meredt_floor_mouse(meredt_floor *self, units_bytes size)
-{
-	s64 t_3 = self->owed;
-	u64 t = probability_probability_bits(self->share);
-	s64 t_2 = meredt_part(size, t);
-	self->owed = saturating_add_s64(t_3, t_2);
-}
-
-/* Floor::elephant of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE void meredt_floor_elephant(meredt_floor *self, units_bytes size)
-{
-	s64 t = meredt_floor_cost(self, size);
-	s64 cost = t;
-	self->owed = max_s64(saturating_sub_s64(self->owed, cost), self->least);
-}
-
-/* Floor::none_queued of crates/core/src/aqm/meredt.rs */
-TWIN_INLINE void meredt_floor_none_queued(meredt_floor *self)
-{
-	self->owed = min_s64(self->owed, 0ll);
-}
-
-/* TokenBucket::bytes of crates/core/src/structures/bucket.rs */
-TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *self, units_instant now)
-{
-	s64 t_2 = self->level;
-	s64 t_3 = self->depth;
-	u64 t = bucket_token_bucket_earned(self, now);
-	s64 t_4 = bucket_filled(t_2, t_3, t);
-	units_bytes t_5 = units_bytes_new(((u64)(((u64)max_s64(t_4, 0ll)) / bucket_per_byte())));
-	return t_5;
-}
-
-/* TokenBucket::charge of crates/core/src/structures/bucket.rs */
-TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_instant now, units_bytes bytes)
-{
-	bucket_token_bucket_update(self, now);
-	u64 t_2 = ((u64)self->level);
-	s64 t = bucket_cost(bytes);
-	s64 level = ((s64)wrapping_sub_u64(t_2, ((u64)t)));
-	s64 t_3;
-	if (level <= self->level) {
-		t_3 = level;
-	} else {
-		t_3 = ((s64)((u64)0ll - (u64)S64_MAX));
-	}
-	self->level = t_3;
-}
-
-/* TokenBucket::time_for of crates/core/src/structures/bucket.rs */
-TWIN_INLINE option_units_instant bucket_token_bucket_time_for(const bucket_token_bucket *self, units_instant now, units_bytes bytes)
-{
-	s64 t = bucket_cost(bytes);
-	s64 cost = min_s64(t, self->depth);
-	u64 missing = wrapping_sub_u64(((u64)cost), ((u64)self->level));
-	bool t_4 = (self->level >= cost);
-	if (!t_4) {
-		u64 t_3 = bucket_token_bucket_earned(self, now);
-		t_4 = (t_3 >= missing);
-	}
-	if (t_4) {
-		return (option_units_instant){ .some = true, .value = max_u64(self->updated, now) };
-	}
-	bool t_6 = units_rate_is_zero(self->rate);
-	if (t_6) {
-		return (option_units_instant){0};
-	}
-	u64 t_7 = units_rate_as_bps(self->rate);
-	units_span t_8 = units_span_from_nanos(div_ceil_u64(missing, t_7));
-	units_span wait = t_8;
-	units_instant t_9 = units_instant_add_span(self->updated, wait);
-	return (option_units_instant){ .some = true, .value = max_u64(t_9, now) };
-}
-
-/* WEIGHT_ONE of crates/core/src/qdisc/fbq/shares.rs */
-TWIN_INLINE u64 shares_weight_one(void)
-{
-	return ((u64)(1ull << 16u));
-}
-
-/* WHOLE of crates/core/src/qdisc/fbq/shares.rs */
-TWIN_INLINE u64 shares_whole(void)
-{
-	return ((u64)(1ull << 32u));
-}
-
-/* Slots::begin of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE bool fbq_slots_begin(fbq_slots *self)
-{
-	self->here = ((u32)(self->here + 1u));
-	if (self->held == 0u) {
-		return false;
-	}
-	self->held = ((u32)(self->held - 1u));
-	return true;
-}
-
-/* Slots::end of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE bool fbq_slots_end(fbq_slots *self)
-{
-	self->here = ((u32)(self->here - 1u));
-	return (((u32)(self->held + self->here)) < self->wanted);
-}
-
-/* VIRTUAL_START of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_virtual_start(void)
-{
-	return ((u128)(((u128)1ull) << 100u));
-}
-
-/* WEIGHT_MAX of crates/core/src/qdisc/fbq/shares.rs */
-TWIN_INLINE u64 shares_weight_max(void)
-{
-	return ((u64)(1ull << 40u));
-}
-
-/* weight_of of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u64 fbq_weight_of(u64 weight)
-{
-	return clamp_u64(weight, 1ull, shares_weight_max());
-}
-
-/* PLACES of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u32 fbq_places(void)
-{
-	return 24u;
-}
-
-/* virtual_length of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_virtual_length(units_bytes bytes, u64 weight)
-{
-	s64 t = bucket_capped(bytes);
-	u64 credit = ((u64)t);
-	u64 whole = ((u64)(credit / weight));
-	u64 rest = ((u64)(credit % weight));
-	return ((u128)(((u128)(((u128)whole) << (fbq_places() & 127u))) + ((u128)div_ceil_u64(((u64)(rest << (fbq_places() & 63u))), weight))));
-}
-
-/* borrow_length of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_borrow_length(units_bytes bytes, units_rate rate)
-{
-	u64 t = units_rate_as_bps(rate);
-	u128 t_2 = fbq_virtual_length(bytes, clamp_u64(t, 1000ull, shares_weight_max()));
-	return t_2;
-}
-
-/* starts_with of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_starts_with(u128 now, u128 length)
-{
-	return saturating_sub_u128(now, length);
-}
-
-/* starts_again of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_starts_again(u128 start, u128 now, u128 length)
-{
-	u128 t = fbq_starts_with(now, length);
-	return max_u128(start, t);
-}
-
-/* charged of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_charged(u128 start, u128 now, fbq_by by, u128 length)
-{
-	fbq_by t = by;
-	u128 t_2;
-	if (t == FBQ_BY_SHARE) {
-		t_2 = ((u128)(start + length));
-	} else {
-		t_2 = ((u128)(min_u128(start, now) + length));
-	}
-	return t_2;
-}
-
-/* covered_at of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE option_units_instant fbq_covered_at(const bucket_token_bucket *guarantee, units_bytes size, units_instant arrived)
-{
-	option_units_instant t = bucket_token_bucket_time_for(guarantee, units_instant_zero(), size);
-	option_units_instant t_2 = t;
-	if (!t_2.some)
-		return (option_units_instant){0};
-	units_instant time = t_2.value;
-	return (option_units_instant){ .some = true, .value = max_u64(time, arrived) };
-}
-
-/* TokenBucket::forgive of crates/core/src/structures/bucket.rs */
-TWIN_INLINE void bucket_token_bucket_forgive(bucket_token_bucket *self, units_instant now)
-{
-	bucket_token_bucket_update(self, now);
-	self->level = max_s64(self->level, 0ll);
-}
-
-/* charge_minimum of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE void fbq_charge_minimum(bucket_token_bucket *guarantee, units_instant then, units_bytes size)
-{
-	bucket_token_bucket_forgive(guarantee, then);
-	bucket_token_bucket_charge(guarantee, then, size);
-}
-
-/* Bytes::ZERO of crates/units/src/quantity.rs */
-TWIN_INLINE units_bytes units_bytes_zero(void)
-{
-	return 0ull;
-}
-
-/* promised_part of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE units_bytes fbq_promised_part(units_bytes limit, units_rate minimum, units_rate rate)
-{
-	bool t_2 = units_rate_is_zero(minimum);
-	if (t_2) {
-		return units_bytes_zero();
-	}
-	u64 t_3 = units_bytes_as_u64(limit);
-	u64 t_4 = units_rate_as_bps(minimum);
-	u64 t_5 = units_rate_as_bps(rate);
-	units_bytes t_6 = units_bytes_new(mul_div_u64(t_3, t_4, max_u64(t_5, 1ull)));
-	return t_6;
-}
-
-/* KEPT_PART of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u64 fbq_kept_part(void)
-{
-	return 8ull;
-}
-
-/* kept of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE units_bytes fbq_kept(units_bytes limit, units_rate unpromised, units_rate rate)
-{
-	units_bytes t;
-	if (unpromised < rate) {
-		u64 t_2 = units_bytes_as_u64(limit);
-		units_bytes t_3 = units_bytes_new(((u64)(t_2 / fbq_kept_part())));
-		t = t_3;
-	} else {
-		t = units_bytes_zero();
-	}
-	return t;
-}
-
-/* THRESHOLD_FACTOR of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u64 fbq_threshold_factor(void)
-{
-	return 4ull;
-}
-
-/* is_within_part of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE bool fbq_is_within_part(units_bytes bytes, units_bytes space, u64 queued)
-{
-	u64 shares = ((u64)(((u64)(queued * fbq_threshold_factor())) + 1ull));
-	u64 t = units_bytes_as_u64(bytes);
-	u64 quarters = div_ceil_u64(t, fbq_threshold_factor());
-	bool t_3 = (mul_high_u64(quarters, shares) == 0ull);
-	if (t_3) {
-		u64 t_2 = units_bytes_as_u64(space);
-		t_3 = (wrapping_mul_u64(quarters, shares) <= t_2);
-	}
-	return t_3;
-}
-
-/* Instant::as_nanos of crates/units/src/quantity.rs */
-TWIN_INLINE u64 units_instant_as_nanos(units_instant self)
-{
-	return self;
-}
-
-/* by_due of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_by_due(units_instant due, u32 priority)
-{
-	u64 t = units_instant_as_nanos(due);
-	return ((u128)(((u128)(((u128)t) << 32u)) | ((u128)priority)));
-}
-
-/* by_priority of crates/core/src/qdisc/fbq/deciders.rs */
-TWIN_INLINE u128 fbq_by_priority(u128 key)
-{
-	return ((u128)(((u128)(((u128)((u32)key)) << 64u)) | ((u128)(key >> 32u))));
+	self->packets = ((u64)(self->packets - 1ull));
+	units_bytes_sub_assign_bytes(&self->bytes, size);
 }
 
 /* class of crates/core/src/structures/queues.rs */
@@ -2020,25 +1871,199 @@ TWIN_INLINE u16 queues_class(u64 bytes)
 	return ((u16)((u32)(((u32)(((u32)(octave - 2u)) * 8u)) + ((u32)((u64)(((u64)(bytes >> (((u32)(octave - 3u)) & 63u))) & 7ull))))));
 }
 
+/* Stream::from_parts of crates/core/src/random.rs */
+TWIN_INLINE random_stream random_stream_from_parts(u64 high, u64 low, u64 step_high, u64 step_low)
+{
+	return (random_stream){ .high = high, .low = low, .step_high = step_high, .step_low = step_low };
+}
+
+/* Spacer::restart of crates/core/src/aqm/red/dropper.rs */
+TWIN_INLINE void red_spacer_restart(red_spacer *self)
+{
+	self->since = 0ull;
+}
+
+/* Probability::scaled of crates/core/src/probability.rs */
+TWIN_INLINE probability_probability probability_probability_scaled(probability_probability self, u64 numerator, u64 denominator)
+{
+	probability_probability t = probability_probability_saturating_from_bits(mul_div_u64(self, numerator, denominator));
+	return t;
+}
+
+/* Spacer::draw of crates/core/src/aqm/red/dropper.rs */
+TWIN_INLINE bool red_spacer_draw(red_spacer *self, red_spacing spacing, probability_probability p)
+{
+	u64 count = self->since;
+	self->since = saturating_add_u64(self->since, 1ull);
+	if (p == probability_probability_zero()) {
+		return false;
+	}
+	u64 t_2 = random_stream_next_u64(&self->random);
+	u64 draw = ((u64)(t_2 >> 32u));
+	red_spacing t_3 = spacing;
+	bool t_4;
+	if (t_3 == RED_SPACING_GEOMETRIC) {
+		u64 t_5 = probability_probability_bits(p);
+		t_4 = (draw < t_5);
+	} else {
+		u64 t_6 = probability_probability_bits(p);
+		u64 spent = saturating_mul_u64(count, t_6);
+		u64 t_7 = probability_probability_bits(probability_probability_one());
+		u64 left = saturating_sub_u64(t_7, spent);
+		bool t_9 = ((left == 0ull) || (p == probability_probability_one()));
+		if (!t_9) {
+			u64 t_8 = probability_probability_bits(p);
+			t_9 = (((u64)(draw * left)) < ((u64)(t_8 << 32u)));
+		}
+		t_4 = t_9;
+	}
+	bool hit = t_4;
+	if (hit) {
+		self->since = 0ull;
+	}
+	return hit;
+}
+
+/* Dropper::judge of crates/core/src/aqm/red/dropper.rs */
+TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_drop *early, red_zone zone, units_bytes size, bool is_capable)
+{
+	red_zone t = zone;
+	probability_probability t_2;
+	if (t.kind == RED_ZONE_BELOW) {
+		red_spacer_restart(&self->spacer);
+		return (aqm_verdict){ .kind = AQM_VERDICT_ADMIT };
+	} else if (t.kind == RED_ZONE_BEYOND) {
+		red_spacer_restart(&self->spacer);
+		if (((early->above_max == RED_ABOVE_MAX_MARK) && (early->signal == RED_SIGNAL_MARK)) && is_capable) {
+			return (aqm_verdict){ .kind = AQM_VERDICT_MARK };
+		}
+		return (aqm_verdict){ .kind = AQM_VERDICT_DROP, .drop = QDISC_DROP_REASON_FORCED };
+	} else if (t.kind == RED_ZONE_CHANCE) {
+		probability_probability p = t.chance;
+		t_2 = p;
+	} else {
+		probability_probability p_2 = t.gentle;
+		t_2 = p_2;
+	}
+	probability_probability base = t_2;
+	red_sizing t_4 = early->sizing;
+	probability_probability t_5;
+	if (t_4.kind == RED_SIZING_PER_PACKET) {
+		t_5 = base;
+	} else {
+		units_bytes mean = t_4.per_byte_mean;
+		u64 t_6 = units_bytes_as_u64(size);
+		u64 t_7 = units_bytes_as_u64(mean);
+		probability_probability t_8 = probability_probability_scaled(base, t_6, t_7);
+		t_5 = t_8;
+	}
+	probability_probability p_3 = t_5;
+	bool t_10 = red_spacer_draw(&self->spacer, early->spacing, p_3);
+	if (!t_10) {
+		return (aqm_verdict){ .kind = AQM_VERDICT_ADMIT };
+	}
+	red_zone t_11 = zone;
+	bool t_12;
+	if (t_11.kind == RED_ZONE_CHANCE) {
+		t_12 = (early->signal == RED_SIGNAL_MARK);
+	} else {
+		t_12 = false;
+	}
+	bool may_mark = t_12;
+	aqm_verdict t_13;
+	if (may_mark && is_capable) {
+		t_13 = (aqm_verdict){ .kind = AQM_VERDICT_MARK };
+	} else {
+		t_13 = (aqm_verdict){ .kind = AQM_VERDICT_DROP, .drop = QDISC_DROP_REASON_EARLY };
+	}
+	return t_13;
+}
+
+/* Average::new of crates/core/src/aqm/red/average.rs */
+TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
+{
+	units_instant latest = units_instant_zero();
+	return (red_average){ .weight = weight, .idle_packet = idle_packet, .level = 0ull, .idle_since = (option_units_instant){ .some = true, .value = latest }, .rest = units_span_zero(), .latest = latest };
+}
+
+/* Curve::new of crates/core/src/aqm/red/curve.rs */
+TWIN_INLINE red_curve red_curve_new(red_profile profile, red_above_max above_max)
+{
+	red_level t = red_thresholds_min(profile.thresholds);
+	red_level min = t;
+	red_level t_2 = red_thresholds_max(profile.thresholds);
+	red_level max = t_2;
+	probability_probability max_p = profile.max_p;
+	red_curve curve = (red_curve){ .min = min, .max = max, .max_p = max_p, .above_max = above_max, .slope = 0ull, .gentle_slope = 0ull };
+	red_curve_set_max_p(&curve, max_p);
+	return curve;
+}
+
+/* Spacer::new of crates/core/src/aqm/red/dropper.rs */
+TWIN_INLINE red_spacer red_spacer_new(random_stream random)
+{
+	return (red_spacer){ .random = random, .since = 0ull };
+}
+
+/* Dropper::new of crates/core/src/aqm/red/dropper.rs */
+TWIN_INLINE red_dropper red_dropper_new(red_profile profile, red_above_max above_max, random_stream random)
+{
+	red_curve t = red_curve_new(profile, above_max);
+	red_spacer t_2 = red_spacer_new(random);
+	return (red_dropper){ .curve = t, .spacer = t_2, .verdicts = (aqm_verdicts){0} };
+}
+
+/* Red::drawing of crates/core/src/aqm/red.rs */
+TWIN_INLINE red_red red_red_drawing(red_params params, random_stream random)
+{
+	red_average t = red_average_new(params.early.weight, params.early.idle_packet);
+	red_dropper t_2 = red_dropper_new(params.profile, params.early.above_max, random);
+	return (red_red){ .params = params, .average = t, .dropper = t_2 };
+}
+
+/* spread of crates/core/src/structures/round.rs */
+TWIN_INLINE u32 round_spread(u64 key, u32 n)
+{
+	u64 t = key_index_mix(key);
+	return ((u32)mul_high_u64(t, ((u64)n)));
+}
+
+/* Deficit::renew of crates/core/src/structures/round.rs */
+TWIN_INLINE bool round_deficit_renew(round_deficit *self, s64 quantum)
+{
+	bool ended = ((*self) <= 0ll);
+	if (ended) {
+		(*self) = ((s64)((u64)(*self) + (u64)quantum));
+	}
+	return ended;
+}
+
+/* Deficit::spend of crates/core/src/structures/round.rs */
+TWIN_INLINE void round_deficit_spend(round_deficit *self, s64 bytes)
+{
+	(*self) = ((s64)((u64)(*self) - (u64)bytes));
+}
+
+/* Deficit::starting_with of crates/core/src/structures/round.rs */
+TWIN_INLINE round_deficit round_deficit_starting_with(s64 quantum)
+{
+	return quantum;
+}
+
+/* Turns::left of crates/core/src/structures/round.rs */
+TWIN_INLINE void round_turns_left(round_turns *self, round_allowance *allowance, bool is_first)
+{
+	allowance->busy = false;
+	if (is_first) {
+		self->in_turn = false;
+	}
+}
+
 /* Turns::of of crates/core/src/structures/round.rs */
 TWIN_INLINE round_turns round_turns_of(units_bytes quantum)
 {
 	u64 t = units_bytes_as_u64(quantum);
 	return (round_turns){ .in_turn = false, .quantum = t, .largest = 0ull };
-}
-
-/* Turns::queued of crates/core/src/structures/round.rs */
-TWIN_INLINE bool round_turns_queued(round_turns *self, round_allowance *allowance, units_bytes size)
-{
-	u64 t_2 = self->largest;
-	u64 t = units_bytes_as_u64(size);
-	self->largest = max_u64(t_2, t);
-	if (allowance->busy) {
-		return false;
-	}
-	allowance->busy = true;
-	allowance->deficit = 0ull;
-	return true;
 }
 
 /* Turns::pays of crates/core/src/structures/round.rs */
@@ -2058,55 +2083,18 @@ TWIN_INLINE bool round_turns_pays(round_turns *self, round_allowance *allowance,
 	return false;
 }
 
-/* Turns::left of crates/core/src/structures/round.rs */
-TWIN_INLINE void round_turns_left(round_turns *self, round_allowance *allowance, bool is_first)
+/* Turns::queued of crates/core/src/structures/round.rs */
+TWIN_INLINE bool round_turns_queued(round_turns *self, round_allowance *allowance, units_bytes size)
 {
-	allowance->busy = false;
-	if (is_first) {
-		self->in_turn = false;
+	u64 t_2 = self->largest;
+	u64 t = units_bytes_as_u64(size);
+	self->largest = max_u64(t_2, t);
+	if (allowance->busy) {
+		return false;
 	}
-}
-
-/* Deficit::starting_with of crates/core/src/structures/round.rs */
-TWIN_INLINE round_deficit round_deficit_starting_with(s64 quantum)
-{
-	return quantum;
-}
-
-/* Deficit::renew of crates/core/src/structures/round.rs */
-TWIN_INLINE bool round_deficit_renew(round_deficit *self, s64 quantum)
-{
-	bool ended = ((*self) <= 0ll);
-	if (ended) {
-		(*self) = ((s64)((u64)(*self) + (u64)quantum));
-	}
-	return ended;
-}
-
-/* Deficit::spend of crates/core/src/structures/round.rs */
-TWIN_INLINE void round_deficit_spend(round_deficit *self, s64 bytes)
-{
-	(*self) = ((s64)((u64)(*self) - (u64)bytes));
-}
-
-/* mix of crates/core/src/structures/key_index.rs */
-TWIN_INLINE u64 key_index_mix(u64 key)
-{
-	u64 mixed = wrapping_mul_u64(((u64)(key ^ ((u64)(key >> 30u)))), 13787848793156543929ull);
-	return wrapping_mul_u64(((u64)(mixed ^ ((u64)(mixed >> 27u)))), 10723151780598845931ull);
-}
-
-/* spread of crates/core/src/structures/round.rs */
-TWIN_INLINE u32 round_spread(u64 key, u32 n)
-{
-	u64 t = key_index_mix(key);
-	return ((u32)mul_high_u64(t, ((u64)n)));
-}
-
-/* Hash::new of crates/core/src/qdisc/sfq.rs */
-TWIN_INLINE sfq_hash sfq_hash_new(u64 seed, u32 queues, option_units_span perturb)
-{
-	return (sfq_hash){ .seed = seed, .queues = queues, .perturb = perturb, .epoch = 0ull, .changed = units_instant_zero(), .busy = 0ull, .old = 0ull };
+	allowance->busy = true;
+	allowance->deficit = 0ull;
+	return true;
 }
 
 /* Hash::change of crates/core/src/qdisc/sfq.rs */
@@ -2131,6 +2119,34 @@ TWIN_INLINE bool sfq_hash_change(sfq_hash *self, units_instant now)
 	return true;
 }
 
+/* Hash::emptied of crates/core/src/qdisc/sfq.rs */
+TWIN_INLINE void sfq_hash_emptied(sfq_hash *self, u64 since)
+{
+	self->busy = ((u64)(self->busy - 1ull));
+	if (since < self->epoch) {
+		self->old = ((u64)(self->old - 1ull));
+	}
+}
+
+/* Hash::entered of crates/core/src/qdisc/sfq.rs */
+TWIN_INLINE u64 sfq_hash_entered(sfq_hash *self)
+{
+	self->busy = ((u64)(self->busy + 1ull));
+	return self->epoch;
+}
+
+/* Hash::keeps of crates/core/src/qdisc/sfq.rs */
+TWIN_INLINE bool sfq_hash_keeps(const sfq_hash *self, u64 since)
+{
+	return (since < self->epoch);
+}
+
+/* Hash::new of crates/core/src/qdisc/sfq.rs */
+TWIN_INLINE sfq_hash sfq_hash_new(u64 seed, u32 queues, option_units_span perturb)
+{
+	return (sfq_hash){ .seed = seed, .queues = queues, .perturb = perturb, .epoch = 0ull, .changed = units_instant_zero(), .busy = 0ull, .old = 0ull };
+}
+
 /* Hash::queue of crates/core/src/qdisc/sfq.rs */
 TWIN_INLINE u32 sfq_hash_queue(const sfq_hash *self, u64 key, u64 epoch)
 {
@@ -2149,38 +2165,22 @@ TWIN_INLINE option_u32 sfq_hash_queue_before(const sfq_hash *self, u64 key)
 	return (option_u32){ .some = true, .value = t_2 };
 }
 
-/* Hash::keeps of crates/core/src/qdisc/sfq.rs */
-TWIN_INLINE bool sfq_hash_keeps(const sfq_hash *self, u64 since)
+/* VIRTUAL_START of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE u128 fbq_virtual_start(void)
 {
-	return (since < self->epoch);
+	return ((u128)(((u128)1ull) << 100u));
 }
 
-/* Hash::entered of crates/core/src/qdisc/sfq.rs */
-TWIN_INLINE u64 sfq_hash_entered(sfq_hash *self)
+/* WEIGHT_ONE of crates/core/src/qdisc/fbq/shares.rs */
+TWIN_INLINE u64 fbq_weight_one(void)
 {
-	self->busy = ((u64)(self->busy + 1ull));
-	return self->epoch;
+	return ((u64)(1ull << 16u));
 }
 
-/* Hash::emptied of crates/core/src/qdisc/sfq.rs */
-TWIN_INLINE void sfq_hash_emptied(sfq_hash *self, u64 since)
+/* WHOLE of crates/core/src/qdisc/fbq/shares.rs */
+TWIN_INLINE u64 fbq_whole(void)
 {
-	self->busy = ((u64)(self->busy - 1ull));
-	if (since < self->epoch) {
-		self->old = ((u64)(self->old - 1ull));
-	}
-}
-
-/* Place::once_empty of crates/core/src/qdisc/flow_queues.rs */
-TWIN_INLINE flow_queues_place flow_queues_place_once_empty(flow_queues_place self, bool has_old)
-{
-	flow_queues_place t;
-	if ((self == FLOW_QUEUES_PLACE_NEW) && has_old) {
-		t = FLOW_QUEUES_PLACE_OLD;
-	} else {
-		t = FLOW_QUEUES_PLACE_OFF;
-	}
-	return t;
+	return ((u64)(1ull << 32u));
 }
 
 #endif

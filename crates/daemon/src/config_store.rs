@@ -20,6 +20,7 @@ use crate::directions::{ShapedDirection, direction_named, not_in_force};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
 use crate::service;
+use crate::supervisor::Supervisor;
 use crate::telemetry::Telemetry;
 
 /// The interval between attempts to take back a change that could not be taken back.
@@ -52,10 +53,26 @@ pub(crate) struct Followers<'a> {
     pub promises: &'a mut Promises,
     pub telemetry: &'a mut Telemetry,
     pub notifier: &'a Notifier,
+    pub supervisor: &'a Supervisor,
     pub interface: &'a str,
 }
 
 impl Followers<'_> {
+    /// Connects what a direction has instead of its earlier data path.
+    fn moved(&self, directions: &[ShapedDirection], at: usize) {
+        let direction = &directions[at];
+        let Some(shaping) = direction.shaping() else { return };
+        self.supervisor.watch(at, direction);
+        if let Err(error) = self.notifier.attach(at, direction) {
+            self.notifier.log(&format!("{}: its events are not reported: {error}", direction.name));
+        }
+        let place = if shaping.in_kernel().is_some() { "in the kernel" } else { "in user space" };
+        self.notifier.log(&format!("{}: packets are queued {place} from now on", direction.name));
+        for warning in shaping.warnings() {
+            self.notifier.log(&format!("{}: {warning}", direction.name));
+        }
+    }
+
     /// Metrics, the web page, the hook and the mode of the socket become those of the configurations in force.
     fn follow_config(&mut self, directions: &[ShapedDirection]) {
         self.telemetry.follow_config(directions, self.notifier, self.interface);
@@ -418,7 +435,16 @@ fn change(
     config: Config,
 ) -> Result<SwapReport, Refusal> {
     let shaping = directions[at].shaping_mut().ok_or_else(not_in_force)?;
-    let outcome = shaping.reconfigure(&config, Some(&config.text));
+    let outcome = match shaping.moves(&config) {
+        Ok(true) => {
+            followers.supervisor.unwatch(at);
+            let moved = shaping.move_to(&config);
+            followers.moved(directions, at);
+            moved
+        }
+        Ok(_) => shaping.reconfigure(&config, Some(&config.text)),
+        Err(error) => Err(error),
+    };
     if outcome.is_ok() {
         directions[at].config = config;
         followers.follow_config(directions);

@@ -278,7 +278,7 @@ impl Daemon {
         follower.tick(directions, notifier);
         let interface = crate::directions::interface(directions);
         telemetry.tick(directions, &supervisor.health(&interface), notifier);
-        store.tick(directions, Followers { promises, telemetry, notifier, interface: &interface });
+        store.tick(directions, Followers { promises, telemetry, notifier, supervisor, interface: &interface });
         reservations.tick(directions);
         if kept.elapsed() >= handover::EVERY {
             *kept = Instant::now();

@@ -107,6 +107,8 @@ impl Types {
 pub enum MapKind {
     /// An array, whose keys are the numbers of its values.
     Array = 2,
+    /// An array that each processor has for itself.
+    ProcessorArray = 6,
     /// The operations of something that a program implements, one value.
     Operations = 26,
 }
@@ -224,6 +226,8 @@ impl AsFd for Map {
 /// The kinds of programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProgramKind {
+    /// It sees packets at tc, before they are queued or as they arrive.
+    Filter = 3,
     /// It sees packets at a driver.
     Xdp = 6,
     /// It is one of the operations of something.

@@ -1,5 +1,5 @@
 //! Programs for the kernel, in BPF, compiled ahead: [`Program`] loads one that implements operations of the kernel
-//! (`struct_ops`), such as a queueing discipline.
+//! (`struct_ops`), such as a queueing discipline, and those that see packets at tc beside it ([`Filters`]).
 //!
 //! The object is what clang writes for BPF: an ELF file with the programs, their types (BTF) and the places that depend on the
 //! kernel (CO-RE). The kernel itself adapts these places when it loads a program, since Linux 5.17; the loader links
@@ -22,7 +22,7 @@ mod program;
 pub use error::LoadError;
 pub use memory::Mapped;
 pub use place::{Place, Variables};
-pub use program::{Attached, Program};
+pub use program::{Attached, Filters, Program};
 
 use btf::{Btf, FUNCTION, STRUCT};
 use tidegate_units::Bytes;

@@ -127,9 +127,6 @@ pub(super) fn displacement(displace: Option<Displace>) -> [u64; 2] {
 /// Reports settings of a class that the program does not support to `lack`.
 fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
-    if class.dscp.is_some() {
-        lack(format!("`dscp` of class `{name}`"));
-    }
     if let Some(queue) = &class.queue {
         lack(format!("kind = \"{}\" in class `{name}` (a queue for each flow is possible)", queue.kind()));
     }
@@ -150,7 +147,7 @@ mod tests {
     use super::super::plan::tests::plan;
     use super::*;
 
-    const FILE: &str = "[shaper]\nrate = \"20mbit\"\nburst = \"200kB\"\nflows = 5000\n\
+    const FILE: &str = "[interface]\ndata-path = \"kernel\"\n[shaper]\nrate = \"20mbit\"\nburst = \"200kB\"\nflows = 5000\n\
                         [[class]]\nname = \"calls\"\nrate = \"2mbit\"\npriority = 0\nborrow = false\n\
                         [[class]]\nname = \"rest\"\nrate = \"10mbit\"\ndefault = true\nlimit = \"90kB\"\n";
 
@@ -182,14 +179,14 @@ mod tests {
     #[test]
     fn hosts_strict_shares_and_displacement_are_those_of_the_file() {
         let found = plan(
-            "[shaper]\nfair-by = \"destination\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\nincrement = \"25%\"\n\
+            "[interface]\ndata-path = \"kernel\"\n[shaper]\nfair-by = \"destination\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\nincrement = \"25%\"\n\
              [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n",
         );
         let numbers = numbers(&found.unwrap().within(65_536), &[]);
         assert_eq!((numbers[FAIR_BY], numbers[FLOWS]), (2, 65_536));
         assert_eq!(numbers[HEAD + INCREMENT], 1 << 30);
         let found = plan(
-            "[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\ndefault = true\n\
+            "[interface]\ndata-path = \"kernel\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\ndefault = true\n\
              [[class]]\nname = \"b\"\nrate = \"1mbit\"\n\
              [[rule]]\nclass = \"a\"\nprotocol = \"udp\"\ndisplace = { below = \"300kbit\", to = \"b\" }\n",
         );

@@ -13,8 +13,8 @@ use tidegate_units::Span;
 
 use crate::options::FBQ_CLASSES;
 use crate::options::counters::{
-    ARRIVED_PACKETS, EARLY_PACKETS, EMPTIED, FLUSHED_PACKETS, FULL_PACKETS, LONGEST, MOVED_IN_PACKETS,
-    MOVED_OUT_PACKETS, OVERHEAD_BYTES, QUEUED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
+    ARRIVED_PACKETS, DROPPED, EMPTIED, LONGEST, MARKED_PACKETS, MOVED_IN_PACKETS, MOVED_OUT_PACKETS, OVERHEAD_BYTES,
+    QUEUED_PACKETS, REMARKED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
 };
 use crate::programs::Discipline;
 
@@ -59,9 +59,9 @@ impl Counters {
             arrived: pair(ARRIVED_PACKETS),
             sent: pair(SENT_PACKETS),
             overhead: Bytes::new(counter(OVERHEAD_BYTES)),
-            full: pair(FULL_PACKETS),
-            early: pair(EARLY_PACKETS),
-            flushed: pair(FLUSHED_PACKETS),
+            dropped: std::array::from_fn(|reason| pair(DROPPED + 2 * reason)),
+            marked: counter(MARKED_PACKETS),
+            remarked: counter(REMARKED_PACKETS),
             moved_in: pair(MOVED_IN_PACKETS),
             moved_out: pair(MOVED_OUT_PACKETS),
             backlog: Backlog { packets: counter(QUEUED_PACKETS), bytes: Bytes::new(counter(QUEUED_PACKETS + 1)) },

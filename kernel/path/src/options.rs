@@ -7,6 +7,8 @@ pub const SLOTS: u64 = 4096;
 pub const QUEUES: u64 = 4096;
 /// `TWIN_MANY_QUEUES` of kernel/queues.h.
 pub const MANY_QUEUES: u64 = 65536;
+/// `TWIN_OWN_NUMBERS` of kernel/disciplines.h.
+pub const OWN_NUMBERS: u64 = 16;
 /// `TWIN_RECORDS` of kernel/records.h.
 pub const RECORDS: u64 = 65536;
 /// `TWIN_FBQ_CLASSES` of kernel/fbq.h.
@@ -33,6 +35,7 @@ pub const FQ_CODEL: u64 = 8;
 pub const MERED: u64 = 9;
 pub const KINDS: u64 = 10;
 pub const FBQ: u64 = 10;
+pub const OWN: u64 = 11;
 
 /// `struct twin_options` of kernel/disciplines.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,6 +79,7 @@ pub struct Options {
     pub elephant_limit: u64,
     pub floor: u64,
     pub floor_credit: u64,
+    pub own: [u64; 16],
     pub account: u64,
     pub rules: u64,
     pub changes: u64,
@@ -83,7 +87,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 45;
+    pub const NUMBERS: usize = 61;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -95,8 +99,8 @@ impl Options {
             alpha, beta, least_queue_mean, most_marked, quantum,
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
-            pair_rate, elephant_limit, floor, floor_credit, account,
-            rules, changes,
+            pair_rate, elephant_limit, floor, floor_credit, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15],
+            account, rules, changes,
         } = *self;
         [
             kind, limit_packets, limit_bytes, rate, burst,
@@ -107,7 +111,11 @@ impl Options {
             queues, perturb, seed, random_0, random_1,
             random_2, random_3, longest_mouse, counts_packets, by_pair,
             records, idle, pair_threshold, pair_rate, elephant_limit,
-            floor, floor_credit, account, rules, changes,
+            floor, floor_credit, own_0, own_1, own_2,
+            own_3, own_4, own_5, own_6, own_7,
+            own_8, own_9, own_10, own_11, own_12,
+            own_13, own_14, own_15, account, rules,
+            changes,
         ]
     }
     /// Options of numbers in their order.
@@ -121,7 +129,11 @@ impl Options {
             queues, perturb, seed, random_0, random_1,
             random_2, random_3, longest_mouse, counts_packets, by_pair,
             records, idle, pair_threshold, pair_rate, elephant_limit,
-            floor, floor_credit, account, rules, changes,
+            floor, floor_credit, own_0, own_1, own_2,
+            own_3, own_4, own_5, own_6, own_7,
+            own_8, own_9, own_10, own_11, own_12,
+            own_13, own_14, own_15, account, rules,
+            changes,
         ] = numbers;
         Self {
             kind, limit_packets, limit_bytes, rate, burst,
@@ -131,8 +143,8 @@ impl Options {
             alpha, beta, least_queue_mean, most_marked, quantum,
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
-            pair_rate, elephant_limit, floor, floor_credit, account,
-            rules, changes,
+            pair_rate, elephant_limit, floor, floor_credit, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15],
+            account, rules, changes,
         }
     }
 }
@@ -146,32 +158,37 @@ pub mod link {
     pub const WORDS: usize = 3;
 }
 
+/// Words of `struct twin_marks` of kernel/marks.h.
+pub mod marks {
+    pub const DEVICE: usize = 0;
+    pub const DSCP: usize = 1;
+    /// The words of the struct.
+    pub const WORDS: usize = 65;
+}
+
 /// Words of `struct twin_counters` of kernel/chassis.bpf.c.
 pub mod counters {
     pub const ARRIVED_PACKETS: usize = 0;
     pub const ARRIVED_BYTES: usize = 1;
     pub const SENT_PACKETS: usize = 2;
     pub const SENT_BYTES: usize = 3;
-    pub const FULL_PACKETS: usize = 4;
-    pub const FULL_BYTES: usize = 5;
-    pub const EARLY_PACKETS: usize = 6;
-    pub const EARLY_BYTES: usize = 7;
-    pub const FLUSHED_PACKETS: usize = 8;
-    pub const FLUSHED_BYTES: usize = 9;
-    pub const MOVED_IN_PACKETS: usize = 10;
-    pub const MOVED_IN_BYTES: usize = 11;
-    pub const MOVED_OUT_PACKETS: usize = 12;
-    pub const MOVED_OUT_BYTES: usize = 13;
-    pub const QUEUED_PACKETS: usize = 14;
-    pub const QUEUED_BYTES: usize = 15;
-    pub const EMPTIED: usize = 16;
-    pub const OVERHEAD_BYTES: usize = 17;
-    pub const V4_PACKETS: usize = 18;
-    pub const V6_PACKETS: usize = 19;
-    pub const LONGEST: usize = 20;
-    pub const WAITS: usize = 21;
+    pub const DROPPED: usize = 4;
+    pub const MOVED_IN_PACKETS: usize = 26;
+    pub const MOVED_IN_BYTES: usize = 27;
+    pub const MOVED_OUT_PACKETS: usize = 28;
+    pub const MOVED_OUT_BYTES: usize = 29;
+    pub const QUEUED_PACKETS: usize = 30;
+    pub const QUEUED_BYTES: usize = 31;
+    pub const EMPTIED: usize = 32;
+    pub const OVERHEAD_BYTES: usize = 33;
+    pub const V4_PACKETS: usize = 34;
+    pub const V6_PACKETS: usize = 35;
+    pub const MARKED_PACKETS: usize = 36;
+    pub const REMARKED_PACKETS: usize = 37;
+    pub const LONGEST: usize = 38;
+    pub const WAITS: usize = 39;
     /// The words of the struct.
-    pub const WORDS: usize = 129;
+    pub const WORDS: usize = 147;
 }
 
 /// Words of `struct twin_fbq_options` of kernel/fbq.h.

@@ -10,22 +10,26 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_live::netlink::Error;
 use tidegate_live::probe::Inspection;
-use tidegate_live::rtnl::{RootQdisc, Rtnl};
-use tidegate_live::rules::{Difference, InterfaceLock};
-use tidegate_live::shaping::backend::{Backend, DISCIPLINE, OffloadBackend, OffloadCounters};
+use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl};
+use tidegate_live::rules::{Difference, Direction, InterfaceLock};
+use tidegate_live::shaping::backend::{
+    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, device_name, remove_device,
+};
 use tidegate_live::shaping::{Running, StartError, WorkerCounts, resolve};
 use tidegate_units::Span;
 
 use crate::counters::{Counters, queued};
 use crate::options::fbq_options::STRUCTURE;
 use crate::options::link::{FROM_NETWORK, OVERHEAD, UNTIL};
-use crate::options::{FBQ_PROMISES, Options};
+use crate::options::{FBQ_PROMISES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
 
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
+/// How long packets that have left the queue of our device may take to arrive.
+const ARRIVING: Duration = Duration::from_millis(20);
 
 /// Whether the program can do what a configuration asks for.
 ///
@@ -72,7 +76,13 @@ pub(crate) struct KernelPath {
 
 #[derive(Debug)]
 struct Attachment {
+    /// The index of the interface.
+    line: u32,
+    /// The index of the device whose root the discipline is: the interface, or for what arrives a device of ours.
     index: u32,
+    direction: OnLink,
+    /// Whether packets get code points or marks.
+    marks: bool,
     /// The names that owners in rules had at the start, the seed of random streams, and the secret of flow keys.
     setup: Setup,
     /// Other data paths are kept from this interface, by each name that it has had.
@@ -84,41 +94,84 @@ impl KernelPath {
         Self { discipline, attached: None, next: None }
     }
 
-    /// Puts the discipline at the root of the interface, in the place of one that an earlier run has left.
-    fn put(&self, to: &Attachment, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
+    /// Puts the discipline at the root of the interface, or of a device of ours to which what arrives is led, in the place of one that
+    /// an earlier run has left.
+    fn put(&self, to: &mut Attachment, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
+        to.index = to.line;
+        let mut notes = match to.direction {
+            OnLink::Leaving => self.make_room(&mut rtnl, to.line, name)?,
+            OnLink::Arriving => {
+                let left = remove_device(&mut rtnl, to.line)?;
+                let mut notes: Vec<_> = left.map(|queued| taken_over(name, queued)).into_iter().collect();
+                let device = device_name(to.line);
+                rtnl.create(&device, DEVICE)?;
+                to.index = rtnl.link(&device)?.map_or(0, |link| link.index);
+                notes.push(format!("what arrives by {name} waits at {device}, a device made for that"));
+                notes
+            }
+        };
         let prepared = prepared(to, config, self.discipline.queues)?;
-        let mut notes = prepared.plan.notes.clone();
-        match rtnl.root_qdisc(to.index)? {
-            Some(root) if root.kind.starts_with(DISCIPLINE) => {
-                rtnl.clear_qdisc(to.index)?;
-                notes.push(format!(
-                    "the kernel went on shaping {name} as an earlier run had configured it, which ended without ending that; \
-                     this one has taken over, and {} packets that waited there were dropped",
-                    root.queued_packets
-                ));
-            }
-            Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
-                return Err(StartError::RootConfigured { interface: name.into(), kind });
-            }
-            _ => {}
-        }
+        notes.extend(prepared.plan.notes.clone());
+        to.marks = prepared.plan.marks();
+        self.discipline.marks.set(marks::DEVICE, to.index.into());
         self.configure(prepared);
         rtnl.set_plain(to.index, &self.discipline.name)?;
         match rtnl.root_qdisc(to.index)? {
-            Some(root) if root.kind == self.discipline.name => Ok(notes),
+            Some(root) if root.kind == self.discipline.name => {}
             other => {
                 let kind = other.map_or("nothing".into(), |root| root.kind);
                 let text = format!("the root of {name} is {kind} although {} was put there", self.discipline.name);
-                Err(StartError::DataPath(text))
+                return Err(StartError::DataPath(text));
             }
         }
+        if to.direction == OnLink::Arriving {
+            rtnl.up(to.index)?;
+        }
+        self.set_program(&mut rtnl, to, to.marks)?;
+        Ok(notes)
+    }
+
+    /// Puts the discipline at an interface that has returned, and was number `earlier` before.
+    fn put_again(&self, to: &mut Attachment, earlier: u32, name: &str, config: &Config) -> Result<(), StartError> {
+        if to.direction == OnLink::Arriving {
+            remove_device(&mut Rtnl::open()?, earlier)?;
+        }
+        self.put(to, name, config).map(drop)
+    }
+
+    /// Removes what an earlier run has left at the root of the interface.
+    fn make_room(&self, rtnl: &mut Rtnl, line: u32, name: &str) -> Result<Vec<String>, StartError> {
+        match rtnl.root_qdisc(line)? {
+            Some(root) if root.kind.starts_with(DISCIPLINE) => {
+                rtnl.clear_qdisc(line)?;
+                Ok(vec![taken_over(name, root.queued_packets)])
+            }
+            Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
+                Err(StartError::RootConfigured { interface: name.into(), kind })
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Has our program see packets at the interface where that is needed: all that arrive, and those that leave where they are
+    /// marked.
+    fn set_program(&self, rtnl: &mut Rtnl, to: &Attachment, marks: bool) -> Result<(), StartError> {
+        if to.direction == OnLink::Leaving && !marks {
+            return Ok(rtnl.remove_program(to.line, to.direction, DISCIPLINE)?);
+        }
+        let program = self.discipline.filter(to.direction);
+        let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
+        Ok(rtnl.set_program(to.line, to.direction, DISCIPLINE, program)?)
     }
 
     /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
     fn configure(&self, Prepared { plan, image, unattended }: Prepared) {
-        let Discipline { classes, link, .. } = &*self.discipline;
+        let Discipline { classes, link, marks, .. } = &*self.discipline;
         let accounts = self.discipline.accounts_of(&plan.names);
+        for (account, dscp) in accounts.iter().zip(&plan.dscp) {
+            marks.set(marks::DSCP + account, dscp.map_or(0, |dscp| dscp + 1));
+        }
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
         let account = accounts.first().map_or(0, |&account| account as u64);
@@ -148,12 +201,16 @@ impl KernelPath {
             let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
+        if !self.discipline.can_have(config) {
+            let text = "a discipline of another crate has a program of its own, which is loaded at the start only; stop, and start again";
+            return Err(StartError::Change(text.into()));
+        }
         let prepared = prepared(self.attached.as_ref().ok_or_else(detached)?, config, self.discipline.queues)?;
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
         Ok(prepared)
     }
 
-    /// Lets queued packets pass, in order, and gives the interface its default discipline.
+    /// Lets queued packets pass, in order, gives the interface its default discipline, and removes our program and our device.
     fn detach(&mut self) -> Result<(), Error> {
         // Its locks last until the discipline is gone.
         let Some(to) = self.attached.take() else { return Ok(()) };
@@ -163,10 +220,16 @@ impl KernelPath {
             thread::sleep(Duration::from_millis(1));
         }
         let mut rtnl = Rtnl::open()?;
-        match rtnl.root_qdisc(to.index) {
-            Ok(Some(root)) if root.kind == self.discipline.name => rtnl.clear_qdisc(to.index),
-            _ => Ok(()),
+        let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
+        if to.direction == OnLink::Arriving {
+            thread::sleep(ARRIVING);
+            remove_device(&mut rtnl, to.line)?;
+        } else if let Ok(Some(root)) = rtnl.root_qdisc(to.index)
+            && root.kind == self.discipline.name
+        {
+            rtnl.clear_qdisc(to.index)?;
         }
+        removed
     }
 }
 
@@ -178,24 +241,43 @@ impl Backend for KernelPath {
     /// Another discipline at the root is a difference. An interface that is not there has not been changed.
     fn inspect(&mut self) -> Result<Inspection, Error> {
         let mut inspection = Inspection { differences: Vec::new(), queues: Vec::new() };
-        let Some(Attachment { index, .. }) = self.attached else { return Ok(inspection) };
+        let Some(Attachment { line, index, direction, marks, .. }) = self.attached else { return Ok(inspection) };
         let mut rtnl = Rtnl::open()?;
-        if rtnl.link_by_index(index)?.is_some() {
+        if rtnl.link_by_index(line)?.is_some() {
             let found = rtnl.root_qdisc(index)?.map_or("nothing".into(), |root| root.kind);
             let meant = self.discipline.name.clone();
             inspection.differences.extend((found != meant).then_some(Difference::Root { found, meant }));
+            let has_program = marks || direction == OnLink::Arriving;
+            if has_program && rtnl.program(line, direction, DISCIPLINE)?.is_none() {
+                inspection.differences.push(Difference::MissingProgram { program: DISCIPLINE.into() });
+            }
         }
         Ok(inspection)
     }
 
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError> {
-        self.next = Some(self.other(config)?);
+        let next = self.other(config)?;
+        // A program that finds no code point and owes no mark changes nothing.
+        if let Some(to) = self.attached.as_ref().filter(|_| next.plan.marks()) {
+            self.set_program(&mut Rtnl::open()?, to, true)?;
+        }
+        self.next = Some(next);
         Ok(resolve(config, Vec::new())?.0)
     }
 
     fn finish_change(&mut self) {
         if let Some(next) = self.next.take() {
+            let marks = next.plan.marks();
             self.configure(next);
+            if let Some(to) = &mut self.attached {
+                to.marks = marks;
+            }
+            if let Some(to) = self.attached.as_ref().filter(|_| !marks)
+                && let Ok(mut rtnl) = Rtnl::open()
+            {
+                // One that stays does nothing.
+                let _ = self.set_program(&mut rtnl, to, false);
+            }
         }
     }
 
@@ -210,8 +292,8 @@ impl Backend for KernelPath {
         let Some(mut to) = self.attached.take() else { return Err(detached()) };
         // The lock of the earlier name stays. Without that of the new one it is shaped all the same.
         to.locks.extend(InterfaceLock::acquire(name, running.config().interface.direction));
-        let is_other = std::mem::replace(&mut to.index, index) != index;
-        let put = if is_other { self.put(&to, name, running.config()).map(drop) } else { Ok(()) };
+        let earlier = std::mem::replace(&mut to.line, index);
+        let put = if earlier == index { Ok(()) } else { self.put_again(&mut to, earlier, name, running.config()) };
         self.attached = Some(to);
         put
     }
@@ -248,8 +330,13 @@ impl OffloadBackend for KernelPath {
         lock(&self.discipline.accounts).clear();
         self.discipline.write(|written| written.promises = written.promises.ended());
         let lock = InterfaceLock::acquire(interface, config.interface.direction)?;
-        let to = Attachment { index, setup: setup.clone(), locks: vec![lock] };
-        let put = self.put(&to, interface, config);
+        let direction = match config.interface.direction {
+            Direction::Egress => OnLink::Leaving,
+            Direction::Ingress => OnLink::Arriving,
+        };
+        let mut to =
+            Attachment { line: index, index, direction, marks: false, setup: setup.clone(), locks: vec![lock] };
+        let put = self.put(&mut to, interface, config);
         self.attached = Some(to);
         put
     }
@@ -269,6 +356,13 @@ impl Drop for KernelPath {
 fn prepared(to: &Attachment, config: &Config, queues: u64) -> Result<Prepared, StartError> {
     let plan = Plan::new(config, superpacket(to.index)?, to.setup.seed)?.within(queues);
     Ok(Prepared { plan, image: image(config, &to.setup)?, unattended: config.interface.unattended })
+}
+
+fn taken_over(name: &str, queued: u32) -> String {
+    format!(
+        "the kernel went on shaping {name} as an earlier run had configured it, which ended without ending that; this one has taken \
+         over, and {queued} packets that waited there were dropped"
+    )
 }
 
 fn detached() -> StartError {

@@ -1,8 +1,9 @@
 //! [`Plan`]: the options of the program for a configuration.
 
-use tidegate_config::discipline::Discipline;
-use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
-use tidegate_core::elephants::{FlowBy, Measure};
+use tidegate_config::discipline::outside::Outside;
+use tidegate_config::discipline::{Discipline, InKernel};
+use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, FairBy, FlowBy, Root, Shaper};
+use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
@@ -10,7 +11,7 @@ use tidegate_core::{Bytes, Span, codel, mered, pie, red};
 
 use super::classes::Classes;
 use super::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, OWN_NUMBERS, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
 };
 use tidegate_live::shaping::StartError;
 
@@ -18,6 +19,8 @@ use tidegate_live::shaping::StartError;
 const PACKETS: u64 = SLOTS - 1;
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
 const SUPERPACKET: u64 = 65_536;
+/// The time of a superpacket at the rate of a shaper up to which the kernel is chosen without being asked for.
+const LONGEST_SUPERPACKET: Span = Span::from_millis(10);
 /// The name of the random stream, as that of the engine.
 const STREAM: &str = "root";
 
@@ -29,6 +32,8 @@ pub(super) struct Plan {
     pub classes: Option<Classes>,
     /// The names of the classes in their order; a single name where there are none.
     pub names: Vec<String>,
+    /// For each of these the code point that its packets get.
+    pub dscp: Vec<Option<u64>>,
     /// The overhead of the link for each packet, in bytes.
     pub overhead: u64,
     /// Differences from the configuration, for people.
@@ -45,7 +50,7 @@ impl Plan {
         let mut lacks = Vec::new();
         let mut lack = |what: String| lacks.push(what);
         if config.interface.direction == Direction::Ingress {
-            lack("to shape what arrives".into());
+            examine_arriving(config, &mut lack);
         }
         if config.interface.threads > 1 {
             lack("several threads".into());
@@ -65,6 +70,9 @@ impl Plan {
             }
             _ => (options(config, seed, &mut lack), None),
         };
+        if config.interface.data_path == DataPath::Auto {
+            examine_bursts(config, largest, &mut lack);
+        }
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
@@ -72,7 +80,7 @@ impl Plan {
             return Err(StartError::NotInKernel { what: lacks.join("; ") });
         }
         let mut options = options.unwrap_or_default();
-        if options.kind == TBF && options.burst < burst {
+        if options.rate != 0 && options.burst < burst {
             let (asked, now) = (Bytes::new(options.burst), Bytes::new(burst));
             notes.push(format!(
                 "up to {now} may leave at once instead of {asked}: the kernel does not segment superpackets here"
@@ -85,11 +93,19 @@ impl Plan {
             }
             options.limit_packets = PACKETS;
         }
-        let names = match &config.root {
-            Root::Shaper(shaper) => shaper.classes.iter().map(|class| class.name.clone()).collect(),
-            Root::Discipline(_) => vec!["all".into()],
+        let (names, dscp) = match &config.root {
+            Root::Shaper(shaper) => {
+                let one = |class: &Class| (class.name.clone(), class.dscp.map(|dscp| u64::from(dscp.value())));
+                shaper.classes.iter().map(one).unzip()
+            }
+            Root::Discipline(_) => (vec!["all".into()], vec![None]),
         };
-        Ok(Self { options, classes, names, overhead: config.interface.overhead.as_u64(), notes })
+        Ok(Self { options, classes, names, dscp, overhead: config.interface.overhead.as_u64(), notes })
+    }
+
+    /// Whether packets are changed: they get code points or marks of congestion.
+    pub fn marks(&self) -> bool {
+        self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
     }
 
     /// The same for a program that tells up to `queues` flows apart.
@@ -97,6 +113,40 @@ impl Plan {
         let notes = &mut self.notes;
         self.classes = self.classes.map(|classes| classes.within(queues, &mut |text| notes.push(text)));
         self
+    }
+}
+
+/// Reports to `lack` a rate at which a superpacket keeps others waiting for too long, since the kernel does not segment it.
+fn examine_bursts(config: &Config, superpacket: u64, lack: &mut dyn FnMut(String)) {
+    let Root::Shaper(shaper) = &config.root else { return };
+    let time = shaper.rate.time_for_ceil(Bytes::new(superpacket));
+    if time.is_none_or(|time| time > LONGEST_SUPERPACKET) {
+        lack(format!(
+            "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {} (data-path = \"kernel\" has them pass \
+             whole)",
+            shaper.rate
+        ));
+    }
+}
+
+/// Reports to `lack` what a program that sees packets before the packet filter does cannot know of them.
+fn examine_arriving(config: &Config, lack: &mut dyn FnMut(String)) {
+    let (mut by_receivers, mut by_marks) = (false, false);
+    if let Root::Shaper(shaper) = &config.root {
+        by_receivers =
+            matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination;
+        by_marks = shaper.flow_by == FlowBy::Mark;
+    }
+    by_receivers |= config.rules.iter().any(|rule| !rule.matches.destinations.is_empty());
+    if by_receivers && config.interface.data_path == DataPath::Auto {
+        lack(
+            "addresses of receivers behind address translation, before which packets are seen (with data-path = \"kernel\" they \
+             are taken as they are)"
+                .into(),
+        );
+    }
+    if by_marks || config.rules.iter().any(|rule| !rule.matches.marks.is_empty()) {
+        lack("marks of what arrives".into());
     }
 }
 
@@ -113,19 +163,20 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
     };
     let class = shaper.classes.first()?;
     let (name, discipline) = (&class.name, class.queue.as_ref()?);
-    if class.dscp.is_some() {
-        lack(format!("`dscp` of class `{name}`"));
-    }
     let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
-    if queue.kind != FIFO {
-        lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
-        return None;
-    }
+    let kind = match queue.kind {
+        FIFO => TBF,
+        OWN => OWN,
+        _ => {
+            lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
+            return None;
+        }
+    };
     let (rate, burst) = match class.borrow {
         Borrow::Allowed if class.rate < shaper.rate => (shaper.rate, shaper.burst),
         _ => (class.rate.min(shaper.rate), class.burst.min(shaper.burst)),
     };
-    Some(Options { kind: TBF, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
+    Some(Options { kind, rate: rate.as_bps(), burst: burst.as_u64(), ..queue })
 }
 
 /// The flows that a configuration tells apart; 0 where it has no classes.
@@ -139,6 +190,37 @@ pub(super) fn flows(config: &Config) -> u64 {
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
     matches!(&config.root, Root::Discipline(discipline) if matches!(**discipline, Discipline::Mered(_)))
+}
+
+/// The program in BPF that alone has the discipline of a configuration: that of another crate.
+pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
+    let discipline = match &config.root {
+        Root::Discipline(discipline) => discipline,
+        Root::Shaper(shaper) => shaper.classes.iter().find_map(|class| class.queue.as_ref())?,
+    };
+    let Discipline::Outside(own) = discipline else { return None };
+    own.kernel().map(|own| own.program)
+}
+
+/// The options of a discipline of another crate, if it has a decider for the kernel.
+fn own(section: &Outside, kind: &str, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let mut own = [0; OWN_NUMBERS as usize];
+    let lacks = match section.kernel() {
+        None => "which has no decider for the kernel (tidegate new-qdisc --kernel writes a crate that has one)".into(),
+        Some(InKernel { program: [], .. }) => {
+            "which was built without clang (install clang and libbpf-dev, and build it again)".into()
+        }
+        Some(InKernel { numbers, .. }) => match own.get_mut(..numbers.len()) {
+            Some(taken) => {
+                taken.copy_from_slice(&numbers);
+                let random = Stream::named(seed, STREAM).parts();
+                return Some(Options { kind: OWN, own, random, ..Options::default() }.within(Limit::packets(PACKETS)));
+            }
+            None => format!("whose decider has more than {} parameters", own.len()),
+        },
+    };
+    lack(format!("kind = \"{kind}\" in {place}, {lacks}"));
+    None
 }
 
 fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
@@ -195,18 +277,16 @@ fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(S
             let (options, signal) = controlled(FQ_CODEL, &params.codel);
             (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
         }
+        Discipline::Outside(section) => (own(section, discipline.kind(), place, seed, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
             return None;
         }
     };
-    if signal == Signal::Mark {
-        lack(format!("ECN of `{}` in {place} (write signal = \"drop\")", discipline.kind()));
-    }
     if options.queues > QUEUES {
         lack(format!("{} queues of `{}` in {place} (up to {QUEUES} are possible)", options.queues, discipline.kind()));
     }
-    Some(options)
+    Some(Options { marks: u64::from(signal == Signal::Mark), ..options })
 }
 
 impl Options {
@@ -220,7 +300,7 @@ fn mered(params: &mered::Params, place: &str, seed: u64, lack: &mut dyn FnMut(St
     if params.pair.is_some() {
         missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
     }
-    if params.flow_by == FlowBy::HostPair {
+    if params.flow_by == elephants::FlowBy::HostPair {
         missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
     }
     let records = u64::from(params.table.capacity);
@@ -301,7 +381,10 @@ fn mean(sizing: Sizing) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::fifo::Fifo;
+    use tidegate_core::{AnyPacket, Qdisc};
 
     pub fn plan(text: &str) -> Result<Plan, String> {
         let source = Source::new("kernel.toml", format!("version = 1\n{text}"));
@@ -310,19 +393,65 @@ pub(super) mod tests {
         let config = config.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
         Plan::new(&config, None, 7).map_err(|error| error.to_string())
     }
+    /// As [`plan`], for the kernel.
+    fn planned(text: &str) -> Plan {
+        plan(&format!("[interface]\ndata-path = \"kernel\"\n{text}")).unwrap()
+    }
     const FIFO_QUEUE: &str = "queue = { kind = \"fifo\", limit = \"100kB\", packets = 50 }\n";
+
+    tidegate_config::record! {
+        /// A discipline of another crate.
+        struct Own as "own" {
+            /// Numbers of its decider, none without one.
+            numbers: u64 = 2,
+            /// Whether its crate was built where there is a compiler.
+            compiled: bool = true,
+        }
+    }
+
+    impl Kind for Own {
+        const KIND: &'static str = "own";
+
+        fn kernel(&self) -> Option<InKernel> {
+            let program: &[u8] = if self.compiled { b"own" } else { b"" };
+            let numbers = (0..self.numbers).map(|number| 7 + number).collect();
+            Some(InKernel { program, numbers }).filter(|_| self.numbers > 0)
+        }
+        fn build(&self, _: &Site) -> Box<dyn Qdisc<AnyPacket>> {
+            Box::new(Fifo::new(Limit::packets(1)))
+        }
+    }
+
+    #[test]
+    fn a_discipline_of_another_crate_brings_its_decider() {
+        tidegate_config::discipline::register::<Own>().unwrap();
+        let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
+        let behind = planned(&format!("{class}queue = {{ kind = \"own\" }}\n")).options;
+        assert_eq!(
+            (behind.kind, behind.rate, behind.limit_packets, behind.own[..3].to_vec()),
+            (OWN, 20_000_000, PACKETS, vec![7, 8, 0])
+        );
+        let alone = plan("[discipline]\nkind = \"own\"\n").unwrap().options;
+        assert_eq!(alone, Options { rate: 0, burst: 0, ..behind });
+        for (keys, told) in
+            [("numbers = 0", "no decider"), ("numbers = 17", "more than 16"), ("compiled = false", "without clang")]
+        {
+            let error = plan(&format!("[discipline]\nkind = \"own\"\n{keys}\n")).expect_err(keys);
+            assert!(error.contains("kind = \"own\" in [discipline], ") && error.contains(told), "{error}");
+        }
+    }
 
     #[test]
     fn a_class_at_a_rate_is_a_token_bucket() {
         let text =
             format!("[[class]]\nname = \"all\"\nrate = \"20mbit\"\nburst = \"200kB\"\ndefault = true\n{FIFO_QUEUE}");
-        let found = plan(&text).unwrap();
+        let found = planned(&text);
         assert_eq!(found.options.numbers()[..5], [TBF, 50, 100_000, 20_000_000, 81_920]);
         // The total has its own, smaller burst.
         assert!(found.notes[0].contains("superpackets"), "{:?}", found.notes);
-        let borrows = plan(&format!("[shaper]\nrate = \"30mbit\"\nburst = \"300kB\"\n{text}")).unwrap();
+        let borrows = planned(&format!("[shaper]\nrate = \"30mbit\"\nburst = \"300kB\"\n{text}"));
         assert_eq!((borrows.options.rate, borrows.options.burst, borrows.notes.len()), (30_000_000, 300_000, 0));
-        let keeps = plan(&format!("[shaper]\nrate = \"30mbit\"\n{text}borrow = false\n")).unwrap();
+        let keeps = planned(&format!("[shaper]\nrate = \"30mbit\"\n{text}borrow = false\n"));
         assert_eq!(keeps.options.rate, 20_000_000);
     }
 
@@ -336,6 +465,10 @@ pub(super) mod tests {
             [CODEL, 4_095, 1_000_000, 0, 0, 5_000_000, 100_000_000, 1_514, 1_000_000_000, 0]
         );
         assert_eq!(found.overhead, 38);
+        let found = plan("[discipline]\nkind = \"codel\"\n").unwrap();
+        assert_eq!((found.options.marks, found.marks()), (1, true));
+        let text = "[[class]]\nname = \"all\"\nrate = \"2mbit\"\ndefault = true\ndscp = \"ef\"\n";
+        assert_eq!((planned(text).marks(), planned(text).dscp), (true, vec![Some(46)]));
         let found = plan("[discipline]\nkind = \"fifo\"\npackets = 10\n").unwrap();
         assert_eq!(
             (found.options.limit_packets, found.options.limit_bytes, found.notes.is_empty()),
@@ -372,17 +505,18 @@ pub(super) mod tests {
     fn what_the_program_does_not_do_is_named() {
         let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
         for (text, named) in [
-            ("[discipline]\nkind = \"codel\"\n".to_owned(), "ECN of `codel` in [discipline]"),
+            (class.to_owned(), "to segment superpackets, of which one takes more than 10ms at 20mbit"),
             ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             (format!("{class}l4s-step = \"1ms\"\n"), "`l4s-step` of class `all`"),
-            ("[discipline]\nkind = \"pie\"\n".to_owned(), "ECN of `pie`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
-            ("[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"fifo\"\n".to_owned(), "what arrives"),
+            (
+                format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),
+                "marks of what arrives",
+            ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
-            (format!("{class}dscp = \"ef\"\n{FIFO_QUEUE}"), "`dscp` of class `all`"),
             (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),
             (
                 format!("{class}{FIFO_QUEUE}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),

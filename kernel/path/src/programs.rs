@@ -1,10 +1,12 @@
 //! [`KernelPrograms`]: the programs in BPF of this process, loaded before it gives up the privilege to load any.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
+use tidegate_live::rtnl::OnLink;
 use tidegate_live::shaping::StartError;
 use tidegate_live::shaping::backend::{DISCIPLINE, OffloadBackend, OffloadProvider};
 use tidegate_live::timing;
@@ -68,6 +70,8 @@ pub(crate) struct Discipline {
     pub classes: Mapped,
     /// `struct twin_link` of kernel/chassis.bpf.c.
     pub link: Mapped,
+    /// `struct twin_marks` of kernel/marks.h.
+    pub marks: Mapped,
     /// `struct twin_counters` of kernel/chassis.bpf.c, for each account.
     pub counters: Mapped,
     /// The names of the classes that have accounts. A class that was removed keeps its account until another class needs it.
@@ -76,6 +80,8 @@ pub(crate) struct Discipline {
     pub has_mered: bool,
     /// The flows that it tells apart.
     pub queues: u64,
+    /// The object that it was loaded from: ours, or one with the decider of another crate besides.
+    pub object: &'static [u8],
     /// `struct twin_rules` of kernel/classify.h.
     rules: Mapped,
     /// The variables of the program, which this process only reads.
@@ -85,20 +91,25 @@ pub(crate) struct Discipline {
     /// Whether packets pass unshaped unless the lease is renewed.
     pub leased: AtomicBool,
     _attached: Attached,
-    _program: Program,
+    program: Program,
 }
 
 impl Discipline {
-    /// A program for `flows` flows, or for fewer where there is no memory for so many.
-    fn load(has_mered: bool, flows: u64) -> Result<Self, LoadError> {
+    /// The program of `own`, or ours for `flows` flows, or for fewer where there is no memory for so many.
+    fn load(own: Option<&'static [u8]>, has_mered: bool, flows: u64) -> Result<Self, LoadError> {
         let without: &[&str] = if has_mered { &[] } else { &[OF_MERED] };
         let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
-        let (object, queues) = if is_many { (OF_MANY, MANY_QUEUES) } else { (OBJECT, QUEUES) };
+        let (object, queues) = match own {
+            Some(own) => (own, QUEUES),
+            None if is_many => (OF_MANY, MANY_QUEUES),
+            None => (OBJECT, QUEUES),
+        };
         let program = load(object, without)?;
-        let (options, link) = (program.map("twin_options")?, program.map("twin_link")?);
-        let (counters, classes) = (program.map("twin_counters")?, program.map("twin_classes")?);
-        let rules = program.map("twin_rules")?;
-        let flows = Flows::new(program.map(".bss")?, object)?;
+        let maps = program.filters();
+        let (options, link) = (maps.map("twin_options")?, maps.map("twin_link")?);
+        let (counters, classes) = (maps.map("twin_counters")?, maps.map("twin_classes")?);
+        let (rules, marks) = (maps.map("twin_rules")?, maps.map("twin_marks")?);
+        let flows = Flows::new(maps.map(".bss")?, object)?;
         let mut number = 1;
         let (name, attached) = loop {
             let name = if number == 1 { DISCIPLINE.to_owned() } else { format!("{DISCIPLINE}_{number}") };
@@ -114,17 +125,24 @@ impl Discipline {
             options,
             classes,
             link,
+            marks,
             counters,
             accounts,
             has_mered,
             queues,
+            object,
             rules,
             flows,
             written: Mutex::default(),
             leased,
             _attached: attached,
-            _program: program,
+            program,
         })
+    }
+
+    /// Whether it has all that `config` needs of a program.
+    pub fn can_have(&self, config: &Config) -> bool {
+        (self.has_mered || !plan::is_mered(config)) && plan::own_program(config).is_none_or(|own| self.object == own)
     }
 
     /// The accounts of classes, in the order of their names. New ones begin at zero.
@@ -176,6 +194,17 @@ impl Discipline {
         }
     }
 
+    /// The program at tc for packets that leave or arrive.
+    ///
+    /// # Errors
+    /// When the object has none.
+    pub fn filter(&self, direction: OnLink) -> Result<BorrowedFd<'_>, LoadError> {
+        self.program.filters().program(match direction {
+            OnLink::Leaving => "twin_leaving",
+            OnLink::Arriving => "twin_arriving",
+        })
+    }
+
     /// Whether there are classes, whose flows are told apart.
     pub fn has_classes(&self) -> bool {
         lock(&self.written).classes.is_some()
@@ -216,7 +245,7 @@ impl KernelPrograms {
     /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded = Discipline::load(plan::is_mered(config), plan::flows(config));
+        let loaded = Discipline::load(plan::own_program(config), plan::is_mered(config), plan::flows(config));
         let loaded = loaded.inspect_err(|error| all.missing = Some(error.to_string()))?;
         all.programs.push(Arc::new(loaded));
         Ok(())
@@ -227,7 +256,7 @@ impl OffloadProvider for KernelPrograms {
     fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
         check(config)?;
         let all = lock(&self.0);
-        let fits = |program: &&Arc<Discipline>| program.has_mered || !plan::is_mered(config);
+        let fits = |program: &&Arc<Discipline>| program.can_have(config);
         let free = all.programs.iter().filter(fits).find(|program| Arc::strong_count(program) == 1);
         let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
         let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;

@@ -7,7 +7,8 @@ use std::mem;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, Pat, Stmt};
 
-use super::source::{Definition, Name, Outside, Result};
+use super::problem::{Outside, Problem, Result};
+use super::source::{Definition, Name};
 use super::translate::Translator;
 use super::types::{Ty, has_fields, local, payload, variant};
 
@@ -85,18 +86,18 @@ impl<'a, 'b> Body<'a, 'b> {
         Ok(self.out)
     }
 
-    pub fn outside<T>(&self, at: &impl Spanned, what: &str) -> Result<T> {
-        Err(self.error(at, what))
+    pub fn outside<T>(&self, at: &impl Spanned, problem: Problem) -> Result<T> {
+        Err(self.error(at, problem, ""))
     }
-    pub fn error(&self, at: &impl Spanned, what: &str) -> Outside {
-        self.translator.sources.outside(self.file, at, what)
+    pub fn error(&self, at: &impl Spanned, problem: Problem, detail: &str) -> Outside {
+        self.translator.sources.outside(self.file, at, problem, detail)
     }
     /// Checks a type.
     pub fn expect(&self, at: &impl Spanned, value: &Value, ty: &Ty) -> Result<()> {
         if value.ty == *ty || value.ty == Ty::Never {
             return Ok(());
         }
-        self.outside(at, &format!("the translator finds type {:?} where {ty:?} stands", value.ty))
+        Err(self.error(at, Problem::Mismatch, &format!("{} in place of {ty}", value.ty)))
     }
 
     pub fn line(&mut self, text: &str) {
@@ -180,8 +181,8 @@ impl<'a, 'b> Body<'a, 'b> {
                 }
                 Stmt::Local(local) => self.binding(local)?,
                 Stmt::Macro(call) if call.mac.path.is_ident("debug_assert") => {}
-                Stmt::Macro(call) => return self.outside(call, "a macro"),
-                Stmt::Item(item) => return self.outside(item, "an item in a function"),
+                Stmt::Macro(call) => return self.outside(call, Problem::Macro),
+                Stmt::Item(item) => return self.outside(item, Problem::InnerItem),
             }
         }
         self.scopes.pop();
@@ -189,13 +190,13 @@ impl<'a, 'b> Body<'a, 'b> {
     }
 
     fn binding(&mut self, binding: &syn::Local) -> Result<()> {
-        let Some(init) = &binding.init else { return self.outside(binding, "a variable without a value") };
+        let Some(init) = &binding.init else { return self.outside(binding, Problem::Uninitialized) };
         if let Some((_, diverge)) = &init.diverge {
             let option = self.option(&init.expr)?;
             let (name, inner) = self.some_pattern(&binding.pat, &option)?;
             let (text, value) = self.nested(|body| body.expression(diverge, None))?;
             if value.ty != Ty::Never {
-                return self.outside(diverge, "an `else` that goes on");
+                return self.outside(diverge, Problem::ElseGoesOn);
             }
             let tabs = self.tabs();
             let _ = write!(self.out, "{tabs}if (!{}.some) {{\n{text}{tabs}}}\n", option.c);
@@ -211,7 +212,10 @@ impl<'a, 'b> Body<'a, 'b> {
             }
             other => (other, None),
         };
-        let Pat::Ident(pattern) = pattern else { return self.outside(pattern, "a pattern") };
+        if let Pat::Tuple(tuple) = pattern {
+            return self.outside(tuple, Problem::Tuple);
+        }
+        let Pat::Ident(pattern) = pattern else { return self.outside(pattern, Problem::Pattern) };
         let value = self.expression(&init.expr, ty.as_ref())?;
         if let Some(ty) = &ty {
             self.expect(&init.expr, &value, ty)?;
@@ -224,7 +228,7 @@ impl<'a, 'b> Body<'a, 'b> {
     fn option(&mut self, expression: &Expr) -> Result<Value> {
         let value = self.expression(expression, None)?;
         if !matches!(value.ty, Ty::Option(_)) {
-            return self.outside(expression, "`Some` of what is no option");
+            return self.outside(expression, Problem::NotOption);
         }
         Ok(self.spill(&value))
     }
@@ -243,7 +247,7 @@ impl<'a, 'b> Body<'a, 'b> {
                 _ => {}
             }
         }
-        self.outside(pattern, "a pattern other than `Some(name)`")
+        self.outside(pattern, Problem::SomePattern)
     }
 
     /// A branch: its statements, which end with the assignment to `result` where it has a value.
@@ -280,7 +284,7 @@ impl<'a, 'b> Body<'a, 'b> {
             if ty == Ty::Never {
                 ty = branch.clone();
             } else if *branch != Ty::Never && *branch != ty {
-                return self.outside(at, &format!("branches of types {ty:?} and {branch:?}"));
+                return Err(self.error(at, Problem::Branches, &format!("{ty} and {branch}")));
             }
         }
         if !matches!(ty, Ty::Unit | Ty::Never) {
@@ -306,6 +310,11 @@ impl<'a, 'b> Body<'a, 'b> {
 
     pub fn conditional(&mut self, expression: &syn::ExprIf, want: Option<&Ty>) -> Result<Value> {
         let result = self.name("t");
+        if let Expr::Binary(binary) = &*expression.cond
+            && matches!((&*binary.left, &*binary.right), (Expr::Let(_), _) | (_, Expr::Let(_)))
+        {
+            return self.outside(binary, Problem::LetChain);
+        }
         let (condition, bound) = if let Expr::Let(pattern) = &*expression.cond {
             let option = self.option(&pattern.expr)?;
             let bound = self.some_pattern(&pattern.pat, &option)?;
@@ -334,7 +343,7 @@ impl<'a, 'b> Body<'a, 'b> {
         let mut known: Option<Ty> = want.cloned();
         for (number, arm) in expression.arms.iter().enumerate() {
             if arm.guard.is_some() {
-                return self.outside(arm, "a guard");
+                return self.outside(arm, Problem::Guard);
             }
             let (mut condition, mut bound) = (None, Vec::new());
             match (&arm.pat, &on.ty) {
@@ -351,7 +360,7 @@ impl<'a, 'b> Body<'a, 'b> {
                     let (is_it, values) = self.variant_pattern(pattern, &name, &on)?;
                     (condition, bound) = (Some(is_it), values);
                 }
-                (pattern, _) => return self.outside(pattern, "a pattern"),
+                (pattern, _) => return self.outside(pattern, Problem::ChoiceOn),
             }
             // Rust has checked that the arms are complete: the last needs no condition.
             let condition = condition.filter(|_| number + 1 < expression.arms.len());
@@ -371,17 +380,19 @@ impl<'a, 'b> Body<'a, 'b> {
     /// The condition of a pattern that is a variant of the enum `name`, and what it binds.
     fn variant_pattern(&mut self, pattern: &Pat, name: &Name, on: &Value) -> Result<(String, Vec<(String, Value)>)> {
         let sources = self.translator.sources;
-        let (file, Definition::Enum(item)) = &sources.types[name] else { return self.outside(pattern, "a pattern") };
+        let (file, Definition::Enum(item)) = &sources.types[name] else {
+            return self.outside(pattern, Problem::ChoiceOn);
+        };
         let path = match pattern {
             Pat::Path(path) => &path.path,
             Pat::TupleStruct(tuple) => &tuple.path,
             Pat::Struct(with_names) => &with_names.path,
-            _ => return self.outside(pattern, "a pattern"),
+            _ => return self.outside(pattern, Problem::Pattern),
         };
         let last = path.segments.last();
         let Some(found) = item.variants.iter().find(|variant| last.is_some_and(|last| last.ident == variant.ident))
         else {
-            return self.outside(pattern, "a pattern");
+            return self.outside(pattern, Problem::Pattern);
         };
         let mut list = Vec::new();
         match pattern {
@@ -401,11 +412,11 @@ impl<'a, 'b> Body<'a, 'b> {
                 Pat::Ident(to) if to.subpat.is_none() && to.by_ref.is_none() && to.mutability.is_none() => {
                     to.ident.to_string()
                 }
-                _ => return self.outside(inner, "a pattern inside a pattern"),
+                _ => return self.outside(inner, Problem::NestedPattern),
             };
             let fields = payload(found);
             let Some((c, _, ty)) = fields.iter().find(|field| field.1 == member) else {
-                return self.outside(inner, "no such field");
+                return self.outside(inner, Problem::Field);
             };
             let ty = self.translator.types.read(sources, *file, Some(name), ty)?;
             bound.push((to, Value::fixed(format!("{}.{c}", on.c), ty)));
@@ -416,11 +427,14 @@ impl<'a, 'b> Body<'a, 'b> {
 
     /// `for i in a..b`.
     pub fn repetition(&mut self, expression: &syn::ExprForLoop) -> Result<Value> {
-        let (Expr::Range(range), None) = (&*expression.expr, &expression.label) else {
-            return self.outside(expression, "a loop over something else than a range");
+        if let Some(label) = &expression.label {
+            return self.outside(label, Problem::Label);
+        }
+        let Expr::Range(range) = &*expression.expr else {
+            return self.outside(expression, Problem::Loop);
         };
         let (Some(start), Some(end), syn::RangeLimits::HalfOpen(_)) = (&range.start, &range.end, &range.limits) else {
-            return self.outside(range, "a range other than `a..b`");
+            return self.outside(range, Problem::RangeKind);
         };
         let ty = self.type_of(end, None).or_else(|_| self.type_of(start, None)).unwrap_or(Ty::Int("u32"));
         let from = self.expression(start, Some(&ty))?;
@@ -429,7 +443,7 @@ impl<'a, 'b> Body<'a, 'b> {
         let name = match &*expression.pat {
             Pat::Ident(name) => name.ident.to_string(),
             Pat::Wild(_) => "i".into(),
-            other => return self.outside(other, "a pattern"),
+            other => return self.outside(other, Problem::Pattern),
         };
         let c = self.name(&name);
         let (text, _) = self.nested(|body| {

@@ -3,7 +3,8 @@
 use syn::{Expr, ExprCall, ExprMethodCall};
 
 use super::body::{Body, Value};
-use super::source::{Definition, Key, Name, Result};
+use super::problem::{Problem, Result};
+use super::source::{Definition, Key, Name, WIDE};
 use super::translate::Signature;
 use super::types::{self, Ty, default_is_zero, integer, payload, prefix, variant};
 
@@ -29,7 +30,7 @@ const METHODS: [(&str, &[&str]); 16] = [
 
 impl Body<'_, '_> {
     pub(super) fn call(&mut self, call: &ExprCall, want: Option<&Ty>) -> Result<Value> {
-        let Expr::Path(path) = &*call.func else { return self.outside(call, "a call of a value") };
+        let Expr::Path(path) = &*call.func else { return self.outside(call, Problem::Call) };
         let segments: Vec<String> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         let sources = self.translator.sources;
         let arguments: Vec<&Expr> = call.args.iter().collect();
@@ -38,7 +39,7 @@ impl Body<'_, '_> {
             (["select_unpredictable"], [condition, yes, no]) => {
                 let mut list = self.operands(&[(condition, Some(Ty::Bool)), (yes, want.cloned())])?;
                 let (Some(yes), Some(condition)) = (list.pop(), list.pop()) else {
-                    return self.outside(call, "a call");
+                    return self.outside(call, Problem::Call);
                 };
                 let no = self.expression(no, Some(&yes.ty))?;
                 self.expect(call, &no, &yes.ty)?;
@@ -48,31 +49,31 @@ impl Body<'_, '_> {
                 let value = self.expression(inner, None)?;
                 let c = format!("(({}){})", self.translator.types.c(&ty), value.c);
                 if !matches!(value.ty, Ty::Int(_) | Ty::Bool) {
-                    return self.outside(call, "a conversion of what is no integer");
+                    return self.outside(call, Problem::Conversion);
                 }
                 Ok(Value { c, ty, fixed: value.fixed })
             }
             ([name], [inner]) if sources.resolve(self.file, name).is_some() || *name == "Self" => {
-                let ty = self.read(&syn::parse_str(name).map_err(|_| self.error(call, "a call"))?)?;
-                let Ty::Named(named) = &ty else { return self.outside(call, "a call") };
+                let ty = self.read(&syn::parse_str(name).map_err(|_| self.error(call, Problem::UnknownType, ""))?)?;
+                let Ty::Named(named) = &ty else { return self.outside(call, Problem::Call) };
                 let translator = &mut *self.translator;
                 let Some(wanted) = types::inner(translator.sources, &mut translator.types, named)? else {
-                    return self.outside(call, "a struct of several fields without names");
+                    return self.outside(call, Problem::UnnamedFields);
                 };
                 let value = self.expression(inner, Some(&wanted))?;
                 self.expect(call, &value, &wanted)?;
                 Ok(Value { ty, ..value })
             }
             ([name, "default"], []) => {
-                let ty = self.read(&syn::parse_str(name).map_err(|_| self.error(call, "a call"))?)?;
+                let ty = self.read(&syn::parse_str(name).map_err(|_| self.error(call, Problem::UnknownType, ""))?)?;
                 match &ty {
                     Ty::Named(named) if default_is_zero(sources, named) => {
                         Ok(Value::fixed(format!("({}){{0}}", self.translator.types.c(&ty)), ty))
                     }
-                    _ => self.outside(call, "a default that is not derived, or not zero"),
+                    _ => self.outside(call, Problem::DefaultValue),
                 }
             }
-            ([name], _) if sources.module_of(self.file, name) == "wide" => {
+            ([name], _) if sources.module_of(self.file, name) == WIDE => {
                 let list: Vec<_> = arguments.iter().map(|argument| (*argument, Some(Ty::Int("u64")))).collect();
                 let values = self.operands(&list)?;
                 for (argument, value) in arguments.iter().zip(&values) {
@@ -86,19 +87,19 @@ impl Body<'_, '_> {
                 self.variant_of(call, &named, (of, name), inner)
             }
             ([name], _) => {
-                let module = sources.module_of(self.file, name).to_owned();
+                let module = sources.module_of(self.file, name);
                 let key = Key { module, of: None, name: (*name).to_owned(), right: None };
                 self.apply(call, &key, None, &arguments)
             }
             ([of, name], _) => {
                 let named = if *of == "Self" { self.of.clone() } else { sources.resolve(self.file, of) };
                 let Some((module, of)) = named else {
-                    return self.outside(call, &format!("`{of}` is in no translated file"));
+                    return self.outside(call, Problem::UnknownType);
                 };
                 let key = Key { module, of: Some(of), name: (*name).to_owned(), right: None };
                 self.apply(call, &key, None, &arguments)
             }
-            _ => self.outside(call, "a call of a path of more than two names"),
+            _ => self.outside(call, Problem::LongPath),
         }
     }
 
@@ -108,7 +109,7 @@ impl Body<'_, '_> {
         let value = self.expression(inner, wanted.as_ref())?;
         let ty = Ty::Option(Box::new(value.ty.clone()));
         if want != Some(&ty) {
-            return self.outside(call, "`Some` whose type does not show");
+            return self.outside(call, Problem::NoneType);
         }
         let c = self.translator.types.c(&ty);
         Ok(Value { c: format!("({c}){{ .some = true, .value = {} }}", value.c), ty, fixed: value.fixed })
@@ -118,18 +119,18 @@ impl Body<'_, '_> {
     fn variant_of(&mut self, call: &ExprCall, named: &Name, (of, name): (&str, &str), inner: &Expr) -> Result<Value> {
         let sources = self.translator.sources;
         let Definition::Enum(item) = &sources.types[named].1 else {
-            return self.outside(call, "a call");
+            return self.outside(call, Problem::Call);
         };
         let Some(found) = item.variants.iter().find(|variant| variant.ident == name) else {
-            return self.outside(call, "a call");
+            return self.outside(call, Problem::Call);
         };
         let fields = payload(found);
         let [(member, _, ty)] = fields.as_slice() else {
-            return self.outside(call, "a variant of another number of fields");
+            return self.outside(call, Problem::UnnamedFields);
         };
         let translator = &mut *self.translator;
         let wanted = translator.types.read(sources, sources.types[named].0, Some(named), ty)?;
-        let whole = self.read(&syn::parse_str(of).map_err(|_| self.error(call, "a call"))?)?;
+        let whole = self.read(&syn::parse_str(of).map_err(|_| self.error(call, Problem::UnknownType, ""))?)?;
         let value = self.expression(inner, Some(&wanted))?;
         self.expect(call, &value, &wanted)?;
         let kind = variant(named, name);
@@ -137,8 +138,33 @@ impl Body<'_, '_> {
         Ok(Value { c, ty: whole, fixed: value.fixed })
     }
 
+    /// A variant with named fields.
+    pub(super) fn variant_with_names(&mut self, literal: &syn::ExprStruct, named: &Name, name: &str) -> Result<Value> {
+        let sources = self.translator.sources;
+        let (file, Definition::Enum(item)) = &sources.types[named] else {
+            return self.outside(literal, Problem::UnknownType);
+        };
+        let fields = item.variants.iter().find(|variant| variant.ident == name).map(payload).unwrap_or_default();
+        let (mut list, mut members) = (Vec::new(), Vec::new());
+        for part in &literal.fields {
+            let syn::Member::Named(field) = &part.member else { return self.outside(part, Problem::UnnamedFields) };
+            let Some((member, _, ty)) = fields.iter().find(|(_, rust, _)| field == rust) else {
+                return self.outside(part, Problem::Field);
+            };
+            list.push((&part.expr, Some(self.translator.types.read(sources, *file, Some(named), ty)?)));
+            members.push(member);
+        }
+        let values = self.operands(&list)?;
+        let mut c = format!("({}){{ .kind = {}", prefix(named), variant(named, name));
+        for ((value, (at, wanted)), member) in values.iter().zip(&list).zip(members) {
+            self.expect(at, value, wanted.as_ref().unwrap_or(&Ty::Unit))?;
+            c += &format!(", .{member} = {}", value.c);
+        }
+        Ok(Value::new(c + " }", Ty::Named(named.clone())))
+    }
+
     /// The enum of which `name` is a variant.
-    fn enum_of(&self, of: &str, name: &str) -> Option<Name> {
+    pub(super) fn enum_of(&self, of: &str, name: &str) -> Option<Name> {
         let sources = self.translator.sources;
         let named = if of == "Self" { self.of.clone() } else { sources.resolve(self.file, of) }?;
         let Definition::Enum(item) = &sources.types[&named].1 else { return None };
@@ -164,10 +190,10 @@ impl Body<'_, '_> {
                 if matches!(name.as_str(), "min" | "max") && !matches!(ty, Ty::Ref { .. }) {
                     return self.intrinsic(call, &name, &ty, want);
                 }
-                self.outside(call, &format!("no method `{name}` of {} in a translated file", named.1))
+                Err(self.error(call, Problem::UnknownMethod, &format!("`{name}` of {}", named.1)))
             }
             Ty::Int(_) => self.intrinsic(call, &name, &ty, want),
-            _ => self.outside(call, &format!("method `{name}` of {ty:?}")),
+            _ => Err(self.error(call, Problem::UnknownMethod, &format!("`{name}` of {ty}"))),
         }
     }
 
@@ -191,9 +217,9 @@ impl Body<'_, '_> {
         }
         let fixed = values.iter().all(|value| value.fixed);
         let plain = values[0].ty.clone();
-        let Ty::Int(rust) = plain else { return self.outside(call, "a method of what is no integer") };
+        let Ty::Int(rust) = plain else { return self.outside(call, Problem::UnknownMethod) };
         if !METHODS.iter().any(|(method, types)| *method == name && types.contains(&rust)) {
-            return self.outside(call, &format!("method `{name}` of {rust}, which kernel/integers.h has not"));
+            return Err(self.error(call, Problem::UnknownMethod, &format!("`{name}` of {rust}")));
         }
         let suffix = self.translator.types.c(&plain);
         let c: Vec<&str> = values.iter().map(|value| value.c.as_str()).collect();
@@ -208,12 +234,20 @@ impl Body<'_, '_> {
         receiver: Option<&Expr>,
         arguments: &[&Expr],
     ) -> Result<Value> {
-        let Some(signature) = self.translator.function(key)? else {
-            return self.outside(at, &format!("function `{}` is in no translated file", key.name));
+        let found = self.translator.function(key);
+        let found = found.map_err(|inner| match inner.problem {
+            // Of what others wrote, the place of the call matters.
+            Some(_) if inner.path != self.translator.sources.files[self.file].path => {
+                self.error(at, Problem::UnknownFunction, &inner.text)
+            }
+            _ => inner,
+        });
+        let Some(signature) = found? else {
+            return Err(self.error(at, Problem::UnknownFunction, &key.name));
         };
         let all: Vec<&Expr> = receiver.into_iter().chain(arguments.iter().copied()).collect();
         if all.len() != signature.parameters.len() {
-            return self.outside(at, "another number of arguments");
+            return self.outside(at, Problem::Arguments);
         }
         let wanted = all.iter().zip(&signature.parameters);
         let list: Vec<_> = wanted.map(|(expression, ty)| (*expression, Some(ty.target().clone()))).collect();
@@ -231,7 +265,9 @@ impl Body<'_, '_> {
                 (given, Ty::Ref { to, .. }) if is_receiver && given == &**to => format!("&{}", value.c),
                 (Ty::Ref { to, .. }, wanted) if is_receiver && &**to == wanted => format!("*{}", value.c),
                 (given, wanted) if given == wanted => value.c.clone(),
-                (given, wanted) => return self.outside(at, &format!("{given:?} where {wanted:?} stands")),
+                (given, wanted) => {
+                    return Err(self.error(at, Problem::Arguments, &format!("{given} in place of {wanted}")));
+                }
             });
         }
         Ok(self.invoke(&signature, &c))

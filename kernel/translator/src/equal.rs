@@ -1,5 +1,6 @@
 //! The C, compiled for this machine, against the core: the same operations, and every decision compared.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF,
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF,
 };
 
 use super::classes::{Classes, NUMBERS};
@@ -33,19 +34,23 @@ pub fn compiler() -> Result<String, String> {
 
 /// Compiles `host.c` of the folder `from` to `to`, with what it includes from there or from `kernel`.
 pub fn compile(root: &Path, from: &Path, to: &Path) -> io::Result<()> {
-    let compiler = compiler().map_err(io::Error::other)?;
     let kernel = root.join("kernel");
-    let output = Command::new(compiler)
-        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(from)
-        .arg("-I")
-        .arg(&kernel)
-        .arg("-I")
-        .arg(kernel.join("generated"))
-        .arg(from.join("host.c"))
-        .arg("-o")
-        .arg(to)
-        .output()?;
+    compile_with(&["-Werror"], &[from, &kernel, &kernel.join("generated")], &from.join("host.c"), to)
+}
+
+/// Compiles `host.c` with the decider of a user's own, whose C is in the folder `own`.
+pub fn compile_own(root: &Path, own: &Path, to: &Path) -> io::Result<()> {
+    let kernel = root.join("kernel");
+    compile_with(&["-DTWIN_WITH_OWN"], &[own, &kernel], &kernel.join("host.c"), to)
+}
+
+fn compile_with(options: &[&str], folders: &[&Path], file: &Path, to: &Path) -> io::Result<()> {
+    let mut command = Command::new(compiler().map_err(io::Error::other)?);
+    command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra"]).args(options);
+    for folder in folders {
+        command.arg("-I").arg(folder);
+    }
+    let output = command.arg(file).arg("-o").arg(to).output()?;
     if output.status.success() {
         return Ok(());
     }
@@ -56,6 +61,7 @@ pub fn compile(root: &Path, from: &Path, to: &Path) -> io::Result<()> {
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
+    /// An empty folder among those of the system for temporary files.
     pub fn new(name: &str) -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
         fs::create_dir_all(&path)?;
@@ -77,6 +83,7 @@ pub struct Host {
 }
 
 impl Host {
+    /// Starts a program.
     pub fn start(program: &Path) -> io::Result<Self> {
         let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         match (child.stdin.take(), child.stdout.take()) {
@@ -141,11 +148,15 @@ fn difference(options: &Options, at: u64, operation: Operation, theirs: Decision
             "result {result}{marked}, {drops} dropped ({which}), deadline {deadline}, {packets} packets of {bytes} B"
         )
     };
-    Difference(format!(
-        "operation {at}, {operation:?} of {options:?}:\n    the C:    {}\n    the core: {}",
-        show(theirs),
-        show(ours)
-    ))
+    let (of, name) = if options.kind == OWN {
+        let [what, now, size, capable, ..] = operation;
+        let packet = format!(", a packet of {size} B{}", if capable == 1 { " that can be marked" } else { "" });
+        let call = if what == ENQUEUE { ("enqueue", packet) } else { ("dequeue", String::new()) };
+        (format!("{} at {now} ns{}", call.0, call.1), "Rust")
+    } else {
+        (format!("{operation:?} of {options:?}"), "core")
+    };
+    Difference(format!("operation {at}, {of}:\n    the C:    {}\n    the {name}: {}", show(theirs), show(ours)))
 }
 
 /// Numbers over many orders of magnitude, the small ones as often as the large.
@@ -222,6 +233,7 @@ fn options(random: &mut Stream, kind: u64) -> Options {
         elephant_limit: if random.below(2) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
         floor: if random.below(4) == 0 { spread(random, 0, one - 1) } else { one / (2 + random.below(8)) },
         floor_credit: random.below(2) * spread(random, 1, 1 << 18),
+        own: Options::default().own,
         account: 0,
         rules: 0,
         changes: 0,
@@ -276,6 +288,7 @@ impl<'a> Script<'a> {
             TBF | FBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
             RED | ARED | MERED if random.below(2) == 0 => options.idle_packet.max(1),
             CODEL | FQ_CODEL | RED | ARED | MERED | PIE | SFQ => options.interval / 20,
+            OWN => spread(random, 1_000, 20_000_000),
             _ => 1_000,
         };
         let on_grid = has_codel && random.below(2) == 0;
@@ -376,27 +389,67 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
         kind = if kind == FBQ { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
         let typical = (12_000_000_000_000 / options.rate.max(1)).max(1);
         let classes = (options.kind == FBQ).then(|| Classes::random(&mut random, options.rate, typical));
-        let mut reference = Reference::new(&options, classes.as_ref()).map_err(io::Error::other)?;
-        let mut script = Script::new(&mut random, &options, classes.as_ref());
-        let end = (done + SCRIPT).min(operations);
-        let mut first = Some((&options, classes.as_ref()));
-        while done < end {
-            let count = usize::try_from(end - done).unwrap_or(BLOCK).min(BLOCK);
-            let block: Vec<Operation> = (0..count).map(|_| script.next()).collect();
-            for (operation, theirs) in block.iter().zip(host.ask(first.take(), &block)?) {
-                let ours = reference.apply(*operation);
-                if ours != theirs {
-                    let mut found = difference(&options, done, *operation, theirs, ours);
-                    if let Some(classes) = &classes {
-                        found.0 += &format!("\n    {classes:?}");
-                    }
-                    return Ok(Some(found));
-                }
-                done += 1;
-            }
+        let reference = Reference::new(&options, classes.as_ref()).map_err(io::Error::other)?;
+        let (found, counts) =
+            run_script(&mut host, &mut random, &options, classes.as_ref(), reference, operations - done)?;
+        if found.is_some() {
+            return Ok(found);
         }
+        done += counts.calls;
     }
     Ok(None)
+}
+
+/// Calls that were compared, and what became of packets in them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compared {
+    /// Calls.
+    pub calls: u64,
+    /// Packets that left.
+    pub sent: u64,
+    /// Packets that were dropped.
+    pub dropped: u64,
+    /// Packets that were marked.
+    pub marked: u64,
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { calls, sent, dropped, marked } = self;
+        write!(f, "{calls} calls decide the same in C: {sent} packets left, {dropped} were dropped, {marked} marked")
+    }
+}
+
+/// Compares a script, of at most `most` operations, with `reference`. The first difference ends it.
+pub fn run_script(
+    host: &mut Host,
+    random: &mut Stream,
+    options: &Options,
+    classes: Option<&Classes>,
+    mut reference: Reference,
+    most: u64,
+) -> io::Result<(Option<Difference>, Compared)> {
+    let mut script = Script::new(random, options, classes);
+    let (end, mut counts, mut first) = (SCRIPT.min(most), Compared::default(), Some((options, classes)));
+    while counts.calls < end {
+        let count = usize::try_from(end - counts.calls).unwrap_or(BLOCK).min(BLOCK);
+        let block: Vec<Operation> = (0..count).map(|_| script.next()).collect();
+        for (operation, theirs) in block.iter().zip(host.ask(first.take(), &block)?) {
+            let ours = reference.apply(*operation);
+            if ours != theirs {
+                let mut found = difference(options, counts.calls, *operation, theirs, ours);
+                if let Some(classes) = classes {
+                    found.0 += &format!("\n    {classes:?}");
+                }
+                return Ok((Some(found), counts));
+            }
+            counts.calls += 1;
+            counts.sent += u64::from(operation[0] == DEQUEUE && ours[0] != 0);
+            counts.dropped += ours[1] / 2;
+            counts.marked += ours[1] % 2;
+        }
+    }
+    Ok((None, counts))
 }
 
 /// `equal`: compiles the C of this tree and compares.

@@ -5,7 +5,8 @@ use std::mem;
 use syn::{BinOp, Expr, Lit, Member, UnOp};
 
 use super::body::{Body, Value};
-use super::source::{Definition, Key, Result};
+use super::problem::{Problem, Result};
+use super::source::{Definition, Key};
 use super::types::{self, Ty, has_fields, integer, local, prefix, variant};
 
 /// Operators of types with their traits' methods.
@@ -68,7 +69,7 @@ impl Body<'_, '_> {
                         let c = format!("(({}){})", self.translator.types.c(&ty), value.c);
                         Ok(Value { c, ty, ..value })
                     }
-                    _ => self.outside(cast, "a conversion between other types than integers"),
+                    _ => self.outside(cast, Problem::Conversion),
                 }
             }
             Expr::Assign(assign) => {
@@ -110,7 +111,7 @@ impl Body<'_, '_> {
             Expr::Try(attempt) => {
                 let (option, returns) = (self.expression(&attempt.expr, None)?, self.returns.clone());
                 let (Ty::Option(inner), Ty::Option(_)) = (&option.ty, &returns) else {
-                    return self.outside(attempt, "`?` on what is no option");
+                    return self.outside(attempt, Problem::NotOption);
                 };
                 let (inner, option) = ((**inner).clone(), self.spill(&option));
                 let none = self.none(&returns);
@@ -121,7 +122,13 @@ impl Body<'_, '_> {
             Expr::Struct(literal) => self.structure(literal),
             Expr::Call(call) => self.call(call, want),
             Expr::MethodCall(call) => self.method(call, want),
-            _ => self.outside(expression, "an expression of a kind that C has not, or that is not translated yet"),
+            Expr::While(_) | Expr::Loop(_) => self.outside(expression, Problem::Endless),
+            Expr::Break(_) | Expr::Continue(_) => self.outside(expression, Problem::Label),
+            Expr::Closure(_) => self.outside(expression, Problem::Closure),
+            Expr::Tuple(_) => self.outside(expression, Problem::Tuple),
+            Expr::Array(_) | Expr::Repeat(_) | Expr::Index(_) => self.outside(expression, Problem::Array),
+            Expr::Macro(_) => self.outside(expression, Problem::Macro),
+            _ => self.outside(expression, Problem::Expression),
         }
     }
 
@@ -170,7 +177,7 @@ impl Body<'_, '_> {
                     (Some(ty), _) => ty,
                     (None, Some(Ty::Int(name))) => Ty::Int(name),
                     (None, _) => {
-                        return self.outside(at, "a number whose type does not show; write it behind the number");
+                        return self.outside(at, Problem::NumberType);
                     }
                 };
                 let suffix = match &ty {
@@ -182,7 +189,7 @@ impl Body<'_, '_> {
                 let c = format!("{}{suffix}", value.base10_digits());
                 Ok(Value::fixed(if ty == Ty::Int("u128") { format!("((u128){c}ull)") } else { c }, ty))
             }
-            _ => self.outside(at, "a literal that is no integer"),
+            _ => self.outside(at, Problem::Literal),
         }
     }
 
@@ -192,13 +199,13 @@ impl Body<'_, '_> {
         match segments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["None"] => match want {
                 Some(option @ Ty::Option(_)) => Ok(Value::fixed(self.none(option), option.clone())),
-                _ => self.outside(path, "`None` whose type does not show"),
+                _ => self.outside(path, Problem::NoneType),
             },
             [name] => {
                 if let Some(value) = self.variable(name) {
                     return Ok(value.clone());
                 }
-                let module = sources.module_of(self.file, name).to_owned();
+                let module = sources.module_of(self.file, name);
                 self.constant(path, Key { module, of: None, name: name.into(), right: None })
             }
             [of, "BITS"] if let Some(Ty::Int(name)) = integer(of) => {
@@ -210,12 +217,12 @@ impl Body<'_, '_> {
             }
             [of, name] => {
                 let named = if of == "Self" { self.of.clone() } else { sources.resolve(self.file, of) };
-                let Some(named) = named else { return self.outside(path, &format!("`{of}` is in no translated file")) };
+                let Some(named) = named else { return self.outside(path, Problem::UnknownType) };
                 if let Definition::Enum(item) = &sources.types[&named].1
                     && item.variants.iter().any(|variant| variant.ident == name)
                 {
                     let ty = self.read(&syn::parse_quote!(Self)).ok().filter(|ty| *ty == Ty::Named(named.clone()));
-                    let of: syn::Type = syn::parse_str(of).map_err(|_| self.error(path, "a path"))?;
+                    let of: syn::Type = syn::parse_str(of).map_err(|_| self.error(path, Problem::UnknownName, ""))?;
                     let ty = ty.map_or_else(|| self.read(&of), Ok)?;
                     let c = variant(&named, name);
                     let c = if has_fields(item) { format!("({}){{ .kind = {c} }}", prefix(&named)) } else { c };
@@ -224,13 +231,13 @@ impl Body<'_, '_> {
                 let (module, of) = named;
                 self.constant(path, Key { module, of: Some(of), name: name.into(), right: None })
             }
-            _ => self.outside(path, "a path of more than two names"),
+            _ => self.outside(path, Problem::LongPath),
         }
     }
     fn constant(&mut self, at: &syn::ExprPath, key: Key) -> Result<Value> {
         match self.translator.constant(&key)? {
             Some(signature) => Ok(Value::fixed(format!("{}()", signature.c), signature.returns)),
-            None => self.outside(at, &format!("`{}` is in no translated file", key.name)),
+            None => self.outside(at, Problem::UnknownName),
         }
     }
 
@@ -241,7 +248,7 @@ impl Body<'_, '_> {
             Member::Unnamed(index) => index.index.to_string(),
         };
         let Ty::Named(of) = base.ty.target().clone() else {
-            return self.outside(field, &format!("a field of {:?}", base.ty));
+            return Err(self.error(field, Problem::Field, &base.ty.to_string()));
         };
         let is_reference = matches!(base.ty, Ty::Ref { .. });
         let translator = &mut *self.translator;
@@ -256,7 +263,7 @@ impl Body<'_, '_> {
                 let c = format!("{}{}{}", base.c, if is_reference { "->" } else { "." }, local(&name));
                 Ok(Value { c, ty, fixed: base.fixed && !is_reference })
             }
-            None => self.outside(field, &format!("no field `{name}`")),
+            None => Err(self.error(field, Problem::Field, &base.ty.to_string())),
         }
     }
 
@@ -269,7 +276,7 @@ impl Body<'_, '_> {
                 let c = format!("(({})~{})", self.translator.types.c(&value.ty), value.c);
                 Ok(Value { c, ..value })
             }
-            _ => self.outside(unary, "an operator"),
+            _ => self.outside(unary, Problem::Operator),
         }
     }
 
@@ -277,13 +284,15 @@ impl Body<'_, '_> {
         if let BinOp::And(_) | BinOp::Or(_) = binary.op {
             return self.short_circuit(binary);
         }
-        let Some((symbol, compares, assigns)) = symbol(&binary.op) else { return self.outside(binary, "an operator") };
+        let Some((symbol, compares, assigns)) = symbol(&binary.op) else {
+            return self.outside(binary, Problem::Operator);
+        };
         let shifts = matches!(symbol, "<<" | ">>");
         let known = if compares { None } else { want };
         let (left, right) = self.sides(binary, known, shifts, assigns)?;
         if let (Ty::Named(name), Some(method)) = (&left.ty, operator(&binary.op)) {
             let Ty::Named(to) = &right.ty else {
-                return self.outside(binary, "an operator of different kinds of types");
+                return self.outside(binary, Problem::MixedOperands);
             };
             let key = Key {
                 module: name.0.clone(),
@@ -292,24 +301,24 @@ impl Body<'_, '_> {
                 right: Some(to.1.clone()),
             };
             let Some(signature) = self.translator.function(&key)? else {
-                return self.outside(binary, &format!("no operator `{symbol}` for {} and {}", name.1, to.1));
+                return Err(self.error(binary, Problem::Operator, &format!("{} and {}", name.1, to.1)));
             };
             let left = if assigns { format!("&{}", left.c) } else { left.c };
             return Ok(self.invoke(&signature, &[left, right.c]));
         }
         let (left, right) = (self.plain(&left)?, self.plain(&right)?);
         if left.ty != right.ty && !shifts {
-            return self.outside(binary, &format!("`{symbol}` with {:?} and {:?}", left.ty, right.ty));
+            return Err(self.error(binary, Problem::MixedOperands, &format!("{} and {}", left.ty, right.ty)));
         }
         let fixed = left.fixed && right.fixed;
         if compares {
             return Ok(Value { c: format!("({} {symbol} {})", left.c, right.c), ty: Ty::Bool, fixed });
         }
         if left.ty == Ty::Int("u128") && matches!(symbol, "*" | "/" | "%") {
-            return self.outside(binary, "a product or a quotient of 128 bits, which BPF has not");
+            return self.outside(binary, Problem::WideProduct);
         }
         if left.ty.is_signed() && matches!(symbol, "/" | "%" | "<<") {
-            return self.outside(binary, "a division or left shift of signed integers, which BPF has not");
+            return self.outside(binary, Problem::SignedDivision);
         }
         let c = match (&left.ty, symbol) {
             (Ty::Bool, "&" | "|" | "^") => format!("({} {symbol} {})", left.c, right.c),
@@ -318,7 +327,7 @@ impl Body<'_, '_> {
             (Ty::Int(_), _) => {
                 format!("(({})({} {symbol} {}))", self.translator.types.c(&left.ty), left.c, right.c)
             }
-            _ => return self.outside(binary, &format!("`{symbol}` with {:?}", left.ty)),
+            _ => return Err(self.error(binary, Problem::Operator, &left.ty.to_string())),
         };
         if assigns {
             self.line(&format!("{} = {c};", left.c));
@@ -341,7 +350,7 @@ impl Body<'_, '_> {
             let count = Some(Ty::Int("u32"));
             let mut list = self.operands(&[(&binary.left, known.cloned()), (&binary.right, count.clone())])?;
             let (Some(right), Some(left)) = (list.pop(), list.pop()) else {
-                return self.outside(binary, "an operator");
+                return self.outside(binary, Problem::Operator);
             };
             if is_number(&binary.right) {
                 Ok((left, right))
@@ -351,7 +360,7 @@ impl Body<'_, '_> {
                     Ty::Int("u64") if Some(&right.ty) == count.as_ref() => 63,
                     Ty::Int("u32") if Some(&right.ty) == count.as_ref() => 31,
                     Ty::Int("u128") if Some(&right.ty) == count.as_ref() => 127,
-                    _ => return self.outside(binary, "a shift of a small integer, or not by a u32"),
+                    _ => return self.outside(binary, Problem::Shift),
                 };
                 Ok((left, Value { c: format!("({} & {most}u)", right.c), ..right }))
             }
@@ -369,7 +378,7 @@ impl Body<'_, '_> {
             let right = list.pop();
             match (list.pop(), right) {
                 (Some(left), Some(right)) => Ok((left, right)),
-                _ => self.outside(binary, "an operator"),
+                _ => self.outside(binary, Problem::Operator),
             }
         }
     }
@@ -406,11 +415,21 @@ impl Body<'_, '_> {
     }
 
     fn structure(&mut self, literal: &syn::ExprStruct) -> Result<Value> {
+        let segments: Vec<String> = literal.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if let [of, name] = &segments[..]
+            && let Some(named) = self.enum_of(of, name)
+        {
+            return self.variant_with_names(literal, &named, name);
+        }
         let ty = self.read(&syn::Type::Path(syn::TypePath { qself: None, path: literal.path.clone() }))?;
-        let (Ty::Named(name), None) = (&ty, &literal.rest) else { return self.outside(literal, "a struct with `..`") };
+        let (Ty::Named(name), None) = (&ty, &literal.rest) else {
+            return self.outside(literal, Problem::StructRest);
+        };
         let mut list = Vec::new();
         for part in &literal.fields {
-            let Member::Named(field) = &part.member else { return self.outside(part, "a field without a name") };
+            let Member::Named(field) = &part.member else {
+                return self.outside(part, Problem::UnnamedFields);
+            };
             let translator = &mut *self.translator;
             let found = types::field(translator.sources, &mut translator.types, name, &field.to_string())?;
             list.push((&part.expr, found));
@@ -419,7 +438,7 @@ impl Body<'_, '_> {
         let mut parts = Vec::new();
         for (part, (value, (_, want))) in literal.fields.iter().zip(values.iter().zip(&list)) {
             let (Member::Named(field), Some(want)) = (&part.member, want) else {
-                return self.outside(part, "no such field");
+                return self.outside(part, Problem::Field);
             };
             self.expect(part, value, want)?;
             parts.push(format!(".{} = {}", local(&field.to_string()), value.c));

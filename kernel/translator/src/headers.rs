@@ -7,10 +7,11 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 9] = [
+const SIZES: [(&str, &str); 10] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("queues.h", "MANY_QUEUES"),
+    ("disciplines.h", "OWN_NUMBERS"),
     ("records.h", "RECORDS"),
     ("fbq.h", "FBQ_CLASSES"),
     ("fbq.h", "FBQ_PROFILES"),
@@ -21,8 +22,9 @@ const SIZES: [(&str, &str); 9] = [
 
 /// Structs of numbers of 64 bits, each with its header: the words of what is mapped. Those before the first member of another
 /// type count.
-const STRUCTS: [(&str, &str); 6] = [
+const STRUCTS: [(&str, &str); 7] = [
     ("chassis.bpf.c", "link"),
+    ("marks.h", "marks"),
     ("chassis.bpf.c", "counters"),
     ("fbq.h", "fbq_options"),
     ("fbq.h", "fbq_class_options"),

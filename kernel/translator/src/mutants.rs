@@ -110,7 +110,9 @@ fn difference(root: &Path, mutant: &Mutant, operations: u64) -> io::Result<Resul
         Ok(Some(found)) => Ok(Ok(found.0.split(',').next().unwrap_or_default().to_owned())),
         Ok(None) => Ok(Err("decides the same")),
         // It ended, by a signal of its own or of an alarm.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Ok(error.to_string())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
+            Ok(Ok(error.to_string()))
+        }
         Err(error) => Err(error),
     }
 }

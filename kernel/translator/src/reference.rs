@@ -168,7 +168,9 @@ impl Specification<'_> {
     }
 }
 
-struct Numbered {
+/// A packet with its number.
+#[derive(Debug)]
+pub struct Numbered {
     id: u64,
     size: Bytes,
     flow: FlowKey,
@@ -231,6 +233,11 @@ impl Reference {
         let queue = Specification(options).discipline().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
         Ok(Self { queue, next: 0 })
+    }
+
+    /// A discipline that is made already.
+    pub fn of(queue: Box<dyn Qdisc<Numbered>>) -> Self {
+        Self { queue: Queue::Other(queue), next: 0 }
     }
 
     fn queue(&mut self) -> &mut dyn Qdisc<Numbered> {

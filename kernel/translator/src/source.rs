@@ -1,26 +1,20 @@
 //! The Rust sources that are translated: their types, functions and constants, by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
+use std::path::Path;
 
 use syn::spanned::Spanned;
-use syn::{Expr, Fields, ImplItem, Item, ItemEnum, ItemFn, ItemStruct, Signature, Type, UseTree};
+use syn::{Expr, Fields, ImplItem, Item, ItemEnum, ItemFn, ItemStruct, Signature, Type, UseTree, Visibility};
 
-/// A construct that the subset does not have.
-#[derive(Debug)]
-pub struct Outside(pub String);
+use super::problem::{Outside, Problem, Result};
 
-pub type Result<T> = std::result::Result<T, Outside>;
-
-impl From<Outside> for io::Error {
-    fn from(error: Outside) -> Self {
-        Self::other(error.0)
-    }
-}
-
-/// One file. Several files may have one module name: that of the folder.
+/// One file.
+#[derive(Clone)]
 pub struct File {
     pub path: String,
+    /// The innermost module around it that is public: private ones are parts of it.
     pub module: String,
     /// Imported names with the module that they are imported from.
     imports: BTreeMap<String, String>,
@@ -30,6 +24,7 @@ pub struct File {
 pub type Name = (String, String);
 
 /// The definition of a type.
+#[derive(Clone)]
 pub enum Definition {
     Struct(ItemStruct),
     Enum(ItemEnum),
@@ -53,50 +48,114 @@ pub struct Key {
     pub right: Option<String>,
 }
 
+/// The crates whose code may be translated: the file that begins each, its module, and whether all of it is that one module.
+const CRATES: [(&str, &str, bool); 2] = [("crates/units/src", "units", true), ("crates/core/src", "core", false)];
+
 /// All files.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Sources {
     pub files: Vec<File>,
     pub types: BTreeMap<Name, (usize, Definition)>,
     pub functions: BTreeMap<Key, Code<(Signature, syn::Block)>>,
     pub constants: BTreeMap<Key, Code<(Type, Expr)>>,
+    /// The names that each module has.
+    names: BTreeSet<Name>,
+    /// What two files of a module define, with both files.
+    twice: BTreeMap<Name, String>,
 }
 
 impl Sources {
-    /// Reads `text`, the file at `path`, as a part of `module`.
-    pub fn add(&mut self, path: &str, module: &str, text: &str) -> Result<()> {
-        let parsed =
-            syn::parse_file(text).map_err(|error| Outside(format!("{path}:{}: {error}", error.span().start().line)))?;
-        let mut file = File { path: path.to_owned(), module: module.to_owned(), imports: BTreeMap::new() };
+    /// The crates of Tidegate whose source is under `root`.
+    pub fn of_tidegate(root: &Path) -> io::Result<Self> {
+        let mut sources = Self::default();
+        for (folder, module, is_one) in CRATES {
+            sources.add_tree(root, &format!("{folder}/lib.rs"), folder, &[module.to_owned()], is_one)?;
+        }
+        Ok(sources)
+    }
+
+    /// Adds a file, whose modules lie in `folder`, and these. `around` are the modules around it and its own, outermost first.
+    fn add_tree(&mut self, root: &Path, path: &str, folder: &str, around: &[String], is_one: bool) -> io::Result<()> {
+        let text = fs::read_to_string(root.join(path)).map_err(|error| io::Error::other(format!("{path}: {error}")))?;
+        for (name, is_private) in self.add(path, around, &text)? {
+            // The integers of `wide` have their C in integers.h.
+            if name == WIDE {
+                continue;
+            }
+            let own = if is_private || is_one { around.last().cloned().unwrap_or_default() } else { name.clone() };
+            let around = [around, &[own]].concat();
+            self.add_tree(root, &format!("{folder}/{name}.rs"), &format!("{folder}/{name}"), &around, is_one)?;
+        }
+        Ok(())
+    }
+
+    /// Reads `text`, the file at `path`, within modules. Returns the modules that lie in files of their own, each with whether it
+    /// is private.
+    pub fn add(&mut self, path: &str, around: &[String], text: &str) -> Result<Vec<(String, bool)>> {
+        let parsed = syn::parse_file(text).map_err(|error| Outside {
+            problem: None,
+            path: path.to_owned(),
+            text: format!("{path}:{}: {error}", error.span().start().line),
+        })?;
+        let module = around.last().cloned().unwrap_or_default();
+        let mut file = File { path: path.to_owned(), module: module.clone(), imports: BTreeMap::new() };
         for item in &parsed.items {
             if let Item::Use(item) = item {
-                imports(&item.tree, "", &mut file.imports);
+                imports(&item.tree, around, &module, &mut file.imports);
             }
         }
         let number = self.files.len();
         self.files.push(file);
-        let name = |ident: &syn::Ident| (module.to_owned(), ident.to_string());
+        let name = |ident: &syn::Ident| (module.clone(), ident.to_string());
+        let mut modules = Vec::new();
         for item in parsed.items {
             match item {
                 Item::Struct(item) => {
+                    self.note(number, name(&item.ident));
                     self.types.insert(name(&item.ident), (number, Definition::Struct(item)));
                 }
                 Item::Enum(item) => {
+                    self.note(number, name(&item.ident));
                     self.types.insert(name(&item.ident), (number, Definition::Enum(item)));
                 }
                 Item::Fn(ItemFn { sig, block, .. }) => {
-                    let key = self.key(module, None, &sig.ident);
+                    self.note(number, name(&sig.ident));
+                    let key = self.key(&module, None, &sig.ident);
                     self.functions.insert(key, Code { file: number, of: None, item: (sig, *block) });
                 }
                 Item::Const(item) => {
-                    let key = self.key(module, None, &item.ident);
+                    self.note(number, name(&item.ident));
+                    let key = self.key(&module, None, &item.ident);
                     self.constants.insert(key, Code { file: number, of: None, item: (*item.ty, *item.expr) });
                 }
                 Item::Impl(item) => self.add_impl(number, item),
+                Item::Mod(item) if item.content.is_none() && !is_test(&item.attrs) => {
+                    modules.push((item.ident.to_string(), matches!(item.vis, Visibility::Inherited)));
+                }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(modules)
+    }
+
+    /// Notes a name of a module, and whether another file of it has the same.
+    fn note(&mut self, file: usize, name: Name) {
+        let first = self.types.get(&name).map(|(file, _)| *file);
+        let key = Key { module: name.0.clone(), of: None, name: name.1.clone(), right: None };
+        let first = first.or(self.functions.get(&key).map(|code| code.file));
+        let first = first.or(self.constants.get(&key).map(|code| code.file));
+        if let Some(first) = first {
+            let both = format!("{} and {}", self.files[first].path, self.files[file].path);
+            self.twice.insert(name.clone(), both);
+        }
+        self.names.insert(name);
+    }
+
+    /// Fails when two files of a module define `name`.
+    pub fn single(&self, file: usize, at: &impl Spanned, name: &Name) -> Result<()> {
+        self.twice
+            .get(name)
+            .map_or(Ok(()), |both| Err(self.outside(file, at, Problem::Twice, &format!("`{}` of {both}", name.1))))
     }
 
     fn key(&self, module: &str, of: Option<&str>, ident: &syn::Ident) -> Key {
@@ -135,46 +194,82 @@ impl Sources {
 
     /// The definition of the type that `name` means in `file`.
     pub fn resolve(&self, file: usize, name: &str) -> Option<Name> {
-        let file = &self.files[file];
-        let known = |module: &str| {
-            let name = (module.to_owned(), name.to_owned());
-            self.types.contains_key(&name).then_some(name)
-        };
-        known(&file.module).or_else(|| known(file.imports.get(name)?))
+        let name = (self.module_of(file, name), name.to_owned());
+        self.types.contains_key(&name).then_some(name)
     }
 
-    /// The module in which a constant or a function that `name` means in `file` is.
-    pub fn module_of(&self, file: usize, name: &str) -> &str {
+    /// The module that defines what `name` means in `file`: a type, a constant or a function.
+    pub fn module_of(&self, file: usize, name: &str) -> String {
         let file = &self.files[file];
-        file.imports.get(name).map_or(&file.module, String::as_str)
+        let of = |module: &str| (module.to_owned(), name.to_owned());
+        if self.names.contains(&of(&file.module)) {
+            return file.module.clone();
+        }
+        let Some(mut module) = file.imports.get(name) else { return file.module.clone() };
+        // What a module passes on from another, by `pub use`.
+        for _ in 0..4 {
+            let known = self.files.iter().filter(|other| other.module == *module);
+            if module == WIDE || self.names.contains(&of(module)) {
+                return module.clone();
+            }
+            let mut next = known.filter_map(|other| other.imports.get(name)).peekable();
+            match next.peek() {
+                Some(next) => module = next,
+                // A private module is a part of the one around it.
+                None => return file.module.clone(),
+            }
+        }
+        module.clone()
     }
 
     /// An error about the code at `at` in `file`.
-    pub fn outside(&self, file: usize, at: &impl Spanned, what: &str) -> Outside {
-        let line = at.span().start().line;
-        Outside(format!(
-            "{}:{line}: {what}; kernel/translator/src/main.rs describes what is translated",
-            self.files[file].path
-        ))
+    pub fn outside(&self, file: usize, at: &impl Spanned, problem: Problem, detail: &str) -> Outside {
+        let span = at.span();
+        let code = span.source_text().unwrap_or_default();
+        let first = code.lines().next().unwrap_or_default();
+        let mut shown: String = first.chars().take(LONGEST_CODE).collect();
+        if shown.len() < code.len() {
+            shown += " ...";
+        }
+        Outside::new(&self.files[file].path, span.start().line, &shown, problem, detail)
     }
 }
 
-/// Each imported name with the last module of its path. Names of `tidegate_units` are in module `units`.
-fn imports(tree: &UseTree, module: &str, into: &mut BTreeMap<String, String>) {
+/// The module of `tidegate_units` whose functions are methods of integers in C.
+pub const WIDE: &str = "wide";
+/// The characters of code that an error shows.
+const LONGEST_CODE: usize = 50;
+
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    let is_it = |list: &syn::MetaList| list.tokens.to_string() == "test";
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg") && matches!(&attribute.meta, syn::Meta::List(list) if is_it(list))
+    })
+}
+
+/// Each imported name with the last module of its path. `around` are the modules around the file.
+fn imports(tree: &UseTree, around: &[String], module: &str, into: &mut BTreeMap<String, String>) {
     match tree {
         UseTree::Path(path) => {
             let name = path.ident.to_string();
-            let module = match name.as_str() {
-                "tidegate_units" => "units",
-                "crate" | "super" | "self" => module,
-                name => name,
+            let outermost = around.first().map_or("", String::as_str);
+            let (around, module) = match name.as_str() {
+                "tidegate_units" => (around, "units"),
+                "tidegate_core" => (around, "core"),
+                "crate" => (around, outermost),
+                "self" => (around, module),
+                "super" => {
+                    let outer = &around[..around.len().saturating_sub(1)];
+                    (outer, outer.last().map_or(outermost, String::as_str))
+                }
+                name => (around, name),
             };
-            imports(&path.tree, module, into);
+            imports(&path.tree, around, module, into);
         }
         UseTree::Name(name) => {
             into.insert(name.ident.to_string(), module.to_owned());
         }
-        UseTree::Group(group) => group.items.iter().for_each(|tree| imports(tree, module, into)),
+        UseTree::Group(group) => group.items.iter().for_each(|tree| imports(tree, around, module, into)),
         UseTree::Rename(_) | UseTree::Glob(_) => {}
     }
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::{Block, Expr, FnArg, Pat};
 
 use super::body::Body;
-use super::source::{Code, Key, Name, Outside, Result, Sources};
+use super::problem::{Problem, Result};
+use super::source::{Code, Key, Name, Sources};
 use super::types::{Ty, Types, local, prefix};
 
 /// A function that is translated: its name in C and its types.
@@ -38,18 +39,21 @@ impl<'a> Translator<'a> {
         self.types.text + &self.text
     }
 
-    /// Translates a function or a constant by its place, for the start. `of` is empty where it is of no type.
-    pub fn root(&mut self, module: &str, of: &str, name: &str) -> Result<()> {
-        let of_type = Some(of.to_owned()).filter(|of| !of.is_empty());
-        let key = Key { module: module.into(), of: of_type, name: name.into(), right: None };
-        let found = match self.function(&key)? {
-            None => self.constant(&key)?,
-            found => found,
-        };
-        match found {
-            Some(_) => Ok(()),
-            None => Err(Outside(format!("there is no {module}::{of}::{name}, which is to be translated"))),
+    /// Translates what the chassis calls, which has the text `c`, and what that uses.
+    pub fn roots(&mut self, c: &str) -> Result<()> {
+        let called = called(c);
+        let sources = self.sources;
+        for (key, code) in sources.functions.iter().filter(|(key, _)| key.right.is_none()) {
+            if called.contains(c_name(key, code.of.as_ref()).as_str()) {
+                self.function(key)?;
+            }
         }
+        for (key, code) in &sources.constants {
+            if called.contains(c_name(key, code.of.as_ref()).as_str()) {
+                self.constant(key)?;
+            }
+        }
+        Ok(())
     }
 
     /// The signature of a function, which is translated now if it was not yet; `None` if there is none.
@@ -61,28 +65,31 @@ impl<'a> Translator<'a> {
         let Some(code) = sources.functions.get(key) else { return Ok(None) };
         let (signature, block) = &code.item;
         let of = code.of.as_ref();
+        if of.is_none() {
+            sources.single(code.file, &signature.ident, &(key.module.clone(), key.name.clone()))?;
+        }
         if !self.open.insert(key.clone()) {
-            return Err(sources.outside(code.file, &signature.ident, "a function that calls itself"));
+            return Err(sources.outside(code.file, &signature.ident, Problem::Recursion, ""));
         }
         if let Some(parameter) = signature.generics.params.first() {
-            return Err(sources.outside(code.file, parameter, "a generic function"));
+            return Err(sources.outside(code.file, parameter, Problem::GenericFunction, ""));
         }
         let mut parameters = Vec::new();
         for input in &signature.inputs {
             parameters.push(match input {
                 FnArg::Receiver(receiver) => {
                     let Some(of) = of else {
-                        return Err(sources.outside(code.file, receiver, "`self` without a type"));
+                        return Err(sources.outside(code.file, receiver, Problem::SelfWithoutType, ""));
                     };
                     let ty = self.types.read(sources, code.file, Some(of), &receiver.ty)?;
                     ("self".to_owned(), ty)
                 }
                 FnArg::Typed(argument) => {
                     let Pat::Ident(pattern) = &*argument.pat else {
-                        return Err(sources.outside(code.file, &argument.pat, "a pattern as parameter"));
+                        return Err(sources.outside(code.file, &argument.pat, Problem::ParameterPattern, ""));
                     };
                     if pattern.mutability.is_some() {
-                        return Err(sources.outside(code.file, pattern, "a parameter that changes"));
+                        return Err(sources.outside(code.file, pattern, Problem::MutableParameter, ""));
                     }
                     (pattern.ident.to_string(), self.types.read(sources, code.file, of, &argument.ty)?)
                 }
@@ -140,6 +147,17 @@ impl<'a> Translator<'a> {
         self.functions.insert(key.clone(), signature.clone());
         Ok(signature)
     }
+}
+
+/// The names that are called in a text of C.
+fn called(c: &str) -> BTreeSet<&str> {
+    let ends = c.match_indices('(').map(|(at, _)| &c[..at]);
+    ends.map(|before| {
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        &before[before.trim_end_matches(is_name).len()..]
+    })
+    .filter(|name| !name.is_empty())
+    .collect()
 }
 
 fn c_name(key: &Key, of: Option<&Name>) -> String {

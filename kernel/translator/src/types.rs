@@ -1,6 +1,9 @@
 //! Types of the subset, and their form in C.
 
-use super::source::{Definition, Name, Result, Sources, fields, is_newtype};
+use std::fmt;
+
+use super::problem::{Problem, Result};
+use super::source::{Definition, Name, Sources, fields, is_newtype};
 
 /// A type of the subset.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +51,20 @@ impl Ty {
     }
 }
 
+impl fmt::Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(name) => f.write_str(name),
+            Self::Bool => f.write_str("bool"),
+            Self::Unit => f.write_str("()"),
+            Self::Never => f.write_str("!"),
+            Self::Named((_, name)) => f.write_str(name),
+            Self::Option(inner) => write!(f, "Option<{inner}>"),
+            Self::Ref { to, mutable } => write!(f, "&{}{to}", if *mutable { "mut " } else { "" }),
+        }
+    }
+}
+
 /// `SomeName` as `some_name`.
 pub fn snake(name: &str) -> String {
     let mut text = String::new();
@@ -75,7 +92,7 @@ pub struct Types {
 impl Types {
     /// The type that `ty` is in `file`, within the `impl` of `of`.
     pub fn read(&mut self, sources: &Sources, file: usize, of: Option<&Name>, ty: &syn::Type) -> Result<Ty> {
-        let outside = |what: &str| sources.outside(file, ty, what);
+        let outside = |problem, detail: &str| sources.outside(file, ty, problem, detail);
         match ty {
             syn::Type::Tuple(tuple) if tuple.elems.is_empty() => Ok(Ty::Unit),
             syn::Type::Reference(reference) => {
@@ -83,7 +100,7 @@ impl Types {
                 Ok(Ty::Ref { to, mutable: reference.mutability.is_some() })
             }
             syn::Type::Path(path) => {
-                let Some(last) = path.path.segments.last() else { return Err(outside("a type without a name")) };
+                let Some(last) = path.path.segments.last() else { return Err(outside(Problem::OtherType, "")) };
                 let name = last.ident.to_string();
                 match (name.as_str(), of) {
                     ("bool", _) => return Ok(Ty::Bool),
@@ -92,8 +109,8 @@ impl Types {
                         self.define(sources, &ty)?;
                         return Ok(ty);
                     }
-                    ("i128", _) => return Err(outside("a signed integer of 128 bits")),
-                    ("f32" | "f64", _) => return Err(outside("a float")),
+                    ("i128", _) => return Err(outside(Problem::Wide, "")),
+                    ("f32" | "f64", _) => return Err(outside(Problem::Float, "")),
                     _ => {}
                 }
                 if let Some(ty) = integer(&name) {
@@ -109,14 +126,15 @@ impl Types {
                     return Ok(ty);
                 }
                 if !last.arguments.is_none() {
-                    return Err(outside(&format!("`{name}` has type arguments")));
+                    return Err(outside(Problem::TypeArguments, ""));
                 }
-                let named = sources.resolve(file, &name);
-                let ty = Ty::Named(named.ok_or_else(|| outside(&format!("type `{name}` is in no translated file")))?);
+                let named = sources.resolve(file, &name).ok_or_else(|| outside(Problem::UnknownType, ""))?;
+                sources.single(file, ty, &named)?;
+                let ty = Ty::Named(named);
                 self.define(sources, &ty)?;
                 Ok(ty)
             }
-            _ => Err(outside("a type that is no integer, struct, enum, option or reference")),
+            _ => Err(outside(Problem::OtherType, "")),
         }
     }
 
@@ -146,7 +164,7 @@ impl Types {
                 let (file, definition) = &sources.types[name];
                 match definition {
                     Definition::Struct(item) if !item.generics.params.is_empty() => {
-                        return Err(sources.outside(*file, &item.ident, "a generic struct"));
+                        return Err(sources.outside(*file, &item.ident, Problem::GenericType, ""));
                     }
                     Definition::Struct(item) => {
                         let parts = fields(item)
@@ -162,7 +180,7 @@ impl Types {
                     }
                     Definition::Enum(item) => {
                         if let Some(numbered) = item.variants.iter().find(|variant| variant.discriminant.is_some()) {
-                            return Err(sources.outside(*file, numbered, "a variant with a number"));
+                            return Err(sources.outside(*file, numbered, Problem::NumberedVariant, ""));
                         }
                         let names =
                             item.variants.iter().map(|v| format!("\t{},\n", variant(name, &v.ident.to_string())));

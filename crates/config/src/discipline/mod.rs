@@ -40,7 +40,7 @@ mod tree;
 mod wred;
 
 pub use kinds::{ClassSection, Discipline, Inside};
-pub use outside::{Kind, RegisterError, is_kind_name};
+pub use outside::{InKernel, Kind, RegisterError, is_kind_name};
 pub use section::{Section, Site};
 
 /// Adds a kind to all files that this process reads from now on.

@@ -44,6 +44,21 @@ use crate::diagnostic::{Diagnostics, Place};
 use crate::node::Node;
 use crate::schema::Schemas;
 
+/// The form that a discipline of another crate has in the kernel.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InKernel {
+    /// The program in BPF with its decider, as the build script of the crate has compiled it; empty where there was no compiler.
+    pub program: &'static [u8],
+    /// The parameters of its decider, in the order of their fields.
+    pub numbers: Vec<u64>,
+}
+
+impl fmt::Debug for InKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InKernel {{ program: {} B, numbers: {:?} }}", self.program.len(), self.numbers)
+    }
+}
+
 /// A kind of discipline that another crate adds: its section of a file.
 pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
     /// The value of `kind` that selects it: lower-case letters, digits and `-`.
@@ -59,6 +74,11 @@ pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
 
     /// The rate of the link behind the discipline, if the section states it.
     fn line(&self) -> Option<Rate> {
+        None
+    }
+
+    /// What runs the discipline in the kernel. Default none: `tidegate new-qdisc --kernel` writes a crate that has it.
+    fn kernel(&self) -> Option<InKernel> {
         None
     }
 
@@ -132,6 +152,7 @@ trait AnyKind: fmt::Debug + Send + Sync {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics);
     fn classes(&self) -> Vec<&str>;
     fn line(&self) -> Option<Rate>;
+    fn kernel(&self) -> Option<InKernel>;
     fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>>;
 }
 
@@ -145,6 +166,9 @@ impl<K: Kind> AnyKind for K {
     fn line(&self) -> Option<Rate> {
         Kind::line(self)
     }
+    fn kernel(&self) -> Option<InKernel> {
+        Kind::kernel(self)
+    }
     fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
         Kind::build(self, site)
     }
@@ -155,6 +179,13 @@ impl<K: Kind> AnyKind for K {
 pub struct Outside {
     kind: &'static str,
     section: Arc<dyn AnyKind>,
+}
+
+impl Outside {
+    /// What runs the discipline in the kernel, if anything does.
+    pub fn kernel(&self) -> Option<InKernel> {
+        self.section.kernel()
+    }
 }
 
 impl Section for Outside {

@@ -114,14 +114,14 @@ pub struct Interface {
 }
 
 impl Default for Interface {
-    /// No name, what leaves, Ethernet, in user space: what a file without the section gets.
+    /// No name, what leaves, Ethernet, in the kernel where it takes the file: what a file without the section gets.
     fn default() -> Self {
         Self {
             names: Vec::new(),
             direction: Direction::Egress,
             mtu: DEFAULT_MTU,
             overhead: Bytes::ZERO,
-            data_path: DataPath::UserSpace,
+            data_path: DataPath::Auto,
             unattended: Unattended::Keep,
             threads: 1,
         }

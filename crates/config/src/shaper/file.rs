@@ -106,10 +106,11 @@ crate::choices! {
         /// In tidegate, which supports everything that a file can ask for.
         UserSpace = "user-space",
         /// In the kernel (Linux 6.16 and later), for less processor time. It has classes with rates, priorities, borrowing and
-        /// limits, rules, promised minimums, and `fifo`, `codel`, `red`, `ared`, `mered`, `pie`, `drr`, `sfq` and `fq-codel` on
-        /// the whole interface, without ECN. A file that asks for more is refused, and the error names what.
+        /// limits, rules, promised minimums, code points, and `fifo`, `codel`, `red`, `ared`, `mered`, `pie`, `drr`, `sfq` and
+        /// `fq-codel` on the whole interface. A file that asks for more is refused, and the error names what.
         Kernel = "kernel",
-        /// In the kernel if it supports that and everything in the file, otherwise in tidegate; the reason is printed.
+        /// In the kernel if it supports that and everything in the file, and a superpacket takes at most 10 ms there; otherwise in
+        /// tidegate. The reason is printed.
         Auto = "auto",
     }
 }
@@ -138,9 +139,10 @@ crate::record! {
         /// The per-packet overhead of the link, which counts in all rates (38 B for Ethernet with preamble and gap).
         /// Default 0: rates are those of IP packets, as in `tc`'s `fq` and in agreements at the IP level.
         pub overhead: Spanned<Bytes> = "0B",
-        /// Where packets are queued. Default user-space, which does everything; `tidegate doctor` shows whether this
-        /// machine's kernel can.
-        pub data_path: DataPath = "user-space",
+        /// Where packets are queued. Default auto: less processor time where that is possible, and otherwise everything that a
+        /// file can ask for; `tidegate check` shows what a file asks for that the kernel does not do, `tidegate doctor` whether
+        /// this machine's kernel can.
+        pub data_path: DataPath = "auto",
         /// The fate of a data path in the kernel if tidegate terminates by a fault. Default keep: a link that must not
         /// be overloaded stays protected.
         pub unattended: Unattended = "keep",

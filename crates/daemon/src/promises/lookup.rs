@@ -112,7 +112,7 @@ impl Drop for Lookup {
 /// # Errors
 /// When standard input is not the stream of a daemon, or the process cannot give up its privileges.
 pub fn serve() -> io::Result<()> {
-    let mut stream = UnixStream::from(rustix::io::dup(std::io::stdin())?);
+    let mut stream = UnixStream::from(rustix::io::dup(io::stdin())?);
     stream.peer_addr().map_err(|_| io::Error::other("it is started by `tidegate run`, not by hand"))?;
     // A terminal or a service manager signals all processes; this one ends with the daemon.
     let _ = rustix::process::setsid();

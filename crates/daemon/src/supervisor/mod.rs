@@ -192,8 +192,13 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Has the watchdog watch the data path of a direction no longer, before that is ended on purpose.
+    pub fn unwatch(&self, index: usize) {
+        self.watchdog.unwatch(index);
+    }
+
     /// Has the watchdog watch the data path of a direction.
-    fn watch(&self, index: usize, direction: &ShapedDirection) {
+    pub fn watch(&self, index: usize, direction: &ShapedDirection) {
         if let Some(shaping) = direction.shaping() {
             self.watchdog.watch(index, shaping.watchdog_handle());
         }

@@ -15,12 +15,12 @@ pub struct Totals {
     pub sent: Account,
     /// The overhead of the line within the bytes sent.
     pub overhead: Bytes,
-    /// Packets dropped because the queue was full.
-    pub full: Account,
-    /// Packets dropped by the discipline before that.
-    pub early: Account,
-    /// Queued packets dropped when the interface went down or away.
-    pub flushed: Account,
+    /// Packets dropped, by reason.
+    pub dropped: [Account; DropReason::ALL.len()],
+    /// Packets that got a mark of congestion.
+    pub marked: u64,
+    /// Packets whose code point was changed.
+    pub remarked: u64,
     /// Packets that came from another class while they waited.
     pub moved_in: Account,
     /// Packets that went to another class while they waited.
@@ -41,13 +41,13 @@ impl Totals {
         self.arrived.add(other.arrived);
         self.sent.add(other.sent);
         self.overhead += other.overhead;
-        self.full.add(other.full);
-        self.early.add(other.early);
-        self.flushed.add(other.flushed);
+        for (sum, other) in self.dropped.iter_mut().zip(other.dropped) {
+            sum.add(other);
+        }
     }
     /// Packets that were dropped.
     pub fn dropped_packets(&self) -> u64 {
-        self.full.packets + self.early.packets + self.flushed.packets
+        self.dropped.iter().map(|dropped| dropped.packets).sum()
     }
 }
 
@@ -63,9 +63,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
             };
             counts.accounts.enqueued = totals.arrived;
             counts.accounts.dequeued = totals.sent;
-            counts.accounts.dropped[DropReason::QueueLimit as usize] = totals.full;
-            counts.accounts.dropped[DropReason::Early as usize] = totals.early;
-            counts.accounts.dropped[DropReason::Flushed as usize] = totals.flushed;
+            counts.accounts.dropped = totals.dropped;
+            (counts.marked, counts.remarked) = (totals.marked, totals.remarked);
             counts.through = totals.sent;
             (counts.moved_in, counts.moved_out) = (totals.moved_in, totals.moved_out);
             counts.backlog = totals.backlog;
@@ -93,12 +92,16 @@ mod tests {
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let account = |packets, bytes| Account { packets, bytes: Bytes::new(bytes) };
         let at = |millis| Instant::ZERO + Span::from_millis(millis);
+        let mut dropped = [Account::default(); DropReason::ALL.len()];
+        dropped[DropReason::QueueLimit as usize] = account(2, 2_000);
+        dropped[DropReason::Flushed as usize] = account(3, 3_000);
         let totals = Totals {
             arrived: account(15, 15_000),
             sent: account(9, 9_000),
             overhead: Bytes::new(342),
-            full: account(2, 2_000),
-            flushed: account(3, 3_000),
+            dropped,
+            marked: 4,
+            remarked: 7,
             backlog: Backlog { packets: 1, bytes: Bytes::new(1_000) },
             longest: Span::from_millis(7),
             waits: vec![(Span::from_millis(1), 8), (Span::from_millis(6), 1)],
@@ -113,6 +116,7 @@ mod tests {
         let status = engine.status();
         let counts = &status[0].counts;
         assert_eq!((counts.accounts.enqueued.packets, counts.through.packets, counts.backlog.packets), (15, 9, 1));
+        assert_eq!((counts.marked, counts.remarked), (4, 7));
         assert_eq!(counts.accounts.dropped[DropReason::Flushed as usize].packets, 3);
         assert_eq!(counts.accounts.dropped[DropReason::QueueLimit as usize].bytes, Bytes::new(2_000));
         assert_eq!((counts.waited.count(), counts.waited.longest()), (9, Span::from_millis(7)));

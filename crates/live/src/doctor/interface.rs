@@ -4,6 +4,7 @@ use super::{Examination, Offload, Severity, offloads, tcx};
 use crate::bypass::{self, Takes};
 use crate::rtnl::{Link, OnLink, OperationalState, Rtnl, Taking, sysctl};
 use crate::rules::Direction;
+use crate::shaping::backend::DISCIPLINE;
 
 /// The interface itself.
 pub(super) fn interface(found: &mut Examination, name: &str, mtu: Option<u32>) {
@@ -168,7 +169,8 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
         }
     }
     let takers = match rtnl.takers(link.index) {
-        Ok(takers) => takers,
+        // A data path in the kernel has a program of ours there.
+        Ok(takers) => takers.into_iter().filter(|(_, taking)| !is_ours(taking)).collect::<Vec<_>>(),
         Err(error) => {
             found.add("tc", Severity::Note, error.to_string(), "");
             return;
@@ -196,6 +198,10 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
             format!("see `tc filter show dev {name} {hook}`; without them: tc filter del dev {name} {hook}"),
         );
     }
+}
+
+fn is_ours(taking: &Taking) -> bool {
+    matches!(taking, Taking::Program(Some(program)) if program == DISCIPLINE)
 }
 
 /// The verb for packets of a direction, and when programs see them.

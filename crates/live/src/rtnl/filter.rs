@@ -1,13 +1,30 @@
 //! Filters of tc and programs that redirect or drop packets of a link outside of the packet filter.
 
-use super::Rtnl;
-use super::qdisc::{TCA_KIND, TCA_OPTIONS, header};
-use crate::netlink::{Attribute, Result};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::Rtnl;
+use super::qdisc::{CLSACT_PARENT, TCA_KIND, TCA_OPTIONS, header};
+use crate::netlink::{Attribute, CREATE, EXCL, Error, Reply, Result};
+
+const NEWTFILTER: u16 = libc::RTM_NEWTFILTER;
+const DELTFILTER: u16 = libc::RTM_DELTFILTER;
 const GETTFILTER: u16 = libc::RTM_GETTFILTER;
+const NEWQDISC: u16 = libc::RTM_NEWQDISC;
+const DELQDISC: u16 = libc::RTM_DELQDISC;
 /// The parents of the filters of a `clsact` qdisc; the first is also that of `ingress`.
 const CLSACT: [(OnLink, u32); 2] = [(OnLink::Arriving, 0xffff_fff2), (OnLink::Leaving, 0xffff_fff3)];
+const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+/// The program's result is what becomes of the packet.
+const DIRECT_ACTION: u32 = 1;
+/// The handle of our filters, "tg": with the kind and the name it tells them from those of others.
+const OURS: u32 = 0x7467;
+/// The preferences that are tried for a filter of ours. The first that is free is taken, since a filter before it may keep packets
+/// from it.
+const PREFERENCES: std::ops::RangeInclusive<u32> = 1..=32;
+/// All protocols.
+const ETH_P_ALL: u16 = 3;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
@@ -35,7 +52,101 @@ pub enum Taking {
     Program(Option<String>),
 }
 
+impl OnLink {
+    fn parent(self) -> u32 {
+        CLSACT[usize::from(self == Self::Leaving)].1
+    }
+}
+
 impl Rtnl {
+    /// Has a program of tc see the packets of a link in a direction, in place of an earlier one of this name. It stays when this
+    /// process ends.
+    ///
+    /// # Errors
+    /// `ENOENT` if the kernel has no `clsact` or no filters by programs, and when the link has filters at all preferences.
+    pub fn set_program(&mut self, index: u32, direction: OnLink, name: &str, program: BorrowedFd<'_>) -> Result<()> {
+        self.remove_program(index, direction, name)?;
+        let operation = format!("have {name} see packets of link {index}");
+        let made = self.change(&operation, NEWQDISC, CREATE | EXCL, |m| {
+            m.raw(&header(index, 0xffff_0000, CLSACT_PARENT)).string(TCA_KIND, "clsact");
+        });
+        match made {
+            // It has one, or that for arriving packets alone.
+            Ok(()) | Err(Error::Refused { errno: libc::EEXIST, .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut preferences = PREFERENCES;
+        loop {
+            let preference = preferences.next().unwrap_or(*PREFERENCES.end());
+            let added = self.change(&operation, NEWTFILTER, CREATE | EXCL, |m| {
+                m.raw(&filter_header(index, direction, preference)).string(TCA_KIND, "bpf").nest(TCA_OPTIONS, |o| {
+                    o.u32(TCA_BPF_FD, program.as_raw_fd() as u32).string(TCA_BPF_NAME, name);
+                    o.u32(TCA_BPF_FLAGS, DIRECT_ACTION);
+                });
+            });
+            match added {
+                // The preference is taken by a filter of another kind or by one like this.
+                Err(Error::Refused { errno: libc::EEXIST | libc::EINVAL, .. }) if !preferences.is_empty() => {}
+                added => return added,
+            }
+        }
+    }
+
+    /// Removes the program of tc of this name, and `clsact` where nothing else uses it. No error if there is none.
+    pub fn remove_program(&mut self, index: u32, direction: OnLink, name: &str) -> Result<()> {
+        let Some(preference) = self.program(index, direction, name)? else { return Ok(()) };
+        self.change(&format!("remove {name} from link {index}"), DELTFILTER, 0, |m| {
+            m.raw(&filter_header(index, direction, preference)).string(TCA_KIND, "bpf");
+        })?;
+        for direction in [OnLink::Arriving, OnLink::Leaving] {
+            if !self.filters(index, direction)?.is_empty() {
+                return Ok(());
+            }
+        }
+        let removed = self.change(&format!("remove clsact from link {index}"), DELQDISC, 0, |m| {
+            m.raw(&header(index, 0, CLSACT_PARENT)).string(TCA_KIND, "clsact");
+        });
+        match removed {
+            // It is not `clsact` but `ingress`.
+            Err(Error::Refused { errno: libc::EINVAL | libc::ENOENT, .. }) => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// The preference of the program of tc of this name, which we have set.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn program(&mut self, index: u32, direction: OnLink, name: &str) -> Result<Option<u32>> {
+        let found = self.filters(index, direction)?;
+        Ok(found.iter().find_map(|reply| {
+            let options = reply.attributes(20).find(TCA_OPTIONS)?;
+            let is_ours = word(&reply.body, 8) == Some(OURS)
+                && reply.attributes(20).find(TCA_KIND)?.string()? == "bpf"
+                && options.nested().find(TCA_BPF_NAME)?.string()? == name;
+            word(&reply.body, 16).filter(|_| is_ours).map(|info| info >> 16)
+        }))
+    }
+
+    /// The filters of a link in a direction, as the kernel describes them.
+    fn filters(&mut self, index: u32, direction: OnLink) -> Result<Vec<Reply>> {
+        let parent = direction.parent();
+        let replies = self.socket.dump(&format!("list the filters of link {index}"), GETTFILTER, |m| {
+            m.raw(&header(index, 0, parent));
+        });
+        match replies {
+            // There is no such qdisc.
+            Err(error) if matches!(error.errno(), Some(libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP)) => {
+                Ok(Vec::new())
+            }
+            replies => Ok(replies?
+                .into_iter()
+                // struct tcmsg: family, padding, index, handle, parent, info.
+                .filter(|reply| word(&reply.body, 4) == Some(index) && word(&reply.body, 12) == Some(parent))
+                .collect()),
+        }
+    }
+
     /// The filters at a link that divert packets from it, each kind once, with their direction.
     ///
     /// Filters below classful disciplines are not listed, nor are programs that are attached by a BPF link (tcx); the
@@ -45,22 +156,8 @@ impl Rtnl {
     /// When the kernel does not answer.
     pub fn takers(&mut self, index: u32) -> Result<Vec<(OnLink, Taking)>> {
         let mut found = Vec::new();
-        for (direction, parent) in CLSACT {
-            let replies = self.socket.dump(&format!("list the filters of link {index}"), GETTFILTER, |m| {
-                m.raw(&header(index, 0, parent));
-            });
-            let replies = match replies {
-                Ok(replies) => replies,
-                // There is no such qdisc.
-                Err(error) if matches!(error.errno(), Some(libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP)) => continue,
-                Err(error) => return Err(error),
-            };
-            for reply in &replies {
-                // struct tcmsg: family, padding, index, handle, parent, info.
-                let word = |at: usize| Some(u32::from_ne_bytes(reply.body.get(at..at + 4)?.try_into().ok()?));
-                if word(4) != Some(index) || word(12) != Some(parent) {
-                    continue;
-                }
+        for (direction, _) in CLSACT {
+            for reply in &self.filters(index, direction)? {
                 let kind = reply.attributes(20).find(TCA_KIND).and_then(|kind| kind.string()).unwrap_or_default();
                 let Some(options) = reply.attributes(20).find(TCA_OPTIONS) else { continue };
                 if kind == "bpf" {
@@ -72,6 +169,17 @@ impl Rtnl {
         }
         Ok(found)
     }
+}
+
+/// `struct tcmsg` of a filter of ours.
+fn filter_header(index: u32, direction: OnLink, preference: u32) -> [u8; 20] {
+    let mut bytes = header(index, OURS, direction.parent());
+    bytes[16..].copy_from_slice(&(preference << 16 | u32::from(ETH_P_ALL.to_be())).to_ne_bytes());
+    bytes
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 fn note(found: &mut Vec<(OnLink, Taking)>, direction: OnLink, taking: Taking) {

@@ -11,6 +11,8 @@ const GETQDISC: u16 = libc::RTM_GETQDISC;
 const NEWTCLASS: u16 = libc::RTM_NEWTCLASS;
 
 const ROOT: u32 = 0xffff_ffff;
+/// Where `clsact` is, which has filters and no queue.
+pub(super) const CLSACT_PARENT: u32 = 0xffff_fff1;
 pub(super) const TCA_KIND: u16 = libc::TCA_KIND;
 pub(super) const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
 const TCA_STATS2: u16 = libc::TCA_STATS2;

@@ -14,6 +14,11 @@ pub enum Difference {
         /// The name of ours.
         meant: String,
     },
+    /// The program at tc is missing that marks packets for a data path in the kernel, or leads what arrives there.
+    MissingProgram {
+        /// Its name.
+        program: String,
+    },
     /// The table is missing, for instance because the ruleset was flushed.
     MissingTable {
         /// The address family of the table.
@@ -72,6 +77,9 @@ pub enum Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::MissingProgram { program } => {
+                write!(f, "the program {program} is missing, to which tc gave packets")
+            }
             Self::Root { found, meant } => write!(f, "{found} is at the root of the interface, where {meant} was"),
             Self::MissingTable { family, table } => write!(f, "the table {} {table} is gone", family.name()),
             Self::MissingChain { chain } => write!(f, "the chain {chain} is gone"),

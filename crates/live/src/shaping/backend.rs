@@ -17,9 +17,49 @@ use super::queue::Queue;
 use super::running::Running;
 use crate::netlink;
 use crate::probe::{Inspection, Version};
+use crate::rtnl::{OnLink, Rtnl};
+use crate::rules::Direction;
 
-/// The names of our root disciplines begin with this.
+/// The names of our root disciplines begin with this. It is also the name of our programs at tc.
 pub const DISCIPLINE: &str = "tidegate";
+/// The kind of the device that has a discipline of ours for what arrives.
+pub const DEVICE: &str = "ifb";
+
+/// The name of the device for what arrives by the interface with this index.
+pub fn device_name(interface: u32) -> String {
+    format!("{DISCIPLINE}{interface}")
+}
+
+/// Removes the device for what arrives by an interface, and before that the program that leads packets there. Returns the number of
+/// packets that waited; `None` if there was none.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub fn remove_device(rtnl: &mut Rtnl, interface: u32) -> Result<Option<u32>, netlink::Error> {
+    let device = rtnl.link(&device_name(interface))?.filter(|link| link.kind.as_deref() == Some(DEVICE));
+    let Some(device) = device else { return Ok(None) };
+    if rtnl.link_by_index(interface)?.is_some() {
+        rtnl.remove_program(interface, OnLink::Arriving, DISCIPLINE)?;
+    }
+    let queued = rtnl.root_qdisc(device.index)?.map_or(0, |root| root.queued_packets);
+    rtnl.delete_link(device.index)?;
+    Ok(Some(queued))
+}
+
+/// Removes what an earlier run has left in the kernel for a direction of an interface; returns whether there was something. With the
+/// lock of the interface no other instance has something there.
+pub(super) fn remove_left(interface: u32, direction: Direction) -> Result<bool, netlink::Error> {
+    let mut rtnl = Rtnl::open()?;
+    if direction == Direction::Ingress {
+        return Ok(remove_device(&mut rtnl, interface)?.is_some());
+    }
+    rtnl.remove_program(interface, OnLink::Leaving, DISCIPLINE)?;
+    let left = rtnl.root_qdisc(interface)?.is_some_and(|root| root.kind.starts_with(DISCIPLINE));
+    if left {
+        rtnl.clear_qdisc(interface)?;
+    }
+    Ok(left)
+}
 
 /// A way to queue packets.
 pub trait Backend: Debug + Send + Sync {

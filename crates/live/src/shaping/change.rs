@@ -87,15 +87,50 @@ impl Shaping {
         if config.interface.direction != self.running.direction {
             return Err(StartError::Change("a running shaper cannot change its direction; start another".into()));
         }
-        let wanted = config.interface.data_path;
-        if wanted != self.running.config.interface.data_path
-            && wanted != DataPath::Auto
-            && (wanted == DataPath::Kernel) != self.in_kernel().is_some()
-        {
-            let text = "a running shaper cannot change where packets are queued; stop, and start again";
-            return Err(StartError::Change(text.into()));
-        }
         Ok(())
+    }
+
+    /// Whether `config` is to be put in force by [`move_to`](Self::move_to): its packets are queued in the kernel and not in this
+    /// process, or the other way round.
+    ///
+    /// # Errors
+    /// Why the kernel, where `config` must be, does not take it.
+    pub fn moves(&self, config: &Config) -> Result<bool, StartError> {
+        let wanted = self.options.data_path.unwrap_or(config.interface.data_path);
+        let taken = || match &self.options.offload {
+            Some(_) if self.options.recorder.is_some() => Err(StartError::NotInKernel { what: "recording".into() }),
+            Some(provider) => provider.take(config).map(drop),
+            None => Err(StartError::NoKernelProgram("no program was loaded for it at the start".into())),
+        };
+        match (wanted, self.in_kernel()) {
+            (DataPath::UserSpace, here) => Ok(here.is_some()),
+            (DataPath::Kernel, Some(_)) => Ok(false),
+            (DataPath::Kernel, None) => taken().map(|()| true),
+            // Its own program is in use, so that only a file is a reason to leave it.
+            (DataPath::Auto, Some(_)) => Ok(matches!(taken(), Err(StartError::NotInKernel { .. }))),
+            (DataPath::Auto, None) => Ok(taken().is_ok() && self.with(|engine, _| engine.leases().next().is_none())?),
+        }
+    }
+
+    /// Ends this data path, which lets packets that wait pass in order, and starts another by `config`. The counters of classes
+    /// begin anew, and whoever has handles of this data path needs new ones.
+    ///
+    /// # Errors
+    /// See [`StartError`]; the earlier configuration is in force again then, unless that fails too and traffic passes unshaped.
+    pub fn move_to(&mut self, config: &Config) -> Result<SwapReport, StartError> {
+        let (before, mut options) = (self.running.config.clone(), self.options.clone());
+        if self.named {
+            options.interfaces = self.running.interfaces.iter().map(|one| one.name().to_owned()).collect();
+        }
+        self.backend.end(&mut self.running)?;
+        match Self::start_from(config, &options, None) {
+            Ok(other) => *self = other,
+            Err(error) => {
+                *self = Self::start_from(&before, &options, None)?;
+                return Err(error);
+            }
+        }
+        Ok(SwapReport { how: SwapKind::Replaced, rehomed: 0 })
     }
 
     /// A configuration for each thread.

@@ -78,6 +78,8 @@ pub struct Shaping {
     may_be_bypassed: bool,
     /// Whether the options and not the configuration name the interfaces.
     named: bool,
+    /// The options that it was started with.
+    options: Options,
 }
 
 impl Shaping {
@@ -99,11 +101,16 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; packets pass unshaped then.
     pub fn start_from(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
-        let (offload, why_not) = offload::choose(config, options)?;
+        let (offload, mut why_not) = offload::choose(config, options)?;
         let beginning = Beginning::new(config, options)?;
-        let mut shaping = match offload {
-            Some(backend) => offload::start(beginning, config, options, backend)?,
-            None => queue::start(beginning, config, options, left)?,
+        let in_kernel = offload.map(|backend| offload::start(beginning, config, options, backend));
+        let mut shaping = match in_kernel {
+            Some(Ok(shaping)) => shaping,
+            Some(Err(error)) if offload::must(config, options) => return Err(error),
+            other => {
+                why_not = other.and_then(Result::err).map(|error| error.reason()).or(why_not);
+                queue::start(Beginning::new(config, options)?, config, options, left)?
+            }
         };
         shaping.warnings.splice(0..0, why_not);
         shaping.backend.prove(&mut shaping.running)?;

@@ -43,6 +43,8 @@ pub(super) fn choose(config: &Config, options: &Options) -> Result<Choice, Start
     }
     let found = match &options.offload {
         Some(provider) => provider.take(config),
+        // Who has no such schedulers does not ask for one.
+        None if wanted == DataPath::Auto => return Ok((None, None)),
         None => Err(StartError::NoKernelProgram("no program was loaded for it at the start".into())),
     };
     let found = match found {
@@ -54,6 +56,11 @@ pub(super) fn choose(config: &Config, options: &Options) -> Result<Choice, Start
         (Err(error), DataPath::Auto) => Ok((None, Some(error.reason()))),
         (Err(error), _) => Err(error),
     }
+}
+
+/// Whether packets must be queued in the kernel.
+pub(super) fn must(config: &Config, options: &Options) -> bool {
+    options.data_path.unwrap_or(config.interface.data_path) == DataPath::Kernel
 }
 
 /// Starts a data path with this backend.
@@ -86,7 +93,8 @@ pub(super) fn start(
     };
     let (thread, readiness) = PathThread::start(state, run)?;
     let running = Running { interfaces, direction, threads: vec![thread], class_names, config: config.clone(), setup };
-    Ok(Shaping { running, backend, readiness, warnings, may_be_bypassed: false, named: !options.interfaces.is_empty() })
+    let (named, options) = (!options.interfaces.is_empty(), options.clone());
+    Ok(Shaping { running, backend, readiness, warnings, may_be_bypassed: false, named, options })
 }
 
 /// The thread.

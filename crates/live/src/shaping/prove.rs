@@ -8,6 +8,7 @@ use super::interfaces::Proof;
 use super::running::Running;
 use crate::probe::{Inspection, Version};
 use crate::rtnl::sysctl;
+use crate::rules::Direction;
 
 pub(super) const VERSIONS: [Version; 2] = [Version::V4, Version::V6];
 
@@ -43,6 +44,10 @@ pub(super) fn prove_by_traffic(running: &mut Running, inspection: &Inspection) -
         return Err(StartError::Unproven { interface: running.names(), failures });
     }
     let class = running.class_names.first().cloned().unwrap_or_default();
+    let passed = match running.direction {
+        Direction::Egress => "left",
+        Direction::Ingress => "arrived",
+    };
     for interface in &mut running.interfaces {
         let mut proof = Proof::default();
         let mut came = Vec::new();
@@ -50,7 +55,7 @@ pub(super) fn prove_by_traffic(running: &mut Running, inspection: &Inspection) -
             match is_carried(interface.name(), version) {
                 Err(why) => proof.not_carried.push((version, why)),
                 Ok(()) if interface.has_received(version) => came.push(version),
-                Ok(()) => proof.awaited.push((version, "no packet has left since".into())),
+                Ok(()) => proof.awaited.push((version, format!("no packet has {passed} since"))),
             }
         }
         if !came.is_empty() {

@@ -14,6 +14,7 @@ use tidegate_kernel::KernelPrograms;
 use tidegate_live::probe::Version;
 use tidegate_live::rtnl::{RootQdisc, Rtnl};
 use tidegate_live::rules::Difference;
+use tidegate_live::shaping::backend::OffloadProvider;
 use tidegate_live::shaping::{Options, Shaping, StartError};
 
 use crate::queue::PATIENCE;
@@ -327,7 +328,8 @@ pub fn what_is_not_in_force_is_noticed() -> Ended {
             assert!(matches!(refused, Err(StartError::RootConfigured { .. })), "{:?}", refused.err());
             rtnl.clear_qdisc(index).unwrap();
             // Without a program one that may be in user space is there, and states why.
-            let auto = Options { data_path: Some(DataPath::Auto), ..Options::default() };
+            let offload: Arc<dyn OffloadProvider> = Arc::new(KernelPrograms::default());
+            let auto = Options { data_path: Some(DataPath::Auto), offload: Some(offload), ..Options::default() };
             let mut elsewhere = Shaping::start(&at_rate("4mbit"), &auto).unwrap();
             assert_eq!(elsewhere.in_kernel(), None);
             assert!(elsewhere.warnings().iter().any(|text| text.contains("user space and not in the kernel")));

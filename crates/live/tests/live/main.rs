@@ -2,6 +2,7 @@
 
 mod crash;
 mod exempt;
+mod filters;
 mod guardian;
 mod kernel;
 mod l4s;
@@ -41,6 +42,8 @@ fn main() {
         mark::senders_are_identified_by_uid,
         mark::senders_are_identified_by_control_group,
         l4s::dualpi2_marks_scalable_senders_and_bleaches_nothing,
+        filters::code_points_and_marks_are_written_at_tc,
+        filters::what_arrives_passes_another_device,
         crash::kill_leaves_traffic_passing_and_nothing_behind,
         crash::kill_leaves_arrivals_passing_and_nothing_behind,
         crash::what_a_killed_instance_left_is_removed,

@@ -1,7 +1,7 @@
 //! The rates of a line, as an alternative to a shaper file.
 
 use tidegate_config::Source;
-use tidegate_config::preset::{self, L4s, LINKS, Line};
+use tidegate_config::preset::{self, L4s, LINKS, Line, Place};
 use tidegate_core::cake::Wire;
 use tidegate_units::Rate;
 
@@ -49,8 +49,8 @@ impl LineArgs {
     ///
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero, and without a rate.
-    pub fn source(&self, interfaces: &[String]) -> Result<Source, Failure> {
-        source([self.up, self.down], &self.link, self.overhead, self.l4s, interfaces)
+    pub fn source(&self, interfaces: &[String], place: Place) -> Result<Source, Failure> {
+        source([self.up, self.down], &self.link, self.overhead, self.l4s, interfaces, place)
     }
 }
 
@@ -64,6 +64,7 @@ pub fn source(
     overhead: Option<i16>,
     l4s: bool,
     interfaces: &[String],
+    place: Place,
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
         if rate.is_some_and(Rate::is_zero) {
@@ -76,6 +77,7 @@ pub fn source(
         wire: wire(link, overhead),
         interfaces: interfaces.to_vec(),
         l4s: if l4s { L4s::On } else { L4s::Off },
+        place,
     };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",

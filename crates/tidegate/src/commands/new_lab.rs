@@ -115,7 +115,7 @@ impl Kind {
         }
         let origin = origin(place.tidegate.as_deref())?;
         let folder = place.path.clone().unwrap_or_else(|| PathBuf::from(&name));
-        write_all(&folder, &files, &name, &origin)?;
+        write_all(&folder, &files, &name, &origin, false)?;
         let mut out = crate::output::stdout();
         writeln!(out, "{}: a crate with {}\n", folder.display(), self.what)?;
         writeln!(out, "    cd {}", for_shell(&folder.display().to_string()))?;
@@ -151,7 +151,7 @@ mod tests {
         for kind in [CONGESTION_KIND, EXPERIMENT_KIND] {
             let files = kind.files();
             for (path, text) in &files {
-                assert!(!filled(text, "my-cc", &origin).contains("{{"), "{path}");
+                assert!(!filled(text, "my-cc", &origin, false).contains("{{"), "{path}");
             }
             let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
             assert_eq!(wrong_crate_name("my-cc", kind.what, &files), None);

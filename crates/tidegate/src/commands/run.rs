@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tidegate_config::Source;
+use tidegate_config::preset::Place;
 use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES, Unattended};
 use tidegate_control::view::ClassQuantity;
 use tidegate_control::{EventKind, calls};
@@ -272,7 +273,8 @@ fn read(args: &Args) -> Result<(Vec<ShaperFile>, Vec<Source>), Failure> {
         return Err(Failure::Usage(format!("{missing}\n{}", interfaces::which(&example))));
     }
     if args.file.is_empty() {
-        add(Path::new("-"), None, args.line.source(&args.interface)?)?;
+        let place = if args.in_kernel { Place::Kernel } else { Place::UserSpace };
+        add(Path::new("-"), None, args.line.source(&args.interface, place)?)?;
     }
     Ok((files, sources))
 }
@@ -448,7 +450,11 @@ fn announce_one(shaping: &Shaping, by: &str) {
         Direction::Ingress => message!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
     }
     if let Some(discipline) = shaping.in_kernel() {
-        message!("  in the kernel: {discipline} is at the root of the interface; read back and verified");
+        let place = match shaping.direction() {
+            Direction::Egress => "at the root of the interface",
+            Direction::Ingress => "at the root of a device of its own, to which what arrives is led",
+        };
+        message!("  in the kernel: {discipline} is {place}; read back and verified");
         message!(
             "  if this process ends unexpectedly, {}",
             match shaping.config().interface.unattended {

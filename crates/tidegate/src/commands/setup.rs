@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
     let rates = rates(args, &interface, &kind, &dialogue)?;
-    let preset = line::source(rates, &kind, args.overhead, args.l4s, &[])?;
+    let preset = line::source(rates, &kind, args.overhead, args.l4s, &[], preset::Place::UserSpace)?;
     let text = format!("{}{}", instance.heading(), preset.text());
     // `run` must accept the file that is written.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;

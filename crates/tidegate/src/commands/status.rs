@@ -207,7 +207,8 @@ fn print_direction(
         )?;
     }
     if let Some(discipline) = &direction.in_kernel {
-        writeln!(out, "{}: in the kernel, {discipline} at the root of the interface", direction.name)?;
+        let place = if direction.name.ends_with("down") { "a device for what arrives" } else { "the interface" };
+        writeln!(out, "{}: in the kernel, {discipline} at the root of {place}", direction.name)?;
     }
     if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {
         writeln!(out, "{}: {text}", direction.name)?;

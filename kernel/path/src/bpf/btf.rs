@@ -11,6 +11,8 @@ pub(super) const VARIABLE: u32 = 14;
 pub(super) const SECTION: u32 = 15;
 const INTEGER: u32 = 1;
 const FORWARD: u32 = 7;
+const CONSTANT: u32 = 10;
+const TAG: u32 = 18;
 /// A function that is declared only.
 const EXTERNAL: u32 = 2;
 
@@ -156,8 +158,8 @@ impl Btf {
 
     /// The bytes that the kernel takes of an object: sections become empty structs, variables integers, and declared functions
     /// declared types. Each type keeps its number. The kernel checks sections and variables against what only a linker knows,
-    /// and needs none of them.
-    pub fn for_kernel(&self) -> Vec<u8> {
+    /// and needs none of them. Without tags, which say what programs may do with pointers in maps, a kernel need not know how.
+    pub fn for_kernel(&self, tags: bool) -> Vec<u8> {
         let mut types = Vec::new();
         for (&at, number) in self.places.iter().zip(self.numbers()) {
             let (info, length) = (self.info(number), 12 + extra(self.info(number)).unwrap_or(0));
@@ -167,6 +169,7 @@ impl Btf {
                 SECTION => put(&[0, STRUCT << 24, 0]),
                 VARIABLE => put(&[name, INTEGER << 24, 1, 8]),
                 FUNCTION if info & 0xffff == EXTERNAL => put(&[name, FORWARD << 24, 0]),
+                TAG if !tags => put(&[0, CONSTANT << 24, self.size_or_type(number)]),
                 _ => types.extend_from_slice(&self.bytes[at..at + length]),
             }
         }
@@ -250,7 +253,7 @@ mod tests {
     #[test]
     fn the_kernel_gets_no_section_no_variable_and_no_declaration_of_a_function() {
         let types = Btf::parse(example()).expect("valid");
-        let taken = Btf::parse(types.for_kernel()).expect("valid");
+        let taken = Btf::parse(types.for_kernel(true)).expect("valid");
         let kinds: Vec<u32> = taken.numbers().map(|number| taken.kind(number)).collect();
         assert_eq!(kinds, [INTEGER, STRUCT, INTEGER, STRUCT, 13, FORWARD]);
         assert_eq!((taken.name(2), taken.member(2, "first").map(|first| first.kind)), ("pair", Some(1)));

@@ -33,6 +33,13 @@ impl Mapped {
         if place.size >= 8 { whole } else { whole & ((1 << (place.size * 8)) - 1) }
     }
 
+    /// Sets the number at a place, if it has 64 bits. The program may be changing it.
+    pub fn write(&self, place: &Place, element: usize, value: u64) {
+        if place.size == 8 {
+            self.set((place.at + element * place.apart) / 8, value);
+        }
+    }
+
     /// Sets number `at`, after everything that was set before; nothing beyond the end.
     pub fn set(&self, at: usize, value: u64) {
         if let Some(number) = self.0.numbers().get(at) {

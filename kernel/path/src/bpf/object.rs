@@ -144,6 +144,13 @@ impl<'a> Object<'a> {
     pub fn place(&self, name: &str) -> Option<u64> {
         self.symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.value)
     }
+    /// The names of the functions in a section.
+    pub fn functions(&self, section: &str) -> Vec<&'a str> {
+        let Some(of) = self.sections.iter().position(|known| known.name == section && known.kind != RELOCATIONS) else {
+            return Vec::new();
+        };
+        self.symbols.iter().filter(|symbol| symbol.section == of && symbol.size > 0).map(|symbol| symbol.name).collect()
+    }
     /// The places in a section that refer to a symbol, with its name.
     pub fn references(&self, name: &str) -> Vec<(u64, &'a str)> {
         let Some(of) = self.sections.iter().position(|section| section.name == name) else { return Vec::new() };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use tidegate_sys::bpf::{
     Map, MapKind, MapSettings, MapTypes, ProgramKind, ProgramSource, ProgramTypes, Types, load_program,
@@ -23,6 +23,8 @@ const MAP: u8 = 1;
 const MAP_VALUE: u8 = 2;
 /// A call of a function of the kernel.
 const KERNEL_FUNCTION: u8 = 2;
+/// The section with the programs at tc.
+const FILTERS_SECTION: &str = "tc";
 /// The section with the operations.
 const OPERATIONS_SECTION: &str = ".struct_ops.link";
 /// The bytes for the verifier's log, of which the last lines are kept.
@@ -33,9 +35,9 @@ const LOG_LINES: usize = 12;
 #[derive(Debug)]
 pub struct Program {
     types: Types,
-    maps: HashMap<String, Map>,
     /// The programs, one for each operation. The map of the operations refers to them by their numbers.
     _operations: Vec<OwnedFd>,
+    filters: Filters,
     /// The map of the operations, as it will be registered, but for the name.
     value: Vec<u8>,
     /// The type of that, and where the name is in it.
@@ -62,8 +64,7 @@ impl Program {
         let missing = |what: &str| LoadError::Unavailable(format!("the kernel has no {what}"));
         let kind = kernel.find(STRUCT, &wrapper(&name)).ok_or_else(|| missing(&format!("{name} in BPF")))?;
         let target = kernel.find(STRUCT, &name).ok_or_else(|| missing(&name))?;
-        let described = object.types.for_kernel();
-        let types = Types::load(&described).map_err(refused("load the types of a program in BPF"))?;
+        let types = load_types(&object, true)?;
         let maps = create_maps(&object, &types, without)?;
         let data = kernel.member(kind, "data").ok_or_else(|| missing("data in it"))?.offset;
         let member = |wanted: &str| {
@@ -76,14 +77,15 @@ impl Program {
             let named = members.iter().find(|(_, member)| u64::from(member.offset) == at);
             let wanted = member(named.map_or("", |(name, _)| name))?;
             let parts = Parts { kernel: &kernel, types: &types, maps: &maps };
-            let program = load_operation(&object, function, &parts, (wanted.number, target))?;
+            let program = load_one(&object, function, &parts, Some((wanted.number, target)))?;
             let at = (data + wanted.offset) as usize;
             let slot = value.get_mut(at..at + 8).ok_or_else(|| missing("room for the operations"))?;
             slot.copy_from_slice(&(program.as_raw_fd() as u64).to_le_bytes());
             operations.push(program);
         }
         let name_at = (data + member("id")?.offset) as usize;
-        Ok(Self { types, maps, _operations: operations, value, kind, name_at })
+        let programs = load_filters(&object, &Parts { kernel: &kernel, types: &types, maps: &maps })?;
+        Ok(Self { types, _operations: operations, filters: Filters { maps, programs }, value, kind, name_at })
     }
 
     /// The bytes that the maps of an object take, without some of them.
@@ -102,13 +104,9 @@ impl Program {
         Ok(bytes)
     }
 
-    /// The value of the map of this name; `.bss` has the variables of the program.
-    ///
-    /// # Errors
-    /// When there is none, or it was not made to be mapped.
-    pub fn map(&self, name: &str) -> Result<Mapped, LoadError> {
-        let map = self.maps.get(name).ok_or_else(|| LoadError::Object(format!("it has no map {name}")))?;
-        Mapped::new(map).map_err(refused(format!("map {name} of the program in BPF")))
+    /// The programs at tc, and the maps of all.
+    pub fn filters(&self) -> &Filters {
+        &self.filters
     }
 
     /// Registers the operations under a name of up to 15 characters.
@@ -136,6 +134,55 @@ impl Program {
     }
 }
 
+/// The programs of an object that see packets at tc, and its maps.
+#[derive(Debug)]
+pub struct Filters {
+    maps: HashMap<String, Map>,
+    programs: HashMap<String, OwnedFd>,
+}
+
+impl Filters {
+    /// Loads these programs of an object and none of its operations, which a kernel may not take.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn load(object: &[u8], without: &[&str]) -> Result<Self, LoadError> {
+        let object = Object::parse(object).map_err(|error| LoadError::Object(error.into()))?;
+        // They know no packet in a map.
+        let (kernel, types) = (kernel_types()?, load_types(&object, false)?);
+        let maps = create_maps(&object, &types, without)?;
+        let programs = load_filters(&object, &Parts { kernel: &kernel, types: &types, maps: &maps })?;
+        Ok(Self { maps, programs })
+    }
+
+    /// The value of the map of this name; `.bss` has the variables of the program.
+    ///
+    /// # Errors
+    /// When there is none, or it was not made to be mapped.
+    pub fn map(&self, name: &str) -> Result<Mapped, LoadError> {
+        let map = self.maps.get(name).ok_or_else(|| LoadError::Object(format!("it has no map {name}")))?;
+        Mapped::new(map).map_err(refused(format!("map {name} of the program in BPF")))
+    }
+
+    /// A program, to be given to tc.
+    ///
+    /// # Errors
+    /// [`LoadError::Object`] when there is none of this name.
+    pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>, LoadError> {
+        let program = self.programs.get(name).ok_or_else(|| LoadError::Object(format!("it has no program {name}")))?;
+        Ok(program.as_fd())
+    }
+}
+
+fn load_types(object: &Object<'_>, tags: bool) -> Result<Types, LoadError> {
+    Types::load(&object.types.for_kernel(tags)).map_err(refused("load the types of a program in BPF"))
+}
+
+fn load_filters(object: &Object<'_>, parts: &Parts<'_>) -> Result<HashMap<String, OwnedFd>, LoadError> {
+    let load = |name: &str| Ok((name.to_owned(), load_one(object, name, parts, None)?));
+    object.functions(FILTERS_SECTION).into_iter().map(load).collect()
+}
+
 /// The name and the number of the struct of operations.
 fn operations(object: &Object<'_>) -> Result<(String, u32), LoadError> {
     match object.types.variables(OPERATIONS_SECTION)[..] {
@@ -153,6 +200,7 @@ struct Array {
     size: u32,
     entries: u32,
     flags: u32,
+    map: MapKind,
     /// The types of its keys and values.
     key: u32,
     value: u32,
@@ -166,10 +214,11 @@ impl Array {
             |member: &str| Some(types.size_or_type(types.member(of, member)?.kind)).filter(|number| *number != 0);
         let number = |member: &str| refers(member).and_then(|number| types.length(number));
         let declared = || {
-            number("type").filter(|kind| *kind == MapKind::Array as u32)?;
+            let kinds = [MapKind::Array, MapKind::ProcessorArray];
+            let map = number("type").and_then(|number| kinds.into_iter().find(|kind| *kind as u32 == number))?;
             let (key, value) = (refers("key")?, refers("value")?);
             let (size, entries) = (types.size(value)?, number("max_entries")?);
-            Some(Self { size, entries, flags: number("map_flags").unwrap_or(0), key, value })
+            Some(Self { size, entries, flags: number("map_flags").unwrap_or(0), map, key, value })
         };
         declared().ok_or_else(|| LoadError::Object(format!("its map {name} is not declared as an array")))
     }
@@ -180,11 +229,11 @@ fn create_maps(object: &Object<'_>, types: &Types, without: &[&str]) -> Result<H
     let mut maps = HashMap::new();
     for variable in object.types.variables(".maps") {
         let name = object.types.name(variable);
-        let Array { size, entries, flags, key, value } = Array::declared(object, variable)?;
+        let Array { size, entries, flags, map: kind, key, value } = Array::declared(object, variable)?;
         // A map that no program uses has to be there all the same.
         let (size, described) = if without.contains(&name) { (8, false) } else { (size, true) };
         let types = described.then_some(MapTypes { types, key, value, operations: 0 });
-        let settings = MapSettings { kind: MapKind::Array, value_size: size, entries, flags, name, types };
+        let settings = MapSettings { kind, value_size: size, entries, flags, name, types };
         let map = Map::create(&settings).map_err(refused(format!("make the map {name}")))?;
         maps.insert(name.to_owned(), map);
     }
@@ -218,12 +267,12 @@ struct Parts<'a> {
     maps: &'a HashMap<String, Map>,
 }
 
-/// Loads the program of an operation, which is given by its number and the type of the struct of operations.
-fn load_operation(
+/// Loads a program: of an operation, which is given by its number and the type of the struct of operations, or one for tc.
+fn load_one(
     object: &Object<'_>,
     function: &str,
     parts: &Parts<'_>,
-    operation: (u32, u32),
+    of: Option<(u32, u32)>,
 ) -> Result<OwnedFd, LoadError> {
     let mut linked = object.link(function).map_err(LoadError::Object)?;
     for (at, reference) in std::mem::take(&mut linked.references) {
@@ -252,12 +301,12 @@ fn load_operation(
         .map_err(|_| LoadError::Object("it names no licence".into()))?;
     let types = ProgramTypes { types: parts.types, functions: &linked.functions, relocations: &linked.relocations };
     let source = ProgramSource {
-        kind: ProgramKind::Operation,
+        kind: if of.is_some() { ProgramKind::Operation } else { ProgramKind::Filter },
         name: function,
         code: &linked.code,
         licence,
         types: Some(types),
-        operation,
+        operation: of.unwrap_or_default(),
     };
     let operation = format!("load {function}, the program in BPF");
     load_program(&source, None).map_err(|error| {
@@ -282,4 +331,24 @@ fn tail(log: &[u8]) -> Option<String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
     let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
     (!last.is_empty()).then_some(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever kernel this is, if it takes programs: it need not have queueing disciplines in BPF.
+    #[test]
+    fn the_kernel_takes_the_programs_at_tc() {
+        let object = include_bytes!("../../../generated/chassis.o");
+        match Filters::load(object, &["twin_tables"]) {
+            Ok(filters) => {
+                filters.program("twin_leaving").unwrap();
+                filters.program("twin_arriving").unwrap();
+                assert!(filters.program("twin_enqueue").is_err());
+            }
+            Err(error @ (LoadError::Permission(_) | LoadError::Unavailable(_))) => println!("SKIP: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }

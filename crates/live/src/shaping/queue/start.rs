@@ -12,12 +12,10 @@ use super::probe::Retry;
 use super::worker::{PathParts, Worker};
 use super::{Queue, Served};
 use crate::guardian::Page;
-use crate::netlink;
 use crate::nfqueue::QueueSettings;
-use crate::rtnl::Rtnl;
 use crate::rules::{self, Direction, Rules, Spec};
 use crate::shaping::Shaping;
-use crate::shaping::backend::{Backend, DISCIPLINE};
+use crate::shaping::backend::{self, Backend};
 use crate::shaping::command::LiveEngine;
 use crate::shaping::error::{StartError, permission, system};
 use crate::shaping::find::check_bypass;
@@ -99,10 +97,10 @@ pub(in crate::shaping) fn start(
         return Err(error);
     }
     // With the lock of the interface no other instance has a discipline there.
-    warnings.extend(remove_disciplines(&running.interfaces));
+    warnings.extend(remove_disciplines(&running.interfaces, running.direction));
     queue.guard(&running, options.guardian.as_ref(), left);
-    let named = !options.interfaces.is_empty();
-    Ok(Shaping { running, backend: Box::new(queue), readiness, warnings, may_be_bypassed, named })
+    let (named, options) = (!options.interfaces.is_empty(), options.clone());
+    Ok(Shaping { running, backend: Box::new(queue), readiness, warnings, may_be_bypassed, named, options })
 }
 
 /// Looks for what would carry packets past the rules of these interfaces; see [`check_bypass`].
@@ -116,17 +114,11 @@ fn bypassing(found: &[(String, Option<u32>)], direction: Direction) -> Result<(V
     Ok((warnings, may_be_bypassed))
 }
 
-/// Removes disciplines that earlier runs have left in the kernel. Returns notes for people.
-fn remove_disciplines(interfaces: &[ShapedInterface]) -> Vec<String> {
-    let remove = |index| -> Result<bool, netlink::Error> {
-        let mut rtnl = Rtnl::open()?;
-        let left = rtnl.root_qdisc(index)?.is_some_and(|root| root.kind.starts_with(DISCIPLINE));
-        if left {
-            rtnl.clear_qdisc(index)?;
-        }
-        Ok(left)
+/// Removes disciplines that earlier runs have left in the kernel for this direction. Returns notes for people.
+fn remove_disciplines(interfaces: &[ShapedInterface], direction: Direction) -> Vec<String> {
+    let left = |interface: &&ShapedInterface| {
+        interface.index().is_some_and(|index| backend::remove_left(index, direction).unwrap_or(false))
     };
-    let left = |interface: &&ShapedInterface| interface.index().is_some_and(|index| remove(index).unwrap_or(false));
     let note = |name: &str| {
         format!("the kernel went on shaping {name} as an earlier run had configured it; that has been removed")
     };

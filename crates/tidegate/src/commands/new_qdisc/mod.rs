@@ -14,6 +14,10 @@ use crate::Failure;
 /// with FIFO, and files for a live demonstration. `cargo test` and `cargo run` work at once; the binary that it
 /// builds is Tidegate with the new kind in shaper files, scenarios, replay, scripts and live. The book's chapter "A
 /// new discipline" continues from here to RED.
+///
+/// With `--kernel` the decisions, in `src/decider.rs`, run in the kernel as well: a build script translates them to C and
+/// compiles that where clang is, `cargo test` compares the C with the Rust by random calls, and `run --in-kernel` loads
+/// it. The book's chapter "Rust for the kernel" has the subset of Rust that this takes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The name of the crate and of the kind in files (`kind = "NAME"`); lower case letters, digits and -
@@ -21,6 +25,9 @@ pub struct Args {
     /// The folder to create. Default: ./NAME
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
+    /// Write what takes the discipline into the kernel as well (Linux 6.16 and later)
+    #[arg(long)]
+    kernel: bool,
     /// The source of Tidegate's crates: a source tree, the address of a git repository, or a version of a registry.
     /// Default: the source tree that this tidegate was built from
     #[arg(long, value_name = "PATH|URL|VERSION")]
@@ -28,13 +35,14 @@ pub struct Args {
 }
 
 /// The files: path in the crate, and text with the placeholders `{{name}}`, `{{snake}}`, `{{Type}}`, `{{dependency
-/// ...}}`.
+/// ...}}`, and `{{kernel:...:kernel}}` around what only a discipline for the kernel has.
 const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../../../templates/new-qdisc/Cargo.toml.in")),
     (".gitignore", "/target\n/out\n*.html\n"),
     ("README.md", include_str!("../../../templates/new-qdisc/README.md")),
     ("rustfmt.toml", "max_width = 120\nuse_small_heuristics = \"Max\"\n"),
     ("src/lib.rs", include_str!("../../../templates/new-qdisc/src/lib.rs.in")),
+    ("src/decider.rs", include_str!("../../../templates/new-qdisc/src/decider.rs.in")),
     ("src/kind.rs", include_str!("../../../templates/new-qdisc/src/kind.rs.in")),
     ("src/main.rs", include_str!("../../../templates/new-qdisc/src/main.rs.in")),
     ("tests/laws.rs", include_str!("../../../templates/new-qdisc/tests/laws.rs.in")),
@@ -46,16 +54,26 @@ const FILES: &[(&str, &str)] = &[
     ("demo/{{name}}.toml", include_str!("../../../templates/new-qdisc/demo/name.toml")),
 ];
 
-/// The crates that the new one may depend on, and their folders.
-const CRATES: [(&str, &str); 8] = [
-    ("tidegate", "crates/tidegate"),
-    ("tidegate-core", "crates/core"),
-    ("tidegate-config", "crates/config"),
-    ("tidegate-laws", "crates/laws"),
-    ("tidegate-metrics", "crates/metrics"),
-    ("tidegate-report", "lab/report"),
-    ("tidegate-script", "lab/script"),
-    ("tidegate-sim", "lab/sim"),
+/// The files that only a discipline for the kernel has.
+const KERNEL_FILES: &[(&str, &str)] = &[
+    ("build.rs", include_str!("../../../templates/new-qdisc/build.rs.in")),
+    ("tests/kernel.rs", include_str!("../../../templates/new-qdisc/tests/kernel.rs.in")),
+];
+
+/// The crates that the new one may depend on, as the placeholders name them: a name, and a word where there are several forms of
+/// the dependency. Then their folders, and the rest of the line of Cargo.toml.
+const CRATES: [(&str, &str, &str); 10] = [
+    ("tidegate", "crates/tidegate", ""),
+    ("tidegate-core", "crates/core", ""),
+    ("tidegate-config", "crates/config", ""),
+    ("tidegate-laws", "crates/laws", ""),
+    ("tidegate-metrics", "crates/metrics", ""),
+    // Reports without Parquet and PNG need few packages.
+    ("tidegate-report", "lab/report", ", default-features = false"),
+    ("tidegate-script", "lab/script", ""),
+    ("tidegate-sim", "lab/sim", ""),
+    ("tidegate-translator", "kernel/translator", ", default-features = false, features = [\"translate\"]"),
+    ("tidegate-translator equal", "kernel/translator", ", default-features = false, features = [\"equal\"]"),
 ];
 
 /// Names that a crate or a module cannot have: keywords of Rust, and crates that are always present.
@@ -134,16 +152,14 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// The dependency on `name` in `folder`, as a line of Cargo.toml.
-    fn dependency(&self, name: &str, folder: &str) -> String {
+    /// The dependency on `name` in `folder`, as a line of Cargo.toml that ends in `rest`.
+    fn dependency(&self, name: &str, folder: &str, rest: &str) -> String {
         let source = match self {
             Self::Tree(root) => format!("path = {}", quoted(&root.join(folder).display().to_string())),
             Self::Git(url) => format!("git = {}", quoted(url)),
             Self::Version(version) => format!("version = {}", quoted(version)),
         };
-        // Reports without Parquet and PNG need few packages.
-        let features = if name == "tidegate-report" { ", default-features = false" } else { "" };
-        format!("{name} = {{ {source}{features} }}")
+        format!("{name} = {{ {source}{rest} }}")
     }
 }
 
@@ -172,21 +188,34 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(problem));
     }
     let origin = origin(args.tidegate.as_deref())?;
+    if args.kernel && matches!(origin, Origin::Version(_)) {
+        let text = "--kernel needs the C of the kernel path, which no registry has; \
+                    specify a source tree or a git repository with --tidegate";
+        return Err(Failure::Usage(text.into()));
+    }
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&name));
-    write_all(&folder, FILES, &name, &origin)?;
+    write_all(&folder, &files(args.kernel), &name, &origin, args.kernel)?;
     let mut out = crate::output::stdout();
-    writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/lib.rs", folder.display())?;
+    writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/decider.rs", folder.display())?;
     writeln!(out, "\n    cd {}", for_shell(&folder.display().to_string()))?;
     writeln!(out, "    cargo test                  # the laws, its script, its scenario")?;
     writeln!(out, "    cargo run                   # simulated beside FIFO")?;
     writeln!(out, "    cargo run -- script scripts/limit.tgs")?;
     writeln!(out, "    cargo run -- demo --with demo/fifo.toml --with demo/{name}.toml   # real packets")?;
+    if args.kernel {
+        writeln!(out, "    sudo target/debug/{name} run demo/{name}.toml --interface eth0 --in-kernel")?;
+    }
     Ok(())
+}
+
+/// The files of a crate whose discipline decides in the kernel as well, or only in user space.
+fn files(kernel: bool) -> Vec<(&'static str, &'static str)> {
+    FILES.iter().chain(if kernel { KERNEL_FILES } else { &[] }).copied().collect()
 }
 
 /// Why `name` is not valid for a discipline, with a remedy.
 fn wrong_name(name: &str) -> Option<String> {
-    if let Some(problem) = wrong_crate_name(name, "a discipline", FILES) {
+    if let Some(problem) = wrong_crate_name(name, "a discipline", &files(true)) {
         return Some(problem);
     }
     // `--with fbq@20mbit` is the end-system shaper.
@@ -273,21 +302,34 @@ fn type_name(name: &str) -> String {
 }
 
 /// Replaces the placeholders in `text`.
-pub(super) fn filled(text: &str, name: &str, origin: &Origin) -> String {
+pub(super) fn filled(text: &str, name: &str, origin: &Origin, kernel: bool) -> String {
+    let mut parts = text.split("{{kernel:");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (only, rest) = part.split_once(":kernel}}").unwrap_or(("", part));
+        text += if kernel { only } else { "" };
+        text += rest;
+    }
     let mut text = text
         .replace("{{name}}", name)
         .replace("{{snake}}", &name.replace('-', "_"))
         .replace("{{Type}}", &type_name(name))
         .replace("{{rust}}", env!("CARGO_PKG_RUST_VERSION"));
-    for (crate_name, folder) in CRATES {
-        let place = format!("{{{{dependency {crate_name}}}}}");
-        text = text.replace(&place, &origin.dependency(crate_name, folder));
+    for (place, folder, rest) in CRATES {
+        let crate_name = place.split(' ').next().unwrap_or(place);
+        text = text.replace(&format!("{{{{dependency {place}}}}}"), &origin.dependency(crate_name, folder, rest));
     }
     text
 }
 
-/// Writes the files of a crate. Nothing that exists is overwritten.
-pub(super) fn write_all(folder: &Path, files: &[(&str, &str)], name: &str, origin: &Origin) -> Result<(), Failure> {
+/// Writes the files of a crate, with what only those for the kernel have or without it. Nothing that exists is overwritten.
+pub(super) fn write_all(
+    folder: &Path,
+    files: &[(&str, &str)],
+    name: &str,
+    origin: &Origin,
+    kernel: bool,
+) -> Result<(), Failure> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error: std::io::Error| Failure::Failed(format!("{path}: {error}"))
@@ -299,12 +341,12 @@ pub(super) fn write_all(folder: &Path, files: &[(&str, &str)], name: &str, origi
         )));
     }
     for (path, text) in files {
-        let path = folder.join(filled(path, name, origin));
+        let path = folder.join(filled(path, name, origin, kernel));
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed(parent))?;
         }
         let mut file = fs::File::create_new(&path).map_err(failed(&path))?;
-        file.write_all(filled(text, name, origin).as_bytes()).map_err(failed(&path))?;
+        file.write_all(filled(text, name, origin, kernel).as_bytes()).map_err(failed(&path))?;
     }
     if let Origin::Tree(root) = origin {
         // The versions that Tidegate itself is tested with, so that nothing has to be resolved. Without the file
@@ -349,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_crates_come_from_where_the_user_says() {
-        let line = |said: &str| origin(Some(said)).map(|origin| origin.dependency("tidegate-core", "crates/core"));
+        let line = |said: &str| origin(Some(said)).map(|origin| origin.dependency("tidegate-core", "crates/core", ""));
         assert_eq!(
             line("https://example.org/t.git").ok().as_deref(),
             Some("tidegate-core = { git = \"https://example.org/t.git\" }")
@@ -367,9 +409,11 @@ mod tests {
     #[test]
     fn nothing_is_left_to_fill_in() {
         let origin = Origin::Version("1".into());
-        for (path, text) in FILES {
-            assert!(!filled(path, "my-red", &origin).contains("{{"), "{path}");
-            assert!(!filled(text, "my-red", &origin).contains("{{"), "{path}");
+        for (path, text) in FILES.iter().chain(KERNEL_FILES) {
+            for kernel in [false, true] {
+                let filled = [path, text].map(|text| filled(text, "my-red", &origin, kernel));
+                assert!(filled.iter().all(|text| !text.contains("{{") && !text.contains("kernel}}")), "{path}");
+            }
         }
     }
 }

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Programs at tc, which may write to packets, as a queueing discipline may not: one sees a packet before it is queued at the
+ * interface by which it leaves, the other sees what arrives, and leads it to the device where it is queued. Both classify a packet once,
+ * for the discipline too, set the code point of its class, and give it a mark of congestion where one is owed. A part of
+ * chassis.bpf.c.
+ *
+ * A mark that the discipline decides on, when a packet arrives or leaves, is owed by the queue of that packet. The next packet that
+ * arrives for this queue, and can carry the mark, gets it. See the chapter *In the kernel* of the book for the effect.
+ */
+#ifndef TWIN_MARKS_H
+#define TWIN_MARKS_H
+
+#define TC_ACT_UNSPEC (-1)
+#define BPF_F_RECOMPUTE_CSUM 1
+#define ETHERNET_HEADER 14
+/* A mark that was owed for longer is not given: congestion has gone since, ns. */
+#define LONGEST_OWED 1000000000ull
+#define TWIN_CONGESTED 3
+/* The accounts, as many as TWIN_FBQ_CLASSES: the generator of options.rs reads it here. */
+#define MARKED_ACCOUNTS 64
+
+_Static_assert(MARKED_ACCOUNTS == TWIN_FBQ_CLASSES, "each class has an account");
+
+/* What the programs at tc do. Mapped by the user. */
+struct twin_marks {
+	/* The index of the device where arriving packets are queued. */
+	u64 device;
+	/* For each account, the code point of its packets plus 1; 0 where they keep theirs. */
+	u64 dscp[MARKED_ACCOUNTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct twin_marks);
+} twin_marks SEC(".maps");
+
+/* The marks that a queue owes, and when the last of them was decided. */
+struct twin_owed {
+	u64 marks, at;
+};
+
+struct twin_owed owed[TWIN_QUEUES];
+
+/* Whether a packet is classified. */
+static __always_inline bool twin_needs_class(const struct twin_options *options)
+{
+	return options->kind == TWIN_FBQ || twin_has_flows(options);
+}
+
+/* The queue that owes the marks of a flow: that of the flow where each has a control law, else the only one. */
+static __always_inline u32 twin_owing_queue(const struct twin_options *options, u64 key)
+{
+	return options->kind == TWIN_FQ_CODEL ? round_spread(key, options->queues) : 0;
+}
+
+static __always_inline struct twin_owed *owed_by(u32 queue)
+{
+	return &owed[twin_index(queue, TWIN_QUEUES)];
+}
+
+static __always_inline void owe_mark(u32 queue, u64 now)
+{
+	struct twin_owed *of = owed_by(queue);
+
+	of->at = now;
+	__sync_fetch_and_add(&of->marks, 1);
+}
+
+/* Takes a mark that is owed. Other processors may take one at the same time. */
+static __always_inline bool take_owed(u32 queue)
+{
+	struct twin_owed *of = owed_by(queue);
+	u64 marks = of->marks;
+
+	if (marks == 0)
+		return false;
+	if (bpf_ktime_get_ns() - of->at > LONGEST_OWED) {
+		of->marks = 0;
+		return false;
+	}
+	return __sync_val_compare_and_swap(&of->marks, marks, marks - 1) == marks;
+}
+
+/* Changes the code point and the bits of congestion of a packet, whose first two bytes of the network header are given. */
+static __noinline int set_service(struct __sk_buff *context, u32 at, bool is_v6, u32 first, u32 service)
+{
+	u16 before, after;
+	u8 bytes[2];
+
+	if (is_v6) {
+		first = (first & 0xf00f) | service << 4;
+		bytes[0] = first >> 8;
+		bytes[1] = first;
+		return bpf_skb_store_bytes(context, at, bytes, 2, BPF_F_RECOMPUTE_CSUM);
+	}
+	before = bpf_htons(first);
+	after = bpf_htons((first & 0xff00) | service);
+	bytes[0] = service;
+	/* The checksum of the header makes up for the change, so that a sum over the packet stays as it is. */
+	if (bpf_l3_csum_replace(context, at + 10, before, after, 2))
+		return -1;
+	return bpf_skb_store_bytes(context, at + 1, bytes, 1, 0);
+}
+
+/* Sets the code point of the packet's class, and a mark that is owed. Returns whether the packet could carry one. */
+static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb, const struct twin_class_of *of)
+{
+	bool is_v6 = skb->protocol == bpf_htons(ETH_P_IPV6), capable;
+	u32 account = twin_index(twin_fbq_params(&classes, of->class)->account, MARKED_ACCOUNTS), at = header_at(skb), key = 0;
+	struct twin_counters *counters = bpf_map_lookup_elem(&twin_counters, &account);
+	struct twin_marks *marks = bpf_map_lookup_elem(&twin_marks, &key);
+	u32 first, service, after;
+	u64 dscp;
+	u8 bytes[2];
+
+	if (!marks || !counters || (!is_v6 && skb->protocol != bpf_htons(ETH_P_IP)))
+		return false;
+	dscp = marks->dscp[twin_index(account, MARKED_ACCOUNTS)];
+	if ((dscp == 0 && in_force.marks == 0) || bpf_skb_load_bytes(context, at, bytes, 2))
+		return false;
+	first = (u32)bytes[0] << 8 | bytes[1];
+	if (first >> 12 != (is_v6 ? 6 : 4))
+		return false;
+	service = after = is_v6 ? first >> 4 & 0xff : first & 0xff;
+	capable = (service & 3) != 0;
+	if (dscp)
+		after = (dscp - 1) << 2 | (service & 3);
+	if (after != service)
+		__sync_fetch_and_add(&counters->remarked_packets, 1);
+	if (capable && in_force.marks && take_owed(twin_owing_queue(&in_force, of->flow))) {
+		if ((service & 3) != TWIN_CONGESTED)
+			__sync_fetch_and_add(&counters->marked_packets, 1);
+		after |= TWIN_CONGESTED;
+	}
+	if (after != service)
+		set_service(context, at, is_v6, first, after & 0xff);
+	/* Where no mark is given, a decider that would have it owed must drop. */
+	return capable && in_force.marks;
+}
+
+/* Classifies a packet and marks it. */
+static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
+{
+	struct twin_here *to = here();
+	struct twin_plain plain;
+	struct twin_reader *read;
+
+	if (!to)
+		return;
+	read = &to->reader;
+	to->packet = 0;
+	to->under = twin_under(&memory, 0);
+	read->class_of = (struct twin_class_of){0};
+	if (twin_needs_class(&in_force)) {
+		bool is_plain = read_plain(skb, &plain);
+		u32 place = is_plain ? twin_place_of(&plain) : 0;
+		struct twin_kept *kept = &to->kept[twin_index(place, TWIN_KEPT_HERE)];
+
+		if (!is_plain || !recall(skb, &plain, kept, read, place))
+			classify_anew(context, skb, in_force.rules, read, kept);
+	}
+	to->capable = mark_packet(context, skb, &read->class_of);
+	to->packet = (u64)skb;
+	has_classifier = true;
+}
+
+SEC("tc")
+int twin_leaving(struct __sk_buff *context)
+{
+	see(context, bpf_cast_to_kern_ctx(context));
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int twin_arriving(struct __sk_buff *context)
+{
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
+	struct twin_marks *marks;
+	u32 key = 0;
+
+	marks = bpf_map_lookup_elem(&twin_marks, &key);
+	if (!marks || (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)))
+		return TC_ACT_UNSPEC;
+	see(context, skb);
+	/* The device takes packets with a header of Ethernet only, and gives them back without it. */
+	if (header_at(skb) == 0 && bpf_skb_change_head(context, ETHERNET_HEADER, 0))
+		return TC_ACT_UNSPEC;
+	return bpf_redirect(marks->device, 0);
+}
+
+#endif

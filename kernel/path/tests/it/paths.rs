@@ -1,0 +1,227 @@
+//! What each path takes, asked of its code by a small file for each feature: the page *What runs where* of the book.
+//!
+//! `TIDEGATE_WRITE_PAGES=1 cargo test -p tidegate-kernel --test it paths::` writes the page.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use tidegate_config::shaper::{self, Config, DataPath};
+use tidegate_config::{Diagnostics, Source};
+use tidegate_core::Instant;
+use tidegate_engine::{Engine, Names, Setup};
+use tidegate_replay::run::{Run, Settings};
+use tidegate_script::{Limits, Script, no_files};
+use tidegate_sim::scenario::Scenario;
+use tidegate_units::Span;
+
+const PAGE: &str = include_str!("../../../../book/src/paths.md");
+const WRITE: &str = "TIDEGATE_WRITE_PAGES";
+
+/// Disciplines with the keys that they need.
+const DISCIPLINES: [(&str, &str); 24] = [
+    ("ared", "link = \"20mbit\"\n"),
+    ("cake", "rate = \"20mbit\"\n"),
+    ("cbq", "link = \"20mbit\"\nclass = [{ name = \"all\", rate = \"20mbit\" }]\n"),
+    ("codel", ""),
+    ("drr", ""),
+    ("fbq", "class = [{ name = \"all\", rate = \"20mbit\" }]\n"),
+    ("fifo", ""),
+    ("fq-codel", ""),
+    ("fq-pie", ""),
+    ("hfsc", "link = \"20mbit\"\nclass = [{ name = \"all\", guarantee = { rate = \"20mbit\" } }]\n"),
+    ("htb", "class = [{ name = \"all\", rate = \"20mbit\" }]\n"),
+    ("ingress-filter", "link = \"20mbit\"\n"),
+    (
+        "marker",
+        "conditioner = { class = 1, meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n",
+    ),
+    ("mered", "link = \"20mbit\"\nmemory = { pair-rule = \"off\" }\n"),
+    ("mered, with the rule of pairs", "link = \"20mbit\"\n"),
+    ("meredt", "link = \"20mbit\"\n"),
+    ("pie", ""),
+    ("ras", "cir = \"10mbit\"\nline-rate = \"20mbit\"\ncir-th = \"64kB\"\nmir-th = \"256kB\"\nbuffer = \"640kB\"\n"),
+    ("red", "min-th = \"100kB\"\nmax-th = \"300kB\"\n"),
+    ("rio", COLOURS),
+    ("sfq", ""),
+    ("wf2q", "link = \"20mbit\"\n"),
+    ("wfq", "link = \"20mbit\"\n"),
+    ("wred", COLOURS),
+];
+const COLOURS: &str = "green = { min-th = \"100kB\", max-th = \"300kB\" }\nyellow = { min-th = \"100kB\", max-th = \"300kB\" }\n\
+                       red = { min-th = \"100kB\", max-th = \"300kB\" }\n";
+
+/// The class of most files, which ends with what a feature adds to it.
+const CLASS: &str = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
+const TWO: &str = "[shaper]\nrate = \"20mbit\"\n[[class]]\nname = \"calls\"\nrate = \"2mbit\"\npriority = 0\n\
+                   [[class]]\nname = \"rest\"\nrate = \"10mbit\"\ndefault = true\n";
+
+/// Features with a file each.
+fn features() -> Vec<(String, String)> {
+    let discipline = |(name, keys): &(&str, &str)| {
+        let kind = name.split(',').next().unwrap_or(name);
+        (format!("`{}`{}", kind, &name[kind.len()..]), format!("[discipline]\nkind = \"{kind}\"\n{keys}"))
+    };
+    let mut all: Vec<_> = DISCIPLINES.iter().map(discipline).collect();
+    let rule = |keys: &str| format!("{TWO}[[rule]]\nclass = \"calls\"\n{keys}\n");
+    let more = [
+        ("a class with a queue for each flow", CLASS.to_owned()),
+        ("classes with priority and borrowing", TWO.into()),
+        ("a class with one `fifo`", format!("{CLASS}queue = {{ kind = \"fifo\" }}\n")),
+        ("a class with `fq-codel`", format!("{CLASS}queue = {{ kind = \"fq-codel\" }}\n")),
+        ("a discipline in one of several classes", format!("{TWO}queue = {{ kind = \"codel\" }}\n")),
+        ("`share = \"strict\"`", format!("{CLASS}share = \"strict\"\n")),
+        ("`fair-by = \"host\"`", format!("[shaper]\nfair-by = \"host\"\n{CLASS}")),
+        ("`flow-by = \"socket\"`", format!("[shaper]\nflow-by = \"socket\"\n{CLASS}")),
+        ("`dscp` of a class", format!("{CLASS}dscp = \"ef\"\n")),
+        ("`[class.feedback]`", format!("{CLASS}[class.feedback]\n")),
+        ("`[class.feedback]` by code point", format!("{CLASS}[class.feedback]\necn = true\n")),
+        ("rules by ports, protocol and code point", rule("protocol = \"udp\"\ndestination-port = 5060\ndscp = \"ef\"")),
+        ("rules by address", rule("source = \"10.0.0.0/8\"")),
+        ("rules by owner", rule("uid = 1000")),
+        ("rules by mark", rule("mark = \"0x10\"")),
+        ("a minimum and a weight of a rule", rule("protocol = \"udp\"\nminimum = \"100kbit\"\nflows = 2\nweight = 2")),
+        ("displacement of a rule", rule("protocol = \"udp\"\ndisplace = { below = \"100kbit\", to = \"rest\" }")),
+        ("several threads", format!("[interface]\nthreads = 2\n{CLASS}")),
+        ("several interfaces under one total", format!("[interface]\nname = [\"a\", \"b\"]\n{CLASS}")),
+        ("what arrives", format!("[interface]\ndirection = \"ingress\"\n{CLASS}")),
+        (
+            "what arrives, by rules about receivers",
+            format!(
+                "[interface]\ndirection = \"ingress\"\n{TWO}[[rule]]\nclass = \"calls\"\ndestination = \"10.0.0.0/8\"\n"
+            ),
+        ),
+    ];
+    all.extend(more.map(|(name, text)| (name.to_owned(), text)));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut examples: Vec<_> = std::fs::read_dir(folder)
+        .expect("examples")
+        .map(|file| file.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
+        .map(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+            (format!("`examples/{name}`"), std::fs::read_to_string(&path).expect("a text"))
+        })
+        .collect();
+    examples.sort();
+    all.extend(examples);
+    all
+}
+
+fn text_of(file: &str) -> String {
+    // Users have their names on other machines.
+    let file = file.replace("uid = \"studio\"", "uid = 1000");
+    if file.contains("version =") { file } else { format!("version = 1\n{file}") }
+}
+
+fn load(text: &str) -> Result<Config, String> {
+    let (source, mut diagnostics) = (Source::new("feature.toml", text), Diagnostics::new());
+    shaper::load(&source, &mut diagnostics).ok_or_else(|| diagnostics.render(&source))
+}
+
+/// Over NFQUEUE packets pass the engine.
+fn user_space(text: &str) -> Result<(), String> {
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    Engine::<u32>::new(&load(text)?, &setup, Instant::ZERO).map(drop).map_err(|error| error.to_string())
+}
+
+fn kernel(text: &str) -> Result<(), String> {
+    let mut config = load(text)?;
+    config.interface.data_path = DataPath::Kernel;
+    tidegate_kernel::check(&config).map_err(|error| match error {
+        tidegate_live::shaping::StartError::NotInKernel { what } => what,
+        error => error.to_string(),
+    })
+}
+
+fn simulator(text: &str) -> Result<(), String> {
+    let scenario = "version = 1\nduration = \"1s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1gbit\"\n\
+                    queue = { shaper = \"feature.toml\" }\n[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"bulk\" }\n";
+    let (source, mut diagnostics) = (Source::new("feature.scenario", scenario), Diagnostics::new());
+    let open = |name: &str| Ok::<_, std::io::Error>(Source::new(name, text.to_owned()));
+    let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
+    scenario.map(drop).ok_or_else(|| diagnostics.render(&source))
+}
+
+fn replay(text: &str) -> Result<(), String> {
+    Run::new(&load(text)?, &Settings::seeded(1), Instant::ZERO).map(drop).map_err(|error| error.to_string())
+}
+
+fn script(text: &str) -> Result<(), String> {
+    let text = format!("config {{\n{text}}}\nlink 1gbit\nflow f size 100\nat 0s send 1 f\n");
+    let script = Script::parse(Source::new("feature.tgs", text), &Limits::default(), &mut no_files);
+    let outcome = script.and_then(|script| script.run()).map_err(|findings| findings.to_string())?;
+    outcome.holds().then_some(()).ok_or_else(|| outcome.failures())
+}
+
+/// Python calls the functions of these columns.
+fn python(text: &str) -> Result<(), String> {
+    for (binding, call) in [
+        (include_str!("../../../../lab/python/src/scenario.rs"), "Scenario::load"),
+        (include_str!("../../../../lab/python/src/script.rs"), "Script::parse"),
+        (include_str!("../../../../lab/python/src/replay.rs"), "tidegate_replay::session"),
+    ] {
+        assert!(binding.contains(call), "the package calls {call}");
+    }
+    simulator(text).and_then(|()| replay(text)).and_then(|()| script(text))
+}
+
+type Ask = fn(&str) -> Result<(), String>;
+const PATHS: [(&str, Ask); 6] = [
+    ("NFQUEUE", user_space),
+    ("kernel", kernel),
+    ("simulator", simulator),
+    ("replay", replay),
+    ("script", script),
+    ("Python", python),
+];
+
+fn page() -> String {
+    let mut page = String::from(
+        "# What runs where\n\n\
+         This page is made by a test (`kernel/path/tests/it/paths.rs`), which asks each path by a small file for each feature \
+         whether it takes\nit. NFQUEUE is the data path in user space, kernel the one of the chapter [In the kernel](kernel.md); the \
+         others run in virtual time.\nWhere the kernel path does not take a file, its answer is below.\n\n|",
+    );
+    let names = PATHS.map(|(name, _)| format!(" {name} |")).concat();
+    writeln!(page, " |{names}\n|{}", " --- |".repeat(PATHS.len() + 1)).expect("a string");
+    let mut refused = Vec::new();
+    for (name, file) in features() {
+        let text = text_of(&file);
+        write!(page, "| {name} |").expect("a string");
+        for (path, ask) in PATHS {
+            let answer = ask(&text);
+            page += if answer.is_ok() { " yes |" } else { " no |" };
+            match answer {
+                Err(why) if path == "kernel" => refused.push((name.clone(), why)),
+                // Files that are valid run everywhere else.
+                Err(why) if path == "NFQUEUE" => panic!("{name}: {why}"),
+                _ => {}
+            }
+        }
+        page.push('\n');
+    }
+    page += "\n## What the kernel path answers\n\n| | what is not there yet |\n| --- | --- |\n";
+    for (name, why) in refused {
+        writeln!(page, "| {name} | {why} |").expect("a string");
+    }
+    page
+}
+
+#[test]
+fn the_page_is_what_the_paths_answer() {
+    let page = page();
+    if std::env::var_os(WRITE).is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/paths.md");
+        std::fs::write(path, &page).expect("the page can be written");
+        return;
+    }
+    assert_eq!(PAGE, page, "{WRITE}=1 cargo test -p tidegate-kernel --test it paths:: writes it");
+}
+
+/// Every kind is in the table.
+#[test]
+fn no_discipline_is_left_out() {
+    for kind in tidegate_config::discipline::Discipline::KINDS {
+        assert!(DISCIPLINES.iter().any(|(name, _)| name.split(',').next() == Some(kind)), "{kind}");
+    }
+}
