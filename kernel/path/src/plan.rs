@@ -505,7 +505,10 @@ pub(super) mod tests {
     fn what_the_program_does_not_do_is_named() {
         let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
         for (text, named) in [
-            (class.to_owned(), "to segment superpackets, of which one takes more than 10ms at 20mbit"),
+            (
+                format!("[interface]\ndata-path = \"auto\"\n{class}"),
+                "to segment superpackets, of which one takes more than 10ms at 20mbit",
+            ),
             ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),

@@ -121,7 +121,7 @@ impl Default for Interface {
             direction: Direction::Egress,
             mtu: DEFAULT_MTU,
             overhead: Bytes::ZERO,
-            data_path: DataPath::Auto,
+            data_path: DataPath::UserSpace,
             unattended: Unattended::Keep,
             threads: 1,
         }

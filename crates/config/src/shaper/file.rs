@@ -139,10 +139,10 @@ crate::record! {
         /// The per-packet overhead of the link, which counts in all rates (38 B for Ethernet with preamble and gap).
         /// Default 0: rates are those of IP packets, as in `tc`'s `fq` and in agreements at the IP level.
         pub overhead: Spanned<Bytes> = "0B",
-        /// Where packets are queued. Default auto: less processor time where that is possible, and otherwise everything that a
-        /// file can ask for; `tidegate check` shows what a file asks for that the kernel does not do, `tidegate doctor` whether
-        /// this machine's kernel can.
-        pub data_path: DataPath = "auto",
+        /// Where packets are queued. Default user-space, which does everything that a file can ask for, and where no change loses a
+        /// packet. Auto takes the kernel, for less processor time, where machine and file allow it; `tidegate check` shows what a
+        /// file asks for that the kernel does not do, `tidegate doctor` whether this machine's kernel can.
+        pub data_path: DataPath = "user-space",
         /// The fate of a data path in the kernel if tidegate terminates by a fault. Default keep: a link that must not
         /// be overloaded stays protected.
         pub unattended: Unattended = "keep",

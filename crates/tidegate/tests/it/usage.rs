@@ -83,11 +83,11 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     };
     run(&[], &["no interface is called `nosuch0` here"]);
     refused(&["run", &file, "--interface", "muchtoolongforaname"], 2, &["`muchtoolongforaname`", "there are: "]);
-    let strict = folder.with("strict.toml", [SHAPER, b"share = \"strict\"\n"].concat());
+    let queued = folder.with("queued.toml", [SHAPER, b"queue = { kind = \"pie\" }\n"].concat());
     refused(
-        &["run", &strict, "--interface", "lo", "--in-kernel"],
+        &["run", &queued, "--interface", "lo", "--in-kernel"],
         2,
-        &["share = \"strict\" of class `all`", "--in-kernel"],
+        &["behind the rate of class `all`", "--in-kernel"],
     );
     run(&["--quantum", "6ms"], &["--quantum", "rates could not be kept", "at most"]);
     run(&["--quantum", "5ms"], &["nosuch0"]);
