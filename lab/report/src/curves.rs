@@ -113,7 +113,10 @@ fn sections_with_bands(
         let (kind, groups) = match measured.x {
             "time_s" => (Kind::of(measured), &mut over_time),
             // The directions of a flow are compared with those of others.
-            _ if !measured.part.is_empty() && !is_direction(&measured.part) => {
+            _ if is_direction(&measured.part) => {
+                (Kind::Distribution(measured.measure, &measured.part), &mut distributions)
+            }
+            _ if !measured.part.is_empty() => {
                 let (subject, variant) = (&measured.subject, &measured.variant);
                 (Kind::PartsSpread(subject, measured.measure, variant, family(&measured.part)), &mut distributions)
             }
@@ -265,6 +268,9 @@ impl Kind<'_> {
         };
         match *self {
             Self::Distribution(measure, "flow") => capital(words(measure)) + ", distribution",
+            Self::Distribution(measure, direction) if is_direction(direction) => {
+                format!("{} {direction}, distribution", capital(words(measure)))
+            }
             Self::Distribution(measure, family) => {
                 format!("{} of each {family}, distribution", capital(words(measure)))
             }
@@ -313,7 +319,7 @@ impl Group<'_> {
     fn plot(&self, curves: &[Banded<'_>]) -> Plot {
         let whole = self.is_whole();
         let label = |curve: &Measured| match self.kind {
-            Kind::Distribution(..) => join(&curve.variant, format!("{} {}", curve.subject, curve.part).trim_end()),
+            Kind::Distribution(..) => join(&curve.variant, &curve.subject),
             Kind::Goodput(_) => format!("{} {}", curve.subject, curve.part).trim_end().to_owned(),
             Kind::Whole(subject, _) => join(&curve.variant, if curve.variant.is_empty() { subject } else { "" }),
             Kind::Parts(..) if whole => "all".to_owned(),

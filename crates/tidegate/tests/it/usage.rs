@@ -89,7 +89,7 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
         2,
         &["behind the rate of class `all`", "--in-kernel"],
     );
-    run(&["--quantum", "6ms"], &["--quantum", "rates could not be kept", "at most"]);
+    run(&["--quantum", "6ms"], &["--quantum", "cannot keep the rates", "at most"]);
     run(&["--quantum", "5ms"], &["nosuch0"]);
     run(&["--quantum", "5"], &["--quantum", "has no unit"]);
     run(&["--metrics", "9435"], &["--metrics", "127.0.0.1:9435"]);

@@ -18,12 +18,13 @@ const PAGE: &str = include_str!("../../../../book/src/paths.md");
 const WRITE: &str = "TIDEGATE_WRITE_PAGES";
 
 /// Disciplines with the keys that they need.
-const DISCIPLINES: [(&str, &str); 24] = [
+const DISCIPLINES: [(&str, &str); 25] = [
     ("ared", "link = \"20mbit\"\n"),
     ("cake", "rate = \"20mbit\"\n"),
     ("cbq", "link = \"20mbit\"\nclass = [{ name = \"all\", rate = \"20mbit\" }]\n"),
     ("codel", ""),
     ("drr", ""),
+    ("dualpi2", ""),
     ("fbq", "class = [{ name = \"all\", rate = \"20mbit\" }]\n"),
     ("fifo", ""),
     ("fq-codel", ""),

@@ -373,7 +373,7 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         (2, &["set", "clas", "media", "rate", "1mbit"], &["cannot read `clas`", "class NAME"]),
         (2, &["set", "shapr", "rate", "7mbit"], &["shapr", "did you mean `shaper`"]),
         (2, &["set", "rule", "7", "class", "rest"], &["there is no rule 7; there is one"]),
-        (2, &["set", "class", "media", "rate", "2mbit", "--confirm", "2h"], &["from a moment to an hour"]),
+        (2, &["set", "class", "media", "rate", "2mbit", "--confirm", "2h"], &["at most an hour"]),
         (2, &["set", "class", "media", "rate", "2mbit", "--confirm", "soon"], &["--confirm", "soon"]),
         (
             1,
