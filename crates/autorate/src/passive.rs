@@ -384,7 +384,7 @@ mod tests {
     fn the_clock_of_the_peer_tells_the_ways_apart() {
         let mut tracker = Tracker::default();
         let mut last = None;
-        let mut events = alloc::vec::Vec::new();
+        let mut events = vec![];
         for n in 0..400_u64 {
             // One packet each 10 ms; after 3 s the way down takes 25 ms more.
             let queue = if n >= 300 { 25 } else { 0 };
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn a_fast_flow_has_samples_all_the_time() {
         let mut tracker = Tracker::default();
-        let (mut events, mut found) = (alloc::vec::Vec::new(), 0);
+        let (mut events, mut found) = (vec![], 0);
         for n in 0..20_000_u64 {
             // Four acknowledgements a millisecond, of which the peer sees the second of each two only; 200 ms for the way.
             let kind = |timestamps| Kind::Tcp { timestamps: Some(timestamps), end: 0, ack: Some(0), answered: false };

@@ -119,7 +119,7 @@ impl Script {
             1..4 => self.delay = self.random.below(40),
             4 => self.delay = self.random.below(2_000),
             5 => self.answering = self.random.below(6),
-            6 => self.now = self.now + Span::from_millis(self.random.below(5_000)),
+            6 => self.now += Span::from_millis(self.random.below(5_000)),
             7 => return self.compare(control, coverage),
             8 => {
                 coverage.backwards += 1;
@@ -130,7 +130,7 @@ impl Script {
             _ => {}
         }
         let millis = 1 + self.random.below(60);
-        self.now = self.now + Span::from_millis(millis);
+        self.now += Span::from_millis(millis);
         self.traffic(control, self.now, self.delay, millis);
         self.decide(control, self.now, coverage)
     }
@@ -222,7 +222,7 @@ pub fn check_reaction<F: Follows>(floor: Span) -> Result<(), String> {
     // Answers on their way: the delay that packets of each 10 ms met.
     let mut on_the_way = std::collections::VecDeque::new();
     while now < deadline {
-        now = now + Span::from_millis(10);
+        now += Span::from_millis(10);
         let line = if now < turn { mbit(22) } else { mbit(5) };
         let sent = control.allowed(Side::Up).bytes_in_floor(Span::from_millis(10));
         let carried = line.bytes_in_floor(Span::from_millis(10));

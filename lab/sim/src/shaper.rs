@@ -261,7 +261,11 @@ impl ShaperQueue {
 
     /// Sets the rate of all shards, whose classes keep their shares of it.
     pub(crate) fn follow(&mut self, now: Instant, rate: Rate) -> bool {
-        self.drivers.iter_mut().map(|driver| driver.engine_mut().follow(now, rate)).fold(true, |all, one| all && one)
+        let mut all = true;
+        for driver in &mut self.drivers {
+            all &= driver.engine_mut().follow(now, rate);
+        }
+        all
     }
 
     /// Continues with another configuration, without losing or reordering packets.

@@ -54,8 +54,19 @@ fn every_block_says_what_it_is() {
     let known = ["rust", "toml", "sh", "tgs", "text", "json", "python", "tcl"];
     for (place, block) in all() {
         assert!(known.contains(&block.language.as_str()), "{place}: `{}`", block.language);
-        let words =
-            ["part", "refused", "warned", "says", "fails", "root", "ignore", "no_run", "should_panic", "decider"];
+        let words = [
+            "part",
+            "refused",
+            "warned",
+            "says",
+            "fails",
+            "root",
+            "ignore",
+            "no_run",
+            "should_panic",
+            "decider",
+            "translated",
+        ];
         for word in &block.words {
             let named = word.starts_with("file:") || word.starts_with("needs:");
             assert!(named || words.contains(&word.as_str()), "{place}: `{word}`");

@@ -196,10 +196,9 @@ impl Line {
         let Some(allowed) = self.controller.allowed(side) else { return };
         let end = &mut self.ends[side as usize];
         if end.applied != Some(allowed) {
-            match direction.set_line_rate(allowed) {
-                Some(Ok(true)) => end.applied = Some(allowed),
-                // The next tick tries again; the watchdog looks after a data path that does not answer.
-                Some(Ok(false) | Err(_)) | None => {}
+            // Otherwise the next tick tries again; the watchdog looks after a data path that does not answer.
+            if let Some(Ok(true)) = direction.set_line_rate(allowed) {
+                end.applied = Some(allowed);
             }
         }
         let Some(decision) = decision else { return };

@@ -51,7 +51,7 @@ impl<const FAULT: u8> Follows for Mutant<FAULT> {
             SLUGGISH if self.calls % 2_048 >= 3 => return,
             _ => round_trip,
         };
-        let luck = FAULT == FICKLE && LUCK.replace(LUCK.get() + 1) % 257 == 0;
+        let luck = FAULT == FICKLE && LUCK.replace(LUCK.get() + 1).is_multiple_of(257);
         let more = if luck { Span::from_millis(80) } else { Span::ZERO };
         self.inner.round_trip(now, peer, round_trip + more, down);
     }

@@ -518,6 +518,6 @@ pub fn packets_that_the_kernel_drops_are_counted_and_reported() -> Ended {
     orderly(running);
     println!("{counted} of {} packets dropped by the kernel", arrivals.sent);
     assert!(counted > 10, "{counted}");
-    assert_eq!(arrivals.lost() as u64, counted);
+    assert_eq!(arrivals.lost(), counted);
     Ended::Passed
 }

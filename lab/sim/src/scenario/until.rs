@@ -241,8 +241,9 @@ mod tests {
     fn runs_are_made_until_the_interval_is_narrow() {
         let until = Until::parse("goodput +- 5 %").unwrap();
         let runs = |count: u64| -> Vec<Outcome> {
-            let values =
-                |n: u64| [("flow a", "goodput", 10.0 + if n % 2 == 0 { 1.0 } else { -1.0 }), ("flow a", "x", 1.0)];
+            let values = |n: u64| {
+                [("flow a", "goodput", 10.0 + if n.is_multiple_of(2) { 1.0 } else { -1.0 }), ("flow a", "x", 1.0)]
+            };
             (0..count).map(|n| outcome(n, &values(n))).collect()
         };
         let mut made = 6;
