@@ -2,7 +2,7 @@
 //! chapter *Rust for the kernel* of the book the subset of Rust that is translated.
 //!
 //! A function is translated when the C of the chassis calls it by its name: method `take` of `TokenBucket` in the module `bucket` is
-//! `bucket_token_bucket_take`. Everything that it uses must be in the subset; anything else is a [`problem`] with its file and
+//! `bucket_token_bucket_take`. Everything that it uses must be in the subset; anything else is a problem with its file and
 //! line.
 //!
 //! - Arithmetic that overflows wraps in C and panics in a debug build of the core, so the core must rely on neither. A divisor must

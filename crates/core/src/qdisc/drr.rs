@@ -13,7 +13,7 @@
 //! *Departures from the source, and why*: exact flows instead of hashed ones ([`sfq`](crate::sfq) has those); at
 //! overflow the head of the longest queue (within 1/9) is dropped, not its tail: the sender detects the loss
 //! earlier, by the time that the queue takes.
-//! With `step` the packets of ECT(1) are marked by the [`step`](crate::step), which the source does not have.
+//! With `step` the packets of ECT(1) are marked by the [`step`], which the source does not have.
 //! *See also*: [`sfq`](crate::sfq), [`fq_codel`](crate::fq_codel).
 //!
 //! ```

@@ -13,7 +13,7 @@
 //! *Notes*: two flows that share a queue share its service; with 1,024 queues and f busy flows a given flow is alone
 //! with probability (1 - 1/1024)^(f - 1): 0.908 for 100 flows (section 5.3 of the RFC). The hash is keyed where
 //! the packet enters ([`FlowKey`](crate::FlowKey)), so no sender can aim for a queue. With `step` the packets of ECT(1) are
-//! marked by the [`step`](crate::step) as well, so that CoDel has nothing to do for a scalable sender.
+//! marked by the [`step`] as well, so that CoDel has nothing to do for a scalable sender.
 //! *Departures from the source, and why*: at overload one packet is dropped for each that arrives, from the longest queue
 //! by size class, where kernels search all queues and drop up to 64 at once: here the search costs O(1), so there
 //! is nothing to save up for. The queue's own backlog is compared with `mtu`, not the whole discipline's.

@@ -88,7 +88,7 @@ pub struct Config {
     pub hystart: bool,
     /// How much an acknowledgement counts. Default the bytes that it acknowledges.
     pub growth: Growth,
-    /// Whether received data is consumed at once. Otherwise [`Endpoint::read`] consumes it. Default at once.
+    /// Whether received data is consumed at once. Otherwise `Endpoint::read` consumes it. Default at once.
     pub reads_at_once: bool,
     /// Consecutive timeouts after which the connection is closed. Default 15, as in Linux.
     pub retries: u32,
