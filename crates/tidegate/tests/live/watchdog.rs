@@ -518,6 +518,8 @@ pub fn packets_that_the_kernel_drops_are_counted_and_reported() -> Ended {
     orderly(running);
     println!("{counted} of {} packets dropped by the kernel", arrivals.sent);
     assert!(counted > 10, "{counted}");
-    assert_eq!(arrivals.lost(), counted);
+    // The probes of the shaper itself may have waited too.
+    let lost = arrivals.lost();
+    assert!(lost <= counted && counted <= lost + 4, "{lost} lost, {counted} counted");
     Ended::Passed
 }
