@@ -88,8 +88,7 @@ const fn cell(mbit: u64, milliseconds: u64) -> Cell {
 /// With the parameters of RFC 9332 and the queue protection of RFC 9957.
 const DUALPI2: &str = "queue = { kind = \"dualpi2\" }";
 
-/// The goal of RFC 9332, section 1: about equal rates, whatever the line. De Schepper et al. ("Dual Queue Coupled AQM", 2022)
-/// judge by lines of 4 to 200 Mbit/s and 5 to 100 ms, and find ratios within a factor of two.
+/// The goal of RFC 9332, section 1: about equal rates, whatever the line. The grid is of lines of 4 to 200 Mbit/s and 5 to 100 ms.
 #[test]
 fn prague_and_cubic_share_dualpi2() {
     println!("Mbit/s  RTT ms  Prague / CUBIC      Prague's queue p99 ms   used");
