@@ -31,9 +31,9 @@ const LONGEST_PERIOD: Span = Span::from_millis(600);
 /// A direction of the line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
-    /// What leaves.
+    /// Packets that leave by the line.
     Up,
-    /// What arrives.
+    /// Packets that arrive by the line.
     Down,
 }
 
@@ -61,7 +61,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The same with `least <= base <= most`; `most` counts.
+    /// Returns the bounds with 0 < `least` <= `base` <= `most`: `base` is lowered to `most`, and `least` to `base`.
     pub(crate) fn ordered(self) -> Self {
         let most = self.most.max(Rate::from_bps(1));
         let base = self.base.min(most).max(Rate::from_bps(1));
@@ -139,7 +139,7 @@ pub struct Decision {
     pub peers: usize,
 }
 
-/// What there is to show of a direction.
+/// The state of a direction, for display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
     /// The bounds.
@@ -258,7 +258,7 @@ impl Controller {
         self.lines[side as usize].as_ref().map(|line| Rate::from_bps(line.allowed))
     }
 
-    /// What there is to show of a direction; `None` if it is not followed.
+    /// Returns the state of a direction; `None` if its rate does not follow the line.
     pub fn state(&self, side: Side) -> Option<State> {
         self.lines[side as usize].as_ref().map(|line| State {
             bounds: line.bounds,

@@ -28,7 +28,7 @@ const STRIKES: u8 = 3;
 /// The zero of one-way delays, so that they are positive.
 const ZERO: i64 = 1 << 40;
 
-/// What a packet that leaves or arrives shows.
+/// The fields of a passing packet that show a round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Identifies the connection, the same in both directions.
@@ -37,7 +37,7 @@ pub struct Segment {
     pub peer: u64,
     /// Whether it leaves.
     pub outward: bool,
-    /// What it is.
+    /// The protocol, with its fields.
     pub kind: Kind,
 }
 

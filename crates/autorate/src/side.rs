@@ -23,7 +23,7 @@ const IDLE: Span = Span::from_secs(10);
 /// Rates of the past, to compare a round trip with the rate at which its packets were sent.
 const PAST: usize = 8;
 
-/// What is known at a step.
+/// The measurements at a step of the controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     /// The delay above the floor in this direction, in ns, where known.

@@ -12,7 +12,7 @@ use tidegate_sim::RateProcess;
 pub struct Line {
     /// The name in ids.
     pub name: &'static str,
-    /// What it is.
+    /// A description of the line, for the table.
     pub what: &'static str,
     /// Whether constants of the controller were chosen with it in view.
     pub tuned: bool,
