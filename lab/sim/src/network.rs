@@ -1,5 +1,6 @@
 //! [`Network`]: builds and checks the network that is simulated.
 
+mod edge;
 mod routing;
 
 use core::fmt;
@@ -8,20 +9,18 @@ use std::rc::Rc;
 
 use tidegate_autorate::Side;
 use tidegate_config::shaper::Config;
-use tidegate_core::fifo::Fifo;
-use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Qdisc, Rate, Span};
 use tidegate_metrics::Series;
 
-use crate::conditions::{Conditions, LineState};
-use crate::driver::{Driver, DriverState};
+use crate::conditions::Conditions;
+use crate::driver::Driver;
 use crate::engine::{FlowPaths, Simulation};
 use crate::follow::{Follower, SharedControl};
 use crate::ids::{FlowId, LinkId, NodeId};
-use crate::link::{Conditioner, Discipline, Hooks, Line, Link, Queue, Tap};
-use crate::metrics::{FlowMetrics, LinkSeries, Transfers};
+use crate::link::{Conditioner, Line, Tap};
+use crate::metrics::{FlowMetrics, Transfers};
 use crate::packet::SimPacket;
-use crate::shaper::{Population, ShaperQueue};
+use crate::shaper::Population;
 use crate::trace::{Occurrence, Selection, Tracer};
 use crate::workload::FlowSpec;
 use routing::PathFinder;
@@ -536,60 +535,6 @@ impl Network {
             flow.validate().map_err(|problem| NetworkError::Workload { flow: flow.name.clone(), problem })?;
         }
         Ok(())
-    }
-}
-
-impl Edge {
-    fn build(
-        self,
-        seed: u64,
-        number: u64,
-        name: &str,
-        bin: Span,
-        shaped: Option<(&Population, Option<u32>)>,
-    ) -> Result<Link, NetworkError> {
-        let loss_changes =
-            self.conditions.as_ref().is_some_and(|c| c.changes.iter().any(|change| change.loss.is_some()));
-        let mut link = Link::new(&self.line, Stream::named(seed, &format!("link {name}")), loss_changes);
-        let state = |conditions| Box::new(LineState::new(conditions, self.line.rate, self.line.delay, seed, name));
-        link.conditions = self.conditions.map(state);
-        link.shared_line = self.shared_line;
-        link.watched = self.watched;
-        if self.watched {
-            let parts = self.parts.then(Box::default);
-            link.metrics.series = Some(Box::new(LinkSeries { parts, ..LinkSeries::new(bin) }));
-        }
-        if !self.entry.is_empty() || self.tap.is_some() || self.observer.is_some() {
-            link.hooks = Some(Box::new(Hooks { entry: self.entry, tap: self.tap, observer: self.observer }));
-        }
-        link.tick = self.tick.map_or(0, Span::as_nanos);
-        let limit = self.line.limit;
-        let queue = match (self.queue, shaped) {
-            (Some(QueueSpec::Shaper(config, shards)), Some((population, begins_at))) => {
-                let queue = ShaperQueue::new(&config, population, begins_at, seed, number, shards)
-                    .map_err(|why| NetworkError::Shaper { link: name.into(), why: why.to_string() })?;
-                Some(Discipline::Shaper(Box::new(queue)))
-            }
-            (Some(QueueSpec::Discipline(queue)), _) => Some(Discipline::Plain(queue)),
-            (None | Some(QueueSpec::Shaper(..)), _) => None,
-        };
-        match self.driver {
-            Some(driver) => {
-                if let Some(hz) = driver.timer_hz {
-                    link.tick = 1_000_000_000 / u64::from(hz.max(1));
-                }
-                let queue = queue.unwrap_or_else(|| Discipline::Plain(Box::new(Fifo::new(limit))));
-                link.queue = Queue::Driver(queue, Box::new(DriverState::new(driver)));
-            }
-            None => {
-                // On a half-duplex line, departures are not known on arrival.
-                let shared = || self.shared_line.map(|_| Discipline::Plain(Box::new(Fifo::new(limit)) as _));
-                if let Some(queue) = queue.or_else(shared) {
-                    link.queue = Queue::Discipline(queue);
-                }
-            }
-        }
-        Ok(link)
     }
 }
 
