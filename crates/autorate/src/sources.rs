@@ -69,7 +69,7 @@ struct Source {
 /// The delay above the floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delay {
-    /// Of the way up and down together.
+    /// Round trips, which are the way up and down together.
     pub both: Span,
     /// On the way down alone, where a peer's clock shows it.
     pub down: Option<Span>,

@@ -23,7 +23,7 @@ use tidegate_units::Rate;
 const SHAPER: &str = "version = 1\n[shaper]\nidle-timeout = \"250ms\"\n\
     [[class]]\nname = \"all\"\nrate = \"100mbit\"\ndefault = true\n";
 const SAMPLES: usize = 300;
-/// What the owner is granted while he is alone, and beside a newcomer.
+/// The owner's rate while he is alone.
 const ALONE: Rate = Rate::from_mbit(100);
 const TWO: Rate = Rate::from_mbit(50);
 /// Longer than a flow is remembered.

@@ -44,7 +44,7 @@ impl Follows for Controller {
     }
 }
 
-/// What the scripts of a check covered.
+/// How often the scripts of a check came to each situation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Coverage {
     /// Changes upwards.

@@ -93,7 +93,7 @@ impl Classes {
         Self { numbers }
     }
 
-    /// The same for a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.
+    /// Fits the classes to a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.
     pub fn within(mut self, queues: u64, note: &mut dyn FnMut(String)) -> Self {
         if self.numbers[FLOWS] > queues {
             note(format!("up to {queues} flows are told apart instead of {}", self.numbers[FLOWS]));

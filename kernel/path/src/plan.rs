@@ -108,7 +108,7 @@ impl Plan {
         self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
     }
 
-    /// The same for a program that tells up to `queues` flows apart.
+    /// Fits the plan to a program that tells up to `queues` flows apart.
     pub fn within(mut self, queues: u64) -> Self {
         let notes = &mut self.notes;
         self.classes = self.classes.map(|classes| classes.within(queues, &mut |text| notes.push(text)));

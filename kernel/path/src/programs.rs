@@ -23,7 +23,7 @@ use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 
 /// The chassis, compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
 const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
-/// The same with room for [`MANY_QUEUES`](super::options::MANY_QUEUES) flows in place of [`QUEUES`].
+/// The chassis with room for [`MANY_QUEUES`](super::options::MANY_QUEUES) flows in place of [`QUEUES`].
 const OF_MANY: &[u8] = include_bytes!("../../generated/chassis-many.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",

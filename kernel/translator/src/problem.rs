@@ -17,7 +17,7 @@ macro_rules! problems {
             fn construct(self) -> &'static str {
                 match self { $(Self::$name => $construct),* }
             }
-            /// What to write instead.
+            /// The Rust to write instead, in a sentence.
             pub fn instead(self) -> &'static str {
                 match self { $(Self::$name => $instead),* }
             }

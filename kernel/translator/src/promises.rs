@@ -35,7 +35,7 @@ pub struct Promises {
     places: HashMap<usize, Promise>,
     flows: HashMap<u64, Known>,
     conditions: u64,
-    /// Of the promise that is made next, without its minimum.
+    /// Terms of the promise that is made next, without its minimum.
     terms: Terms,
 }
 

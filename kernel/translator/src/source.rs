@@ -60,7 +60,7 @@ pub struct Sources {
     pub constants: BTreeMap<Key, Code<(Type, Expr)>>,
     /// The names that each module has.
     names: BTreeSet<Name>,
-    /// What two files of a module define, with both files.
+    /// Items that two files of a module define, with both files.
     twice: BTreeMap<Name, String>,
 }
 

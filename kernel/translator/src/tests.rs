@@ -18,7 +18,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a text of C that calls method `f` of `T` of a file needs of it, in C, or the error.
+/// Translates what a C text needs that calls method `f` of `T` of a file, or gives the error.
 fn translated(text: &str) -> Result<String, Outside> {
     let mut sources = Sources::default();
     sources.add("some/file.rs", &["file".to_owned()], text)?;

@@ -212,7 +212,7 @@ pub struct Outcome {
     pub flows: Vec<FlowOutcome>,
 }
 
-/// What became of a flow.
+/// Packets, drops and waits of a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowOutcome {
     /// Its name, which does not depend on the configuration.

@@ -77,7 +77,7 @@ pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// What runs the discipline in the kernel. Default none: `tidegate new-qdisc --kernel` writes a crate that has it.
+    /// The compiled program that runs the discipline in the kernel. Default none: `tidegate new-qdisc --kernel` writes a crate that has it.
     fn kernel(&self) -> Option<InKernel> {
         None
     }
@@ -182,7 +182,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// What runs the discipline in the kernel, if anything does.
+    /// The compiled program that runs the discipline in the kernel, if there is one.
     pub fn kernel(&self) -> Option<InKernel> {
         self.section.kernel()
     }

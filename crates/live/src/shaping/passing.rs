@@ -18,7 +18,7 @@ const MOST: usize = 16_384;
 /// Packets in the queue whose segments are remembered until they leave.
 const HELD: usize = 4_096;
 
-/// What has passed since the last reading, by the clock of [`timing::now`].
+/// Segments and bytes that passed since the last reading, by the clock of [`timing::now`].
 #[derive(Debug, Default)]
 pub struct Passed {
     /// Segments of TCP and QUIC with their times, of each data path in order.

@@ -138,7 +138,7 @@ impl Kind for LateMarks {
     }
 }
 
-/// What flows over a line of 20 Mbit/s get.
+/// Throughput and delay of the flows over a line of 20 Mbit/s.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     /// The part of the line that is used.

@@ -17,7 +17,7 @@ use super::{MOST_NUMBERS, tree};
 const MODULE: &str = "own";
 /// The compilers that are tried: older ones write no type tags.
 const COMPILERS: [&str; 7] = ["clang", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15"];
-/// What the chassis includes of libbpf.
+/// The header of libbpf that the chassis includes.
 const HEADER: &str = "/usr/include/bpf/bpf_helpers.h";
 
 /// The functions of a decider, as the chassis calls them.
@@ -33,7 +33,7 @@ const CONTRACT: [(&str, &str); 3] = [
 /// The deciders of the core and that of the file at `path`, which has `text`, in C.
 ///
 /// # Errors
-/// What is not in the subset, or missing, with its place.
+/// An error names what is missing or not in the subset, and its place.
 pub fn translate(path: &str, text: &str) -> io::Result<String> {
     translate_beside(Sources::of_tidegate(&tree())?, path, text)
 }
@@ -122,7 +122,7 @@ fn shown(signature: &Signature) -> String {
 /// Cargo reports why.
 ///
 /// # Errors
-/// What is not in the subset, with its place and what to write instead; or what the compiler reports.
+/// An error names what is not in the subset, its place and what to write instead, or gives the compiler's report.
 pub fn build(path: &str) -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("this is for a build script"))?);
     println!("cargo::rerun-if-changed={path}");
