@@ -70,6 +70,11 @@ TWIN_INLINE u64 wrapping_sub_u64(u64 a, u64 b) { return a - b; }
 TWIN_INLINE u32 wrapping_mul_u32(u32 a, u32 b) { return a * b; }
 TWIN_INLINE u64 wrapping_mul_u64(u64 a, u64 b) { return a * b; }
 
+/* Signed overflow is undefined in C. None is possible, which kernel/prove shows; were it, this would wrap as Rust does. */
+TWIN_INLINE s64 add_s64(s64 a, s64 b) { return (s64)((u64)a + (u64)b); }
+TWIN_INLINE s64 sub_s64(s64 a, s64 b) { return (s64)((u64)a - (u64)b); }
+TWIN_INLINE s64 mul_s64(s64 a, s64 b) { return (s64)((u64)a * (u64)b); }
+
 /* Hides a value from the optimizer, which would otherwise compile a saturating sum or difference to several branches. */
 TWIN_INLINE u64 twin_hidden_u64(u64 x)
 {

@@ -824,6 +824,32 @@ TWIN_INLINE units_bytes units_bytes_new(u64 n)
 	return n;
 }
 
+/* MAX_DEPTH of crates/core/src/structures/bucket.rs */
+TWIN_INLINE units_bytes bucket_max_depth(void)
+{
+	units_bytes t = units_bytes_new(1152921504ull);
+	return t;
+}
+
+/* PER_BYTE of crates/core/src/structures/bucket.rs */
+TWIN_INLINE u64 bucket_per_byte(void)
+{
+	return 8000000000ull;
+}
+
+/* cost of crates/core/src/structures/bucket.rs */
+TWIN_INLINE s64 bucket_cost(units_bytes bytes)
+{
+	s64 t;
+	if (bytes <= bucket_max_depth()) {
+		u64 t_2 = units_bytes_as_u64(bytes);
+		t = ((s64)((u64)(t_2 * bucket_per_byte())));
+	} else {
+		t = S64_MAX;
+	}
+	return t;
+}
+
 /* filled of crates/core/src/structures/bucket.rs */
 TWIN_INLINE s64 bucket_filled(s64 level, s64 depth, u64 earned)
 {
@@ -852,12 +878,6 @@ TWIN_INLINE u64 bucket_token_bucket_earned(const bucket_token_bucket *self, unit
 	return saturating_mul_u64(t, t_3);
 }
 
-/* PER_BYTE of crates/core/src/structures/bucket.rs */
-TWIN_INLINE u64 bucket_per_byte(void)
-{
-	return 8000000000ull;
-}
-
 /* TokenBucket::bytes of crates/core/src/structures/bucket.rs */
 TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *self, units_instant now)
 {
@@ -880,26 +900,6 @@ TWIN_INLINE void bucket_token_bucket_update(bucket_token_bucket *self, units_ins
 	self->updated = max_u64(self->updated, now);
 }
 
-/* MAX_DEPTH of crates/core/src/structures/bucket.rs */
-TWIN_INLINE units_bytes bucket_max_depth(void)
-{
-	units_bytes t = units_bytes_new(1152921504ull);
-	return t;
-}
-
-/* cost of crates/core/src/structures/bucket.rs */
-TWIN_INLINE s64 bucket_cost(units_bytes bytes)
-{
-	s64 t;
-	if (bytes <= bucket_max_depth()) {
-		u64 t_2 = units_bytes_as_u64(bytes);
-		t = ((s64)((u64)(t_2 * bucket_per_byte())));
-	} else {
-		t = S64_MAX;
-	}
-	return t;
-}
-
 /* TokenBucket::charge of crates/core/src/structures/bucket.rs */
 TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_instant now, units_bytes bytes)
 {
@@ -911,7 +911,7 @@ TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_ins
 	if (level <= self->level) {
 		t_3 = level;
 	} else {
-		t_3 = ((s64)((u64)0ll - (u64)S64_MAX));
+		t_3 = sub_s64(0ll, S64_MAX);
 	}
 	self->level = t_3;
 }
@@ -921,6 +921,13 @@ TWIN_INLINE units_bytes bucket_token_bucket_depth(const bucket_token_bucket *sel
 {
 	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / bucket_per_byte())));
 	return t;
+}
+
+/* TokenBucket::forgive of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_forgive(bucket_token_bucket *self, units_instant now)
+{
+	bucket_token_bucket_update(self, now);
+	self->level = max_s64(self->level, 0ll);
 }
 
 /* capped of crates/core/src/structures/bucket.rs */
@@ -966,7 +973,7 @@ TWIN_INLINE bool bucket_token_bucket_spend_if(bucket_token_bucket *self, bool wa
 	s64 t = bucket_cost(bytes);
 	s64 cost = t;
 	bool pays = (wanted & (self->level >= cost));
-	self->level = ((s64)((u64)self->level - (u64)(pays ? cost : 0ll)));
+	self->level = sub_s64(self->level, (pays ? cost : 0ll));
 	return pays;
 }
 
@@ -1306,13 +1313,6 @@ TWIN_INLINE u128 fbq_by_priority(u128 key)
 	return ((u128)(((u128)(((u128)((u32)key)) << 64u)) | ((u128)(key >> 32u))));
 }
 
-/* TokenBucket::forgive of crates/core/src/structures/bucket.rs */
-TWIN_INLINE void bucket_token_bucket_forgive(bucket_token_bucket *self, units_instant now)
-{
-	bucket_token_bucket_update(self, now);
-	self->level = max_s64(self->level, 0ll);
-}
-
 /* charge_minimum of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE void fbq_charge_minimum(bucket_token_bucket *guarantee, units_instant then, units_bytes size)
 {
@@ -1471,12 +1471,6 @@ TWIN_INLINE u64 key_index_mix(u64 key)
 	return wrapping_mul_u64(((u64)(mixed ^ ((u64)(mixed >> 27u)))), 10723151780598845931ull);
 }
 
-/* Probability::ZERO of crates/core/src/probability.rs */
-TWIN_INLINE probability_probability probability_probability_zero(void)
-{
-	return 0ull;
-}
-
 /* MOST of crates/core/src/aqm/meredt.rs */
 TWIN_INLINE u64 meredt_most(void)
 {
@@ -1497,6 +1491,12 @@ TWIN_INLINE s64 meredt_floor_cost(const meredt_floor *self, units_bytes size)
 	u64 t_2 = probability_probability_bits(self->share);
 	s64 t_3 = meredt_part(size, ((u64)(t - t_2)));
 	return t_3;
+}
+
+/* Probability::ZERO of crates/core/src/probability.rs */
+TWIN_INLINE probability_probability probability_probability_zero(void)
+{
+	return 0ull;
 }
 
 /* Floor::due of crates/core/src/aqm/meredt.rs */
@@ -1534,7 +1534,7 @@ TWIN_INLINE meredt_floor meredt_floor_new(probability_probability share, units_b
 	u64 t = probability_probability_bits(probability_probability_one());
 	s64 t_2 = meredt_part(credit, t);
 	s64 credit_2 = t_2;
-	return (meredt_floor){ .share = share, .owed = 0ll, .least = ((s64)((u64)0ll - (u64)credit_2)) };
+	return (meredt_floor){ .share = share, .owed = 0ll, .least = sub_s64(0ll, credit_2) };
 }
 
 /* Floor::none_queued of crates/core/src/aqm/meredt.rs */
@@ -1572,7 +1572,7 @@ TWIN_INLINE s64 pie_difference(units_span a, units_span b)
 	} else {
 		units_span t_4 = units_span_saturating_sub(b, a);
 		u64 t_5 = units_span_as_nanos(t_4);
-		t = ((s64)((u64)0ll - (u64)((s64)min_u64(t_5, pie_most()))));
+		t = sub_s64(0ll, ((s64)min_u64(t_5, pie_most())));
 	}
 	return t;
 }
@@ -1635,7 +1635,7 @@ TWIN_INLINE bool pie_state_update(pie_state *self, const pie_params *params)
 	s64 t = pie_difference(self->delay, params->target);
 	s64 t_4 = ((s64)params->beta);
 	s64 t_3 = pie_difference(self->delay, self->delay_before);
-	s64 error = ((s64)((u64)((s64)((u64)t_2 * (u64)t)) + (u64)((s64)((u64)t_4 * (u64)t_3))));
+	s64 error = add_s64(mul_s64(t_2, t), mul_s64(t_4, t_3));
 	u64 t_5 = pie_divisor(p);
 	u64 step = mul_div_u64(unsigned_abs_s64(error), ((u64)(pie_one() / 16ull)), ((u64)(1000000000ull * t_5)));
 	u64 next = saturating_sub_u64(p, step);
@@ -2033,7 +2033,7 @@ TWIN_INLINE bool round_deficit_renew(round_deficit *self, s64 quantum)
 {
 	bool ended = ((*self) <= 0ll);
 	if (ended) {
-		(*self) = ((s64)((u64)(*self) + (u64)quantum));
+		(*self) = add_s64((*self), quantum);
 	}
 	return ended;
 }
@@ -2041,7 +2041,7 @@ TWIN_INLINE bool round_deficit_renew(round_deficit *self, s64 quantum)
 /* Deficit::spend of crates/core/src/structures/round.rs */
 TWIN_INLINE void round_deficit_spend(round_deficit *self, s64 bytes)
 {
-	(*self) = ((s64)((u64)(*self) - (u64)bytes));
+	(*self) = sub_s64((*self), bytes);
 }
 
 /* Deficit::starting_with of crates/core/src/structures/round.rs */

@@ -323,7 +323,9 @@ impl Body<'_, '_> {
         let c = match (&left.ty, symbol) {
             (Ty::Bool, "&" | "|" | "^") => format!("({} {symbol} {})", left.c, right.c),
             // Signed overflow is undefined in C.
-            (Ty::Int("i64"), "+" | "-" | "*") => format!("((s64)((u64){} {symbol} (u64){}))", left.c, right.c),
+            (Ty::Int("i64"), "+") => format!("add_s64({}, {})", left.c, right.c),
+            (Ty::Int("i64"), "-") => format!("sub_s64({}, {})", left.c, right.c),
+            (Ty::Int("i64"), "*") => format!("mul_s64({}, {})", left.c, right.c),
             (Ty::Int(_), _) => {
                 format!("(({})({} {symbol} {}))", self.translator.types.c(&left.ty), left.c, right.c)
             }
