@@ -39,8 +39,14 @@ pub mod control;
 mod driver;
 mod oversleep;
 pub mod pacer;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 pub mod recorder;
 pub mod sender;
+mod timer;
+#[cfg(feature = "tokio")]
+pub mod tokio;
+pub mod udp;
 
 pub use algorithm::{Algorithm, At0, At1, BurstCap, Capped, Dt0, Dt1, Dt2, Kind, ParamError, Wait};
 pub use clock::{Clock, Latency, MonotonicClock, Sleeping, SuspendClock, VirtualClock};
@@ -48,6 +54,9 @@ pub use driver::{pace, wait_until};
 pub use oversleep::{Oversleep, SpinBudget};
 pub use pacer::{Admission, Cap, GapPolicy, Pacer, Params, Status};
 pub use recorder::{Recorder, Report, WindowReport};
+pub use tidegate_units::{Bytes, Instant, Rate, Span};
+pub use timer::Timer;
+pub use udp::{Paced, UdpSocket};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

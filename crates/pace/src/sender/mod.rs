@@ -5,8 +5,8 @@
 //! *Cost*: one system call per packet; one per 64 segments with UDP GSO.
 //! *Notes*: TCP and UDP addresses are resolved once, and the first address that responds is used.
 
-mod kernel;
-mod route;
+pub(crate) mod kernel;
+pub(crate) mod route;
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::str::FromStr;
 use std::time::Duration;
 
-use nix::sys::socket::{ControlMessage, MsgFlags};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ReadWriteFlags};
 use tidegate_units::{Bytes, Instant, Rate, Span};
@@ -174,7 +174,7 @@ impl Destination {
             }
             Kind::Udp(socket) => {
                 let at = at.and_then(|at| self.help.transmit_time(at));
-                send_datagrams(socket, data, segment, at)
+                send_datagrams(socket, data, None, segment, at)
             }
         }?;
         self.accepted += taken as u64;
@@ -256,7 +256,8 @@ fn is_pipe(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-fn udp_towards(address: SocketAddr) -> io::Result<UdpSocket> {
+/// Returns a socket that is connected to `address` and does not block.
+pub(crate) fn udp_towards(address: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
@@ -281,10 +282,23 @@ fn write_some(file: &File, nowait: &mut bool, data: &[u8]) -> io::Result<usize> 
     rustix::io::write(file, data).map_err(Into::into)
 }
 
-fn send_datagrams(socket: &UdpSocket, data: &[u8], segment: Option<u16>, at: Option<u64>) -> io::Result<usize> {
+/// Sends `data` to the peer or `to` without blocking, cut into datagrams of `segment` bytes, at the transmit time `at`.
+pub(crate) fn send_datagrams(
+    socket: &UdpSocket,
+    data: &[u8],
+    to: Option<SocketAddr>,
+    segment: Option<u16>,
+    at: Option<u64>,
+) -> io::Result<usize> {
     if segment.is_none() && at.is_none() {
-        return rustix::net::send(socket, data, rustix::net::SendFlags::DONTWAIT).map_err(Into::into);
+        let flags = rustix::net::SendFlags::DONTWAIT;
+        let sent = match &to {
+            None => rustix::net::send(socket, data, flags),
+            Some(to) => rustix::net::sendto(socket, data, flags, to),
+        };
+        return sent.map_err(Into::into);
     }
+    let to = to.map(SockaddrStorage::from);
     let mut control = [ControlMessage::TxTime(&0), ControlMessage::TxTime(&0)];
     let mut used = 0;
     if let Some(at) = &at {
@@ -296,8 +310,8 @@ fn send_datagrams(socket: &UdpSocket, data: &[u8], segment: Option<u16>, at: Opt
         used += 1;
     }
     let data = [IoSlice::new(data)];
-    nix::sys::socket::sendmsg::<()>(socket.as_raw_fd(), &data, &control[..used], MsgFlags::MSG_DONTWAIT, None)
-        .map_err(Into::into)
+    let flags = MsgFlags::MSG_DONTWAIT;
+    nix::sys::socket::sendmsg(socket.as_raw_fd(), &data, &control[..used], flags, to.as_ref()).map_err(Into::into)
 }
 
 /// Polls for at most `patience`; returns whether anything is ready. A signal counts as not ready.
@@ -406,9 +420,9 @@ mod tests {
         let config = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::TxTime, &config).unwrap();
         let mut buffer = [0; 3000];
-        assert_eq!(send_datagrams(&socket, &[1; 700], None, Some(1)).unwrap(), 700);
+        assert_eq!(send_datagrams(&socket, &[1; 700], None, None, Some(1)).unwrap(), 700);
         assert_eq!(receiver.recv(&mut buffer).unwrap(), 700);
-        assert_eq!(send_datagrams(&socket, &[1; 2500], Some(1000), Some(1)).unwrap(), 2500);
+        assert_eq!(send_datagrams(&socket, &[1; 2500], None, Some(1000), Some(1)).unwrap(), 2500);
         assert_eq!(receiver.recv(&mut buffer).unwrap(), 1000);
     }
 

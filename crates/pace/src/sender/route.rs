@@ -44,6 +44,11 @@ impl Queueing {
     pub fn etf_clock(&self) -> Option<i32> {
         self.etf_clock.filter(|_| self.all_are("etf"))
     }
+    /// The discipline of this kind at the root of a device, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(kind: &str) -> Self {
+        Self { device: 1, kinds: vec![(TC_H_ROOT, kind.into())], etf_clock: None }
+    }
     fn all_are(&self, wanted: &str) -> bool {
         let many = |kind: &str| matches!(kind, "mq" | "mqprio" | "taprio");
         let mut kinds = self.kinds.iter().map(|(_, kind)| kind.as_str()).filter(|kind| !many(kind)).peekable();
