@@ -55,12 +55,13 @@ const HOST: &[&str] = &[
     "thread_rng",
 ];
 
-/// The dependencies of the Python package, none of which reaches the traffic of a machine.
+/// The dependencies of the Python package, none of which reaches the traffic of other programs.
 const PYTHON: &[&str] = &[
     "tidegate-core",
     "tidegate-config",
     "tidegate-laws",
     "tidegate-metrics",
+    "tidegate-pace",
     "tidegate-replay",
     "tidegate-report",
     "tidegate-script",
