@@ -21,6 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ReadWriteFlags};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
+use crate::udp::Multicast;
+
 pub use kernel::{KernelHelp, TxClock};
 pub use route::{Queueing, queueing_towards};
 
@@ -103,6 +105,13 @@ impl Destination {
     /// # Errors
     /// The error of the last address tried, or that there is none.
     pub fn connect(target: &Target, patience: Duration) -> io::Result<Self> {
+        Self::connect_with(target, patience, &Multicast::SYSTEM)
+    }
+    /// Connects to `target` within `patience`; datagrams to a multicast group leave as `multicast` says.
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect), and those of the options.
+    pub fn connect_with(target: &Target, patience: Duration, multicast: &Multicast) -> io::Result<Self> {
         let mut last = io::Error::new(ErrorKind::NotFound, "the name does not resolve to an address");
         for address in target.address.to_socket_addrs()? {
             let kind = match target.protocol {
@@ -111,7 +120,7 @@ impl Destination {
                     stream.set_nonblocking(true)?;
                     Ok(Kind::Tcp(stream))
                 }),
-                Protocol::Udp => udp_towards(address).map(Kind::Udp),
+                Protocol::Udp => udp_towards(address, multicast).map(Kind::Udp),
             };
             match kind {
                 Ok(kind) => {
@@ -257,7 +266,7 @@ fn is_pipe(file: &File) -> bool {
 }
 
 /// Returns a socket that is connected to `address` and does not block.
-pub(crate) fn udp_towards(address: SocketAddr) -> io::Result<UdpSocket> {
+pub(crate) fn udp_towards(address: SocketAddr, multicast: &Multicast) -> io::Result<UdpSocket> {
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
@@ -265,6 +274,7 @@ pub(crate) fn udp_towards(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(any)?;
     // A broadcast address is permitted; if the kernel refuses this, the send fails too.
     let _ = socket.set_broadcast(true);
+    multicast.apply(&socket)?;
     socket.connect(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
@@ -416,7 +426,7 @@ mod tests {
         // Loopback has no discipline that holds packets: they arrive at once, but the kernel accepts the time, which
         // it does not without the option or with another clock.
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let socket = udp_towards(receiver.local_addr().unwrap()).unwrap();
+        let socket = udp_towards(receiver.local_addr().unwrap(), &Multicast::SYSTEM).unwrap();
         let config = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::TxTime, &config).unwrap();
         let mut buffer = [0; 3000];

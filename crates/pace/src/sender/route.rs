@@ -68,7 +68,11 @@ impl fmt::Display for Queueing {
 /// # Errors
 /// The error of the netlink socket.
 pub fn queueing_towards(peer: IpAddr) -> io::Result<Option<Queueing>> {
-    let Some(device) = device_towards(peer)? else { return Ok(None) };
+    device_towards(peer)?.map(queueing_on).transpose()
+}
+
+/// The queueing discipline of a device, by its index.
+pub(crate) fn queueing_on(device: u32) -> io::Result<Queueing> {
     let mut request = vec![0_u8; 20];
     request[4..8].copy_from_slice(&device.to_ne_bytes());
     let mut found = Queueing { device, kinds: Vec::new(), etf_clock: None };
@@ -99,7 +103,7 @@ pub fn queueing_towards(peer: IpAddr) -> io::Result<Option<Queueing>> {
             }
         }
     })?;
-    Ok(Some(found))
+    Ok(found)
 }
 
 fn device_towards(peer: IpAddr) -> io::Result<Option<u32>> {

@@ -11,6 +11,7 @@
 //! up to 2 ms before they are due.
 
 mod gate;
+mod multicast;
 mod schedule;
 mod socket;
 
@@ -29,6 +30,7 @@ use crate::sender::kernel::Holder;
 pub(crate) use gate::Gate;
 #[cfg(feature = "tokio")]
 pub(crate) use gate::now;
+pub use multicast::Multicast;
 #[cfg(feature = "quinn")]
 pub(crate) use schedule::Turn;
 pub use socket::{Attempt, UdpSocket};
@@ -56,6 +58,8 @@ pub struct Settings {
     /// An address on the way of the datagrams, by which the back end is chosen. Default: the peer of a connected
     /// socket. Without either, timers of the process keep departures apart.
     pub towards: Option<IpAddr>,
+    /// How datagrams to multicast groups leave. Its interface is the one by which the back end is chosen.
+    pub multicast: Multicast,
 }
 
 impl Settings {
@@ -70,7 +74,7 @@ impl Settings {
     pub const fn new(rate: Rate) -> Self {
         let gap = GapPolicy::CatchUp { within: Self::CATCH_UP };
         let params = Params { gap, spin: SpinBudget::NONE, ..Params::new(rate) };
-        Self { params, burst: Self::BURST, backend: Choice::Auto, towards: None }
+        Self { params, burst: Self::BURST, backend: Choice::Auto, towards: None, multicast: Multicast::SYSTEM }
     }
 }
 

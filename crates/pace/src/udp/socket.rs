@@ -14,6 +14,7 @@ use super::schedule::Turn;
 use super::{Backend, Choice, Paced, Settings};
 use crate::pacer::{Params, Status};
 use crate::sender::kernel::{Holder, KernelHelp, peer_of, queueing_of};
+use crate::sender::route::queueing_on;
 use crate::sender::{Queueing, poll_for, send_datagrams, udp_towards};
 
 /// A UDP socket that sends at a rate.
@@ -73,7 +74,7 @@ impl UdpSocket {
         let settings = settings.into();
         let mut last = io::Error::new(ErrorKind::NotFound, "the name does not resolve to an address");
         for address in peer.to_socket_addrs()? {
-            match udp_towards(address) {
+            match udp_towards(address, &settings.multicast) {
                 Ok(socket) => {
                     socket.set_nonblocking(false)?;
                     return Self::from_std(socket, settings);
@@ -97,7 +98,11 @@ impl UdpSocket {
     pub fn from_std(socket: std::net::UdpSocket, settings: impl Into<Settings>) -> io::Result<Self> {
         let settings = settings.into();
         let towards: Option<IpAddr> = settings.towards.or_else(|| peer_of(&socket));
-        let queueing = towards.and_then(queueing_of);
+        settings.multicast.apply(&socket)?;
+        let queueing = match settings.multicast.interface {
+            Some(device) if towards.is_none_or(|address| address.is_multicast()) => queueing_on(device).ok(),
+            _ => towards.and_then(queueing_of),
+        };
         Self::with_queueing(socket, &settings, queueing.as_ref())
     }
     fn with_queueing(
@@ -286,6 +291,7 @@ impl AsRawFd for UdpSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::udp::Multicast;
     use std::time::Duration;
     use tidegate_units::Rate;
 
@@ -295,7 +301,7 @@ mod tests {
     ) -> (std::net::UdpSocket, io::Result<UdpSocket>) {
         let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let socket = udp_towards(receiver.local_addr().unwrap()).unwrap();
+        let socket = udp_towards(receiver.local_addr().unwrap(), &Multicast::SYSTEM).unwrap();
         (receiver, UdpSocket::with_queueing(socket, &settings.into(), queueing))
     }
 
