@@ -47,7 +47,6 @@ use crate::udp::{Backend, Choice, Gate, Paced, Settings, Turn, UdpSocket, now};
 pub struct Socket {
     inner: Arc<dyn AsyncUdpSocket>,
     gate: Gate,
-    backend: Backend,
     /// The same socket, for its options; absent for a socket of another making.
     options: Option<UdpSocket>,
 }
@@ -84,25 +83,19 @@ impl Socket {
             }
             other => other?,
         };
-        let backend = options.backend();
         let inner = TokioRuntime.wrap_udp_socket(below)?;
-        Ok(Self {
-            inner,
-            gate: Gate::new(&settings, backend.lead(settings.params.rate))?,
-            backend,
-            options: Some(options),
-        })
+        Ok(Self { inner, gate: Gate::new(&settings, options.backend())?, options: Some(options) })
     }
     /// Paces a socket of another making, of any runtime of quinn's that runs on tokio, by timers.
     ///
     /// # Errors
     /// `InvalidInput` for [`Settings`] that cannot be.
     pub fn new(inner: Arc<dyn AsyncUdpSocket>, settings: impl Into<Settings>) -> io::Result<Self> {
-        Ok(Self { inner, gate: Gate::new(&settings.into(), Span::ZERO)?, backend: Backend::Timers, options: None })
+        Ok(Self { inner, gate: Gate::new(&settings.into(), Backend::Timers)?, options: None })
     }
     /// What keeps departures apart.
     pub fn backend(&self) -> Backend {
-        self.backend
+        self.gate.backend()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_units::{Bytes, Instant, Span};
 
 use super::schedule::{Schedule, Turn};
-use super::{Paced, Settings};
+use super::{Backend, Paced, Settings};
 use crate::algorithm::{ParamError, Wait};
 use crate::clock::{Clock, MonotonicClock};
 use crate::pacer::{Params, Status};
@@ -28,6 +28,7 @@ pub(crate) struct Gate {
     schedule: Mutex<Schedule>,
     changed: Condvar,
     burst: Span,
+    backend: Backend,
 }
 
 impl Gate {
@@ -38,9 +39,10 @@ impl Gate {
 
     /// # Errors
     /// `InvalidInput` with the reason.
-    pub(crate) fn new(settings: &Settings, lead: Span) -> io::Result<Self> {
+    pub(crate) fn new(settings: &Settings, backend: Backend) -> io::Result<Self> {
+        let lead = backend.lead(settings.params.rate);
         let schedule = Schedule::new(settings.params, lead, now()).map_err(invalid)?;
-        Ok(Self { schedule: Mutex::new(schedule), changed: Condvar::new(), burst: settings.burst })
+        Ok(Self { schedule: Mutex::new(schedule), changed: Condvar::new(), burst: settings.burst, backend })
     }
     /// Whether a datagram may be handed over now.
     #[cfg(feature = "quinn")]
@@ -106,6 +108,10 @@ impl Gate {
     pub(crate) fn waited(&self, wait: Wait, from: Instant) {
         self.lock().waited(wait, from, now());
     }
+    /// What keeps departures apart.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
     /// The most datagrams of `segment` bytes that may be sent at once.
     pub(crate) fn segments(&self, segment: usize) -> usize {
         let bytes = self.lock().rate().bytes_in_floor(self.burst).as_u64();
@@ -120,7 +126,7 @@ impl Gate {
 
 impl Paced for Gate {
     fn set_params(&self, params: Params) -> io::Result<()> {
-        self.lock().set_params(now(), params).map_err(invalid)?;
+        self.lock().set_params(now(), params, self.backend.lead(params.rate)).map_err(invalid)?;
         self.changed.notify_all();
         Ok(())
     }

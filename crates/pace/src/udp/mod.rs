@@ -123,7 +123,7 @@ impl Backend {
     /// The most bytes that wait in the kernel: 64 datagrams of 1400 bytes. An fq drops a flow's packets beyond 100.
     const WAITING: u64 = 64 * 1400;
 
-    pub(crate) fn lead(self, rate: Rate) -> Span {
+    fn lead(self, rate: Rate) -> Span {
         match self {
             Self::Timers => Span::ZERO,
             Self::TransmitTime(_) | Self::MaxRate => {
@@ -174,4 +174,17 @@ pub trait Paced {
     fn resume(&self);
     /// The state of the schedule: what was sent, how late it is.
     fn status(&self) -> Status;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_holds_what_it_does_not_drop() {
+        // 64 datagrams of 1400 bytes at 8 Gbit/s.
+        assert_eq!(Backend::MaxRate.lead(Rate::from_mbit(8)), Backend::LEAD);
+        assert_eq!(Backend::MaxRate.lead(Rate::from_mbit(8000)), Span::from_nanos(89_600));
+        assert_eq!(Backend::Timers.lead(Rate::from_mbit(8)), Span::ZERO);
+    }
 }

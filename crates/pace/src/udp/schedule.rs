@@ -61,12 +61,14 @@ impl Schedule {
     pub(crate) fn waited(&mut self, wait: Wait, from: Instant, now: Instant) {
         self.pacer.waited(wait, from, now);
     }
-    /// Sets other parameters from `now` on.
+    /// Sets other parameters and another lead from `now` on.
     ///
     /// # Errors
     /// Those of [`new`](Self::new); nothing has changed then.
-    pub(crate) fn set_params(&mut self, now: Instant, params: Params) -> Result<(), ParamError> {
-        self.pacer.set_params(now.max(self.latest), without_queue(params)?)
+    pub(crate) fn set_params(&mut self, now: Instant, params: Params, lead: Span) -> Result<(), ParamError> {
+        self.pacer.set_params(now.max(self.latest), without_queue(params)?)?;
+        self.lead = lead;
+        Ok(())
     }
     /// Stops the schedule.
     pub(crate) fn pause(&mut self, now: Instant) {
@@ -138,8 +140,11 @@ mod tests {
         }
         assert_eq!(schedule.turn(us(3000)), Turn::At(us(6000)));
         // Twice the rate from the last departure on: what was handed over stays.
-        schedule.set_params(us(3000), Params::new(Rate::from_mbit(16))).unwrap();
+        schedule.set_params(us(3000), Params::new(Rate::from_mbit(16)), Span::from_millis(4)).unwrap();
         assert_eq!(schedule.turn(us(3500)), Turn::Now(us(7500)));
+        // With a shorter lead it stays longer in the process.
+        schedule.set_params(us(3000), Params::new(Rate::from_mbit(16)), Span::from_millis(2)).unwrap();
+        assert_eq!(schedule.turn(us(3500)), Turn::At(us(6500)));
     }
 
     #[test]
@@ -151,7 +156,7 @@ mod tests {
         schedule.resume(us(9000));
         assert_eq!(schedule.turn(us(9000)), Turn::At(us(9600)));
         let late = Params { gap: GapPolicy::DropLate { after: Span::ZERO }, ..Params::new(Rate::from_mbit(8)) };
-        assert_eq!(schedule.set_params(us(0), late).unwrap_err().field, "gap policy");
+        assert_eq!(schedule.set_params(us(0), late, Span::ZERO).unwrap_err().field, "gap policy");
         assert!(Schedule::new(late, Span::ZERO, us(0)).is_err());
     }
 }

@@ -41,7 +41,6 @@ pub struct UdpSocket {
     socket: std::net::UdpSocket,
     gate: Gate,
     help: KernelHelp,
-    backend: Backend,
     told: Vec<String>,
     /// Whether the kernel cuts batches into datagrams.
     segments: AtomicBool,
@@ -124,13 +123,13 @@ impl UdpSocket {
         };
         help.seek_segmentation(&socket);
         let backend = holder.map_or(Backend::Timers, Backend::from);
-        let gate = Gate::new(settings, backend.lead(rate))?;
+        let gate = Gate::new(settings, backend)?;
         let segments = AtomicBool::new(help.segmentation());
-        Ok(Self { socket, gate, help, backend, told, segments })
+        Ok(Self { socket, gate, help, told, segments })
     }
     /// What keeps departures apart.
     pub fn backend(&self) -> Backend {
-        self.backend
+        self.gate.backend()
     }
     /// A line for display about each feature of the kernel: whether it is used, and why not.
     pub fn told(&self) -> &[String] {
@@ -230,7 +229,7 @@ impl UdpSocket {
             cut = (data.len() > size).then_some(segment);
         }
         let outcome = self.gate.pass(|departs| {
-            let at = match self.backend {
+            let at = match self.backend() {
                 Backend::TransmitTime(_) => self.help.transmit_time(departs),
                 Backend::Timers | Backend::MaxRate => None,
             };
