@@ -258,6 +258,52 @@ mod quinn {
         timeout(PATIENCE, serving).await.unwrap().unwrap();
     }
 
+    /// Sends as a connection's driver does: wait, try, and wait again where it would block.
+    async fn drive(socket: Arc<Socket>, to: SocketAddr, times: usize) {
+        let mut poller = Arc::clone(&socket).create_io_poller();
+        let contents = [9; 1000];
+        let transmit = ::quinn::udp::Transmit {
+            destination: to,
+            ecn: None,
+            contents: &contents,
+            segment_size: None,
+            src_ip: None,
+        };
+        let mut sent = 0;
+        while sent < times {
+            std::future::poll_fn(|cx| poller.as_mut().poll_writable(cx)).await.unwrap();
+            match socket.try_send(&transmit) {
+                Ok(()) => sent += 1,
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn drivers_of_connections_wait_for_the_schedule_and_its_changes() {
+        let (receiver, address) = receiver();
+        let start = Instant::now();
+        let socket = Arc::new(Socket::bind("127.0.0.1:0", MEGABYTE).unwrap());
+        let drivers = [(); 3].map(|()| tokio::spawn(drive(Arc::clone(&socket), address, 10)));
+        for driver in drivers {
+            timeout(PATIENCE, driver).await.unwrap().unwrap();
+        }
+        not_too_early(start, MEGABYTE, 30_000, 1000);
+        for _ in 0..30 {
+            assert_eq!(receiver.recv(&mut [0; 2000]).unwrap(), 1000);
+        }
+        // 800 s for the next, and for nobody in a pause.
+        socket.set_rate(Rate::from_bps(10)).unwrap();
+        let mut waiting = tokio::spawn(drive(Arc::clone(&socket), address, 2));
+        assert!(timeout(Duration::from_millis(20), &mut waiting).await.is_err());
+        socket.pause();
+        socket.set_rate(MEGABYTE).unwrap();
+        assert!(timeout(Duration::from_millis(70), &mut waiting).await.is_err());
+        socket.resume();
+        timeout(PATIENCE, waiting).await.unwrap().unwrap();
+        assert_eq!(socket.status().packets, 32);
+    }
+
     #[tokio::test]
     async fn batches_are_bounded_and_back_ends_told() {
         let socket = Socket::bind("127.0.0.1:0", Rate::from_mbit(20)).unwrap();
