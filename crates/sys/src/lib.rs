@@ -1,8 +1,8 @@
-//! System calls, memory maps and processes: the only unsafe code of Tidegate, behind safe functions.
+//! System calls, memory maps and processes: the unsafe code of Tidegate, behind safe functions.
 //!
 //! A call is here when neither the standard library nor rustix has a safe function for it, or when theirs is not sound for
 //! every result of the kernel. Each block states why it is sound, and each function checks at run time what a caller could
-//! get wrong, so that no caller needs `unsafe`; every other crate forbids it.
+//! get wrong, so that no caller needs `unsafe`. Every other crate forbids it, but for the C interface of `tidegate-pace`.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -11,6 +11,7 @@ mod failure;
 mod figure;
 mod function;
 mod laws;
+mod pace;
 mod paced;
 mod qdisc;
 mod replay;
@@ -36,6 +37,8 @@ mod _tidegate {
     use crate::figure::{Figure, draw_table};
     #[pymodule_export]
     use crate::laws::check_laws;
+    #[pymodule_export]
+    use crate::pace::PacedSocket;
     #[pymodule_export]
     use crate::qdisc::{Packet, PyOutlet};
     #[pymodule_export]

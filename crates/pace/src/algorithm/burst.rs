@@ -96,6 +96,10 @@ impl<A: Algorithm> Capped<A> {
     pub fn inner(&self) -> &A {
         &self.inner
     }
+    /// The cap.
+    pub fn cap(&self) -> &BurstCap {
+        &self.cap
+    }
     /// Sets another cap from `now` on.
     ///
     /// # Errors

@@ -6,8 +6,8 @@
 //! *Source*: sections 2 and 4 of the paper, figures 3, 9 and 10.
 //! *Units*: times are stored as the credit that the rate earns in them ([`Credit`]), so S/R is never rounded.
 //! *Cost*: O(1); one multiplication and at most one division per packet.
-//! *Notes*: after a gap in the data DT0 and DT1 continue as before (the gap is one long send time). DT2 makes up for
-//! a gap that falls into its sleep no more than for any oversleep.
+//! *Notes*: after a gap in the data DT0 and DT1 continue as before (the gap is one long send time). DT2 takes it for lost
+//! time and makes up for it; [`Dt2::live`] does not, as section 7 requires for data that is produced while it is sent.
 //! *Departures from the source, and why*: three errors of the figures are corrected by the text. In figure 3 a
 //! negative `sleepTime` would enter the next `sendTime` and carry the oversleep on without end; the formula of
 //! section 2 has `max(S/R - T, 0)`, and only with that do the measurements of figure 7 follow (152 ms for 100 packets
@@ -17,7 +17,7 @@
 
 use core::marker::PhantomData;
 
-use tidegate_units::{Bytes, Credit, Instant, Rate};
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 use super::{Algorithm, ParamError, positive};
 
@@ -86,6 +86,8 @@ impl Measured {
 #[derive(Clone, Debug)]
 pub struct Differential<C> {
     measured: Measured,
+    /// The longest time with an empty queue that counts as lost.
+    threshold: Span,
     cycle: PhantomData<C>,
 }
 
@@ -96,7 +98,20 @@ impl<C: Cycle> Differential<C> {
     /// When `rate` is zero.
     pub fn new(rate: Rate, start: Instant) -> Result<Self, ParamError> {
         let watch = Stopwatch::new(positive("rate", rate)?, start);
-        Ok(Self { measured: Measured { watch, excess: Credit::ZERO, asleep: None }, cycle: PhantomData })
+        let measured = Measured { watch, excess: Credit::ZERO, asleep: None };
+        Ok(Self { measured, threshold: Span::MAX, cycle: PhantomData })
+    }
+}
+
+impl Dt2 {
+    /// DT2 for live data: when the queue was empty for longer than `threshold`, its measurement starts afresh, and
+    /// neither the gap nor time that was lost before it is made up for. Section 7 of the paper requires this
+    /// modification of DT2 as of AT0, whose modified form is [`At1`](super::At1).
+    ///
+    /// # Errors
+    /// When `rate` is zero.
+    pub fn live(rate: Rate, threshold: Span, start: Instant) -> Result<Self, ParamError> {
+        Ok(Self { threshold, ..Self::new(rate, start)? })
     }
 }
 
@@ -111,6 +126,12 @@ impl<C: Cycle> Algorithm for Differential<C> {
             measured.watch.restart(now);
         }
         now
+    }
+    fn refilled(&mut self, since: Instant, now: Instant) {
+        if now.since(since) > self.threshold && self.measured.asleep.is_none() {
+            self.measured.excess = Credit::ZERO;
+            self.measured.watch.restart(now);
+        }
     }
     fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
         self.measured.watch.set_rate(now, positive("rate", rate)?);
@@ -182,7 +203,6 @@ impl Cycle for Figure10 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_units::Span;
 
     fn ms(n: u64) -> Instant {
         Instant::ZERO + Span::from_millis(n)
@@ -223,6 +243,31 @@ mod tests {
             assert_eq!(dt2.next(ms(20 + 2 * k), Bytes::new(500)), ms(20 + 2 * k));
         }
         assert_eq!(dt2.next(ms(28), Bytes::new(500)), ms(33));
+    }
+
+    #[test]
+    fn a_gap_is_lost_time_to_dt2_but_not_with_live_data() {
+        // 1000 B at 100,000 B/s: 10 ms. The queue is empty from 10 ms to a second.
+        let rate = Rate::from_bytes_per_sec(100_000);
+        let mut published = Dt2::new(rate, ms(0)).unwrap();
+        let mut live = Dt2::live(rate, Span::from_millis(100), ms(0)).unwrap();
+        for dt2 in [&mut published, &mut live] {
+            assert_eq!(dt2.next(ms(0), Bytes::new(1000)), ms(10));
+            dt2.woke(ms(10));
+            dt2.refilled(ms(10), ms(1000));
+            // The second batch: a packet, and the sleep after it.
+            assert_eq!(dt2.next(ms(1000), Bytes::new(1000)), ms(1010));
+            dt2.woke(ms(1010));
+        }
+        // 990 ms were lost: the rest of the batch leaves back to back.
+        assert_eq!(published.next(ms(1010), Bytes::new(1000)), ms(1010));
+        assert_eq!(live.next(ms(1010), Bytes::new(1000)), ms(1020));
+        // A gap within the threshold is lost time as any.
+        live.woke(ms(1020));
+        live.refilled(ms(1020), ms(1070));
+        assert_eq!(live.next(ms(1070), Bytes::new(1000)), ms(1080));
+        live.woke(ms(1080));
+        assert_eq!(live.next(ms(1080), Bytes::new(1000)), ms(1080));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`Dt0`] | sleeps S/R minus the send time of the previous cycle; oversleep is lost unless the next cycle absorbs it |
 //! | [`Dt1`] | measures oversleep as lost time and repays it in later cycles |
-//! | [`Dt2`] | one measurement per cycle; never sends ahead; more bursty than DT1 |
+//! | [`Dt2`] | one measurement per cycle; never sends ahead; more bursty than DT1; [`Dt2::live`] for live data |
 //! | [`At0`] | absolute: packet k is due at start + bytes sent / R; never drifts |
 //! | [`At1`] | AT0 for live data: restarts after a gap |
 //! | [`BurstCap`] | with any of them: limits every run of packets to a maximum rate |

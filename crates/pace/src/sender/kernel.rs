@@ -45,13 +45,39 @@ pub struct KernelHelp {
     pacing: bool,
     segmentation: bool,
     clock: Option<TxClock>,
+    headroom: Headroom,
 }
 
-/// 5 % above the rate: the kernel counts headers, and is to smooth the packets of a write, not to compete with the
-/// schedule.
-fn pacing_limit(rate: Rate) -> u64 {
-    let bytes = rate.as_bps() / 8;
-    bytes.saturating_add(bytes / 20).max(1)
+/// What in the kernel holds datagrams that were handed over before they are due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holder {
+    /// The queueing discipline, until the transmit time of each.
+    TransmitTime(TxClock),
+    /// fq, by the largest rate of the socket.
+    MaxRate,
+}
+
+/// How far the limit in the kernel is above the rate. The kernel counts headers, and is to smooth packets that were
+/// handed over together, not to compete with the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Headroom {
+    /// 5 %: a stream fills its segments.
+    #[default]
+    Stream,
+    /// 25 %: with headers of 42 bytes, as much as datagrams of 168 bytes need.
+    Datagrams,
+}
+
+impl Headroom {
+    /// The limit in bytes per second.
+    fn limit(self, rate: Rate) -> u64 {
+        let bytes = rate.as_bps() / 8;
+        let more = match self {
+            Self::Stream => bytes / 20,
+            Self::Datagrams => bytes / 4,
+        };
+        bytes.saturating_add(more).max(1)
+    }
 }
 
 impl KernelHelp {
@@ -64,7 +90,7 @@ impl KernelHelp {
         self.clock
     }
     /// Disables segmentation, after a device without checksum offload refused it.
-    pub(super) fn without_segmentation(&mut self) {
+    pub(crate) fn without_segmentation(&mut self) {
         self.segmentation = false;
     }
 
@@ -72,43 +98,77 @@ impl KernelHelp {
         vec![self.ask_for_pacing(stream, rate, "the kernel paces within each write")]
     }
     pub(super) fn for_udp(&mut self, socket: &UdpSocket, rate: Rate) -> Vec<String> {
-        let peer = socket.peer_addr().map(|address| address.ip());
-        let queueing = peer.as_ref().ok().copied().and_then(queueing_of);
-        let device = queueing.as_ref().map_or("an unknown queueing discipline".into(), ToString::to_string);
-        let fq = queueing.as_ref().is_some_and(Queueing::is_fq);
-        let mut said = Vec::new();
-        said.push(if fq {
-            self.ask_for_pacing(socket, rate, "fq limits datagrams to it")
+        let queueing = peer_of(socket).and_then(queueing_of);
+        let (_, said) = self.seek(socket, queueing.as_ref(), rate);
+        said
+    }
+    /// Enables for datagrams what the queueing discipline on their way supports: a transmit time for each, or a limit
+    /// on their rate, in this order; and UDP GSO. Returns what holds datagrams, if anything does, and a line for
+    /// display about each feature.
+    pub(crate) fn seek(
+        &mut self,
+        socket: &UdpSocket,
+        queueing: Option<&Queueing>,
+        rate: Rate,
+    ) -> (Option<Holder>, Vec<String>) {
+        let (times, first) = self.seek_transmit_times(socket, queueing);
+        let (limit, second) = if times.is_some() {
+            // fq applies both, and counts headers in the limit, which small datagrams would exceed.
+            (None, "SO_MAX_PACING_RATE: not needed beside SO_TXTIME".into())
         } else {
-            format!("SO_MAX_PACING_RATE: only fq obeys it for datagrams, and they leave by {device}")
-        });
-        let clock = match &queueing {
+            self.seek_rate_limit(socket, queueing, rate)
+        };
+        (times.or(limit), vec![second, first, self.seek_segmentation(socket)])
+    }
+    /// Has each datagram held until its transmit time, if the queueing discipline supports that.
+    pub(crate) fn seek_transmit_times(
+        &mut self,
+        socket: &UdpSocket,
+        queueing: Option<&Queueing>,
+    ) -> (Option<Holder>, String) {
+        let device = name_of(queueing);
+        let clock = match queueing {
             Some(queueing) if queueing.is_fq() => Some((TxClock::Monotonic, libc::CLOCK_MONOTONIC)),
             Some(queueing) => queueing
                 .etf_clock()
                 .map(|clock| (if clock == libc::CLOCK_TAI { TxClock::Tai } else { TxClock::Monotonic }, clock)),
             None => None,
         };
-        said.push(match clock {
-            None => format!("SO_TXTIME: needs fq or etf, and datagrams leave by {device}"),
-            Some((clock, id)) => {
-                match setsockopt(socket, sockopt::TxTime, &libc::sock_txtime { clockid: id, flags: 0 }) {
-                    Ok(()) => {
-                        self.clock = Some(clock);
-                        format!("SO_TXTIME: {device} holds each datagram until its time ({clock:?})")
-                    }
-                    Err(error) => format!("SO_TXTIME: refused: {}", error.desc()),
-                }
+        let Some((clock, id)) = clock else {
+            return (None, format!("SO_TXTIME: needs fq or etf, and datagrams leave by {device}"));
+        };
+        match setsockopt(socket, sockopt::TxTime, &libc::sock_txtime { clockid: id, flags: 0 }) {
+            Ok(()) => {
+                self.clock = Some(clock);
+                let line = format!("SO_TXTIME: {device} holds each datagram until its time ({clock:?})");
+                (Some(Holder::TransmitTime(clock)), line)
             }
-        });
+            Err(error) => (None, format!("SO_TXTIME: refused: {}", error.desc())),
+        }
+    }
+    /// Has the rate limited in the kernel, if the queueing discipline does so for datagrams.
+    pub(crate) fn seek_rate_limit(
+        &mut self,
+        socket: &UdpSocket,
+        queueing: Option<&Queueing>,
+        rate: Rate,
+    ) -> (Option<Holder>, String) {
+        if !queueing.is_some_and(Queueing::is_fq) {
+            let device = name_of(queueing);
+            return (None, format!("SO_MAX_PACING_RATE: only fq obeys it for datagrams, and they leave by {device}"));
+        }
+        self.headroom = Headroom::Datagrams;
+        let line = self.ask_for_pacing(socket, rate, "fq limits datagrams to it");
+        (self.pacing.then_some(Holder::MaxRate), line)
+    }
+    /// Detects UDP GSO.
+    pub(crate) fn seek_segmentation(&mut self, socket: &UdpSocket) -> String {
         // Zero only tests whether the kernel knows the option.
         self.segmentation = setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok();
-        let known = if self.segmentation { "there" } else { "not there" };
-        said.push(format!("UDP GSO: {known}"));
-        said
+        format!("UDP GSO: {}", if self.segmentation { "there" } else { "not there" })
     }
     fn ask_for_pacing(&mut self, socket: &impl AsFd, rate: Rate, then: &str) -> String {
-        match setsockopt(socket, MaxPacingRate, &pacing_limit(rate)) {
+        match setsockopt(socket, MaxPacingRate, &self.headroom.limit(rate)) {
             Ok(()) => {
                 self.pacing = true;
                 let told = getsockopt(socket, MaxPacingRate).unwrap_or_default();
@@ -117,14 +177,14 @@ impl KernelHelp {
             Err(error) => format!("SO_MAX_PACING_RATE: refused: {}", error.desc()),
         }
     }
-    pub(super) fn set_rate(&self, socket: &impl AsFd, rate: Rate) {
+    pub(crate) fn set_rate(&self, socket: &impl AsFd, rate: Rate) {
         if self.pacing {
             // It was accepted once; if it is not now, the schedule still keeps the rate.
-            let _ = setsockopt(socket, MaxPacingRate, &pacing_limit(rate));
+            let _ = setsockopt(socket, MaxPacingRate, &self.headroom.limit(rate));
         }
     }
     /// `at`, of `CLOCK_MONOTONIC`, in the clock that the queueing discipline uses.
-    pub(super) fn transmit_time(&self, at: Instant) -> Option<u64> {
+    pub(crate) fn transmit_time(&self, at: Instant) -> Option<u64> {
         match self.clock? {
             TxClock::Monotonic => Some(at.as_nanos()),
             TxClock::Tai => {
@@ -136,8 +196,18 @@ impl KernelHelp {
     }
 }
 
-fn queueing_of(peer: IpAddr) -> Option<Queueing> {
+/// The queueing discipline on the route to `peer`, if it can be found out.
+pub(crate) fn queueing_of(peer: IpAddr) -> Option<Queueing> {
     queueing_towards(peer).ok().flatten()
+}
+
+/// The address that a socket is connected to.
+pub(crate) fn peer_of(socket: &UdpSocket) -> Option<IpAddr> {
+    socket.peer_addr().ok().map(|address| address.ip())
+}
+
+fn name_of(queueing: Option<&Queueing>) -> String {
+    queueing.map_or("an unknown queueing discipline".into(), ToString::to_string)
 }
 
 /// Bytes that the peer has acknowledged; `None` where the kernel does not report them.

@@ -5,8 +5,8 @@
 //! *Cost*: one system call per packet; one per 64 segments with UDP GSO.
 //! *Notes*: TCP and UDP addresses are resolved once, and the first address that responds is used.
 
-mod kernel;
-mod route;
+pub(crate) mod kernel;
+pub(crate) mod route;
 
 use std::fmt;
 use std::fs::File;
@@ -16,10 +16,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::str::FromStr;
 use std::time::Duration;
 
-use nix::sys::socket::{ControlMessage, MsgFlags};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ReadWriteFlags};
 use tidegate_units::{Bytes, Instant, Rate, Span};
+
+use crate::udp::Multicast;
 
 pub use kernel::{KernelHelp, TxClock};
 pub use route::{Queueing, queueing_towards};
@@ -103,6 +105,13 @@ impl Destination {
     /// # Errors
     /// The error of the last address tried, or that there is none.
     pub fn connect(target: &Target, patience: Duration) -> io::Result<Self> {
+        Self::connect_with(target, patience, &Multicast::SYSTEM)
+    }
+    /// Connects to `target` within `patience`; datagrams to a multicast group leave as `multicast` says.
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect), and those of the options.
+    pub fn connect_with(target: &Target, patience: Duration, multicast: &Multicast) -> io::Result<Self> {
         let mut last = io::Error::new(ErrorKind::NotFound, "the name does not resolve to an address");
         for address in target.address.to_socket_addrs()? {
             let kind = match target.protocol {
@@ -111,7 +120,7 @@ impl Destination {
                     stream.set_nonblocking(true)?;
                     Ok(Kind::Tcp(stream))
                 }),
-                Protocol::Udp => udp_towards(address).map(Kind::Udp),
+                Protocol::Udp => udp_towards(address, multicast).map(Kind::Udp),
             };
             match kind {
                 Ok(kind) => {
@@ -174,7 +183,7 @@ impl Destination {
             }
             Kind::Udp(socket) => {
                 let at = at.and_then(|at| self.help.transmit_time(at));
-                send_datagrams(socket, data, segment, at)
+                send_datagrams(socket, data, None, segment, at)
             }
         }?;
         self.accepted += taken as u64;
@@ -256,7 +265,8 @@ fn is_pipe(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-fn udp_towards(address: SocketAddr) -> io::Result<UdpSocket> {
+/// Returns a socket that is connected to `address` and does not block.
+pub(crate) fn udp_towards(address: SocketAddr, multicast: &Multicast) -> io::Result<UdpSocket> {
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
@@ -264,6 +274,7 @@ fn udp_towards(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(any)?;
     // A broadcast address is permitted; if the kernel refuses this, the send fails too.
     let _ = socket.set_broadcast(true);
+    multicast.apply(&socket)?;
     socket.connect(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
@@ -281,10 +292,23 @@ fn write_some(file: &File, nowait: &mut bool, data: &[u8]) -> io::Result<usize> 
     rustix::io::write(file, data).map_err(Into::into)
 }
 
-fn send_datagrams(socket: &UdpSocket, data: &[u8], segment: Option<u16>, at: Option<u64>) -> io::Result<usize> {
+/// Sends `data` to the peer or `to` without blocking, cut into datagrams of `segment` bytes, at the transmit time `at`.
+pub(crate) fn send_datagrams(
+    socket: &UdpSocket,
+    data: &[u8],
+    to: Option<SocketAddr>,
+    segment: Option<u16>,
+    at: Option<u64>,
+) -> io::Result<usize> {
     if segment.is_none() && at.is_none() {
-        return rustix::net::send(socket, data, rustix::net::SendFlags::DONTWAIT).map_err(Into::into);
+        let flags = rustix::net::SendFlags::DONTWAIT;
+        let sent = match &to {
+            None => rustix::net::send(socket, data, flags),
+            Some(to) => rustix::net::sendto(socket, data, flags, to),
+        };
+        return sent.map_err(Into::into);
     }
+    let to = to.map(SockaddrStorage::from);
     let mut control = [ControlMessage::TxTime(&0), ControlMessage::TxTime(&0)];
     let mut used = 0;
     if let Some(at) = &at {
@@ -296,8 +320,8 @@ fn send_datagrams(socket: &UdpSocket, data: &[u8], segment: Option<u16>, at: Opt
         used += 1;
     }
     let data = [IoSlice::new(data)];
-    nix::sys::socket::sendmsg::<()>(socket.as_raw_fd(), &data, &control[..used], MsgFlags::MSG_DONTWAIT, None)
-        .map_err(Into::into)
+    let flags = MsgFlags::MSG_DONTWAIT;
+    nix::sys::socket::sendmsg(socket.as_raw_fd(), &data, &control[..used], flags, to.as_ref()).map_err(Into::into)
 }
 
 /// Polls for at most `patience`; returns whether anything is ready. A signal counts as not ready.
@@ -402,13 +426,13 @@ mod tests {
         // Loopback has no discipline that holds packets: they arrive at once, but the kernel accepts the time, which
         // it does not without the option or with another clock.
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let socket = udp_towards(receiver.local_addr().unwrap()).unwrap();
+        let socket = udp_towards(receiver.local_addr().unwrap(), &Multicast::SYSTEM).unwrap();
         let config = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::TxTime, &config).unwrap();
         let mut buffer = [0; 3000];
-        assert_eq!(send_datagrams(&socket, &[1; 700], None, Some(1)).unwrap(), 700);
+        assert_eq!(send_datagrams(&socket, &[1; 700], None, None, Some(1)).unwrap(), 700);
         assert_eq!(receiver.recv(&mut buffer).unwrap(), 700);
-        assert_eq!(send_datagrams(&socket, &[1; 2500], Some(1000), Some(1)).unwrap(), 2500);
+        assert_eq!(send_datagrams(&socket, &[1; 2500], None, Some(1000), Some(1)).unwrap(), 2500);
         assert_eq!(receiver.recv(&mut buffer).unwrap(), 1000);
     }
 

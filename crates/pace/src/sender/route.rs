@@ -44,6 +44,11 @@ impl Queueing {
     pub fn etf_clock(&self) -> Option<i32> {
         self.etf_clock.filter(|_| self.all_are("etf"))
     }
+    /// The discipline of this kind at the root of a device, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(kind: &str) -> Self {
+        Self { device: 1, kinds: vec![(TC_H_ROOT, kind.into())], etf_clock: None }
+    }
     fn all_are(&self, wanted: &str) -> bool {
         let many = |kind: &str| matches!(kind, "mq" | "mqprio" | "taprio");
         let mut kinds = self.kinds.iter().map(|(_, kind)| kind.as_str()).filter(|kind| !many(kind)).peekable();
@@ -63,7 +68,11 @@ impl fmt::Display for Queueing {
 /// # Errors
 /// The error of the netlink socket.
 pub fn queueing_towards(peer: IpAddr) -> io::Result<Option<Queueing>> {
-    let Some(device) = device_towards(peer)? else { return Ok(None) };
+    device_towards(peer)?.map(queueing_on).transpose()
+}
+
+/// The queueing discipline of a device, by its index.
+pub(crate) fn queueing_on(device: u32) -> io::Result<Queueing> {
     let mut request = vec![0_u8; 20];
     request[4..8].copy_from_slice(&device.to_ne_bytes());
     let mut found = Queueing { device, kinds: Vec::new(), etf_clock: None };
@@ -94,7 +103,7 @@ pub fn queueing_towards(peer: IpAddr) -> io::Result<Option<Queueing>> {
             }
         }
     })?;
-    Ok(Some(found))
+    Ok(found)
 }
 
 fn device_towards(peer: IpAddr) -> io::Result<Option<u32>> {

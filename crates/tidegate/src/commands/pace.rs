@@ -28,6 +28,15 @@ pub struct Args {
     /// default
     #[arg(long, value_name = "TARGET", conflicts_with = "receive")]
     to: Vec<Target>,
+    /// The time to live of datagrams to a multicast group; 1 by default, which no router forwards
+    #[arg(long, value_name = "HOPS", requires = "to")]
+    ttl: Option<u8>,
+    /// The network interface by which datagrams to a multicast group leave
+    #[arg(long, value_name = "NAME", requires = "to")]
+    multicast_interface: Option<String>,
+    /// Datagrams to a multicast group do not reach the sockets of this machine
+    #[arg(long, requires = "to")]
+    no_multicast_loop: bool,
     /// How datagrams are distributed to several destinations: to each of them, or to each in turn
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Share::Copy)]
     share: Share,
@@ -187,11 +196,10 @@ impl Args {
         if self.algorithm != Kind::Pacer && self.gap.is_some() {
             return Err(Failure::Usage(format!("--gap is for the pacer; it does not apply to {}", self.algorithm)));
         }
-        if self.live && !matches!(self.algorithm, Kind::Pacer | Kind::At1 | Kind::Dt0 | Kind::Dt1) {
-            return Err(Failure::Usage(format!(
-                "--live: {} makes up for every gap; take pacer, at1, dt0 or dt1",
-                self.algorithm
-            )));
+        if self.live && self.algorithm == Kind::At0 {
+            return Err(Failure::Usage(
+                "--live: at0 makes up for every gap; take at1, which does not, or another".into(),
+            ));
         }
         let mut params = Params { gap, ..Params::new(rate) };
         if let Some(burst) = self.burst_rate {

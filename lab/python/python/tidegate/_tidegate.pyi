@@ -498,3 +498,50 @@ def draw_table(
     grey: bool,
 ) -> Figure:
     """A figure of a table; `tidegate.figure` has the documentation."""
+
+class PacedSocket:
+    """A UDP socket that sends at a rate. `tidegate.pace` has classes for threads and for asyncio over it."""
+
+    def __init__(
+        self,
+        peer: str | None,
+        rate: str,
+        *,
+        bind: str | None = None,
+        live: bool = False,
+        burst: str | None = None,
+        spin: int = 0,
+        backend: str = "auto",
+        towards: str | None = None,
+    ) -> None: ...
+    def send(self, data: bytes, to: str | None = None) -> int:
+        """Blocks until `data` may be sent, to `to` or to the peer, and sends it as one datagram. Returns its length."""
+    def send_segments(self, data: bytes, size: int) -> int:
+        """Blocks until all of `data` is sent in datagrams of `size` bytes, with time between batches of them. Returns its
+        length."""
+    def try_send(self, data: bytes, to: str | None = None) -> int | None:
+        """Sends `data` if it is time, without blocking, and returns its length. Otherwise returns `None`: then the
+        descriptor `timer_fileno` is readable when this may be repeated."""
+    def try_send_segments(self, data: bytes, size: int) -> int | None:
+        """Like `try_send`, for the first batch of `data` in datagrams of `size` bytes."""
+    def set_rate(self, rate: str) -> None:
+        """Sets the rate from now on, for example `"20mbit"` or `"2.5MB/s"`."""
+    def pause(self) -> None:
+        """Sends nothing until `resume`."""
+    def resume(self) -> None:
+        """Ends a pause, which is not made up for."""
+    def status(self) -> dict[str, Any]:
+        """The state of the schedule, as a dictionary."""
+    @property
+    def backend(self) -> str:
+        """What keeps departures apart, as text."""
+    @property
+    def told(self) -> list[str]:
+        """A line about each feature of the kernel: whether it is used, and why not."""
+    @property
+    def local_address(self) -> str:
+        """The local address and port, as text."""
+    def fileno(self) -> int:
+        """The descriptor of the socket. What is sent through it is not paced."""
+    def timer_fileno(self) -> int:
+        """The descriptor of the timer for event loops."""

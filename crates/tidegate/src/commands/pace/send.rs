@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_pace::sender::{Destination, Protocol};
-use tidegate_pace::{Admission, Algorithm, Clock, MonotonicClock, Params, Recorder, wait_until};
+use tidegate_pace::udp::Multicast;
+use tidegate_pace::{Admission, Clock, MonotonicClock, Params, Recorder, wait_until};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use outlet::{Engine, Outlet};
@@ -45,8 +46,12 @@ pub fn run(args: &Args, params: &Params) -> Result<(), Failure> {
     let step = Rate::from_bps((u128::from(params.rate.as_bps()) * u128::from(args.step) / 100).max(1) as u64);
     control.obey_signals(step)?;
     let mut destinations = Vec::new();
+    let interface = args.multicast_interface.as_deref().map_or(Ok(Multicast::SYSTEM), Multicast::by);
+    let interface = interface.map_err(|error| Failure::Usage(format!("--multicast-interface {}", plain(&error))))?;
+    let multicast = Multicast { ttl: args.ttl, loopback: args.no_multicast_loop.then_some(false), ..interface };
+    let patience = Duration::from_nanos(args.patience.as_nanos().max(1));
     for target in &args.to {
-        let destination = Destination::connect(target, Duration::from_nanos(args.patience.as_nanos().max(1)))
+        let destination = Destination::connect_with(target, patience, &multicast)
             .map_err(|error| Failure::Failed(format!("{target}: {}; nothing was sent", plain(&error))))?;
         destinations.push(Outlet::new(destination));
     }
@@ -339,17 +344,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
     fn change_rate(&mut self, now: Instant, rate: Rate) {
-        let changed = match &mut self.engine {
-            Engine::Pacer(pacer) => {
-                // An explicit burst rate is raised with the rate: below it, the rate would never be reached.
-                let mut params = Params { rate, ..*pacer.params() };
-                if let tidegate_pace::Cap::Fixed { rate: burst, .. } = &mut params.cap {
-                    *burst = rate.max(self.args.burst_rate.unwrap_or(rate));
-                }
-                pacer.set_params(now, params).map(|()| pacer.due())
-            }
-            Engine::Paper(algorithm) => algorithm.set_rate(now, rate),
-        };
+        let changed = self.engine.set_rate(now, rate, self.args.burst_rate);
         // The control socket rejects a rate of zero, and no other rate is refused.
         let Ok(due) = changed else { return };
         self.due = due;
@@ -372,7 +367,7 @@ impl<'a> Sender<'a> {
                 let status = pacer.status(now);
                 (status.late, status.dropped)
             }
-            Engine::Paper(_) => (Span::ZERO, 0),
+            Engine::Paper(_) | Engine::Capped(_) => (Span::ZERO, 0),
         };
         let (gap_p50, gap_p99) = (self.recorder.gap(500), self.recorder.gap(990));
         self.control.publish(Standing {
@@ -406,7 +401,7 @@ impl<'a> Sender<'a> {
     fn dropped(&self) -> u64 {
         match &self.engine {
             Engine::Pacer(pacer) => pacer.status(self.published).dropped,
-            Engine::Paper(_) => 0,
+            Engine::Paper(_) | Engine::Capped(_) => 0,
         }
     }
 

@@ -1,8 +1,8 @@
 //! The sending side of a sender: destinations, and the algorithm that sets the times.
 
 use tidegate_pace::sender::Destination;
-use tidegate_pace::{Algorithm, At1, BurstCap, Capped, Kind, Pacer, Params};
-use tidegate_units::Instant;
+use tidegate_pace::{Algorithm, At1, BurstCap, Cap, Capped, Dt2, Kind, Pacer, ParamError, Params};
+use tidegate_units::{Instant, Rate};
 
 use super::Args;
 
@@ -44,26 +44,50 @@ impl Outlet {
 pub(super) enum Engine {
     Pacer(Box<Pacer>),
     Paper(Box<dyn Algorithm + Send>),
+    Capped(Capped<Box<dyn Algorithm + Send>>),
 }
 
 impl Engine {
-    pub(super) fn new(args: &Args, params: &Params, now: Instant) -> Result<Self, tidegate_pace::ParamError> {
+    pub(super) fn new(args: &Args, params: &Params, now: Instant) -> Result<Self, ParamError> {
         if args.algorithm == Kind::Pacer {
             return Pacer::new(*params, now).map(|pacer| Self::Pacer(Box::new(pacer)));
         }
         let inner: Box<dyn Algorithm + Send> = match (args.algorithm, args.gap_time) {
             (Kind::At1, Some(threshold)) => Box::new(At1::new(params.rate, threshold, now)?),
+            (Kind::Dt2, threshold) if args.live => {
+                Box::new(Dt2::live(params.rate, threshold.unwrap_or(At1::THRESHOLD), now)?)
+            }
             (kind, _) => kind.build(params.rate, now)?,
         };
-        Ok(Self::Paper(match params.cap() {
-            Some((rate, allowance)) => Box::new(Capped::new(inner, BurstCap::new(rate, allowance, now)?)),
-            None => inner,
-        }))
+        Ok(match params.cap() {
+            Some((rate, allowance)) => Self::Capped(Capped::new(inner, BurstCap::new(rate, allowance, now)?)),
+            None => Self::Paper(inner),
+        })
     }
     pub(super) fn algorithm(&mut self) -> &mut dyn Algorithm {
         match self {
             Self::Pacer(pacer) => &mut **pacer,
             Self::Paper(algorithm) => algorithm,
+            Self::Capped(capped) => capped,
+        }
+    }
+    /// Sets the rate. An explicit burst rate is raised with it: below the rate, the rate would never be reached.
+    pub(super) fn set_rate(&mut self, now: Instant, rate: Rate, burst: Option<Rate>) -> Result<Instant, ParamError> {
+        let burst = rate.max(burst.unwrap_or(rate));
+        match self {
+            Self::Pacer(pacer) => {
+                let mut params = Params { rate, ..*pacer.params() };
+                if let Cap::Fixed { rate, .. } = &mut params.cap {
+                    *rate = burst;
+                }
+                pacer.set_params(now, params)?;
+                Ok(pacer.due())
+            }
+            Self::Paper(algorithm) => algorithm.set_rate(now, rate),
+            Self::Capped(capped) => {
+                capped.set_cap(now, burst, capped.cap().allowance())?;
+                capped.set_rate(now, rate)
+            }
         }
     }
 }
