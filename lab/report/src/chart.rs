@@ -13,7 +13,7 @@ use crate::number::quantiles;
 use crate::palette::Pens;
 use tidegate_display::human;
 
-/// What of a table is drawn, and how.
+/// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chart {
     /// The kind of figure.

@@ -80,7 +80,7 @@ impl Estimate {
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
         Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, seeds: Vec::new() }
     }
-    /// The same with the seeds of its runs.
+    /// Adds the seeds of the runs, unless their number is not that of the runs.
     #[must_use]
     pub(crate) fn with_seeds(mut self, seeds: Vec<u64>) -> Self {
         self.seeds = if seeds.len() == self.values.len() { seeds } else { Vec::new() };

@@ -109,7 +109,7 @@ struct SteadyItem {
     /// By batch means.
     half_width_95: f64,
     batches: usize,
-    /// Of neighbouring batches.
+    /// The correlation of neighbouring batches.
     correlation: f64,
     /// Whether the batches count as independent.
     long_enough: bool,
@@ -208,7 +208,7 @@ struct Report<'a> {
     /// The steady state of a single run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steady: Vec<SteadyItem>,
-    /// Of variants with several runs, in the measures of the comparison.
+    /// Differences between variants with several runs, in the measures of the comparison.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     differences: Vec<Difference>,
 }
