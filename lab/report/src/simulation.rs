@@ -122,7 +122,7 @@ impl Simulation<'_> {
             ("version", self.version.to_owned()),
             ("scenario", self.scenario.to_owned()),
             ("simulated", seconds(self.duration_ns)),
-            ("of that not measured", seconds(self.warm_up_ns)),
+            ("warm-up", seconds(self.warm_up_ns)),
             ("seed", first.to_string()),
             ("runs", self.runs.len().to_string()),
             ("events", self.runs.iter().map(|run| run.events).sum::<u64>().to_string()),
