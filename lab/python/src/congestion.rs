@@ -126,7 +126,7 @@ impl PyAck {
     }
 }
 
-/// What was delivered with an acknowledgement, cumulative or selective.
+/// The data delivered by an acknowledgement, cumulative or selective.
 #[pyclass(frozen, name = "DeliverySample", module = "tidegate._tidegate")]
 pub struct PySample(DeliverySample);
 

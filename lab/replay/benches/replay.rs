@@ -155,7 +155,7 @@ fn cases(harness: &mut Harness, capture: &str, packets: u64, file: &[u8]) {
     }
 }
 
-/// What tcpreplay sends of the same capture to a device that drops everything, in a namespace of its own: a dummy, or
+/// Sends the same capture by tcpreplay to a device that drops everything, in a namespace of its own: a dummy, or
 /// where the kernel has none one end of a cable whose other end has no addresses.
 fn tcpreplay(file: &[u8]) {
     let path = std::env::temp_dir().join(format!("tidegate-bench-{}.pcap", std::process::id()));
@@ -180,7 +180,7 @@ fn tcpreplay(file: &[u8]) {
     }
 }
 
-/// What the recorder costs: calls of the engine with and without it.
+/// The cost of the recorder: calls of the engine with and without it.
 fn record(harness: &mut Harness, file: &[u8]) {
     for (name, recorded) in [("record/without", false), ("record/with", true)] {
         let config = config(CONFIGURATIONS[1].1);

@@ -212,7 +212,7 @@ pub struct Outcome {
     pub flows: Vec<FlowOutcome>,
 }
 
-/// Packets, drops and waits of a flow.
+/// The outcome of a flow in a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowOutcome {
     /// Its name, which does not depend on the configuration.

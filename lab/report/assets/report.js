@@ -602,7 +602,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 let folded = [];
 addEventListener("beforeprint", () => {
   root.dataset.theme = "light";
-  folded = [...document.querySelectorAll("details.source:not([open])")];
+  folded = [...document.querySelectorAll("details.source:not([open]), .answer details:not([open])")];
   folded.forEach(details => { details.open = true; });
   drawn.forEach(chart => { chart.draw(); chart.u.setSize(chart.group.length > 1 ? { width: 300, height: 190 } : { width: 660, height: 260 }); });
 });

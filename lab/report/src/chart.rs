@@ -13,7 +13,7 @@ use crate::number::quantiles;
 use crate::palette::Pens;
 use tidegate_display::human;
 
-/// What of a table is drawn, and how.
+/// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chart {
     /// The kind of figure.
@@ -111,15 +111,6 @@ fn number(text: &str) -> Option<f64> {
 }
 
 impl Column {
-    /// The value of a row as text.
-    fn text(&self, row: usize) -> Option<String> {
-        match self {
-            Self::Text(values) => values[row].clone(),
-            Self::Integer(values) => values[row].map(|value| value.to_string()),
-            Self::Number(values) => values[row].map(|value| value.to_string()),
-            Self::Truth(values) => values[row].map(|value| value.to_string()),
-        }
-    }
     /// The value of a row as a number.
     fn number(&self, row: usize) -> Option<f64> {
         match self {
@@ -134,37 +125,12 @@ impl Column {
 type Rows = Vec<(usize, f64)>;
 
 impl Chart {
-    fn column<'a>(&self, table: &'a Table, name: &str) -> Result<&'a Column, String> {
-        table.column(name).ok_or_else(|| {
-            let names: Vec<&str> = table.columns().map(|(name, _)| name).collect();
-            format!("the table has no column `{name}`; it has {}", names.join(", "))
-        })
-    }
-
-    /// The rows that have all texts of `wanted`.
-    fn rows(&self, table: &Table, wanted: &[(String, String)]) -> Result<Vec<usize>, String> {
-        let mut rows: Vec<usize> = (0..table.rows()).collect();
-        for (name, text) in wanted {
-            let column = self.column(table, name)?;
-            let before = rows.clone();
-            rows.retain(|row| column.text(*row).unwrap_or_default() == *text);
-            if rows.is_empty() {
-                let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
-                there.sort();
-                there.dedup();
-                there.truncate(12);
-                return Err(format!("no row has `{text}` in the column `{name}`; there are {}", there.join(", ")));
-            }
-        }
-        Ok(rows)
-    }
-
     /// The rows to draw with their values, which are in the column `values`.
     fn chosen(&self, table: &Table, values: &str) -> Result<Rows, String> {
-        let column = self.column(table, values)?;
+        let column = table.known(values)?;
         let times = self.times.unwrap_or(1.0);
         let valued = |rows: Vec<usize>| rows.into_iter().filter_map(|row| Some((row, column.number(row)? * times)));
-        let ours: Rows = valued(self.rows(table, &self.only)?).collect();
+        let ours: Rows = valued(table.rows_with(&self.only)?).collect();
         if self.over.is_empty() {
             return Ok(ours);
         }
@@ -182,7 +148,7 @@ impl Chart {
             .collect();
         let key = |row: usize| same.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let below: BTreeMap<Vec<Option<String>>, f64> =
-            valued(self.rows(table, &wanted)?).map(|(row, value)| (key(row), value)).collect();
+            valued(table.rows_with(&wanted)?).map(|(row, value)| (key(row), value)).collect();
         let ratio = |(row, value): (usize, f64)| Some((row, value / below.get(&key(row)).filter(|v| **v != 0.0)?));
         let ratios: Rows = ours.into_iter().filter_map(ratio).collect();
         match ratios.is_empty() {
@@ -215,7 +181,7 @@ impl Chart {
     /// The rows by the text that names their curve, in the order of their first appearance.
     fn series(&self, table: &Table, rows: &Rows) -> Result<Vec<(String, Rows)>, String> {
         let Some(by) = &self.by else { return Ok(vec![(String::new(), rows.clone())]) };
-        let column = self.column(table, by)?;
+        let column = table.known(by)?;
         let mut series: Vec<(String, Rows)> = Vec::new();
         for (row, value) in rows {
             let name = column.text(*row).unwrap_or_default();
@@ -268,7 +234,7 @@ impl Chart {
         let rows = self.chosen(table, values)?;
         let unit = self.unit(table, &rows);
         let (axis, scale) = self.axis(self.label(usize::from(!distribution), values), &unit, self.log);
-        let along = self.column(table, &self.x)?;
+        let along = table.known(&self.x)?;
         let (mut curves, mut most) = (Vec::new(), 0);
         for (name, rows) in self.series(table, &rows)? {
             let mut curve = Curve { name, ..Curve::default() };
@@ -335,7 +301,7 @@ impl Chart {
 
     /// The texts of a column, by their numbers if all have one, and otherwise in the order of their first appearance.
     fn classes(&self, table: &Table, name: &str, rows: &Rows) -> Result<Vec<String>, String> {
-        let column = self.column(table, name)?;
+        let column = table.known(name)?;
         let mut classes: Vec<String> = Vec::new();
         for (row, _) in rows {
             let text = column.text(*row).unwrap_or_default();
@@ -358,7 +324,7 @@ impl Chart {
     fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
         let rows = self.chosen(table, &self.value)?;
         let (xs, ys) = (self.classes(table, &self.x, &rows)?, self.classes(table, &self.y, &rows)?);
-        let (along, up) = (self.column(table, &self.x)?, self.column(table, &self.y)?);
+        let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
         let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
         for (row, value) in &rows {
             let place = |classes: &[String], column: &Column| {

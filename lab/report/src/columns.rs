@@ -37,6 +37,15 @@ impl Column {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// The value of a row as text.
+    pub(crate) fn text(&self, row: usize) -> Option<String> {
+        match self {
+            Self::Text(values) => values[row].clone(),
+            Self::Integer(values) => values[row].map(|value| value.to_string()),
+            Self::Number(values) => values[row].map(|value| value.to_string()),
+            Self::Truth(values) => values[row].map(|value| value.to_string()),
+        }
+    }
 }
 
 impl Table {
@@ -175,6 +184,27 @@ impl Table {
     pub fn column(&self, name: &str) -> Option<&Column> {
         let place = self.names.iter().position(|own| own == name)?;
         self.columns.get(place)
+    }
+    /// The column with this name, or an error with the names that exist.
+    pub(crate) fn known(&self, name: &str) -> Result<&Column, String> {
+        self.column(name).ok_or_else(|| format!("the table has no column `{name}`; it has {}", self.names.join(", ")))
+    }
+    /// The rows that have all texts of `wanted`, which are pairs of column and text, or an error with the texts that exist.
+    pub(crate) fn rows_with(&self, wanted: &[(String, String)]) -> Result<Vec<usize>, String> {
+        let mut rows: Vec<usize> = (0..self.rows()).collect();
+        for (name, text) in wanted {
+            let column = self.known(name)?;
+            let before = rows.clone();
+            rows.retain(|row| column.text(*row).unwrap_or_default() == *text);
+            if rows.is_empty() {
+                let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
+                there.sort();
+                there.dedup();
+                there.truncate(12);
+                return Err(format!("no row has `{text}` in the column `{name}`; there are {}", there.join(", ")));
+            }
+        }
+        Ok(rows)
     }
 }
 

@@ -80,7 +80,7 @@ impl Estimate {
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
         Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, seeds: Vec::new() }
     }
-    /// The same with the seeds of its runs.
+    /// Adds the seeds of the runs, unless their number is not that of the runs.
     #[must_use]
     pub(crate) fn with_seeds(mut self, seeds: Vec<u64>) -> Self {
         self.seeds = if seeds.len() == self.values.len() { seeds } else { Vec::new() };
@@ -141,8 +141,7 @@ impl Group {
         if ranked.len() < 2 || measure.better == Better::Neither {
             return None;
         }
-        let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
-        if great - small <= SMALL * great {
+        if !self.differs(at) {
             return Some(format!("{}{subject}: no difference above 2 %, {}", measure.name, measure.value(best.1.mean)));
         }
         let ends = match measure.better {
@@ -204,6 +203,20 @@ impl Group {
         }
     }
 
+    /// The measure whose answer comes first: the first one that tells variants apart which differ by more than [`SMALL`],
+    /// or else the first one that has an answer.
+    fn headline(&self) -> Option<usize> {
+        let answered = || (0..self.measures.len()).filter(|at| self.sentence(*at).is_some());
+        answered().find(|at| self.differs(*at) && !self.best(*at).is_empty()).or_else(|| answered().next())
+    }
+
+    /// Whether the means of a measure differ by more than [`SMALL`].
+    fn differs(&self, at: usize) -> bool {
+        let ranked = self.ranked(at);
+        let (Some((_, best)), Some((_, worst))) = (ranked.first(), ranked.last()) else { return false };
+        (best.mean - worst.mean).abs() > SMALL * best.mean.max(worst.mean)
+    }
+
     /// Describes the only variant in words.
     fn description(&self) -> Option<String> {
         let [row] = self.rows.as_slice() else { return None };
@@ -218,18 +231,25 @@ impl Group {
 impl Comparison {
     /// The answer in sentences: one for each measure of each group, if the measure has an answer.
     pub fn sentences(&self) -> Vec<String> {
-        self.answers().into_iter().flatten().collect()
+        self.answers_by(|group| (0..group.measures.len()).collect()).into_iter().flatten().collect()
     }
-    /// States which variant is the best by the first measure of each group that has an answer. Empty without variants.
+    /// States for each group which variant is the best by its headline. Empty without variants.
     pub fn summary_of_variants(&self) -> Vec<String> {
-        let first = |group: &Group| (0..group.measures.len()).find_map(|at| group.sentence(at));
+        let first = |group: &Group| group.sentence(group.headline()?);
         self.groups.iter().filter(|group| group.rows.len() > 1 && !group.name.is_empty()).filter_map(first).collect()
     }
-    /// The sentences of each group, in the order of its measures.
+    /// The sentences of each group: that of its headline first, then the others in the order of its measures.
     pub(crate) fn answers(&self) -> Vec<Vec<String>> {
+        self.answers_by(|group| {
+            let headline = group.headline();
+            headline.into_iter().chain((0..group.measures.len()).filter(|at| Some(*at) != headline)).collect()
+        })
+    }
+    /// The sentences of each group, for the measures in the order that `order` returns.
+    fn answers_by(&self, order: impl Fn(&Group) -> Vec<usize>) -> Vec<Vec<String>> {
         let of_group = |group: &Group| match group.description() {
             Some(only) => vec![only],
-            None => (0..group.measures.len()).filter_map(|at| group.sentence(at)).collect(),
+            None => order(group).into_iter().filter_map(|at| group.sentence(at)).collect(),
         };
         self.groups.iter().filter(|group| group.is_judged()).map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
@@ -320,6 +340,9 @@ pub(crate) mod tests {
                  tell it); fifo has 100 ms, 8.3 times as much",
             ]
         );
+        // The headline is the measure in which they differ, unless no measure tells them apart.
+        assert_eq!(comparison().answers(), [[said[1].clone(), said[0].clone()]]);
+        assert_eq!(comparison().summary_of_variants(), said[1..]);
         let mut wide = comparison();
         wide.groups[0].rows[0].cells[1] = estimate(20e6, 20e6);
         let said = &wide.sentences()[1];
@@ -327,6 +350,7 @@ pub(crate) mod tests {
             said.starts_with("delay p99 of flow call: 10 runs tell pie (12 ms) apart from no other; about "),
             "{said}"
         );
+        assert!(wide.summary_of_variants()[0].starts_with("goodput"));
         // Where all are alike none is marked; otherwise the best and those that are not told apart from it.
         assert!(wide.groups[0].best(1).is_empty());
         let three = comparison();

@@ -18,7 +18,7 @@ pub struct Drawing {
     pub(crate) finish: Finish,
 }
 
-/// What of a [`Look`](crate::Look) matters when shapes are written.
+/// The parts of a [`Look`](crate::Look) that matter when shapes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Finish {
     pub(crate) grey: bool,

@@ -312,11 +312,13 @@ fn drawn(drawing: &Drawing, note: &str, (table, values): (Option<&Table>, &colum
 impl Panels {
     fn html<'a>(&'a self, page: &mut String, plots: &mut Vec<&'a Plot>) {
         let title = escape(&self.title);
+        // Three stand beside each other; two and four fill a square.
+        let grid = if matches!(self.panels.len(), 2 | 4) { "grid two" } else { "grid" };
         push(
             page,
             format_args!(
                 "<figure class=\"panels\" data-title=\"{title}\">\n<figcaption>{title}</figcaption>\n\
-                 <p class=\"fine\">All over the same ranges.</p>\n<div class=\"grid\">\n"
+                 <p class=\"fine\">All over the same ranges.</p>\n<div class=\"{grid}\">\n"
             ),
         );
         for (name, plot) in &self.panels {

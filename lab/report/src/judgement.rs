@@ -64,7 +64,7 @@ fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
     found
 }
 
-/// What the runs say about the best of several variants.
+/// The best of several variants according to their runs.
 pub(crate) struct Verdict {
     /// The place of the best, and those of the variants that are not told apart from it.
     pub(crate) best: usize,

@@ -47,6 +47,7 @@ mod png;
 mod ruler;
 pub mod simulation;
 pub mod steady;
+pub mod swept;
 mod tikz;
 
 pub use chart::{Chart, ChartKind};

@@ -17,7 +17,7 @@ pub struct Look {
     pub height: Option<f64>,
     /// The size of the type in points.
     pub size: f64,
-    /// What stands above the figure.
+    /// The line above the figure.
     pub heading: Heading,
     /// Whether figures are grey, for papers that are printed without colours.
     pub grey: bool,
@@ -34,7 +34,7 @@ pub struct Look {
     pub log: bool,
 }
 
-/// What stands above a figure.
+/// The line above a figure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heading {
     /// The title of the figure.

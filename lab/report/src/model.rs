@@ -137,7 +137,7 @@ pub struct Plot {
     pub y: Axis,
     /// The style of the curves.
     pub style: Style,
-    /// What lines and bands of this plot are, if that is not evident. It is part of the figure.
+    /// Explains the lines and bands of this plot if they are not evident. It is part of the figure.
     pub note: Option<String>,
     /// The curves.
     pub curves: Vec<Curve>,

@@ -28,7 +28,7 @@ pub struct Run<'a> {
 }
 
 /// All runs of a scenario.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Simulation<'a> {
     /// The name of the scenario file.
     pub scenario: &'a str,
@@ -67,6 +67,11 @@ pub struct Quantity {
     pub values: Vec<Option<f64>>,
     /// The seed of each run; empty if the runs have none.
     pub seeds: Vec<u64>,
+}
+
+/// The unit of a value by its name in results; empty for a name that is none.
+pub fn unit(text: &str) -> &'static str {
+    ["bps", "ns", "packets", "1", "B", "bytes", "%"].into_iter().find(|known| *known == text).unwrap_or("")
 }
 
 /// The number of runs whose curves are on a page. The page has the values of all runs.
@@ -122,7 +127,7 @@ impl Simulation<'_> {
             ("version", self.version.to_owned()),
             ("scenario", self.scenario.to_owned()),
             ("simulated", seconds(self.duration_ns)),
-            ("of that not measured", seconds(self.warm_up_ns)),
+            ("warm-up", seconds(self.warm_up_ns)),
             ("seed", first.to_string()),
             ("runs", self.runs.len().to_string()),
             ("events", self.runs.iter().map(|run| run.events).sum::<u64>().to_string()),

@@ -65,7 +65,7 @@ impl Follow {
     }
 }
 
-/// What a packet of the simulation shows.
+/// The segment that an observer of a simulated packet on side `side` sees; `None` unless it is TCP.
 pub fn segment(side: Side, packet: &SimPacket) -> Option<Segment> {
     let outward = side == Side::Up;
     let peer = u64::from(if outward { packet.destination } else { packet.source });

@@ -14,7 +14,10 @@
 //! except for classes whose queue delays packets: it examines each of these that releases a packet before the result.
 //! *Notes*: at most 31 levels, 8 priorities (0 goes first), class numbers below 2^20. A class needs a rate of at
 //! least 1 bit/s, and the sum of the rates under a class may not exceed its own. A packet of an unknown class goes to
-//! the default class, or is dropped with [`DropReason::NoClass`].
+//! the default class, or is dropped with [`DropReason::NoClass`]. Top-level sharing learns from arrivals alone that a class is
+//! below its limit, and ancestor-only sharing does not ask: beside a class whose packets have all arrived, a borrowing class
+//! of higher priority can take the link until the next one does, whatever its own rate (649 of 667 packets of the first second
+//! for a class of 1 % with [`Accounting::IdleTime`]). While both send it has its rate and its burst; formal sharing holds both.
 //!
 //! Call the scheduler when the link, or the driver before it, can take a packet. It knows the link's rate and keeps a
 //! clock of when the packets it released are expected to have left. A driver that takes many packets at once makes

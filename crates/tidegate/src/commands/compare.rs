@@ -12,9 +12,10 @@ use tidegate_replay::recording::Reader;
 use tidegate_replay::session;
 use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
-use tidegate_report::simulation::{DIFFERENCES, Quantity, compared};
-use tidegate_report::{Fold, Report, Section};
+use tidegate_report::simulation::{DIFFERENCES, Quantity, compared, unit};
+use tidegate_report::{Fold, Report, Section, swept};
 
+use super::figure::{pair, read};
 use super::replay::next_part;
 use super::replay::page::quantities;
 use super::simulate::{Item, differences, tables};
@@ -25,14 +26,18 @@ use crate::progress::Reading;
 /// Compare results of simulations, replays, experiments and recordings side by side
 ///
 /// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
-/// results.json), or a recording of `tidegate run --record`. Values of the same subject and measure share a
+/// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`, which may be the only one: each
+/// combination of values in it is compared with the others. Values of the same subject and measure share a
 /// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
 /// are compared as pairs; a file is called best only of those from which these differences tell it apart.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The results and recordings
-    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    /// The results, recordings and folders of sweeps
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Of a folder of a sweep, compare only runs that have this text in this column; may be repeated
+    #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
+    only: Vec<(String, String)>,
     #[command(flatten)]
     output: Files,
     #[command(flatten)]
@@ -44,8 +49,17 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let [file] = args.files.as_slice()
+        && !file.is_dir()
+    {
+        return Err(Failure::Usage(format!(
+            "{}: nothing to compare it with; name two files, or the folder of a sweep",
+            file.display()
+        )));
+    }
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
-    let loaded = args.files.iter().map(|path| load(path)).collect::<Result<Vec<_>, _>>()?;
+    let load = |path: &PathBuf| if path.is_dir() { sweep(path, &args.only) } else { load(path) };
+    let loaded = args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?;
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
     args.output.write(
@@ -57,7 +71,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             });
             let answer = Section::new("Answer").with(comparison.clone());
             Report {
-                title: format!("{} results beside each other", args.files.len()),
+                title: match args.files.as_slice() {
+                    [sweep] => format!("The runs of {} beside each other", sweep.display()),
+                    files => format!("{} results beside each other", files.len()),
+                },
                 facts: vec![("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
                 sections: [Some(answer), tested, Some(values)].into_iter().flatten().collect(),
                 ..Report::default()
@@ -133,6 +150,20 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
     all.flat_map(|(found, file)| found.into_iter().map(move |quantity| renamed(quantity, file))).collect()
 }
 
+/// Reads the values in the folder of a sweep.
+fn sweep(folder: &PathBuf, only: &[(String, String)]) -> Result<Vec<Quantity>, Failure> {
+    let table = read(std::slice::from_ref(folder))?;
+    let wrong = |why: String| {
+        let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
+        Failure::Usage(format!("{}: {why}{advice}", folder.display()))
+    };
+    let found = swept::quantities(&table, only).map_err(wrong)?;
+    if found.iter().all(|quantity| quantity.variant.is_empty()) {
+        return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
+    }
+    Ok(found)
+}
+
 /// Reads the values of the file at `path`.
 fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
     let wrong = |what: &str| {
@@ -174,11 +205,6 @@ fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
         (None, None) => return Err(wrong("it has neither `items` nor `configurations`")),
     };
     Ok(found)
-}
-
-/// The unit of a value, if it is one of those that results have.
-fn unit(text: &str) -> &'static str {
-    ["bps", "ns", "packets", "1", "B", "bytes", "%"].into_iter().find(|known| *known == text).unwrap_or("")
 }
 
 /// An item of a simulation or of an experiment, if it was measured.

@@ -64,7 +64,8 @@ pub struct Args {
     out: PathBuf,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+/// Parses `COLUMN=TEXT`.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("COLUMN=TEXT is expected")?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -72,13 +73,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let format = Format::of(&args.out).map_err(Failure::Usage)?;
-    let mut table = Table::default();
-    for path in files(&args.tables)? {
-        let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
-        let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-        let part = Table::from_parquet(bytes).map_err(|error| wrong(format!("not a table of results: {error}")))?;
-        table.append(part).map_err(wrong)?;
-    }
+    let table = read(&args.tables)?;
     let chart = Chart {
         kind: args.kind,
         x: args.x.clone(),
@@ -112,6 +107,18 @@ fn beside(path: &Path) -> Result<Vec<(String, f64, f64)>, Failure> {
     };
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     lines.map(point).collect()
+}
+
+/// Reads tables, and folders of tables, as one table.
+pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
+    let mut table = Table::default();
+    for path in files(named)? {
+        let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+        let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+        let part = Table::from_parquet(bytes).map_err(|error| wrong(format!("not a table of results: {error}")))?;
+        table.append(part).map_err(wrong)?;
+    }
+    Ok(table)
 }
 
 /// The files of tables, with those in folders by their names.

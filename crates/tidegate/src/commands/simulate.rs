@@ -18,7 +18,7 @@ use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
-use tidegate_report::steady::SteadyValue;
+use tidegate_report::steady::{Quantile, SteadyValue};
 use tidegate_report::{Source as Text, Table};
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
@@ -109,15 +109,32 @@ struct SteadyItem {
     /// By batch means.
     half_width_95: f64,
     batches: usize,
-    /// Correlation of the means of neighbouring batches, -1 to 1.
+    /// The correlation of neighbouring batches.
     correlation: f64,
     /// Whether the batches count as independent.
     long_enough: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quantiles: Vec<QuantileItem>,
+}
+
+/// A quantile over the packets of a single run.
+#[derive(Serialize)]
+struct QuantileItem {
+    share: f64,
+    value: f64,
+    low_95: f64,
+    high_95: f64,
+}
+
+impl From<Quantile> for QuantileItem {
+    fn from(Quantile { share, value, interval: (low_95, high_95), .. }: Quantile) -> Self {
+        Self { share, value, low_95, high_95 }
+    }
 }
 
 impl SteadyItem {
     fn of(value: SteadyValue) -> Option<Self> {
-        let SteadyValue { subject, variant, measure, unit, found } = value;
+        let SteadyValue { subject, variant, measure, unit, found, quantiles } = value;
         let found = found?;
         let (half_width_95, correlation, long_enough) = (found.half_width, found.correlation, found.is_long_enough());
         Some(Self {
@@ -130,6 +147,7 @@ impl SteadyItem {
             batches: BATCHES,
             correlation,
             long_enough,
+            quantiles: quantiles.into_iter().map(QuantileItem::from).collect(),
         })
     }
 }
@@ -208,7 +226,7 @@ struct Report<'a> {
     /// The steady state of a single run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steady: Vec<SteadyItem>,
-    /// Judgements of variants with several runs, by the measures of the comparison.
+    /// Differences between variants with several runs, in the measures of the comparison.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     differences: Vec<Difference>,
 }

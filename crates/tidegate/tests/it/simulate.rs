@@ -457,6 +457,18 @@ fn a_single_run_has_batch_means() {
         steady.iter().find(|one| one["measure"] == "throughput" && one["variant"] == "fair").expect("the link");
     assert!(of_link["batches"] == 20 && of_link["half_width_95"].as_f64().is_some_and(|half| half > 0.0), "{of_link}");
     assert!(of_link["mean"].as_f64().is_some_and(|mean| (3.6e6..4.0e6).contains(&mean)), "{of_link}");
+    // The quantiles of a wait are in their intervals, and those of the values that runs have.
+    let queueing =
+        steady.iter().find(|one| one["measure"] == "queueing" && one["variant"] == "fair").expect("the queue");
+    let quantiles = queueing["quantiles"].as_array().expect("a list");
+    assert_eq!(quantiles.len(), 2, "{queueing}");
+    for (quantile, measure) in quantiles.iter().zip(["queueing p50", "queueing p99"]) {
+        let [low, value, high] = ["low_95", "value", "high_95"].map(|key| quantile[key].as_f64().expect("a number"));
+        assert!(low <= value && value <= high && low < high, "{quantile}");
+        let of_runs = json["items"].as_array().expect("a list").iter();
+        let found = of_runs.clone().find(|item| item["measure"] == measure && item["variant"] == "fair").expect("it");
+        assert_eq!(found["mean"], quantile["value"], "{measure}");
+    }
 }
 
 /// A file with one configuration is called by the configuration, unless two files have one of this name.

@@ -78,6 +78,28 @@ fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
 }
 
 #[test]
+fn combinations_are_compared_by_pairs_of_runs() {
+    let folder = folder("compared");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let vary = ["--vary", "link.1.rate=5mbit,2mbit", "--seed", "1", "--runs", "3"];
+    let made = tidegate(&[&["sweep", &net, "--out", &out], &vary[..]].concat());
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let compared = tidegate(&["compare", &out]);
+    let said = text(&compared.stdout);
+    assert!(said.contains("goodput of flow bulk: rate=5mbit has the most"), "{said}{}", text(&compared.stderr));
+    assert!(said.contains("by paired differences over 3 seeds"), "{said}");
+    // One combination, and one file of results, have nothing beside them.
+    for (arguments, expected) in [
+        (vec!["compare", &out, "--only", "link.1.rate=5mbit"], "all runs have the same values"),
+        (vec!["compare", &out, "--only", "link.1.rate=9mbit"], "there are 2mbit, 5mbit"),
+        (vec!["compare", &net], "name two files, or the folder of a sweep"),
+    ] {
+        let refused = tidegate(&arguments);
+        assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains(expected), "{refused:?}");
+    }
+}
+
+#[test]
 fn one_run_is_one_file() {
     let folder = folder("one");
     let (net, out) = (folder.path("net.toml"), folder.path("out"));

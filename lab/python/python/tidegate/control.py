@@ -139,6 +139,11 @@ class Displacement(TypedDict):
     to: str
 
 
+def _given(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a method, which are those of its call, from its ``locals()``."""
+    return {name: value for name, value in parameters.items() if name != "self"}
+
+
 class _Calls:
     """The calls of the protocol. Parameters are those of the protocol; a parameter that is ``None`` is left out, and a name that
     is a word of Python has ``_`` behind it."""
@@ -166,7 +171,7 @@ class _Calls:
     ) -> Any:
         """What is measured of the flows: the first ``limit`` (at most 1,000, default 100) in the order of ``sort``, of those that
         match the others."""
-        return self.call("flows", sort=sort, limit=limit, direction=direction, class_=class_, uid=uid, port=port)
+        return self.call("flows", **_given(locals()))
 
     def explain(
         self,
@@ -182,18 +187,7 @@ class _Calls:
         uid: int | None = None,
     ) -> Any:
         """Which rule a packet would match, its class and its flow, and their queues now. Protocols are numbers (6 TCP, 17 UDP)."""
-        return self.call(
-            "explain",
-            direction=direction,
-            protocol=protocol,
-            source=source,
-            source_port=source_port,
-            destination=destination,
-            destination_port=destination_port,
-            dscp=dscp,
-            mark=mark,
-            uid=uid,
-        )
+        return self.call("explain", **_given(locals()))
 
     def promise(
         self,
@@ -211,27 +205,15 @@ class _Calls:
     ) -> Any:
         """Requests a promise for flows: a minimum, a preference, displacement. It ends with the lease, and with the connection
         unless it is ``detached``."""
-        return self.call(
-            "promise",
-            target=target,
-            direction=direction,
-            class_=class_,
-            minimum_bps=minimum_bps,
-            flows=flows,
-            prefer=prefer,
-            displace=displace,
-            lease_ns=lease_ns,
-            detached=detached,
-            wait=wait,
-        )
+        return self.call("promise", **_given(locals()))
 
     def renew(self, promise: int, *, lease_ns: int) -> Any:
         """Gives a promise another lease, from now on."""
-        return self.call("renew", promise=promise, lease_ns=lease_ns)
+        return self.call("renew", **_given(locals()))
 
     def release(self, promise: int) -> Any:
         """Ends a promise."""
-        return self.call("release", promise=promise)
+        return self.call("release", **_given(locals()))
 
     def promises(self) -> Any:
         """All promises."""
@@ -254,28 +236,15 @@ class _Calls:
     ) -> Any:
         """Requests a class of its own under CBQ for packets that match (``[("destination-port", "5004")]``): a token bucket, and
         with ``guaranteed`` a bound on the delay."""
-        return self.call(
-            "reserve",
-            matches=matches,
-            rate_bps=rate_bps,
-            direction=direction,
-            name=name,
-            bucket_bytes=bucket_bytes,
-            peak_bps=peak_bps,
-            min_unit_bytes=min_unit_bytes,
-            max_packet_bytes=max_packet_bytes,
-            guaranteed=guaranteed,
-            delay_ns=delay_ns,
-            for_ns=for_ns,
-        )
+        return self.call("reserve", **_given(locals()))
 
     def refresh(self, reservation: int) -> Any:
         """Renews a reservation."""
-        return self.call("refresh", reservation=reservation)
+        return self.call("refresh", **_given(locals()))
 
     def unreserve(self, reservation: int) -> Any:
         """Ends a reservation."""
-        return self.call("unreserve", reservation=reservation)
+        return self.call("unreserve", **_given(locals()))
 
     def reservations(self) -> Any:
         """All reservations."""
@@ -292,7 +261,7 @@ class _Calls:
     ) -> Any:
         """Puts another shaper file in force (``text``), or edits of the one in force. With ``confirm_ns`` the change is taken back
         unless :meth:`confirm` is called within that time."""
-        return self.call("apply", direction=direction, text=text, edits=edits, dry_run=dry_run, confirm_ns=confirm_ns)
+        return self.call("apply", **_given(locals()))
 
     def confirm(self) -> Any:
         """Keeps the change on trial."""
@@ -304,7 +273,7 @@ class _Calls:
 
     def in_force(self, *, direction: str | None = None) -> Any:
         """The shaper file in force: ``{"text": ...}``."""
-        return self.call("in-force", direction=direction)
+        return self.call("in-force", **_given(locals()))
 
 
 class Connection(_Calls, _Protocol):
@@ -364,15 +333,15 @@ class Connection(_Calls, _Protocol):
     ) -> Iterator[dict[str, Any]]:
         """Subscribes to events, of these ``kinds`` (``"flow-started"``, ``"moved"``, ...) alone if they are given; the iterator waits
         for the next."""
-        watching = self.call("events", kinds=kinds, classes=classes, direction=direction, uid=uid, port=port)
+        watching = self.call("events", **_given(locals()))
         return self._subscription(watching["subscription"])
 
     def feedback(
-        self, target: Target, *, direction: str | None = None, delay_ns: int | None = None
+        self, target: Target, *, direction: str | None = None, delay_ns: int | None = None, kinds: Sequence[str] | None = None
     ) -> tuple[list[dict[str, Any]], Iterator[dict[str, Any]]]:
-        """Subscribes to everything that happens to some flows, and to waits beyond ``delay_ns``. Returns those that are present,
-        and the notifications."""
-        watching = self.call("feedback", target=target, direction=direction, delay_ns=delay_ns)
+        """Subscribes to what happens to some flows, of these ``kinds`` alone if they are given, and to waits beyond ``delay_ns``.
+        Returns those that are present, and the notifications."""
+        watching = self.call("feedback", **_given(locals()))
         return watching["flows"], self._subscription(watching["subscription"])
 
     def close(self) -> None:
@@ -430,15 +399,15 @@ class AsyncConnection(_Calls, _Protocol):
         port: int | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
         """Subscribes to events, when the iterator is first asked for one."""
-        watching = await self.call("events", kinds=kinds, classes=classes, direction=direction, uid=uid, port=port)
+        watching = await self.call("events", **_given(locals()))
         async for event in self._subscription(watching["subscription"]):
             yield event
 
     async def feedback(
-        self, target: Target, *, direction: str | None = None, delay_ns: int | None = None
+        self, target: Target, *, direction: str | None = None, delay_ns: int | None = None, kinds: Sequence[str] | None = None
     ) -> tuple[list[dict[str, Any]], AsyncIterator[dict[str, Any]]]:
         """Subscribes to everything that happens to some flows, as :meth:`Connection.feedback`."""
-        watching = await self.call("feedback", target=target, direction=direction, delay_ns=delay_ns)
+        watching = await self.call("feedback", **_given(locals()))
         return watching["flows"], self._subscription(watching["subscription"])
 
     async def close(self) -> None:

@@ -53,7 +53,7 @@ pub(crate) enum Marking {
     Scalable,
 }
 
-/// What a report of the receiver brings.
+/// The contents of a receiver's report.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Feedback {
     /// The RTT of the newest data unit, without the receiver's delay.

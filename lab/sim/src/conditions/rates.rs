@@ -268,7 +268,7 @@ impl RateState {
         }
     }
 
-    /// What the line carries from `from` to `to`, in bit·ns/s, with `changes` as for [`Self::finish`].
+    /// The data that the line can carry from `from` to `to`, in bit·ns/s, with `changes` as for [`Self::finish`].
     pub fn room(&mut self, from: u64, to: u64, changes: impl Iterator<Item = (u64, Rate)>) -> u128 {
         let (mut at, mut room) = (from, 0);
         let mut changes = changes.peekable();

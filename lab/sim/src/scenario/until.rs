@@ -31,7 +31,7 @@ pub struct Until {
     pub share: f64,
 }
 
-/// What a rule says about runs that were made.
+/// How far a rule is fulfilled by the runs that were made.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Progress {
     /// The value that is known least, with its variant.
@@ -157,7 +157,7 @@ impl Scenario {
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.
-    /// What has no steady state counts with half of the run.
+    /// A measure without a steady state counts with half of the run.
     fn find_warm_up(&self) -> Span {
         let mut pilot = self.clone();
         (pilot.found_warm_up, pilot.warm_up) = (None, Span::ZERO);

@@ -48,7 +48,7 @@ pub(super) fn handshake(field: Ecn) -> u64 {
     }
 }
 
-/// What the ECN field of the SYN or the SYN-ACK was on arrival, by its handshake encoding. `None`: not used.
+/// Decodes the ECN field that the SYN or the SYN-ACK had on arrival from its handshake encoding. `None`: not used.
 pub(super) fn reflected(ace: u64) -> Option<Ecn> {
     [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce].into_iter().find(|field| handshake(*field) == ace)
 }
@@ -135,7 +135,7 @@ enum Options {
     Ignored,
 }
 
-/// What an acknowledgement says about marks.
+/// The marks that an acknowledgement reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Marks {
     /// Packets that were newly marked.
@@ -154,7 +154,7 @@ pub(super) struct Sender {
     /// s.e0b, s.ceb, s.e1b.
     bytes: EcnBytes,
     options: Options,
-    /// What was estimated since the last option: capable and marked bytes, which its counters contain.
+    /// Capable and marked bytes that were estimated since the last option and that its counters contain.
     estimated: (u64, u64),
     /// Bytes acknowledged so far; `None` once some of them were reported with a code point.
     silent: Option<u64>,

@@ -243,7 +243,7 @@ fn a_live_video_follows_the_line() {
     assert!((0.005..0.15).contains(&incomplete), "{incomplete}");
 }
 
-/// The same draft's aim for L4S: marks in place of a queue.
+/// With L4S, the draft aims at marks in place of a queue.
 #[test]
 fn a_live_video_with_l4s_has_no_queue() {
     let with = |ecn: &str| {

@@ -18,7 +18,7 @@ struct Cell {
     milliseconds: u64,
 }
 
-/// What two flows get in a run: their rates in bit/s, and the 99th percentile of the first one's queueing in ms.
+/// The shares of two flows in a run: their rates in bit/s, and the 99th percentile of the first one's queueing in ms.
 struct Both {
     rates: [f64; 2],
     queue_p99: f64,

@@ -1,4 +1,4 @@
-//! What is measured: directions, completion, capacity; and what a file is refused for because it could not be measured.
+//! Measures of directions, completion and capacity, and the files that are refused because they could not be measured.
 
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::Span;

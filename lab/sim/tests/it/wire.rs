@@ -72,7 +72,7 @@ pub struct Wire<F> {
     fate: F,
     /// Whether AccECN options are lost on the way.
     pub strips_options: bool,
-    /// What the wire changes, by the end that sent it.
+    /// Changes segments on the wire, by the end that sent them.
     pub alter: Option<Alter>,
 }
 

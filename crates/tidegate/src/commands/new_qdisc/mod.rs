@@ -12,8 +12,9 @@ use crate::Failure;
 ///
 /// The crate has a commented drop-tail queue, its manual, the test of the laws, a script, a scenario that compares it
 /// with FIFO, and files for a live demonstration. `cargo test` and `cargo run` work at once; the binary that it
-/// builds is Tidegate with the new kind in shaper files, scenarios, replay, scripts and live. The book's chapter "A
-/// new discipline" continues from here to RED.
+/// builds is Tidegate with the new kind in shaper files, scenarios, replay, scripts and live. `cargo test
+/// --no-default-features` tests laws and scripts without it, with fewer than forty packages instead of 220. The book's
+/// chapter "A new discipline" continues from here to RED.
 ///
 /// With `--kernel` the decisions, in `src/decider.rs`, run in the kernel as well: a build script translates them to C and
 /// compiles that where clang is, `cargo test` compares the C with the Rust by random calls, and `run --in-kernel` loads
@@ -63,7 +64,7 @@ const KERNEL_FILES: &[(&str, &str)] = &[
 /// The crates that the new one may depend on, as the placeholders name them: a name, and a word where there are several forms of
 /// the dependency. Then their folders, and the rest of the line of Cargo.toml.
 const CRATES: [(&str, &str, &str); 10] = [
-    ("tidegate", "crates/tidegate", ""),
+    ("tidegate", "crates/tidegate", ", optional = true"),
     ("tidegate-core", "crates/core", ""),
     ("tidegate-config", "crates/config", ""),
     ("tidegate-laws", "crates/laws", ""),
@@ -198,7 +199,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/decider.rs", folder.display())?;
     writeln!(out, "\n    cd {}", for_shell(&folder.display().to_string()))?;
-    writeln!(out, "    cargo test                  # the laws, its script, its scenario")?;
+    writeln!(out, "    cargo test --no-default-features   # the laws and its script, with few packages")?;
+    writeln!(out, "    cargo test                  # the same, the command and its scenario")?;
     writeln!(out, "    cargo run                   # simulated beside FIFO")?;
     writeln!(out, "    cargo run -- script scripts/limit.tgs")?;
     writeln!(out, "    cargo run -- demo --with demo/fifo.toml --with demo/{name}.toml   # real packets")?;

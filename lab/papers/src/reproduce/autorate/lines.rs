@@ -155,8 +155,8 @@ impl Capacity {
         (from..to).map(|ms| u64::from(self.bytes[ms as usize % self.bytes.len()])).sum()
     }
 
-    /// What a careful user of the line would write, by the means over a second of the whole line: half of what it carries at its worst,
-    /// three quarters of what it mostly carries, and half more than at its best.
+    /// The bounds that a careful user of the line would write, by the means over a second of the whole line: half of what it
+    /// carries at its worst, three quarters of what it mostly carries, and half more than at its best.
     pub fn bounds(&self) -> Bounds {
         let mut seconds: Vec<u64> =
             (0..self.bytes.len() as u64 / 1_000).map(|s| self.between(1_000 * s, 1_000 * s + 1_000) * 8).collect();

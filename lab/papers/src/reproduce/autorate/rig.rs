@@ -74,7 +74,7 @@ impl Load {
     }
 }
 
-/// Measurements of a run in one direction.
+/// The measurements of a run in one direction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outcome {
     /// Quantiles of the wait in the buffer of the line, in ms: 0.5, 0.95, 0.99.
@@ -98,7 +98,7 @@ pub const MEASURED: u64 = 40;
 const BUFFER: Limit = Limit::packets(1_000);
 const BIN: u64 = 10_000_000;
 
-/// Waits of the packets of one direction in the buffer of the line.
+/// How long the packets of one direction waited in the buffer of the line.
 #[derive(Default)]
 struct Waits {
     histogram: Histogram,
