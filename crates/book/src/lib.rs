@@ -7,6 +7,7 @@
 pub mod blocks;
 mod html;
 pub mod search;
+pub mod synonyms;
 
 use std::borrow::Cow;
 
