@@ -46,6 +46,7 @@ enum Command {
     Demo(commands::demo::Args),
     Check(commands::check::Args),
     Doctor(commands::doctor::Args),
+    Import(commands::import::Args),
     Exec(commands::exec::Args),
     #[cfg(feature = "lab")]
     Explain(Box<commands::explain::Args>),
@@ -195,6 +196,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Import(args) => commands::import::run(&args),
         #[cfg(feature = "lab")]
         Command::Explain(args) => commands::explain::run(&args),
         Command::Exec(args) => commands::exec::run(&args),
