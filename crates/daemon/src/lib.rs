@@ -19,6 +19,7 @@
 //!
 //! `ARCHITECTURE.md` has a section on adding a call.
 
+mod audit;
 mod caller;
 mod config_store;
 mod daemon;

@@ -44,17 +44,17 @@ impl Notifier {
     }
     /// Reports something to the people who look after the daemon: on standard error, as an event, and on the page.
     pub fn log(&self, text: &str) {
-        self.report(NoteKind::Event, text);
+        self.report(NoteKind::Event, text, None);
     }
-    /// Reports a change of the configuration, in the same places.
-    pub fn log_change(&self, text: &str) {
-        self.report(NoteKind::Change, text);
+    /// Reports a change of the configuration, in the same places; `data` is that of the event.
+    pub fn log_change(&self, text: &str, data: serde_json::Value) {
+        self.report(NoteKind::Change, text, Some(data));
     }
-    fn report(&self, kind: NoteKind, text: &str) {
+    fn report(&self, kind: NoteKind, text: &str, data: Option<serde_json::Value>) {
         self.shared.notes().add(kind, text);
         (self.print)(&format!("tidegate: {text}"));
         let mut event = Event::new(EventKind::Log, now());
-        event.text = Some(text.into());
+        (event.text, event.data) = (Some(text.into()), data);
         self.publish(event);
     }
     /// Sends an event to every subscription that selects it.

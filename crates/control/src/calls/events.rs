@@ -81,7 +81,7 @@ pub enum EventKind {
     PromiseEnded,
     /// The rate of a direction follows its line to another value (`granted_bps`), for the reason in `text`.
     LineRate,
-    /// A message of the supervisor, as text.
+    /// A message of the supervisor, as text. A change of the configuration has its author, command and differences in `data`.
     Log,
     /// A kind of a newer daemon.
     #[serde(other)]
