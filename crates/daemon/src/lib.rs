@@ -38,7 +38,7 @@ mod waiting;
 
 pub use caller::{Caller, Peer};
 pub use config_store::modified;
-pub use daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile};
+pub use daemon::{ControlSocket, Daemon, DaemonError, HistoryPlace, Settings, ShaperFile};
 pub use directions::ShapedDirection;
 pub use promises::lookup;
 pub use server::{Listening, SocketError};

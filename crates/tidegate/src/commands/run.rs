@@ -22,7 +22,7 @@ use tidegate_control::{EventKind, calls};
 use tidegate_core::DropReason;
 use tidegate_daemon::lookup::Lookup;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
-use tidegate_daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile, class_status};
+use tidegate_daemon::{ControlSocket, Daemon, DaemonError, HistoryPlace, Settings, ShaperFile, class_status};
 use tidegate_engine::ClassStatus;
 use tidegate_kernel::KernelPrograms;
 use tidegate_live::guardian;
@@ -80,6 +80,10 @@ pub struct Args {
     /// Permit an address for --metrics that other machines can reach: they can then see the addresses of all flows
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
+    /// Keep the history of the last day, which the page shows, in this directory, or `off` for in memory alone; by default
+    /// the directory of the service, or /var/lib/tidegate for root
+    #[arg(long, value_name = "DIRECTORY")]
+    history: Option<PathBuf>,
     /// Ask the resolver for the names of hosts that are in no lease and no file, like reverse-lookup in [statistics]
     #[arg(long)]
     reverse_lookup: bool,
@@ -249,6 +253,11 @@ fn settings(
             rate: 10,
         }),
         reverse_lookup: args.reverse_lookup,
+        history: match &args.history {
+            None => HistoryPlace::Default,
+            Some(path) if path.as_os_str() == "off" => HistoryPlace::Memory,
+            Some(path) => HistoryPlace::Directory(path.clone()),
+        },
         sockets,
     }
 }
