@@ -181,6 +181,11 @@ impl Daemon {
         let mut telemetry = Telemetry::new(web, hook, reverse_lookup);
         let handle = server.as_ref().map(|(server, _)| server.handle().clone());
         let notifier = Notifier::new(handle, print, Arc::clone(telemetry.observer.shared()));
+        let words = options.guardian.as_ref().and_then(|guardian| guardian.log.as_deref());
+        if let Some(path) = words {
+            notifier.set_words(path);
+            notifier.last_word(&format!("shaping {interface} has begun"));
+        }
         // The predecessor, if there was one, has ended with the start of the data paths, and has written its last minute.
         if let Some(path) = history.path(named_after, direction) {
             telemetry.keep_history(&path, &notifier);
@@ -356,6 +361,9 @@ impl Daemon {
             if let Some(text) = text {
                 self.notifier.print(&format!("shaping {interface} {text}"));
             }
+            if successor == Successor::Later {
+                self.notifier.remove_words();
+            }
             return Ok(ended);
         }
         for direction in &mut self.directions {
@@ -366,6 +374,7 @@ impl Daemon {
             }
         }
         self.notifier.print(&format!("shaping {interface} has ended; nothing is left behind"));
+        self.notifier.remove_words();
         Ok(ended)
     }
 }

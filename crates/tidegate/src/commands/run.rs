@@ -18,7 +18,7 @@ use tidegate_config::Source;
 use tidegate_config::preset::Place;
 use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES};
 use tidegate_control::view::ClassQuantity;
-use tidegate_control::{EventKind, calls};
+use tidegate_control::{EventKind, calls, words};
 use tidegate_core::DropReason;
 use tidegate_daemon::lookup::Lookup;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
@@ -218,7 +218,7 @@ fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
         quantum: args.quantum,
         spin: args.spin,
         priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
-        guardian: Some(guardian(args)),
+        guardian: Some(guardian(args, configs)),
         data_path: args.in_kernel.then_some(DataPath::Kernel),
         offload: Some(Arc::new(load_for_kernel(args, configs)?)),
         #[cfg(debug_assertions)]
@@ -392,12 +392,22 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
     Ok(())
 }
 
-/// The guardian is this program, with another subcommand. Its socket lies beside the control socket.
-fn guardian(args: &Args) -> guardian::Settings {
+/// The guardian is this program, with another subcommand. Its socket and its log lie beside the control socket.
+fn guardian(args: &Args, configs: &[Config]) -> guardian::Settings {
     let beside = args.control.as_ref().filter(|path| path.as_os_str() != "off");
     let directory = match beside {
         Some(path) => path.parent().map(|parent| std::path::absolute(parent).unwrap_or_else(|_| parent.into())),
         None => tidegate_control::directories().into_iter().next(),
+    };
+    let written = configs.iter().flat_map(|config| &config.interface.names);
+    let interface = args.interface.iter().chain(written).next();
+    let log = match (beside, &args.control) {
+        (Some(path), _) => Some(words::log_of(&std::path::absolute(path).unwrap_or_else(|_| path.clone()))),
+        // Without a control socket nobody looks for it.
+        (None, Some(_)) => None,
+        (None, None) => {
+            interface.zip(directory.as_ref()).map(|(name, directory)| directory.join(words::log_name(name)))
+        }
     };
     guardian::Settings {
         program: OWN_PROGRAM.into(),
@@ -405,6 +415,7 @@ fn guardian(args: &Args) -> guardian::Settings {
         directory,
         linger: Duration::from_secs(10),
         take_over: args.hand_over,
+        log,
     }
 }
 
