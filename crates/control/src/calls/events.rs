@@ -130,6 +130,30 @@ impl EventKind {
     }
 }
 
+impl EventKind {
+    /// Returns a sentence part for people: when such an event is sent.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::FlowStarted => "a flow is seen for the first time",
+            Self::FlowEnded => "a flow has sent nothing for the idle timeout",
+            Self::QueueAbove => "the queue of a flow rises to its upper threshold",
+            Self::QueueBelow => "the queue of a flow falls to its lower threshold",
+            Self::Moved => "a flow is moved to another class, with its queue",
+            Self::Marked => "packets of a flow are marked congestion experienced",
+            Self::Rate => "a watched flow is granted another rate",
+            Self::Dropped => "packets of a watched flow are dropped",
+            Self::DelayAbove => "a watched flow waits longer than the requested limit",
+            Self::DelayBelow => "it waits less than half of that",
+            Self::Promised => "the minimum of a flow is in force",
+            Self::Waiting => "the minimum of a flow waits for rate to be released",
+            Self::PromiseEnded => "a promise has ended",
+            Self::LineRate => "the rate of a direction follows its line",
+            Self::Log => "changes with their authors, faults, recoveries: a text",
+            Self::Other => "anything of a newer daemon",
+        }
+    }
+}
+
 /// The kinds in a request, each of which must exist. In an event an unknown kind is that of a newer daemon.
 pub(super) fn known_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<EventKind>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
