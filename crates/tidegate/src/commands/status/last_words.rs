@@ -23,14 +23,9 @@ pub fn describe(path: &Path, error: &ClientError) -> String {
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let begin = match (is_gone, process_of(&words)) {
         (true, Some(process)) => {
-            format!(
-                "{name}: nothing is shaped; process {process}, which listened at {}, has ended without a word",
-                path.display()
-            )
+            format!("{name}: process {process}, which listened at {}, has ended without a word", path.display())
         }
-        (true, None) => {
-            format!("{name}: nothing is shaped; nothing listens at {}, whose process was killed", path.display())
-        }
+        (true, None) => format!("{error}\n{name}: nothing is shaped there, and nothing tells what became of it"),
         (false, _) => error.to_string(),
     };
     lines(begin, &words, words::guards, is_gone)
@@ -44,17 +39,22 @@ fn process_of(words: &[Word]) -> Option<u32> {
 fn lines(begin: String, words: &[Word], guards: impl Fn(u32) -> bool, is_gone: bool) -> String {
     let mut text = begin;
     let guardian = words.iter().rev().find(|word| word.speaker == Speaker::Guardian).map(|word| word.process);
-    match guardian.filter(|process| guards(*process)) {
-        Some(process) if is_gone => {
-            text.push_str(&format!(
-                "\nits guardian, process {process}, lets packets pass unshaped and waits for a successor"
-            ));
+    let state = match guardian {
+        Some(process) if guards(process) && is_gone => {
+            format!("its guardian, process {process}, lets packets pass unshaped and waits for a successor")
         }
-        Some(process) => text.push_str(&format!("\nits guardian is process {process}")),
-        None if is_gone => {
-            text.push_str("\nits guardian has ended; traffic passes unshaped; start it again with `tidegate run`")
+        Some(process) if guards(process) => format!("its guardian is process {process}"),
+        Some(_) if is_gone => {
+            "its guardian has ended as well; traffic passes unshaped; start it again with `tidegate run`".into()
         }
-        None => {}
+        // Without a guardian packets are queued in the kernel, or it could not be started.
+        None if is_gone && !words.is_empty() => {
+            "it had no guardian; what the kernel shapes goes on as configured last, all else passes unshaped".into()
+        }
+        _ => String::new(),
+    };
+    if !state.is_empty() {
+        text.push_str(&format!("\n{state}"));
     }
     let shown = &words[words.len().saturating_sub(SHOWN)..];
     if !shown.is_empty() {
@@ -91,10 +91,12 @@ mod tests {
             "{text}"
         );
         let text = lines("gone".into(), &words, |_| false, true);
-        assert!(text.contains("its guardian has ended; traffic passes unshaped"), "{text}");
+        assert!(text.contains("its guardian has ended as well; traffic passes unshaped"), "{text}");
+        let text = lines("gone".into(), &words[1..2], |_| false, true);
+        assert!(text.contains("it had no guardian; what the kernel shapes goes on"), "{text}");
         let path = std::env::temp_dir().join(format!("tidegate-gone-{}.sock", std::process::id()));
         let refused = ClientError::Connect { path: path.clone(), source: std::io::ErrorKind::ConnectionRefused.into() };
         let text = describe(&path, &refused);
-        assert!(text.contains("nothing listens at") && text.contains("whose process was killed"), "{text}");
+        assert!(text.contains("cannot reach tidegate at") && text.contains("nothing is shaped there"), "{text}");
     }
 }
