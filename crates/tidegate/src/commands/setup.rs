@@ -47,8 +47,8 @@ pub struct Args {
     /// Mark packets of ECT(1), which scalable senders (L4S) send, from 1 ms of delay of their flow on
     #[arg(long)]
     l4s: bool,
-    /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT. Downwards the file is
-    /// requested (GET), upwards data is sent (POST), a few seconds each
+    /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT; not https, for which no
+    /// library is built in. Downwards the file is requested (GET), upwards data is sent (POST), a few seconds each
     #[arg(long, value_name = "URL")]
     measure: Option<String>,
     /// Do it without asking
