@@ -19,6 +19,9 @@ pub struct Connect {
     interface: Option<String>,
 }
 
+/// The path of a socket, and what the daemon there replied.
+pub type Answer<T> = (PathBuf, Result<T, ClientError>);
+
 impl Connect {
     /// Connects.
     pub fn open(&self) -> Result<Client, Failure> {
@@ -45,7 +48,7 @@ impl Connect {
         &self,
         limit: Duration,
         ask: impl Fn(&mut Client) -> Result<T, ClientError> + Sync,
-    ) -> Result<Vec<(PathBuf, Result<T, ClientError>)>, Failure> {
+    ) -> Result<Vec<Answer<T>>, Failure> {
         let paths = match (self.place().find_all(), &self.interface) {
             (Ok(paths), _) => paths,
             (Err(error), None) => return Err(Failure::Failed(error.to_string())),
@@ -82,7 +85,7 @@ fn each<T: Send>(
     paths: &[PathBuf],
     limit: Duration,
     ask: &(impl Fn(&mut Client) -> Result<T, ClientError> + Sync),
-) -> Vec<(PathBuf, Result<T, ClientError>)> {
+) -> Vec<Answer<T>> {
     let one = &|path: &Path| {
         let mut client = Client::connect_within(path, limit)?;
         if let Some(process) = process(&client) {

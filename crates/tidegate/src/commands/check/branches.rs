@@ -12,8 +12,9 @@ pub struct Branch<'a> {
 pub fn branches<'a>(classes: &[(&'a str, Option<&'a str>)]) -> Vec<Branch<'a>> {
     let mut rows = Vec::new();
     // The classes still to be shown, the next one last: the class, its parent, and the prefix of its branch.
-    let mut remaining: Vec<(Option<(&'a str, Option<&'a str>, bool)>, String)> = vec![(None, String::new())];
+    let mut remaining = vec![(None, String::new())];
     while let Some((class, indent)) = remaining.pop() {
+        let class: Option<(&'a str, Option<&'a str>, bool)> = class;
         let name = class.map(|(name, ..)| name);
         let mut below = indent.clone();
         if let Some((name, parent, last)) = class {
