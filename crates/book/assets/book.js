@@ -5,7 +5,7 @@
   const up = document.currentScript.dataset.up;
   const form = document.getElementById("search"), field = document.getElementById("find");
   const list = document.getElementById("found"), said = document.getElementById("found-count");
-  const MOST = 20, MENTIONS = 5, HEADING = 20;
+  const MOST = 20, MENTIONS = 5, HEADING = 20, ITSELF = 4;
   form.hidden = false;
   if (matchMedia("(max-width: 50rem)").matches) document.getElementById("contents").open = false;
 
@@ -19,13 +19,22 @@
     script.onerror = () => { said.textContent = "The index of the search, search-index.js, is not beside these pages."; };
     document.head.append(script);
   };
-  const count = (text, word) => text.split(word).length - 1;
+  // Where a word of the text begins with `word`; a hit inside of a word does not count.
+  const places = (text, word) => {
+    const found = [];
+    for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
+      if (at === 0 || !/[\p{L}\p{N}]/u.test(text[at - 1])) found.push(at);
+    }
+    return found;
+  };
+  const count = (text, word) => places(text, word).length;
+  const alike = (word) => (Object.hasOwn(window.bookSynonyms, word) ? window.bookSynonyms[word] : []);
   // Text with the words marked.
   const marked = (text, words) => {
     const out = document.createElement("span"), low = text.toLowerCase();
     let at = 0;
     while (at < text.length) {
-      const next = words.map((word) => [low.indexOf(word, at), word.length]).filter(([place]) => place >= 0).sort((a, b) => a[0] - b[0] || b[1] - a[1])[0];
+      const next = words.map((word) => [places(low, word).find((place) => place >= at) ?? -1, word.length]).filter(([place]) => place >= 0).sort((a, b) => a[0] - b[0] || b[1] - a[1])[0];
       if (!next) break;
       const mark = document.createElement("mark");
       mark.textContent = text.slice(next[0], next[0] + next[1]);
@@ -36,8 +45,8 @@
     return out;
   };
   const excerpt = (text, words) => {
-    const line = text.split("\n").find((line) => words.some((word) => line.toLowerCase().includes(word))) || "";
-    const first = Math.max(0, Math.min(...words.map((word) => line.toLowerCase().indexOf(word)).filter((at) => at >= 0)) - 40);
+    const line = text.split("\n").find((line) => words.some((word) => count(line.toLowerCase(), word) > 0)) || "";
+    const first = Math.max(0, Math.min(...words.flatMap((word) => places(line.toLowerCase(), word))) - 40);
     // Words are whole at both ends.
     const part = first > 0 && Number.isFinite(first) ? "… " + line.slice(first).replace(/^\S*\s+/, "") : line.trim();
     return part.length > 140 ? part.slice(0, 140).replace(/\s\S*$/, " …") : part;
@@ -55,17 +64,19 @@
     const found = [];
     for (const [slug, title, heading, anchor, text] of window.bookSections) {
       const head = heading.toLowerCase(), low = text.toLowerCase();
-      if (!words.every((word) => head.includes(word) || low.includes(word))) continue;
-      const score = words.reduce((sum, word) => sum + HEADING * count(head, word) + Math.min(count(low, word), MENTIONS), 0);
-      found.push({ score, slug, title, heading, anchor, text });
+      const of = (word) => HEADING * count(head, word) + Math.min(count(low, word), MENTIONS);
+      const scores = words.map((word) => alike(word).reduce((sum, other) => sum + of(other), ITSELF * of(word)));
+      if (scores.includes(0)) continue;
+      found.push({ score: scores.reduce((sum, one) => sum + one, 0), slug, title, heading, anchor, text });
     }
     found.sort((a, b) => b.score - a.score);
+    const all = words.concat(words.flatMap(alike));
     list.replaceChildren(...found.slice(0, MOST).map((one) => {
       const link = document.createElement("a"), where = document.createElement("small"), item = document.createElement("li");
       link.href = up + one.slug + ".html" + (one.anchor ? "#" + one.anchor : "");
-      link.append(marked(one.heading, words));
+      link.append(marked(one.heading, all));
       if (one.anchor) where.append(one.title + ". ");
-      where.append(marked(excerpt(one.text, words), words));
+      where.append(marked(excerpt(one.text, count(one.text.toLowerCase(), words[0]) > 0 ? words : all), all));
       item.append(link, where);
       return item;
     }));

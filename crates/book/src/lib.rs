@@ -7,8 +7,12 @@
 pub mod blocks;
 mod html;
 pub mod search;
+pub mod synonyms;
+mod terminal;
 
 use std::borrow::Cow;
+
+pub use terminal::{Ink, render};
 
 include!(concat!(env!("OUT_DIR"), "/chapters.rs"));
 

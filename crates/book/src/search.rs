@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use crate::{Book, html};
+use crate::{Book, html, synonyms};
 
 /// The number of mentions of a word that count. Otherwise long sections would rank first because of their length.
 const MENTIONS: usize = 5;
 /// A word in the heading counts as this many mentions in the text.
 const HEADING: usize = 20;
+/// A mention of the word itself counts as this many of a word that means the same.
+const ITSELF: usize = 4;
 
 /// A section: a heading and the text below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,27 +76,46 @@ impl Book {
         sections
     }
 
-    /// Finds the sections that contain all of `words`. The best come first; equally good ones keep the order of the
-    /// contents.
+    /// Finds the sections that contain all of `words`, or for a word one that means the same ([`synonyms`]). A word
+    /// matches where a word of the text begins with it: `shap` finds "shaper", and `per` does not. The best come first;
+    /// equally good ones keep the order of the contents.
     pub fn search(&self, words: &str) -> Vec<Found> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         let mut found = Vec::new();
         for section in self.sections() {
             let (head, text) = (section.heading.to_lowercase(), section.text.to_lowercase());
-            if words.is_empty() || !words.iter().all(|word| head.contains(word) || text.contains(word)) {
+            let scores: Vec<usize> = words.iter().map(|word| score(word, &head, &text)).collect();
+            if scores.is_empty() || scores.contains(&0) {
                 continue;
             }
-            let often = |word: &String| {
-                HEADING * head.matches(word.as_str()).count() + text.matches(word.as_str()).count().min(MENTIONS)
+            let has = |line: &&str| {
+                let line = line.to_lowercase();
+                words.iter().any(|word| mentions(&line, word) > 0)
             };
-            let score: usize = words.iter().map(often).sum();
-            let has = |line: &&str| words.iter().any(|word| line.to_lowercase().contains(word));
-            let line = section.text.lines().find(has).unwrap_or_default().trim().to_owned();
-            found.push((score, Found { section, line }));
+            let alike = |line: &&str| {
+                let line = line.to_lowercase();
+                words.iter().flat_map(|word| synonyms::of(word)).any(|word| mentions(&line, word) > 0)
+            };
+            let line = section.text.lines().find(has).or_else(|| section.text.lines().find(alike));
+            let line = line.unwrap_or_default().trim().to_owned();
+            found.push((scores.iter().sum::<usize>(), Found { section, line }));
         }
         found.sort_by_key(|(score, _)| Reverse(*score));
         found.into_iter().map(|(_, found)| found).collect()
     }
+}
+
+/// How well a section with this heading and text, both in lower case, fits `word`; 0 where it has neither the word nor one
+/// that means the same.
+fn score(word: &str, head: &str, text: &str) -> usize {
+    let of = |word: &str| HEADING * mentions(head, word) + mentions(text, word).min(MENTIONS);
+    ITSELF * of(word) + synonyms::of(word).iter().map(|word| of(word)).sum::<usize>()
+}
+
+/// How many words of `text` begin with `word`.
+fn mentions(text: &str, word: &str) -> usize {
+    let begins = |at: usize| text[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());
+    text.match_indices(word).filter(|(at, _)| begins(*at)).count()
 }
 
 /// Returns the sections as a script. Unlike JSON, a page opened from a file can load a script.
@@ -104,7 +125,12 @@ pub(crate) fn index(sections: &[Section]) -> String {
         let parts = [slug, title, heading, anchor, text].map(|part| quoted(part));
         out.push_str(&format!("[{}],\n", parts.join(",")));
     }
-    out.push_str("];\n");
+    out.push_str("];\n// Words of readers, and those of the book.\nwindow.bookSynonyms = {\n");
+    for (word, others) in synonyms::SYNONYMS {
+        let others: Vec<String> = others.iter().map(|other| quoted(other)).collect();
+        out.push_str(&format!("{}:[{}],\n", quoted(word), others.join(",")));
+    }
+    out.push_str("};\n");
     out
 }
 
@@ -135,12 +161,26 @@ mod tests {
         assert!(!found.is_empty());
         for Found { section, .. } in &found {
             let text = format!("{}\n{}", section.heading, section.text).to_lowercase();
-            assert!(["classes", "over", "flows"].iter().all(|word| text.contains(word)), "{}", section.heading);
+            assert!(["classes", "over", "flows"].iter().all(|word| mentions(&text, word) > 0), "{}", section.heading);
         }
         let fifo = &Book::new().search("FIFO")[0].section;
         assert!(fifo.heading.to_lowercase().contains("fifo"), "{fifo:?}");
         assert_eq!(Book::new().search("  "), vec![]);
         assert_eq!(Book::new().search("nosuchwordanywhere"), vec![]);
+    }
+
+    #[test]
+    fn words_match_from_their_beginning_and_synonyms_are_found() {
+        assert_eq!(mentions("shaper, per class: per-flow; supper", "per"), 2);
+        assert_eq!(mentions("fq_codel is codel", "codel"), 2);
+        assert_eq!(mentions("the shapers shape", "shap"), 2);
+        let per = Book::new().search("per");
+        assert!(per.len() < Book::new().search("shaper").len(), "{} sections have the word `per`", per.len());
+        for word in ["SQM", "quota", "bufferbloat", "OpenWrt"] {
+            assert!(!Book::new().search(word).is_empty(), "{word}");
+        }
+        // The word itself comes before what means the same.
+        assert!(score("quota", "a quota", "") > score("quota", "an allowance", ""));
     }
 
     #[test]

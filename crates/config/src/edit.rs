@@ -71,6 +71,7 @@ impl Document {
     /// # Errors
     /// Lists the missing keys and the keys that exist. Nothing has changed then.
     pub fn set(&mut self, section: &str, name: Option<&str>, key: &str, value: &str) -> Result<(), String> {
+        self.check_section(section, name, key, value)?;
         let key: Vec<&str> = key.split('.').collect();
         let value = Some(toml(value)).filter(|value| !is_empty(value));
         let mut new = self.clone();
@@ -92,6 +93,27 @@ impl Document {
         }
         *self = new;
         Ok(())
+    }
+
+    /// Refuses keys of `shaper` in a file with a `discipline`, as a preset has: the table would be made, and the file be
+    /// refused as a whole.
+    fn check_section(&self, section: &str, name: Option<&str>, key: &str, value: &str) -> Result<(), String> {
+        let root = self.0.as_table();
+        let Some(discipline) = root.get("discipline").and_then(Node::of) else { return Ok(()) };
+        if section != "shaper" || name.is_some() || root.contains_key(section) {
+            return Ok(());
+        }
+        let kind =
+            discipline.get("kind").and_then(Item::as_str).map_or(String::new(), |kind| format!(" of kind `{kind}`"));
+        let first = key.split('.').next().unwrap_or(key);
+        let way = match discipline.get(first) {
+            Some(_) => format!("write `set discipline {key} {value}`"),
+            None => format!(
+                "it has no `{first}`; `set discipline KEY VALUE` changes {}",
+                suggest::listed(&discipline.keys())
+            ),
+        };
+        Err(format!("this configuration has no `shaper`, but a `discipline`{kind}: {way}"))
     }
 
     /// Appends a class, or adds a rule before all others, with these keys and values.
@@ -214,6 +236,12 @@ impl<'a> Node<'a> {
             Self::Inline(table) => table.get_key_value(key).map(|(_, item)| item),
         }
     }
+    fn keys(self) -> Vec<&'a str> {
+        match self {
+            Self::Table(table) => table.iter().map(|(key, _)| key).collect(),
+            Self::Inline(table) => table.iter().map(|(key, _)| key).collect(),
+        }
+    }
     /// Whether it is made by dotted keys of the table around it.
     fn is_dotted(self) -> bool {
         match self {
@@ -287,14 +315,16 @@ fn list<'a>(root: &'a Table, section: &str) -> Result<List<'a>, String> {
     };
     match parent.get(section) {
         Some(item) => List::of(item).ok_or_else(|| format!("`{section}` is not a list")),
-        None => Err(format!("there is no `{section}`")),
+        None => Err(format!("this configuration has no `{section}`; `tidegate status --file` prints it")),
     }
 }
 
 /// The table that an edit changes.
 fn find<'a>(root: &'a Table, section: &str, name: Option<&str>) -> Result<Node<'a>, String> {
     let Some(name) = name else {
-        let item = root.get(section).ok_or_else(|| format!("there is no `{section}`"))?;
+        let known: Vec<&str> = root.iter().filter(|(_, item)| Node::of(item).is_some()).map(|(key, _)| key).collect();
+        let item = root.get(section);
+        let item = item.ok_or_else(|| format!("there is no `{section}`; {}", suggest::help(section, &known)))?;
         return Node::of(item).ok_or_else(|| format!("`{section}` is not a table"));
     };
     let list = list(root, section)?;

@@ -42,6 +42,7 @@ pub mod decode;
 pub mod diagnostic;
 pub mod discipline;
 pub mod edit;
+pub mod import;
 pub mod node;
 pub mod preset;
 mod printable;

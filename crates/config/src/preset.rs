@@ -101,8 +101,8 @@ impl Line {
             Direction::Ingress => (
                 self.down?,
                 DOWN_PERCENT,
-                "what arrives has used the line already: more room, so that the queue is here\n\
-                 # and not at the provider",
+                "what arrives has used the line already. With\n\
+                 # more room the queue is here and not at the provider",
                 "destination",
                 // Code points that foreign networks set have no meaning here.
                 "besteffort",

@@ -84,26 +84,35 @@ impl fmt::Display for Silent {
                 write!(f, "its process {pid} is stopped (state {state}); `kill -CONT {pid}` lets it go on")
             }
             Some((pid, state)) => {
-                let waited = self.waited.as_secs();
-                write!(
-                    f,
-                    "its process {pid} has been silent for {waited} s (state {state}); if it does not recover, "
-                )?;
+                let waited = waited(self.waited);
+                write!(f, "its process {pid} has been silent for {waited} (state {state}); if it does not recover, ")?;
                 write!(f, "`kill -KILL {pid}` ends it, and packets pass unshaped")
             }
-            None => write!(f, "it has been silent for {} s; if it does not recover, restart it", self.waited.as_secs()),
+            None => write!(f, "it has been silent for {}; if it does not recover, restart it", waited(self.waited)),
         }
+    }
+}
+
+fn waited(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        seconds => format!("{seconds} s"),
     }
 }
 
 /// Connects to a socket; waits for [`STOPPED`] if its process does not accept connections.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    connect_within(path, STOPPED)
+}
+
+/// Like [`connect`], and waits for at most `limit`.
+fn connect_within(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let (made, is_made) = mpsc::channel();
     let path = path.to_owned();
     // The standard library has no limit for it. A thread that still waits ends with this process.
     thread::Builder::new().name("connect".into()).spawn(move || made.send(UnixStream::connect(path)))?;
-    let stream = is_made.recv_timeout(STOPPED).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-    stream.set_write_timeout(Some(STOPPED))?;
+    let stream = is_made.recv_timeout(limit).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    stream.set_write_timeout(Some(limit))?;
     Ok(stream)
 }
 
@@ -131,6 +140,8 @@ pub struct Client {
     heard: Instant,
     /// When the daemon was asked whether it is there, if no message came since.
     asked: Option<Instant>,
+    /// The longest wait for a reply, if that is shorter than what a call may take.
+    limit: Option<Duration>,
 }
 
 impl Client {
@@ -153,7 +164,26 @@ impl Client {
             process: None,
             heard: Instant::now(),
             asked: None,
+            limit: None,
         }
+    }
+
+    /// Connects to the socket at `path` within `limit`, which later calls have as well ([`set_limit`](Self::set_limit)).
+    ///
+    /// # Errors
+    /// [`ClientError::Connect`].
+    pub fn connect_within(path: &Path, limit: Duration) -> Result<Self, ClientError> {
+        let stream = connect_within(path, limit);
+        let stream = stream.map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
+        let mut client = Self::over(stream);
+        client.set_limit(limit);
+        Ok(client)
+    }
+
+    /// Has later calls wait for their replies for at most `limit`, where that is shorter than what they may take. It is for
+    /// commands that must answer soon, whatever the daemon does.
+    pub fn set_limit(&mut self, limit: Duration) {
+        self.limit = Some(limit.max(Duration::from_millis(1)));
     }
 
     /// Names the process at the other end, so that a call beside one that is stopped fails after two seconds. The standard
@@ -173,10 +203,11 @@ impl Client {
     /// See [`ClientError`].
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply, ClientError> {
         let limit = if let Permission::Operator(_) = C::PERMISSION { CHANGE } else { REPLY };
+        let limit = self.limit.map_or(limit, |own| own.min(limit));
         let begun = Instant::now();
         // A refusal of the connection precedes the request and must be read even if the write fails.
         let (id, written) = self.send(call)?;
-        self.stream().set_read_timeout(Some(STOPPED))?;
+        self.stream().set_read_timeout(Some(STOPPED.min(limit)))?;
         loop {
             match self.receive() {
                 Ok(Some(Message::Ok { id: of, ok })) if of == id => {
@@ -206,7 +237,7 @@ impl Client {
     /// Fails if an answer that was requested at `begun` can be waited for no longer.
     fn expect(&self, begun: Instant, limit: Duration) -> Result<(), ClientError> {
         let waited = begun.elapsed();
-        if waited < STOPPED {
+        if waited < STOPPED.min(limit) {
             return Ok(());
         }
         let process = self.process.and_then(|process| {

@@ -23,6 +23,7 @@ mod place;
 pub mod protocol;
 mod quantities;
 pub mod view;
+pub mod words;
 
 pub use calls::{Event, EventKind, Status};
 pub use client::{Client, ClientError, Pushed, Silent, Subscription};

@@ -16,6 +16,7 @@ use tidegate_live::shaping::StartError;
 use tidegate_live::timing;
 use tidegate_units::Span;
 
+use crate::audit::{self, Author};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
@@ -143,8 +144,10 @@ impl ConfigStore {
         &mut self,
         directions: &mut [ShapedDirection],
         mut followers: Followers<'_>,
+        author: Author,
         request: Apply,
     ) -> Result<Applied, Refusal> {
+        let command = audit::command(&request);
         let named = request.direction.as_deref();
         let confirm = request.confirm.map(|span| Duration::from_nanos(span.as_nanos()));
         if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
@@ -163,18 +166,10 @@ impl ConfigStore {
                 (configs.pop().map(|config| (index, config)).into_iter().collect(), warnings)
             }
         };
-        let mut differences = Vec::new();
-        let mut changes = Vec::new();
-        for (index, config) in configs {
-            let found = edit::differences(&directions[index].config, &config);
-            if found.is_empty() {
-                continue;
-            }
-            let of = if directions.len() > 1 { format!("{}: ", directions[index].name) } else { String::new() };
-            let named = |it: Difference| Difference::new(format!("{of}{}", it.what), it.key, it.from, it.to);
-            differences.extend(found.into_iter().map(named));
-            changes.push((index, config));
-        }
+        let compared = configs.iter().map(|(at, config)| (*at, directions[*at].config.clone(), config));
+        let differences = differences_of(directions, compared);
+        let is_new = |(at, config): &(usize, Config)| !edit::differences(&directions[*at].config, config).is_empty();
+        let changes: Vec<(usize, Config)> = configs.into_iter().filter(is_new).collect();
         let mut applied = Applied { differences, warnings, applied: false, in_place: false, rehomed: 0 };
         if request.dry_run || applied.differences.is_empty() {
             return Ok(applied);
@@ -192,18 +187,20 @@ impl ConfigStore {
             let until = Instant::now() + confirm;
             self.trial = Some(Trial { before, until, overdue: false });
         }
-        let differences = match applied.differences.len() {
-            1 => "1 difference".to_owned(),
-            n => format!("{n} differences"),
-        };
-        followers.notifier.log_change(&format!("another configuration is in force, {differences}"));
+        let outcome = if confirm.is_some() { "in force, on trial" } else { "in force" };
+        audit::report(followers.notifier, author, &command, outcome, &applied.differences);
         Ok(applied)
     }
 
     /// Answers `confirm`.
-    pub fn confirm(&mut self, directions: &[ShapedDirection], notifier: &Notifier) -> Result<Confirmed, Refusal> {
+    pub fn confirm(
+        &mut self,
+        directions: &[ShapedDirection],
+        notifier: &Notifier,
+        author: Author,
+    ) -> Result<Confirmed, Refusal> {
         let trial = self.trial.take().ok_or_else(no_trial)?;
-        notifier.log_change("the change is confirmed");
+        audit::report(notifier, author, "confirm", "the change is confirmed", &[]);
         Ok(Confirmed { direction: trial.names(directions) })
     }
 
@@ -212,10 +209,11 @@ impl ConfigStore {
         &mut self,
         directions: &mut [ShapedDirection],
         followers: Followers<'_>,
+        author: Author,
     ) -> Result<Confirmed, Refusal> {
         let trial = self.trial.take().ok_or_else(no_trial)?;
         let direction = trial.names(directions);
-        self.take_back(directions, followers, trial)?;
+        self.take_back(directions, followers, trial, author)?;
         Ok(Confirmed { direction })
     }
 
@@ -227,7 +225,7 @@ impl ConfigStore {
         }
         let Some(trial) = self.trial.take_if(|trial| trial.until <= Instant::now()) else { return };
         let (logged, notifier) = (trial.overdue, followers.notifier);
-        if let Err(refusal) = self.take_back(directions, followers, trial) {
+        if let Err(refusal) = self.take_back(directions, followers, trial, Author::Time) {
             if let Some(trial) = &mut self.trial {
                 trial.overdue = true;
             }
@@ -247,9 +245,9 @@ impl ConfigStore {
             if now.is_some() && now != *known {
                 *known = now;
                 notifier.log(&format!(
-                    "{} has changed; what runs is what was read at the start. Check it with `tidegate check`, then start \
-                     again to use it",
-                    path.display()
+                    "{file} has changed, and what runs is what was read before; `tidegate check {file}` checks it, `tidegate \
+                     apply {file}` puts it in force, and so does a reload (SIGHUP)",
+                    file = path.display()
                 ));
             }
         }
@@ -275,12 +273,21 @@ impl ConfigStore {
     fn read_again(&mut self, directions: &mut [ShapedDirection], mut followers: Followers<'_>) {
         let micros = timing::now().as_nanos() / 1_000;
         service::notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
-        let outcome = self.read(directions).and_then(|changes| change_all(directions, &mut followers, changes));
+        let mut differences = Vec::new();
+        let outcome = self.read(directions).and_then(|changes| {
+            let compared = changes.iter().map(|(at, config)| (*at, directions[*at].config.clone(), config));
+            differences = differences_of(directions, compared);
+            change_all(directions, &mut followers, changes)
+        });
         match outcome {
             Ok(_) => {
                 self.trial = None;
                 self.files.iter_mut().for_each(|(path, known)| *known = modified(path));
-                followers.notifier.log_change(&format!("{} was reloaded and is in force", self.paths()));
+                let outcome = match differences.len() {
+                    0 => format!("{} was reloaded and is in force; nothing is different", self.paths()),
+                    _ => format!("{} was reloaded and is in force", self.paths()),
+                };
+                audit::report(followers.notifier, Author::Signal, "reload", &outcome, &differences);
             }
             Err(refusal) => {
                 let text = format!("{} was refused, and nothing has changed: {refusal}", self.paths());
@@ -298,8 +305,11 @@ impl ConfigStore {
         directions: &mut [ShapedDirection],
         mut followers: Followers<'_>,
         trial: Trial,
+        author: Author,
     ) -> Result<(), Refusal> {
         let mut left = trial.before.clone();
+        let before = trial.before.iter().map(|(at, config)| (*at, directions[*at].config.clone(), config));
+        let differences = differences_of(directions, before);
         while let Some((at, config)) = left.pop() {
             if directions[at].shaping().is_none() {
                 // The next start of the data path uses it.
@@ -311,7 +321,12 @@ impl ConfigStore {
                 return Err(refusal);
             }
         }
-        followers.notifier.log_change("the change was taken back; what was in force before is in force again");
+        let command = match author {
+            Author::Time => "not confirmed",
+            Author::Client(_) | Author::Signal => "confirm --rollback",
+        };
+        let outcome = "the change was taken back; what was in force before is in force again";
+        audit::report(followers.notifier, author, command, outcome, &differences);
         Ok(())
     }
 }
@@ -385,13 +400,30 @@ fn edited(
     let possible: Vec<usize> = outcomes.iter().flatten().map(|(at, _)| *at).collect();
     match possible[..] {
         [at] => outcomes.swap_remove(at).map_err(invalid),
-        [] => outcomes.swap_remove(0).map_err(invalid),
+        [] => outcomes.swap_remove(0).map_err(|text| {
+            let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
+            invalid(text).help(format!("name the direction as well, --direction {}", names.join(" or ")))
+        }),
         _ => {
             let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
             Err(invalid("this setting exists in each direction")
                 .help(format!("choose one with --direction: {}", names.join(" or "))))
         }
     }
+}
+
+/// The differences of configurations of some directions from others, with the names of the directions where there are several.
+fn differences_of<'a>(
+    directions: &[ShapedDirection],
+    compared: impl Iterator<Item = (usize, Config, &'a Config)>,
+) -> Vec<Difference> {
+    let mut all = Vec::new();
+    for (at, old, new) in compared {
+        let of = if directions.len() > 1 { format!("{}: ", directions[at].name) } else { String::new() };
+        let named = |it: Difference| Difference::new(format!("{of}{}", it.what), it.key, it.from, it.to);
+        all.extend(edit::differences(&old, new).into_iter().map(named));
+    }
+    all
 }
 
 /// The directions that were changed: the configuration before, and the effect of the change.

@@ -26,7 +26,7 @@ use crate::server::{Inbound, Listening, Outbound, Server, SocketError};
 use crate::service;
 use crate::supervisor::{Grants, Supervisor};
 use crate::telemetry::web::{WebError, WebSettings};
-use crate::telemetry::{Sampler, Telemetry};
+use crate::telemetry::{Sampler, Telemetry, history_file};
 
 /// The interval of everything that no event triggers.
 const TICK: Duration = Duration::from_millis(50);
@@ -56,6 +56,28 @@ pub struct ShaperFile {
     pub configs: Vec<Config>,
 }
 
+/// Where the history of the last day is kept.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum HistoryPlace {
+    /// In memory alone.
+    #[default]
+    Memory,
+    /// In the directory of the system, if there is one for this network namespace ([`history_file::default_path`]).
+    Default,
+    /// In this directory.
+    Directory(PathBuf),
+}
+
+impl HistoryPlace {
+    fn path(&self, interface: &str, direction: Option<&str>) -> Option<PathBuf> {
+        match self {
+            Self::Memory => None,
+            Self::Default => history_file::default_path(interface, direction),
+            Self::Directory(folder) => Some(folder.join(history_file::file_name(interface, direction))),
+        }
+    }
+}
+
 /// How to run a daemon.
 #[derive(Debug, Default)]
 pub struct Settings {
@@ -75,6 +97,8 @@ pub struct Settings {
     pub hook: Option<shaper::Hook>,
     /// Whether hosts have names by the resolver of the system, also where the configuration does not request it.
     pub reverse_lookup: bool,
+    /// Where the history of the last day is kept over restarts.
+    pub history: HistoryPlace,
     /// The process that reads the sockets of other users' processes, for promises to these. Without it those of this user's
     /// processes are known, or of all if this process may look into others.
     pub sockets: Option<Lookup>,
@@ -128,7 +152,7 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`]; nothing is left behind then.
     pub fn start(files: Vec<ShaperFile>, settings: Settings, print: fn(&str)) -> Result<Self, DaemonError> {
-        let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup, sockets } = settings;
+        let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup, history, sockets } = settings;
         let several = files.len() > 1;
         let (mut directions, mut paths) = (Vec::new(), Vec::new());
         for (number, ShaperFile { path, modified, configs }) in files.into_iter().enumerate() {
@@ -157,6 +181,15 @@ impl Daemon {
         let mut telemetry = Telemetry::new(web, hook, reverse_lookup);
         let handle = server.as_ref().map(|(server, _)| server.handle().clone());
         let notifier = Notifier::new(handle, print, Arc::clone(telemetry.observer.shared()));
+        let words = options.guardian.as_ref().and_then(|guardian| guardian.log.as_deref());
+        if let Some(path) = words {
+            notifier.set_words(path);
+            notifier.last_word(&format!("shaping {interface} has begun"));
+        }
+        // The predecessor, if there was one, has ended with the start of the data paths, and has written its last minute.
+        if let Some(path) = history.path(named_after, direction) {
+            telemetry.keep_history(&path, &notifier);
+        }
         let supervisor = Supervisor::start(&directions, options).map_err(DaemonError::Serve)?;
         for (at, direction) in directions.iter().enumerate() {
             notifier.attach(at, direction)?;
@@ -299,7 +332,7 @@ impl Daemon {
     fn end(mut self) -> Result<Vec<(String, Vec<ClassStatus>)>, DaemonError> {
         service::notify("STOPPING=1");
         let interface = self.interface();
-        self.telemetry.finish(&self.directions, &self.supervisor.health(&interface));
+        self.telemetry.finish(&self.directions, &self.supervisor.health(&interface), &self.notifier);
         let successor = if self.supervisor.has_successor() { Successor::Ready } else { Successor::Later };
         let leaves = self.leave.load(Ordering::Relaxed) || successor == Successor::Ready;
         // The watchdog ends first: data paths that end on purpose are no failures.
@@ -328,6 +361,9 @@ impl Daemon {
             if let Some(text) = text {
                 self.notifier.print(&format!("shaping {interface} {text}"));
             }
+            if successor == Successor::Later {
+                self.notifier.remove_words();
+            }
             return Ok(ended);
         }
         for direction in &mut self.directions {
@@ -338,6 +374,7 @@ impl Daemon {
             }
         }
         self.notifier.print(&format!("shaping {interface} has ended; nothing is left behind"));
+        self.notifier.remove_words();
         Ok(ended)
     }
 }

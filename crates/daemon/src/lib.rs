@@ -19,6 +19,7 @@
 //!
 //! `ARCHITECTURE.md` has a section on adding a call.
 
+mod audit;
 mod caller;
 mod config_store;
 mod daemon;
@@ -37,7 +38,7 @@ mod waiting;
 
 pub use caller::{Caller, Peer};
 pub use config_store::modified;
-pub use daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile};
+pub use daemon::{ControlSocket, Daemon, DaemonError, HistoryPlace, Settings, ShaperFile};
 pub use directions::ShapedDirection;
 pub use promises::lookup;
 pub use server::{Listening, SocketError};

@@ -1,9 +1,15 @@
 //! [`Notifier`]: from the parts of the daemon to subscribers, and to the people who look after it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_control::calls::{ControlStatus, Event, EventKind};
+use tidegate_control::words;
+use tidegate_live::guardian;
 use tidegate_live::shaping::StartError;
 use tidegate_live::timing;
 use tidegate_units::Span;
@@ -20,13 +26,27 @@ pub(crate) struct Notifier {
     print: fn(&str),
     shared: Arc<Shared>,
     next_number: Cell<u64>,
+    /// The file for `status` to read after this process has died ([`words`]), and its path.
+    words: RefCell<Option<(PathBuf, File)>>,
 }
 
 impl Notifier {
     /// Notifies over `server`, if there is one; `print` receives what people are to read, a line at a time, and `shared` keeps
     /// it for the page.
     pub fn new(server: Option<Handle>, print: fn(&str), shared: Arc<Shared>) -> Self {
-        Self { server, print, shared, next_number: Cell::new(1) }
+        Self { server, print, shared, next_number: Cell::new(1), words: RefCell::new(None) }
+    }
+    /// Has everything that is reported appended to the file at `path`, which the guardians write to as well. Without it the
+    /// lines are on standard error nevertheless.
+    pub fn set_words(&self, path: &Path) {
+        let file = guardian::open_log(path).ok();
+        self.words.replace(file.map(|file| (path.to_owned(), file)));
+    }
+    /// Removes that file: after an orderly end nobody asks for last words.
+    pub fn remove_words(&self) {
+        if let Some((path, _)) = self.words.take() {
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     /// The server, if there is one.
@@ -41,20 +61,38 @@ impl Notifier {
     /// Prints a line as it is.
     pub fn print(&self, line: &str) {
         (self.print)(line);
+        self.last_word(line);
+    }
+    /// Appends a line to the file of last words.
+    pub fn last_word(&self, text: &str) {
+        let mut words = self.words.borrow_mut();
+        let Some((path, file)) = words.as_mut() else { return };
+        match file.metadata() {
+            // The daemon of another direction has ended and removed it.
+            Ok(data) if data.nlink() == 0 => match guardian::open_log(path) {
+                Ok(again) => *file = again,
+                Err(_) => return,
+            },
+            Ok(data) if data.len() > words::LARGEST => drop(file.set_len(0)),
+            _ => {}
+        }
+        let (who, text) = (words::Speaker::Daemon.word(), text.replace('\n', " "));
+        let _ = file.write_all(format!("{} {who} {} {text}\n", now().as_nanos(), std::process::id()).as_bytes());
     }
     /// Reports something to the people who look after the daemon: on standard error, as an event, and on the page.
     pub fn log(&self, text: &str) {
-        self.report(NoteKind::Event, text);
+        self.report(NoteKind::Event, text, None);
     }
-    /// Reports a change of the configuration, in the same places.
-    pub fn log_change(&self, text: &str) {
-        self.report(NoteKind::Change, text);
+    /// Reports a change of the configuration, in the same places; `data` is that of the event.
+    pub fn log_change(&self, text: &str, data: serde_json::Value) {
+        self.report(NoteKind::Change, text, Some(data));
     }
-    fn report(&self, kind: NoteKind, text: &str) {
+    fn report(&self, kind: NoteKind, text: &str, data: Option<serde_json::Value>) {
         self.shared.notes().add(kind, text);
+        self.last_word(text);
         (self.print)(&format!("tidegate: {text}"));
         let mut event = Event::new(EventKind::Log, now());
-        event.text = Some(text.into());
+        (event.text, event.data) = (Some(text.into()), data);
         self.publish(event);
     }
     /// Sends an event to every subscription that selects it.

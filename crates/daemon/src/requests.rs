@@ -8,6 +8,7 @@ use tidegate_control::calls::{
 };
 use tidegate_control::protocol::{Code, Refusal};
 
+use crate::audit::Author;
 use crate::caller::Caller;
 use crate::config_store::{ConfigStore, Followers};
 use crate::daemon::Daemon;
@@ -80,14 +81,16 @@ impl Service for Daemon {
         self.reservations.list(&self.directions)
     }
 
-    fn apply(&mut self, _: &Caller, request: Apply) -> Result<Applied, Refusal> {
-        with_store(self, |store, directions, followers| store.apply(directions, followers, request))
+    fn apply(&mut self, caller: &Caller, request: Apply) -> Result<Applied, Refusal> {
+        let author = Author::Client(caller.peer);
+        with_store(self, |store, directions, followers| store.apply(directions, followers, author, request))
     }
-    fn confirm(&mut self, _: &Caller, _: Confirm) -> Result<Confirmed, Refusal> {
-        self.store.confirm(&self.directions, &self.notifier)
+    fn confirm(&mut self, caller: &Caller, _: Confirm) -> Result<Confirmed, Refusal> {
+        self.store.confirm(&self.directions, &self.notifier, Author::Client(caller.peer))
     }
-    fn rollback(&mut self, _: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
-        with_store(self, ConfigStore::rollback)
+    fn rollback(&mut self, caller: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
+        let author = Author::Client(caller.peer);
+        with_store(self, |store, directions, followers| store.rollback(directions, followers, author))
     }
     fn in_force(&mut self, caller: &Caller, request: InForce) -> Result<Text, Refusal> {
         if !caller.peer.is_operator() && !self.store.is_public() {

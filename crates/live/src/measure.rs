@@ -50,7 +50,9 @@ const HEAD: usize = 16 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
     /// The peer is not written as a URL or as host and port.
-    #[error("`{0}` names no peer: write http://HOST[:PORT]/FILE, or HOST:PORT; https is not supported")]
+    #[error(
+        "`{0}` names no peer: write http://HOST[:PORT]/FILE, or HOST:PORT; https is not supported, because no TLS is built in"
+    )]
     Peer(String),
     /// The name of the peer has no address.
     #[error("the address of {host} is not known: {source}")]

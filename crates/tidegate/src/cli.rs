@@ -46,6 +46,7 @@ enum Command {
     Demo(commands::demo::Args),
     Check(commands::check::Args),
     Doctor(commands::doctor::Args),
+    Import(commands::import::Args),
     Exec(commands::exec::Args),
     #[cfg(feature = "lab")]
     Explain(Box<commands::explain::Args>),
@@ -163,8 +164,41 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
             message_part!("{error}");
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
-        Err(error) => error.exit(),
+        Err(error) => {
+            if let Some(way) = way_of(&error) {
+                message!("tidegate: {way}");
+                return ExitCode::from(2);
+            }
+            error.exit()
+        }
     }
+}
+
+/// What other programs call a command of this one, or a wish that several commands together fulfil.
+const WAYS: [(&[&str], &str); 5] = [
+    (
+        &["undo", "rollback", "revert", "cancel", "back"],
+        "`tidegate confirm --rollback` takes back a change on trial (--confirm); a change that was kept is undone by \
+         `tidegate apply` with the earlier file; `tidegate setup --undo` removes the service that `setup` made",
+    ),
+    (
+        &["reload", "restart", "load"],
+        "`tidegate apply FILE` puts a file in force; a service does it by `systemctl reload`",
+    ),
+    (&["start", "up", "shape"], "`tidegate run FILE` shapes, `tidegate setup` makes a service of it"),
+    (&["stop", "end", "down"], "Ctrl-C or SIGTERM ends `tidegate run`; a service ends by `systemctl stop`"),
+    (
+        &["limit", "change", "modify", "edit"],
+        "`tidegate set`, `add` and `remove` change what runs, `tidegate apply` replaces it",
+    ),
+];
+
+/// The way to what somebody meant by a command that does not exist; without one the nearest name is suggested.
+fn way_of(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let (_, way) = WAYS.iter().find(|(words, _)| words.contains(&word.as_str()))?;
+    (error.kind() == ErrorKind::InvalidSubcommand).then(|| format!("there is no command `{word}`: {way}"))
 }
 
 /// The definition of the command line.
@@ -195,6 +229,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Import(args) => commands::import::run(&args),
         #[cfg(feature = "lab")]
         Command::Explain(args) => commands::explain::run(&args),
         Command::Exec(args) => commands::exec::run(&args),

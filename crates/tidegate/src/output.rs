@@ -35,9 +35,15 @@ impl Write for Text {
     }
 }
 
-/// Writes text to standard error, like [`stdout`]. Errors are ignored: if standard error is closed, nobody reads them.
+/// Writes text to standard error, like [`stdout`]; on a terminal, lines that are wider are broken between words. Errors
+/// are ignored: if standard error is closed, nobody reads them.
 pub fn say(text: &str) {
-    styled(&printable(text));
+    let text = printable(text);
+    if !std::io::stderr().is_terminal() {
+        return styled(&text);
+    }
+    let lines = broken(&text, columns());
+    styled(if text.ends_with('\n') { &lines } else { lines.trim_end_matches('\n') });
 }
 
 /// Writes text with colours of this program's own to standard error.
@@ -48,12 +54,13 @@ pub fn styled(text: &str) {
 /// The width of the terminal that is standard output, in characters; `None` where that is none: a pipe or a file receives
 /// whole tables.
 pub fn width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
-        return None;
-    }
-    // A terminal that does not report its width has that of most.
+    std::io::stdout().is_terminal().then(columns)
+}
+
+/// The columns of the terminal; of one that does not report them, those that most have.
+fn columns() -> usize {
     let width = ratatui::crossterm::terminal::size().map_or(0, |(width, _)| usize::from(width));
-    Some(if width == 0 { 80 } else { width })
+    if width == 0 { 80 } else { width }
 }
 
 /// Writes `text` to standard output; on a terminal, lines that are wider are broken between words. Tables fit already.
@@ -72,8 +79,11 @@ pub fn print(text: &str) -> std::io::Result<()> {
 /// `text` for a terminal of `width` characters.
 pub fn broken(text: &str, width: usize) -> String {
     let line = |line: &str| {
-        let fits = line.width() <= width;
-        if fits { format!("{line}\n") } else { format!("{}\n", wrapped(line, Some(width))) }
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        match line.width() <= width {
+            true => format!("{line}\n"),
+            false => format!("{}\n", hanging(line, Some(width), indent + 2)),
+        }
     };
     text.lines().map(line).collect()
 }
@@ -151,6 +161,13 @@ mod tests {
         assert_eq!(hanging("note one two three", Some(12), 5), "note one\n     two\n     three");
         assert_eq!(hanging("   -> one two", Some(12), 6), "   -> one\n      two");
         assert_eq!(hanging("one two", None, 5), "one two");
+    }
+
+    #[test]
+    fn wide_lines_are_broken_between_words_and_keep_their_indent() {
+        assert_eq!(broken("one two\n  three four five\n", 12), "one two\n  three four\n    five\n");
+        // Without room for a word, that word alone is wider.
+        assert_eq!(broken("a incomprehensibilities b", 10), "a\n  incomprehensibilities\n  b\n");
     }
 
     #[test]

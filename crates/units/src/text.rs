@@ -49,6 +49,14 @@ pub struct UnitError {
 }
 
 impl UnitError {
+    /// The number and the prefix of a rate without bits or bytes: `20` and `m` of `20 M`.
+    fn without_base(&self) -> Option<(&str, char)> {
+        let text = self.text.trim();
+        let at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').filter(|_| self.wanted == "rate")?;
+        let (number, unit) = text.split_at(at);
+        let prefix = unit.trim().chars().next()?.to_ascii_lowercase();
+        matches!(prefix, 'k' | 'm' | 'g' | 't').then_some((number, prefix))
+    }
     /// A valid text for this quantity.
     pub fn example(&self) -> &'static str {
         match self.wanted {
@@ -67,7 +75,17 @@ impl fmt::Display for UnitError {
             UnitProblem::Negative => write!(f, "{wanted} `{text}` is negative"),
             UnitProblem::NoUnit => write!(f, "{wanted} `{text}` has no unit"),
             UnitProblem::UnknownUnit => write!(f, "{wanted} `{text}` has an unknown unit"),
-            UnitProblem::NoBase => write!(f, "{wanted} `{text}` does not say whether it is in bits or in bytes"),
+            UnitProblem::NoBase => {
+                write!(f, "{wanted} `{text}` does not say whether it is in bits or in bytes")?;
+                if let Some((number, prefix)) = self.without_base() {
+                    return write!(
+                        f,
+                        "; write {number}{prefix}bit for bits per second, {number}{}B/s for bytes",
+                        if prefix == 'k' { 'k' } else { prefix.to_ascii_uppercase() }
+                    );
+                }
+                Ok(())
+            }
             UnitProblem::AmbiguousUnit => {
                 write!(f, "{wanted} `{text}` is ambiguous: people mean bits by it, tc means bytes")
             }
@@ -282,6 +300,15 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rate>().map(Rate::as_bps), Ok(bps), "{text}");
         }
+    }
+
+    #[test]
+    fn a_rate_without_bits_or_bytes_is_told_what_to_write() {
+        let said = "20M".parse::<Rate>().unwrap_err().to_string();
+        assert!(said.ends_with("; write 20mbit for bits per second, 20MB/s for bytes"), "{said}");
+        let said = "1.5 k/s".parse::<Rate>().unwrap_err().to_string();
+        assert!(said.ends_with("; write 1.5kbit for bits per second, 1.5kB/s for bytes"), "{said}");
+        assert_eq!("1.5kB/s".parse::<Rate>().map(Rate::as_bps), Ok(12_000));
     }
 
     #[test]

@@ -5,11 +5,31 @@ use std::collections::HashMap;
 use tidegate_core::htb::{Class, Htb};
 use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
 
-use super::kinds::{HtbClass, HtbQueue, Inside};
+use super::kinds::Inside;
+pub use super::kinds::{HtbClass, HtbQueue};
 use super::section::{NoPacket, Section, Site, report};
 use super::tree::{self, Branch};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
+
+/// A class of an HTB with the rates that it is built with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HtbRow<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The class that it borrows from.
+    pub parent: Option<&'a str>,
+    /// The guaranteed rate.
+    pub rate: Rate,
+    /// The highest rate.
+    pub ceil: Rate,
+    /// Its turn among those that borrow, 0 first.
+    pub priority: u8,
+    /// The sum of the rates of its children, for a class that has some.
+    pub promised: Option<Rate>,
+    /// The kind of its queue, for a class without children.
+    pub queue: Option<&'static str>,
+}
 
 impl Branch for HtbClass {
     fn name(&self) -> &Spanned<String> {
@@ -57,6 +77,30 @@ impl HtbQueue {
     fn tree<P: Packet + 'static>(&self, site: &Site) -> Result<Htb<P>, ParamError> {
         let nodes = tree::nodes(&self.class, HtbClass::class, site);
         Htb::new(nodes, tree::default_class(&self.class, self.default.as_ref()))
+    }
+
+    /// The classes with their rates, in the order of the file.
+    pub fn rows(&self) -> Vec<HtbRow<'_>> {
+        let children = |name: &str| -> Vec<Rate> {
+            let is_child = |class: &&Spanned<HtbClass>| class.value.parent.as_ref().is_some_and(|of| of.value == name);
+            self.class.iter().filter(is_child).map(|class| class.value.rate.value).collect()
+        };
+        let mut rows = Vec::with_capacity(self.class.len());
+        for Spanned { value: section, .. } in &self.class {
+            let (built, name) = (section.class(), section.name.value.as_str());
+            let below = children(name);
+            let queue = section.queue.as_ref().map(|queue| queue.value.0.kind());
+            rows.push(HtbRow {
+                name,
+                parent: section.parent.as_ref().map(|parent| parent.value.as_str()),
+                rate: built.rate,
+                ceil: built.ceil,
+                priority: built.priority,
+                queue: queue.or_else(|| below.is_empty().then_some("fifo")),
+                promised: (!below.is_empty()).then(|| below.into_iter().sum()),
+            });
+        }
+        rows
     }
 
     /// Warns of classes whose children are promised more than the class has.

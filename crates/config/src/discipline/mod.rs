@@ -22,7 +22,7 @@ mod fifo;
 mod fq_codel;
 mod fq_pie;
 mod hfsc;
-mod htb;
+pub mod htb;
 mod ingress_filter;
 mod kinds;
 mod marker;

@@ -162,6 +162,30 @@ dscp = "ef"
     assert!(file.text().ends_with("# The end.\n\n[metrics]\nlisten = \"127.0.0.1:9100\"\n"));
 }
 
+/// Where a preset runs, the example of `set` cannot work, and says what does.
+#[test]
+fn a_key_of_the_shaper_in_a_file_with_a_discipline_names_what_would_work() {
+    const PRESET: &str = "version = 1\n[discipline]\nkind = \"cake\"\nrate = \"19mbit\"\n";
+    let mut file = Document::parse(PRESET).unwrap();
+    let refused = file.set("shaper", None, "rate", "20mbit").unwrap_err();
+    assert_eq!(
+        refused,
+        "this configuration has no `shaper`, but a `discipline` of kind `cake`: write `set discipline rate 20mbit`"
+    );
+    assert_eq!(file.text(), PRESET);
+    let refused = file.set("shaper", None, "fair-by", "host").unwrap_err();
+    assert!(
+        refused.ends_with("it has no `fair-by`; `set discipline KEY VALUE` changes `kind` and `rate`"),
+        "{refused}"
+    );
+    file.set("discipline", None, "rate", "20mbit").unwrap();
+    assert!(file.text().contains("rate = \"20mbit\""));
+    // Other tables are made as before.
+    file.set("metrics", None, "listen", "127.0.0.1:9435").unwrap();
+    assert!(file.text().contains("[metrics]"));
+    assert!(file.set("class", Some("calls"), "rate", "1mbit").unwrap_err().contains("has no `class`"));
+}
+
 #[test]
 fn inline_lists_keep_their_lines() {
     let old = "rule = [\n  # calls\n  { class = \"a\" }, # first, of all\n  { class = \"b\", }, # second\n]\n";

@@ -15,6 +15,7 @@ mod edit;
 mod examples;
 mod follow;
 mod hosts;
+mod import;
 mod outside;
 mod readme;
 mod schema;

@@ -81,7 +81,7 @@ pub enum EventKind {
     PromiseEnded,
     /// The rate of a direction follows its line to another value (`granted_bps`), for the reason in `text`.
     LineRate,
-    /// A message of the supervisor, as text.
+    /// A message of the supervisor, as text. A change of the configuration has its author, command and differences in `data`.
     Log,
     /// A kind of a newer daemon.
     #[serde(other)]
@@ -126,6 +126,30 @@ impl EventKind {
             Self::LineRate => "line-rate",
             Self::Log => "log",
             Self::Other => "other",
+        }
+    }
+}
+
+impl EventKind {
+    /// Returns a sentence part for people: when such an event is sent.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::FlowStarted => "a flow is seen for the first time",
+            Self::FlowEnded => "a flow has sent nothing for the idle timeout",
+            Self::QueueAbove => "the queue of a flow rises to its upper threshold",
+            Self::QueueBelow => "the queue of a flow falls to its lower threshold",
+            Self::Moved => "a flow is moved to another class, with its queue",
+            Self::Marked => "packets of a flow are marked congestion experienced",
+            Self::Rate => "a watched flow is granted another rate",
+            Self::Dropped => "packets of a watched flow are dropped",
+            Self::DelayAbove => "a watched flow waits longer than the requested limit",
+            Self::DelayBelow => "it waits less than half of that",
+            Self::Promised => "the minimum of a flow is in force",
+            Self::Waiting => "the minimum of a flow waits for rate to be released",
+            Self::PromiseEnded => "a promise has ended",
+            Self::LineRate => "the rate of a direction follows its line",
+            Self::Log => "changes with their authors, faults, recoveries: a text",
+            Self::Other => "anything of a newer daemon",
         }
     }
 }

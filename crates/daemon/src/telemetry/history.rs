@@ -6,7 +6,9 @@
 //! the class did not exist) there is a gap, not a zero.
 //! *Cost*: 2,760 points of 60 B, 166 kB a class; at most [`MOST`] classes are remembered, 10.6 MB. Everything is allocated
 //! when a class first appears. A push is constant for each class, except after a gap, which is filled.
-//! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew.
+//! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew. Minutes that are
+//! over are kept in a file ([`history_file`](super::history_file)), and [restored](History::restore) from there: the finer
+//! rings are filled with even parts of them.
 
 use serde_json::{Value, json};
 use tidegate_control::calls::ClassObservation;
@@ -45,7 +47,7 @@ pub struct Point {
 }
 
 /// The number of ranges of waits.
-const WAITS: usize = Delays::BOUNDS.len();
+pub(super) const WAITS: usize = Delays::BOUNDS.len();
 
 /// Packets by their waits, of a cumulative histogram: eight times the binary logarithm of their number, and 1; or 0 for
 /// none. That is 9 % from one code to the next.
@@ -66,7 +68,7 @@ fn packets(code: u8) -> f32 {
 }
 
 impl Point {
-    const GAP: Self = Self {
+    pub(super) const GAP: Self = Self {
         rate: f32::NAN,
         borrowed: f32::NAN,
         queue: f32::NAN,
@@ -97,12 +99,29 @@ impl Point {
     fn is_gap(&self) -> bool {
         self.rate.is_nan()
     }
+    /// One of `parts` equal parts of the step.
+    fn part(self, parts: f32) -> Self {
+        let of = |count: f32| count / parts;
+        Self {
+            drops: of(self.drops),
+            marks: of(self.marks),
+            kept: of(self.kept),
+            missed: of(self.missed),
+            waits: self.waits.map(|packets_of| code(of(packets(packets_of)))),
+            ..self
+        }
+    }
     /// The names of the values in the JSON form, in the order of [`Point::values`].
     const NAMES: [&'static str; 9] =
         ["rate_bps", "borrowed_bps", "queue_bytes", "wait_p50_s", "wait_p99_s", "drops", "marks", "kept_s", "missed_s"];
-    fn values(&self) -> [f32; 9] {
+    pub(super) fn values(&self) -> [f32; 9] {
         let Self { rate, borrowed, queue, median, long, drops, marks, kept, missed, waits: _ } = *self;
         [rate, borrowed, queue, median, long, drops, marks, kept, missed]
+    }
+    /// The point with these values, in the order of [`Point::values`].
+    pub(super) fn from_values(values: [f32; 9], waits: [u8; WAITS]) -> Self {
+        let [rate, borrowed, queue, median, long, drops, marks, kept, missed] = values;
+        Self { rate, borrowed, queue, median, long, drops, marks, kept, missed, waits }
     }
     /// The waits as text: the number of the first range with packets and the codes up to the last, each in two hexadecimal
     /// digits; nothing without packets, `None` in gaps.
@@ -180,6 +199,24 @@ impl Series {
     }
 }
 
+/// A class in a minute, or in the beginning of one.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Record {
+    pub direction: String,
+    pub class: String,
+    /// How many seconds of the minute were measured, 1 to 60.
+    pub seconds: u8,
+    pub point: Point,
+}
+
+/// The classes in a minute.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Minute {
+    /// Its first second since 1970.
+    pub from: u64,
+    pub records: Vec<Record>,
+}
+
 /// The history of the last day. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -188,6 +225,8 @@ pub struct History {
     now: u64,
     /// The first second.
     began: u64,
+    /// The last minute that is over, until it is taken.
+    over: Option<Minute>,
 }
 
 impl History {
@@ -206,17 +245,7 @@ impl History {
         // A late observation covers the seconds before it as well.
         let late = second - self.now;
         if self.now != 0 && (2..=LATE).contains(&late) {
-            let part = |point: Point| {
-                let of = |count: f32| count / late as f32;
-                Point {
-                    drops: of(point.drops),
-                    marks: of(point.marks),
-                    kept: of(point.kept),
-                    missed: of(point.missed),
-                    waits: point.waits.map(|packets_of| code(of(packets(packets_of)))),
-                    ..point
-                }
-            };
+            let part = |point: Point| point.part(late as f32);
             let classes: Vec<_> = classes.map(|(direction, class, point)| (direction, class, part(point))).collect();
             for between in self.now + 1..=second {
                 self.remember(between, classes.iter().copied());
@@ -229,22 +258,7 @@ impl History {
     fn remember<'a>(&mut self, second: u64, classes: impl Iterator<Item = (&'a str, &'a str, Point)>) {
         self.pass(second);
         for (direction, class, point) in classes {
-            let found = self.series.iter().position(|series| series.direction == direction && series.class == class);
-            let place = match found {
-                Some(place) => place,
-                None if self.series.len() < MOST => {
-                    self.series.push(Series::new(direction, class));
-                    self.series.len() - 1
-                }
-                // The class that has been absent for longest is replaced.
-                None => match self.series.iter().enumerate().min_by_key(|(_, series)| series.last) {
-                    Some((place, series)) if series.last + 60 < second => {
-                        self.series[place] = Series::new(direction, class);
-                        place
-                    }
-                    _ => continue,
-                },
-            };
+            let Some(place) = self.place(direction, class, second) else { continue };
             let series = &mut self.series[place];
             series.last = second;
             for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
@@ -255,8 +269,30 @@ impl History {
         }
     }
 
+    /// The place of a class, which is new or has been observed before `second`; `None` where there is no room.
+    fn place(&mut self, direction: &str, class: &str, second: u64) -> Option<usize> {
+        let found = self.series.iter().position(|series| series.direction == direction && series.class == class);
+        if found.is_some() {
+            return found;
+        }
+        if self.series.len() < MOST {
+            self.series.push(Series::new(direction, class));
+            return Some(self.series.len() - 1);
+        }
+        // The class that has been absent for longest is replaced.
+        let (place, oldest) = self.series.iter_mut().enumerate().min_by_key(|(_, series)| series.last)?;
+        if oldest.last + 60 >= second {
+            return None;
+        }
+        *oldest = Series::new(direction, class);
+        Some(place)
+    }
+
     /// Advances to `second`: steps between become gaps, and a new step begins empty.
     fn pass(&mut self, second: u64) {
+        if self.now > 0 && second / 60 > self.now / 60 {
+            self.over = Some(self.minute()).filter(|minute| !minute.records.is_empty());
+        }
         for series in &mut self.series {
             for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
                 let (from, to) = (self.now / step, second / step);
@@ -269,6 +305,68 @@ impl History {
             }
         }
         self.now = second;
+    }
+
+    /// The last minute that is over; `None` if it was taken.
+    pub(super) fn take_over(&mut self) -> Option<Minute> {
+        self.over.take()
+    }
+    /// The minute of the last push, so far.
+    pub(super) fn minute(&self) -> Minute {
+        let measured = self.series.iter().filter(|series| series.sums[2].count > 0.0);
+        let record = |series: &Series| Record {
+            direction: series.direction.clone(),
+            class: series.class.clone(),
+            seconds: series.sums[2].count.min(60.0) as u8,
+            point: series.sums[2].point,
+        };
+        Minute { from: self.now / 60 * 60, records: measured.map(record).collect() }
+    }
+
+    /// Every minute of the last day.
+    pub(super) fn minutes(&self) -> Vec<Minute> {
+        let (step, length) = RINGS[2];
+        let last = self.now / step;
+        let first = (last + 1).saturating_sub(length as u64).max(self.began / step);
+        let minute = |place: u64| {
+            let of = |series: &Series| {
+                let point = series.rings[2][place as usize % length];
+                let (direction, class) = (series.direction.clone(), series.class.clone());
+                (!point.is_gap()).then_some(Record { direction, class, seconds: 60, point })
+            };
+            Minute { from: place * step, records: self.series.iter().filter_map(of).collect() }
+        };
+        let mut minutes: Vec<Minute> = (first..last).map(minute).filter(|minute| !minute.records.is_empty()).collect();
+        minutes.extend(Some(self.minute()).filter(|minute| !minute.records.is_empty()));
+        minutes
+    }
+
+    /// Adds a minute of an earlier process, later than all before. Of one that is not over the rest may be pushed. The finer
+    /// rings receive even parts of it if it is `recent`.
+    pub(super) fn restore(&mut self, minute: &Minute, recent: bool) {
+        let longest = minute.records.iter().map(|record| u64::from(record.seconds)).max().unwrap_or(0);
+        if self.now == 0 {
+            self.began = minute.from;
+        }
+        for second in (minute.from..minute.from + longest).filter(|_| recent) {
+            let covered = minute.records.iter().filter(|record| minute.from + u64::from(record.seconds) > second);
+            let part = |record: &Record| record.point.part(record.seconds.into());
+            let points = covered.map(|record| (record.direction.as_str(), record.class.as_str(), part(record)));
+            self.remember(second, points);
+        }
+        let last = (minute.from + longest).saturating_sub(1).max(self.now);
+        self.pass(last);
+        // The whole is exact; the sum of its parts is not.
+        for record in &minute.records {
+            let Some(place) = self.place(&record.direction, &record.class, last) else { continue };
+            let (step, length) = RINGS[2];
+            let series = &mut self.series[place];
+            series.last = last;
+            series.rings[2][(minute.from / step) as usize % length] = record.point;
+            let waits = record.point.waits.map(packets);
+            series.sums[2] = Sum { point: record.point, count: record.seconds.into(), waits };
+        }
+        self.over = None;
     }
 
     /// The number of classes with a history.

@@ -3,6 +3,7 @@
 
 pub(crate) mod explain;
 pub mod history;
+pub mod history_file;
 pub(crate) mod hook;
 pub(crate) mod hosts;
 pub mod metrics;
@@ -15,6 +16,7 @@ pub(crate) mod subscriptions;
 pub mod web;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,6 +29,7 @@ use tidegate_live::shaping::Shaping;
 use crate::directions::ShapedDirection;
 use crate::notifier::Notifier;
 use crate::server::Outbound;
+use history_file::HistoryFile;
 use hook::Hook;
 use observer::{Health, Observer};
 pub use reading::class_status;
@@ -50,6 +53,8 @@ pub(crate) struct Telemetry {
     /// The time of the observation whose flows the sampler received last.
     shown: u64,
     web: Option<Web>,
+    /// Where the history is kept.
+    file: Option<HistoryFile>,
     /// Settings of the command line, in the place of those of the configuration.
     web_override: Option<WebSettings>,
     hook_override: Option<shaper::Hook>,
@@ -67,6 +72,7 @@ impl Telemetry {
             sampled: Instant::now(),
             shown: 0,
             web: None,
+            file: None,
             web_override,
             hook_override,
             hook: None,
@@ -86,6 +92,22 @@ impl Telemetry {
             self.web = wanted.map(|at| Web::start(at, Arc::clone(self.observer.shared()))).transpose()?;
         }
         Ok(())
+    }
+
+    /// Keeps the history in the file at `path`, and continues the one that is there. Failures are logged, and affect nothing
+    /// else.
+    pub fn keep_history(&mut self, path: &Path, notifier: &Notifier) {
+        match HistoryFile::open(path, self.observer.shared()) {
+            Ok((file, wrong)) => {
+                self.file = Some(file);
+                if let Some(wrong) = wrong {
+                    notifier.log(&format!("the history in {}: {wrong}", path.display()));
+                }
+            }
+            Err(error) => {
+                notifier.log(&format!("the history in {} is not kept over restarts: {error}", path.display()));
+            }
+        }
     }
 
     /// Runs the program on events that is specified: by the command line, or by the configuration of the first direction.
@@ -137,8 +159,17 @@ impl Telemetry {
             self.sample(directions);
         }
         self.observer.tick(directions, health);
+        self.write_history(notifier, false);
         if let Some(web) = &self.web {
             web.set_control(notifier.counters());
+        }
+    }
+
+    /// Writes what is new of the history; with `end` all of it.
+    fn write_history(&mut self, notifier: &Notifier, end: bool) {
+        let shared = self.observer.shared();
+        if let Some(failed) = self.file.as_mut().and_then(|file| file.keep(shared, end)) {
+            notifier.log(&failed);
         }
     }
 
@@ -157,8 +188,9 @@ impl Telemetry {
         }
     }
 
-    /// Passes the last state to the sampler, with flows that began since the last observation.
-    pub fn finish(&mut self, directions: &[ShapedDirection], health: &Health<'_>) {
+    /// Writes the history, and passes the last state to the sampler, with flows that began since the last observation.
+    pub fn finish(&mut self, directions: &[ShapedDirection], health: &Health<'_>, notifier: &Notifier) {
+        self.write_history(notifier, true);
         if self.sampler.is_some() {
             let _ = self.observer.observe(directions, health, true, false);
             self.sample(directions);

@@ -17,26 +17,50 @@ pub enum NoteKind {
     Event,
 }
 
-#[derive(Clone, Debug)]
-struct Note {
+/// A change or a fault.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Note {
     /// Seconds since 1970.
-    second: u64,
-    kind: NoteKind,
-    text: String,
+    pub second: u64,
+    pub kind: NoteKind,
+    pub text: String,
 }
 
 /// The last changes and faults, at most [`MOST`].
 #[derive(Clone, Debug, Default)]
-pub struct Notes(VecDeque<Note>);
+pub struct Notes {
+    all: VecDeque<Note>,
+    /// How many of the last ones have not been taken.
+    new: usize,
+}
 
 impl Notes {
     /// Adds a note at the present time.
     pub fn add(&mut self, kind: NoteKind, text: &str) {
         let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        if self.0.len() == MOST {
-            self.0.pop_front();
+        self.new = (self.new + 1).min(MOST);
+        if self.all.len() == MOST {
+            self.all.pop_front();
         }
-        self.0.push_back(Note { second, kind, text: text.into() });
+        self.all.push_back(Note { second, kind, text: text.into() });
+    }
+
+    /// Adds notes of an earlier process before those of this one.
+    pub(super) fn restore(&mut self, mut earlier: VecDeque<Note>) {
+        earlier.append(&mut self.all);
+        earlier.drain(..earlier.len().saturating_sub(MOST));
+        self.all = earlier;
+    }
+
+    /// The notes that were added since the last call.
+    pub(super) fn take_new(&mut self) -> Vec<Note> {
+        let from = self.all.len() - std::mem::take(&mut self.new).min(self.all.len());
+        self.all.range(from..).cloned().collect()
+    }
+
+    /// All of them, the oldest first.
+    pub(super) fn all(&self) -> Vec<Note> {
+        self.all.iter().cloned().collect()
     }
 
     /// Returns the notes from second `since` on, the oldest first, as JSON: `time_s`, `kind` (`change` or `event`), `text`.
@@ -45,7 +69,7 @@ impl Notes {
             NoteKind::Change => "change",
             NoteKind::Event => "event",
         };
-        let notes = self.0.iter().filter(|note| note.second >= since);
+        let notes = self.all.iter().filter(|note| note.second >= since);
         notes.map(|note| json!({ "time_s": note.second, "kind": kind(note.kind), "text": note.text })).collect()
     }
 }

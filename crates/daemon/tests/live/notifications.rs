@@ -289,7 +289,7 @@ pub fn access_and_the_hook_follow_the_file_in_force() -> Ended {
     };
     let lines = |name: &str| {
         let text = std::fs::read_to_string(output(name)).unwrap_or_default();
-        text.lines().filter(|line| line.contains("another configuration")).count()
+        text.lines().filter(|line| line.contains(": apply: in force")).count()
     };
     apply(&format!("mode = \"600\"\n{}", hook("first")));
     assert_eq!(mode(), 0o600);

@@ -82,6 +82,9 @@ pub struct Settings {
     pub linger: Duration,
     /// Whether to take over from a shaper that runs, which ends then.
     pub take_over: bool,
+    /// The file to which guardians append what they do, a line each: nanoseconds of the monotonic clock, `guardian`, the
+    /// number of the process, and the text. `None` for nowhere.
+    pub log: Option<PathBuf>,
 }
 
 /// The privileges that the system granted to a guardian.
@@ -205,7 +208,10 @@ impl Guardian {
         };
         let mut command = Command::new(&self.settings.program);
         command.args(&self.settings.arguments).env_clear().current_dir("/").process_group(0);
-        command.stdin(Stdio::from(other)).stdout(Stdio::null()).stderr(Stdio::null());
+        // A file alone: a pipe that nobody reads would hold a guardian up, and one that somebody reads would not end.
+        let log = self.settings.log.as_deref().and_then(|path| open_log(path).ok());
+        let log = log.map_or_else(Stdio::null, Stdio::from);
+        command.stdin(Stdio::from(other)).stdout(Stdio::null()).stderr(log);
         let child = command.spawn()?;
         // With its end of the connection: only the child keeps that open.
         drop(command);
@@ -421,6 +427,18 @@ impl Left {
 fn is_there(directory: &Path) -> bool {
     let _ = fs::DirBuilder::new().mode(0o755).create(directory);
     rustix::fs::access(directory, Access::WRITE_OK).is_ok()
+}
+
+/// Opens the file to which a shaper and its guardians append their last words, or makes it.
+///
+/// # Errors
+/// When it is no file, or the system refuses.
+pub fn open_log(path: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut options = fs::OpenOptions::new();
+    let file = options.append(true).create(true).mode(0o644).custom_flags(flags.bits() as i32).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
 }
 
 /// A new file for what a shaper leaves to its successor.

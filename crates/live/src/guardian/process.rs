@@ -2,7 +2,7 @@
 //!
 //! After its preparation it allocates nothing and opens nothing; of packets it reads the queue and the id.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -59,8 +59,9 @@ pub fn run() -> io::Result<()> {
     };
     // Mapped before memory is locked and the limit of locked memory applies again.
     let page = Page::open(page)?;
-    // The first look at the clock finds out how, which cannot be done any more later.
-    let checked = timing::now();
+    // The first look at the clock finds out how, which cannot be done any more later; so it is with the own number.
+    let (checked, own) = (timing::now(), std::process::id());
+    let shaper = process_of(control.as_fd());
     let granted = prepare(kept.queues[0]);
     let mut guard = Guard {
         page,
@@ -79,6 +80,9 @@ pub fn run() -> io::Result<()> {
         quiet: 0,
         checked,
         gone: None,
+        own,
+        shaper,
+        passed: 0,
     };
     guard.send_control(&[READY, granted.locked.into(), granted.real_time.into(), granted.dropped.into()]);
     let mut first = [0; 1];
@@ -87,6 +91,7 @@ pub fn run() -> io::Result<()> {
         // The shaper has ended or has changed its mind.
         return Ok(());
     }
+    guard.say(format_args!("watches process {}", guard.shaper));
     guard.watch();
     Ok(())
 }
@@ -115,6 +120,12 @@ struct Guard {
     quiet: u32,
     checked: Instant,
     gone: Option<Instant>,
+    /// The number of this process.
+    own: u32,
+    /// The number of the shaper's process; 0 where that is of another namespace.
+    shaper: i32,
+    /// How many packets had passed when the shaper last had the turn.
+    passed: u64,
 }
 
 impl Guard {
@@ -133,13 +144,21 @@ impl Guard {
             }
             self.check();
             match self.page.turn() {
-                Turn::Shaper => (self.begun, self.holding) = (false, None),
+                Turn::Shaper => (self.begun, self.holding, self.passed) = (false, None, self.page.passed()),
                 Turn::Guardian => self.pass_unless_held(),
                 Turn::Return => {
                     if !self.begun && self.page.held() == 0 {
                         self.pass();
                     }
-                    (self.begun, self.quiet) = (!self.page.give_back(), 0);
+                    let given = self.page.give_back();
+                    (self.begun, self.quiet) = (!given, 0);
+                    if given {
+                        let packets = self.page.passed() - self.passed;
+                        self.say(format_args!(
+                            "process {} shapes again; {packets} packets passed unshaped",
+                            self.shaper
+                        ));
+                    }
                 }
             }
             // Without a socket no successor can come, and the rules would keep one from starting.
@@ -150,6 +169,26 @@ impl Guard {
                 return;
             }
         }
+    }
+
+    /// Appends a line to the log, which is standard error. Nothing is allocated; what does not fit is cut off.
+    fn say(&self, text: std::fmt::Arguments<'_>) {
+        let mut line = [b'\n'; 256];
+        let room = line.len() - 1;
+        let mut rest = &mut line[..room];
+        let _ = write!(rest, "{} guardian {} {text}", timing::now().as_nanos(), self.own);
+        let used = room - rest.len();
+        line[used] = b'\n';
+        let _ = io::stderr().write_all(&line[..=used]);
+    }
+
+    /// Takes the turn, and says so; returns whether the shaper had it.
+    fn take(&self, reason: Reason, why: &str) -> bool {
+        let taken = self.page.take(reason);
+        if taken {
+            self.say(format_args!("process {} {why}; packets pass unshaped", self.shaper));
+        }
+        taken
     }
 
     fn send_control(&self, bytes: &[u8]) {
@@ -185,7 +224,17 @@ impl Guard {
                     return true;
                 }
                 self.gone = Some(timing::now());
-                self.page.take(Reason::Gone);
+                let before = self.page.reason();
+                if !self.take(Reason::Gone, "has ended unexpectedly") {
+                    let how = match before {
+                        Some(Reason::Asked) => "and left its queues",
+                        _ => "unexpectedly",
+                    };
+                    self.say(format_args!("process {} has ended {how}; packets pass unshaped", self.shaper));
+                }
+                if self.listener.is_some() {
+                    self.say(format_args!("waits {} ms for a successor", self.kept.linger_millis));
+                }
                 // Packets first, then the successor, unless it takes them.
                 self.pass_unless_held();
                 self.give();
@@ -220,6 +269,8 @@ impl Guard {
         let Some(successor) = self.successor.take() else { return };
         let held = [self.queue.as_fd(), self.rules.as_fd(), self.page.as_fd(), self.state.as_fd()];
         if message::send(successor.as_fd(), &self.setup[..self.length], &held).is_ok() {
+            self.shaper = process_of(successor.as_fd());
+            self.say(format_args!("process {} takes over", self.shaper));
             (self.control, self.gone, self.quiet) = (Some(successor), None, 0);
         }
     }
@@ -238,7 +289,7 @@ impl Guard {
             (self.beats, self.quiet) = (beats, 0);
         }
         if self.quiet >= CHECKS {
-            self.page.take(Reason::Silent);
+            self.take(Reason::Silent, "makes no progress");
         }
     }
 
@@ -294,6 +345,7 @@ impl Guard {
 
     /// No successor has come: packets pass the queues by, and the kernel removes the rules when their socket is closed.
     fn finish(&mut self) {
+        self.say(format_args!("no successor came; the rules go, and traffic goes on unshaped"));
         let began = timing::now();
         loop {
             self.pass();
@@ -307,6 +359,11 @@ impl Guard {
             let _ = rustix::fs::unlink(self.kept.path());
         }
     }
+}
+
+/// The process at the other end of a socket; 0 where it is of another namespace.
+fn process_of(socket: BorrowedFd<'_>) -> i32 {
+    tidegate_sys::net::peer(socket).map_or(0, |peer| peer.pid)
 }
 
 /// The queue and the id of the packet that a message is about.
@@ -393,6 +450,8 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_recvmmsg,
     libc::SYS_sendmsg,
     libc::SYS_sendto,
+    // The log.
+    libc::SYS_write,
     libc::SYS_accept4,
     libc::SYS_getsockopt,
     libc::SYS_geteuid,

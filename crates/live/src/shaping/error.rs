@@ -6,7 +6,7 @@ use tidegate_engine::BuildFailure;
 
 use crate::netlink;
 use crate::probe::Version;
-use crate::rules::RulesError;
+use crate::rules::{Direction, RulesError};
 
 /// Why shaping is not in force.
 #[derive(Debug, thiserror::Error)]
@@ -125,12 +125,53 @@ pub enum Unproven {
     /// Packets of this class do not come through, though others do.
     Class(String, Version),
     /// Packets of this class come through as another.
-    Mistaken {
-        /// The class that the probe was made for.
-        class: String,
-        /// The class that it was classified into.
-        taken_for: String,
-    },
+    Mistaken(Mistaken),
+}
+
+/// Packets of a class that come through as another, because something rewrites them before the queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mistaken {
+    /// The class that the probes were made for.
+    pub class: String,
+    /// The class that they were classified into.
+    pub taken_for: String,
+    /// The protocols of these probes.
+    pub versions: Vec<Version>,
+    /// Whether they left or arrived.
+    pub direction: Direction,
+    /// The first rule of either class that asks for what can be rewritten. `None` where none does.
+    pub rule: Option<RewritingRule>,
+}
+
+/// A rule that has an effect, or none, because packets are rewritten.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RewritingRule {
+    /// Its number in the file, from 1.
+    pub number: usize,
+    /// Its conditions.
+    pub matches: String,
+    /// What it asks for.
+    pub rewritten: Rewritten,
+    /// Whether it takes packets that it is not for, or misses those that it is for.
+    pub effect: Effect,
+}
+
+/// The effect of a rule on packets that were rewritten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// It takes packets that it is not for.
+    Takes,
+    /// It misses packets that it is for.
+    Misses,
+}
+
+/// What another program can change of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rewritten {
+    /// The firewall mark.
+    Mark,
+    /// The code point.
+    Dscp,
 }
 
 impl StartError {
@@ -157,13 +198,41 @@ fn explain(failures: &[Unproven]) -> String {
              take it"
         ),
         Unproven::Class(class, version) => format!("{version} packets of class `{class}` do not pass the queue"),
-        Unproven::Mistaken { class, taken_for } => {
-            format!(
-                "packets of class `{class}` arrive as class `{taken_for}`; something rewrites them before the queue"
-            )
-        }
+        Unproven::Mistaken(mistaken) => mistaken_text(mistaken),
     };
     failures.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// What is rewritten, by which rule that has an effect, and what to do about it.
+fn mistaken_text(mistaken: &Mistaken) -> String {
+    let Mistaken { class, taken_for, versions, direction, rule } = mistaken;
+    let versions = versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+    let way = match direction {
+        Direction::Egress => "leave",
+        Direction::Ingress => "arrive",
+    };
+    let what =
+        format!("{versions} packets that {way} and belong to class `{class}` come to the queue as class `{taken_for}`");
+    let Some(rule) = rule else {
+        return format!(
+            "{what}: another program rewrites them before the queue; `nft list ruleset`, `iptables-save` and `tc filter show` \
+             show which"
+        );
+    };
+    let RewritingRule { number, matches, rewritten, effect } = rule;
+    let what_is_set = match rewritten {
+        Rewritten::Mark => "mark",
+        Rewritten::Dscp => "code point",
+    };
+    let how = match effect {
+        Effect::Takes => format!("by rule {number} ({matches})"),
+        Effect::Misses => format!("although rule {number} ({matches}) is for them"),
+    };
+    format!(
+        "{what}, {how}: another program sets their {what_is_set} before the queue; find it with `nft list ruleset` or \
+         `iptables-save`, and have it leave these packets alone; or write a rule for class `{class}` before rule {number}, by \
+         addresses or ports"
+    )
 }
 
 pub(super) fn system(operation: &str) -> impl FnOnce(io::Error) -> StartError {
@@ -190,5 +259,39 @@ pub(super) fn no_queue(error: netlink::Error) -> StartError {
         StartError::Permission { operation: "bind a packet queue".into() }
     } else {
         StartError::NoQueue(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_are_rewritten_are_told_once_with_direction_rule_and_remedy() {
+        let mistaken = Mistaken {
+            class: "house".into(),
+            taken_for: "guests".into(),
+            versions: vec![Version::V4, Version::V6],
+            direction: Direction::Egress,
+            rule: Some(RewritingRule {
+                number: 2,
+                matches: "mark 0x10/0xff".into(),
+                rewritten: Rewritten::Mark,
+                effect: Effect::Takes,
+            }),
+        };
+        let text = |mistaken: &Mistaken| {
+            let failures = vec![Unproven::Mistaken(mistaken.clone())];
+            StartError::Unproven { interface: "wan0".into(), failures }.to_string()
+        };
+        let said = text(&mistaken);
+        assert!(said.contains("IPv4 and IPv6 packets that leave and belong to class `house`"), "{said}");
+        assert!(
+            said.contains("as class `guests`, by rule 2 (mark 0x10/0xff)") && said.contains("sets their mark"),
+            "{said}"
+        );
+        assert!(said.contains("`nft list ruleset`") && said.contains("before rule 2"), "{said}");
+        let unknown = Mistaken { rule: None, direction: Direction::Ingress, versions: vec![Version::V4], ..mistaken };
+        assert!(text(&unknown).contains("IPv4 packets that arrive") && text(&unknown).contains("iptables-save"));
     }
 }

@@ -51,7 +51,7 @@ use crate::timing::Readiness;
 
 pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 pub use coverage::Coverage;
-pub use error::{StartError, Unproven};
+pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};

@@ -113,6 +113,7 @@ fn shape(file: &str, mut pipe: UnixStream, directory: &std::path::Path, take_ove
         directory: Some(directory.to_owned()),
         linger: Duration::from_secs(3),
         take_over,
+        log: None,
     };
     let options = Options { interfaces: vec![DEVICE.into()], guardian: Some(guardian), ..Options::default() };
     let mut shaping = Some(Shaping::start(&config, &options).unwrap());

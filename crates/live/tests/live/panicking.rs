@@ -29,6 +29,7 @@ pub fn a_data_path_that_panics_lets_all_packets_pass_in_order() -> Ended {
             directory: None,
             linger: Duration::from_secs(1),
             take_over: false,
+            log: None,
         });
         let inject = Some(Injection { after: Span::from_millis(500), fault: Fault::Panic });
         let options = Options { guardian, inject, ..Options::default() };

@@ -144,6 +144,7 @@ pub fn other_interfaces_are_taken_over_without_a_rule_left() -> Ended {
         directory: None,
         linger: Duration::from_secs(3),
         take_over: false,
+        log: None,
     };
     let of = |names: &[&str]| Options {
         interfaces: names.iter().map(|&name| name.to_owned()).collect(),

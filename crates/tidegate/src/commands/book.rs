@@ -1,10 +1,11 @@
 //! `tidegate book`: the book in the terminal, as HTML pages, or as sources of mdbook; and `tidegate help`.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use tidegate_book::Book;
 use tidegate_book::search::Found;
+use tidegate_book::{Book, Ink};
 use tidegate_config::schema::reference;
 use tidegate_config::shaper;
 use tidegate_display::middle;
@@ -15,6 +16,8 @@ use crate::output::width;
 use crate::{Failure, output};
 
 /// Read the book: concepts, the manual of each discipline, a cookbook, the experiments, references
+///
+/// At a terminal a chapter is shown by $PAGER, or by `less` where that is not set; elsewhere its Markdown is written.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The chapter, for example `concepts` or `fq_codel`; without one, the contents
@@ -25,7 +28,8 @@ pub struct Args {
     /// Write the book as sources for mdbook into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "chapter")]
     sources: Option<PathBuf>,
-    /// List the sections that contain all of these words, the best first
+    /// List the sections that contain all of these words, or words of the same meaning, the best first. A word finds
+    /// those that begin with it
     #[arg(long, value_name = "WORDS", num_args = 1.., conflicts_with_all = ["chapter", "html", "sources"])]
     search: Vec<String>,
 }
@@ -107,7 +111,14 @@ fn contents() -> Result<(), Failure> {
         out,
         "Chapters; `tidegate book NAME` prints one, `--search WORDS` finds a section, `--html DIR` writes pages."
     )?;
+    let mut manuals = Vec::new();
     for chapter in book().chapters() {
+        // Dozens of them would hide the chapters that an operator reads.
+        if chapter.slug.starts_with("disciplines/") || chapter.slug.starts_with("lab/papers/") {
+            manuals.push(chapter.topic().to_owned());
+            continue;
+        }
+        names(&mut out, &mut manuals)?;
         if let Some(part) = chapter.part {
             writeln!(out, "\n{part}")?;
         }
@@ -115,13 +126,57 @@ fn contents() -> Result<(), Failure> {
         let title = chapter.title.trim_start_matches(&format!("`{}`: ", chapter.topic()));
         writeln!(out, "{topic:28} {}", middle(title, width().map_or(80, |width| width.saturating_sub(29)).min(80)))?;
     }
+    names(&mut out, &mut manuals)?;
+    Ok(())
+}
+
+/// Writes the names of chapters below the last one, and forgets them.
+fn names(out: &mut impl Write, names: &mut Vec<String>) -> std::io::Result<()> {
+    if !names.is_empty() {
+        let text = format!("  {}", std::mem::take(names).join(" "));
+        writeln!(out, "{}", output::hanging(&text, Some(width().unwrap_or(80)), 2))?;
+    }
     Ok(())
 }
 
 /// Prints a chapter; `None` when there is no chapter of that name.
 fn show(topic: &str) -> Option<Result<(), Failure>> {
     let chapter = book().find(topic)?;
-    Some(output::stdout().write_all(without_pictures(&chapter.text).as_bytes()).map_err(Failure::from))
+    let text = without_pictures(&chapter.text);
+    Some(match width() {
+        Some(width) => page(&tidegate_book::render(&text, width, ink())).map_err(Failure::from),
+        None => output::stdout().write_all(text.as_bytes()).map_err(Failure::from),
+    })
+}
+
+/// Attributes, unless the user or the terminal has none (no-color.org).
+fn ink() -> Ink {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let is_plain = set("NO_COLOR").is_some() || set("TERM").is_none_or(|term| term == "dumb");
+    if is_plain { Ink::Plain } else { Ink::Ansi }
+}
+
+/// Shows a text of the book by the pager, or writes it where there is none. The text is this program's own, so that
+/// its escape sequences may reach the terminal.
+fn page(text: &str) -> std::io::Result<()> {
+    let plain = || std::io::stdout().lock().write_all(text.as_bytes());
+    let pager = std::env::var("PAGER").unwrap_or_else(|_| "less".into());
+    if pager.trim().is_empty() || !std::io::stdin().is_terminal() {
+        return plain();
+    }
+    let mut command = Command::new("sh");
+    // A missing pager is no reason not to show the text: `cat` does.
+    command.args(["-c", "command -v \"${1%% *}\" >/dev/null 2>&1 || exec cat; eval \"exec $1\"", "sh", &pager]);
+    if std::env::var_os("LESS").is_none() {
+        // Ends at once if it fits the screen, passes attributes, and leaves the text on the screen.
+        command.env("LESS", "FRX");
+    }
+    let Ok(mut child) = command.stdin(Stdio::piped()).spawn() else { return plain() };
+    if let Some(mut input) = child.stdin.take() {
+        // A pager that was left has not read everything.
+        let _ = input.write_all(text.as_bytes());
+    }
+    child.wait().map(drop)
 }
 
 /// The text without its drawings, of which a terminal shows the title.

@@ -13,6 +13,8 @@ use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
 use tidegate_display::Table;
 
+mod branches;
+mod htb;
 mod link_sharing;
 
 use crate::Failure;
@@ -210,8 +212,13 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
             let classes =
                 if classes.is_empty() { "no classes".into() } else { format!("classes {}", classes.join(", ")) };
             writeln!(out, "discipline {}, {classes}", discipline.kind())?;
-            if let Discipline::Cbq(cbq) = &**discipline {
-                write!(out, "\n{}", link_sharing::table(cbq).text(width()))?;
+            match &**discipline {
+                Discipline::Cbq(cbq) => write!(out, "\n{}", link_sharing::table(cbq).text(width()))?,
+                Discipline::Htb(tree) => {
+                    writeln!(out)?;
+                    htb::write(out, tree, width())?;
+                }
+                _ => {}
             }
         }
     }
@@ -346,6 +353,7 @@ fn config_json(config: &Config) -> Value {
             "classes": discipline.classes(),
             "tree": match &**discipline {
                 Discipline::Cbq(cbq) => link_sharing::json(cbq),
+                Discipline::Htb(tree) => htb::json(tree),
                 _ => Value::Null,
             },
         }),

@@ -1,6 +1,7 @@
 //! Connects to a running daemon, for every command that needs one.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use tidegate_control::{Client, ClientError, Code, Place};
@@ -17,6 +18,9 @@ pub struct Connect {
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
 }
+
+/// The path of a socket, and what the daemon there replied.
+pub type Answer<T> = (PathBuf, Result<T, ClientError>);
 
 impl Connect {
     /// Connects.
@@ -38,16 +42,33 @@ impl Connect {
         })
     }
 
-    /// Connects to every daemon that matches.
-    pub fn open_all(&self) -> Result<Vec<Client>, Failure> {
-        let paths = match self.place().find_all() {
-            Ok(paths) => paths,
-            Err(error) => {
-                let client = self.among_others().ok_or_else(|| Failure::Failed(error.to_string()))?;
-                return Ok(vec![client]);
+    /// Asks every daemon that matches, all at once, so that one that does not answer holds up no other: `ask` has `limit`
+    /// for each of its calls. Returns each socket with the outcome.
+    pub fn ask_all<T: Send>(
+        &self,
+        limit: Duration,
+        ask: impl Fn(&mut Client) -> Result<T, ClientError> + Sync,
+    ) -> Result<Vec<Answer<T>>, Failure> {
+        let paths = match (self.place().find_all(), &self.interface) {
+            (Ok(paths), _) => paths,
+            (Err(error), None) => return Err(Failure::Failed(error.to_string())),
+            // One that shapes the interface together with another has a socket that is named after that.
+            (Err(error), Some(name)) => {
+                let all = Place::Any.find_all().map_err(|_| Failure::Failed(error.to_string()))?;
+                let outcomes = each(&all, limit, &|client: &mut Client| {
+                    let status = client.status()?;
+                    let mut interfaces = status.directions.iter().flat_map(|direction| &direction.interfaces);
+                    if interfaces.any(|interface| interface.name == *name) { ask(client).map(Some) } else { Ok(None) }
+                });
+                let found = outcomes.into_iter().filter_map(|(path, outcome)| match outcome {
+                    Ok(Some(found)) => Some((path, Ok(found))),
+                    Ok(None) | Err(_) => None,
+                });
+                let found: Vec<_> = found.collect();
+                return if found.is_empty() { Err(Failure::Failed(error.to_string())) } else { Ok(found) };
             }
         };
-        paths.iter().map(|path| Ok(connect(path)?)).collect()
+        Ok(each(&paths, limit, &ask))
     }
 
     fn place(&self) -> Place {
@@ -57,6 +78,26 @@ impl Connect {
             (None, None) => Place::Any,
         }
     }
+}
+
+/// Asks the daemons at `paths`, each on a thread of its own.
+fn each<T: Send>(
+    paths: &[PathBuf],
+    limit: Duration,
+    ask: &(impl Fn(&mut Client) -> Result<T, ClientError> + Sync),
+) -> Vec<Answer<T>> {
+    let one = &|path: &Path| {
+        let mut client = Client::connect_within(path, limit)?;
+        if let Some(process) = process(&client) {
+            client.set_process(process);
+        }
+        ask(&mut client)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = paths.iter().map(|path| (path, scope.spawn(move || one(path)))).collect();
+        let outcome = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().unwrap_or(Err(ClientError::Closed));
+        threads.into_iter().map(|(path, thread)| (path.clone(), outcome(thread))).collect()
+    })
 }
 
 /// Connects to the socket at `path`, and looks up the process that listens there.

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tidegate_control::calls::{Events, Status};
 use tidegate_control::{Event, EventKind, Pushed};
+use tidegate_display::Table;
 use tidegate_live::timing;
 use tidegate_units::Span;
 
@@ -22,7 +23,7 @@ pub struct Args {
     connect: Connect,
     /// Only these kinds; `tidegate events --kind ?` lists them
     #[arg(long, short, value_name = "KIND", value_delimiter = ',')]
-    kind: Vec<EventKind>,
+    kind: Vec<Wanted>,
     /// Only events of these classes
     #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
     class: Vec<String>,
@@ -43,10 +44,41 @@ pub struct Args {
     json: bool,
 }
 
+/// A value of `--kind`.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// `?`
+    List,
+    Kind(EventKind),
+}
+
+impl std::str::FromStr for Wanted {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "?" { Ok(Self::List) } else { text.parse().map(Self::Kind) }
+    }
+}
+
+/// Lists the kinds of events.
+fn kinds() -> Result<(), Failure> {
+    let mut table = Table::new("", ["kind", "when"]).shorten("when", 20);
+    for kind in EventKind::ALL {
+        table.row([kind.name(), kind.meaning()].map(Into::into));
+    }
+    Ok(crate::output::stdout().write_all(table.text(crate::output::width()).as_bytes())?)
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut wanted = Vec::new();
+    for kind in &args.kind {
+        match kind {
+            Wanted::List => return kinds(),
+            Wanted::Kind(kind) => wanted.push(*kind),
+        }
+    }
     let which = Events {
-        kinds: args.kind.clone(),
+        kinds: wanted,
         classes: args.class.clone(),
         direction: args.direction.clone(),
         uid: args.uid,
@@ -94,7 +126,7 @@ fn hint(args: &Args, status: &Status) {
 }
 
 /// The time of day, UTC, of an instant of the monotonic clock.
-fn time_of_day(time: Span) -> String {
+pub(super) fn time_of_day(time: Span) -> String {
     let ago = timing::now().as_nanos().saturating_sub(time.as_nanos());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let then = now.saturating_sub(Duration::from_nanos(ago));

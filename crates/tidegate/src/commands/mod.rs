@@ -19,6 +19,7 @@ pub mod exec;
 pub mod explain;
 #[cfg(feature = "lab")]
 pub mod figure;
+pub mod import;
 pub mod interfaces;
 pub mod line;
 pub mod man;

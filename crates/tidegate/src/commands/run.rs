@@ -18,11 +18,11 @@ use tidegate_config::Source;
 use tidegate_config::preset::Place;
 use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES};
 use tidegate_control::view::ClassQuantity;
-use tidegate_control::{EventKind, calls};
+use tidegate_control::{EventKind, calls, words};
 use tidegate_core::DropReason;
 use tidegate_daemon::lookup::Lookup;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
-use tidegate_daemon::{ControlSocket, Daemon, DaemonError, Settings, ShaperFile, class_status};
+use tidegate_daemon::{ControlSocket, Daemon, DaemonError, HistoryPlace, Settings, ShaperFile, class_status};
 use tidegate_engine::ClassStatus;
 use tidegate_kernel::KernelPrograms;
 use tidegate_live::guardian;
@@ -80,6 +80,10 @@ pub struct Args {
     /// Permit an address for --metrics that other machines can reach: they can then see the addresses of all flows
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
+    /// Keep the history of the last day, which the page shows, in this directory, or `off` for in memory alone; by default
+    /// the directory of the service, or /var/lib/tidegate for root
+    #[arg(long, value_name = "DIRECTORY")]
+    history: Option<PathBuf>,
     /// Ask the resolver for the names of hosts that are in no lease and no file, like reverse-lookup in [statistics]
     #[arg(long)]
     reverse_lookup: bool,
@@ -214,7 +218,7 @@ fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
         quantum: args.quantum,
         spin: args.spin,
         priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
-        guardian: Some(guardian(args)),
+        guardian: Some(guardian(args, configs)),
         data_path: args.in_kernel.then_some(DataPath::Kernel),
         offload: Some(Arc::new(load_for_kernel(args, configs)?)),
         #[cfg(debug_assertions)]
@@ -249,6 +253,11 @@ fn settings(
             rate: 10,
         }),
         reverse_lookup: args.reverse_lookup,
+        history: match &args.history {
+            None => HistoryPlace::Default,
+            Some(path) if path.as_os_str() == "off" => HistoryPlace::Memory,
+            Some(path) => HistoryPlace::Directory(path.clone()),
+        },
         sockets,
     }
 }
@@ -383,12 +392,22 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
     Ok(())
 }
 
-/// The guardian is this program, with another subcommand. Its socket lies beside the control socket.
-fn guardian(args: &Args) -> guardian::Settings {
+/// The guardian is this program, with another subcommand. Its socket and its log lie beside the control socket.
+fn guardian(args: &Args, configs: &[Config]) -> guardian::Settings {
     let beside = args.control.as_ref().filter(|path| path.as_os_str() != "off");
     let directory = match beside {
         Some(path) => path.parent().map(|parent| std::path::absolute(parent).unwrap_or_else(|_| parent.into())),
         None => tidegate_control::directories().into_iter().next(),
+    };
+    let written = configs.iter().flat_map(|config| &config.interface.names);
+    let interface = args.interface.iter().chain(written).next();
+    let log = match (beside, &args.control) {
+        (Some(path), _) => Some(words::log_of(&std::path::absolute(path).unwrap_or_else(|_| path.clone()))),
+        // Without a control socket nobody looks for it.
+        (None, Some(_)) => None,
+        (None, None) => {
+            interface.zip(directory.as_ref()).map(|(name, directory)| directory.join(words::log_name(name)))
+        }
     };
     guardian::Settings {
         program: OWN_PROGRAM.into(),
@@ -396,6 +415,7 @@ fn guardian(args: &Args) -> guardian::Settings {
         directory,
         linger: Duration::from_secs(10),
         take_over: args.hand_over,
+        log,
     }
 }
 

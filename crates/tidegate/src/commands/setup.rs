@@ -11,7 +11,7 @@ use tidegate_live::doctor::{self, Severity, Subject};
 use tidegate_live::measure::{Measured, Peer, measure};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::uplink::{Uplink, Uplinks};
-use tidegate_units::{Bytes, Rate};
+use tidegate_units::{Bytes, Rate, UnitError};
 
 pub(super) mod dialogue;
 mod service;
@@ -47,8 +47,8 @@ pub struct Args {
     /// Mark packets of ECT(1), which scalable senders (L4S) send, from 1 ms of delay of their flow on
     #[arg(long)]
     l4s: bool,
-    /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT. Downwards the file is
-    /// requested (GET), upwards data is sent (POST), a few seconds each
+    /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT; not https, for which no
+    /// library is built in. Downwards the file is requested (GET), upwards data is sent (POST), a few seconds each
     #[arg(long, value_name = "URL")]
     measure: Option<String>,
     /// Do it without asking
@@ -269,12 +269,15 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
         (None, false) => loop {
             let question = "a peer to measure with, http://HOST/FILE or HOST:PORT; none to enter the rates";
             let answer = dialogue.ask(question, Some("none"))?;
-            if let Ok(rate) = answer.parse() {
-                rates[0] = Some(rate);
-            }
+            // One who knows the rate need not be asked twice.
+            rates[0] = line_rate(&answer).ok().filter(|rate| !rate.is_zero());
             match Peer::parse(&answer) {
                 Ok(peer) => break Some(peer),
-                Err(_) if answer == "none" || rates[0].is_some() => break None,
+                Err(_) if rates[0].is_some() || matches!(answer.as_str(), "none" | "no" | "-") => break None,
+                // A number without a unit is meant as a rate.
+                Err(_) if is_number(&answer) => {
+                    message!("{}", line_rate(&answer).err().map_or_else(String::new, |error| error.to_string()));
+                }
                 Err(error) => message!("{error}"),
             }
         },
@@ -317,12 +320,29 @@ fn ask_rate(word: &str, measured: Option<Rate>, dialogue: &Dialogue) -> Result<O
     loop {
         let question = format!("the rate of the line {word}, such as 20mbit; - to leave that direction alone");
         let answer = dialogue.ask(&question, Some(default.as_str()).filter(|text| !text.is_empty()))?;
-        match answer.parse::<Rate>() {
+        match line_rate(&answer) {
             _ if answer == "-" => return Ok(None),
             Ok(rate) if !rate.is_zero() => return Ok(Some(rate)),
             Ok(_) => message!("a rate of zero lets nothing pass"),
             Err(error) => message!("{error}"),
         }
+    }
+}
+
+/// Whether an answer begins with a number and is no address.
+fn is_number(answer: &str) -> bool {
+    answer.starts_with(|c: char| c.is_ascii_digit()) && !answer.contains([':', '/']) && answer.matches('.').count() < 2
+}
+
+/// A rate of a line as people write it: beside the forms of a file, `20M` and `20 Mbps`, which providers mean in bits.
+fn line_rate(text: &str) -> Result<Rate, UnitError> {
+    let text = text.trim();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..at], text[at..].trim().to_ascii_lowercase());
+    let prefix = ["k", "m", "g"].into_iter().find(|prefix| unit == *prefix || unit == format!("{prefix}bps"));
+    match prefix {
+        Some(prefix) => format!("{number}{prefix}bit").parse(),
+        None => text.parse(),
     }
 }
 
@@ -345,4 +365,23 @@ fn report(measured: &Measured, kind: &str, overhead: Option<i16>, word: &str) ->
         measured.packet
     );
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_a_line_may_be_written_as_providers_do() {
+        for (text, mbit) in
+            [("20M", 20), ("20 Mbps", 20), ("20mbps", 20), ("1g", 1_000), ("512000k", 512), ("20mbit", 20)]
+        {
+            assert_eq!(line_rate(text), Ok(Rate::from_mbit(mbit)), "{text}");
+        }
+        assert_eq!(line_rate("1.5M"), Ok(Rate::from_kbit(1_500)));
+        assert_eq!(line_rate("2MB/s"), Ok(Rate::from_mbit(16)));
+        for text in ["20", "none", "fast", "20 parsec", ""] {
+            assert!(line_rate(text).is_err(), "{text}");
+        }
+    }
 }

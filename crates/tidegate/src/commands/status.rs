@@ -1,6 +1,7 @@
 //! `tidegate status`: the configuration in force, and its counts so far.
 
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate_control::Status;
@@ -15,7 +16,12 @@ use crate::commands::connect::Connect;
 use crate::commands::top::{hosts, show};
 use crate::output::{self, width};
 
+mod last_words;
+
 /// Show what running tidegates do: their classes, rates, queues, drops and waits
+///
+/// It answers within two seconds. Of a tidegate that was killed or does not answer it shows the last words, and what its
+/// guardian does.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -36,16 +42,31 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = output::stdout();
     if args.file {
         let mut client = args.connect.open()?;
+        client.set_limit(LIMIT);
         let text = client.in_force(&InForce { direction: args.direction.clone() })?;
         write!(out, "{text}")?;
         return Ok(());
     }
-    let mut all = Vec::new();
-    for client in &mut args.connect.open_all()? {
+    let begun = Instant::now();
+    let left = || LIMIT.saturating_sub(begun.elapsed()).max(Duration::from_millis(50));
+    let asked = args.connect.ask_all(LIMIT / 2, |client| {
+        client.set_limit(left());
         let status = client.status()?;
+        client.set_limit(left());
         // Hosts and lines are left out where flows are not counted or the data path is busy.
-        all.push((status, client.flows(&Flows { limit: Some(1), ..Flows::default() }).ok()));
+        Ok((status, client.flows(&Flows { limit: Some(1), ..Flows::default() }).ok()))
+    })?;
+    let (mut all, mut silent) = (Vec::new(), Vec::new());
+    for (path, outcome) in asked {
+        match outcome {
+            Ok(answer) => all.push(answer),
+            Err(error) => silent.push(last_words::describe(&path, &error)),
+        }
     }
+    if all.is_empty() {
+        return Err(Failure::Failed(silent.join("\n")));
+    }
+    silent.iter().for_each(|text| message!("tidegate: {text}"));
     if args.json {
         let each: Vec<Value> =
             all.iter().map(|(status, seen)| json(status, seen.as_ref())).collect::<Result<_, _>>()?;
@@ -73,6 +94,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// How long all daemons have together, to connect and to reply: with the rest of the command less than two seconds.
+const LIMIT: Duration = Duration::from_millis(1_800);
 
 /// The guardian of a direction as text, and whether there is one; `None` while it is being started.
 pub fn guardian_text(guardian: &GuardianStatus) -> Option<(String, bool)> {

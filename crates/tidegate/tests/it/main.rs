@@ -15,6 +15,7 @@ mod replay;
 mod report;
 mod script;
 mod simulate;
+mod steering;
 mod sweep;
 mod usage;
 mod width;

@@ -270,8 +270,8 @@ pub fn questions_are_asked_at_a_terminal() -> Ended {
     terminal.answer("none to enter the rates [none]", "https://192.0.2.1/file");
     terminal.answer("none to enter the rates [none]", "none");
     terminal.answer("the line up, such as 20mbit", "20");
-    terminal.answer("has no unit", "20M");
-    terminal.answer("does not say whether it is in bits or in bytes; write for example 20mbit", "20mbit");
+    terminal.answer("has no unit", "20 parsec");
+    terminal.answer("has an unknown unit", "20M");
     terminal.answer("the line down, such as 20mbit", "100mbit");
     terminal.answer("write the file and start? [yes]", "maybe");
     terminal.answer("answer yes or no", "");

@@ -18,7 +18,7 @@ use crate::rtnl::{ChangeMonitor, Rtnl};
 use crate::rules::Direction;
 use crate::shaping::backend::Backend;
 use crate::shaping::command::Command;
-use crate::shaping::error::{StartError, Unproven};
+use crate::shaping::error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};
 use crate::shaping::find::{find, find_some};
 use crate::shaping::interfaces::Proof;
 use crate::shaping::prove::{VERSIONS, is_carried};
@@ -295,11 +295,34 @@ impl Running {
                 }
             }
         }
+        // Once for both protocols.
+        let mut mistaken: Vec<(ClassId, ClassId, Vec<Version>)> = Vec::new();
         for failure in &lost {
-            if let Failure::Misclassified { class, taken_for, .. } = failure {
-                failures.push(Unproven::Mistaken { class: name(*class), taken_for: name(*taken_for) });
+            let Failure::Misclassified { probe, class, taken_for } = failure else { continue };
+            match mistaken.iter_mut().find(|(one, other, _)| (one, other) == (class, taken_for)) {
+                Some((.., versions)) => versions.push(probe.version),
+                None => mistaken.push((*class, *taken_for, vec![probe.version])),
             }
         }
+        failures.extend(mistaken.into_iter().map(|(class, taken_for, versions)| {
+            let takes = self.rewriting(taken_for, Effect::Takes);
+            let (direction, rule) = (self.direction, takes.or_else(|| self.rewriting(class, Effect::Misses)));
+            let (class, taken_for) = (name(class), name(taken_for));
+            Unproven::Mistaken(Mistaken { class, taken_for, versions, direction, rule })
+        }));
+    }
+
+    /// The first rule of `class` that asks for a mark or a code point, which another program may set.
+    fn rewriting(&self, class: ClassId, effect: Effect) -> Option<RewritingRule> {
+        let mut of_class = self.config.rules.iter().enumerate().filter(|(_, rule)| rule.class == class);
+        of_class.find_map(|(at, rule)| {
+            let rewritten = match (rule.matches.marks.is_empty(), rule.matches.dscps.is_empty()) {
+                (false, _) => Rewritten::Mark,
+                (true, false) => Rewritten::Dscp,
+                (true, true) => return None,
+            };
+            Some(RewritingRule { number: at + 1, matches: rule.matches.to_string(), rewritten, effect })
+        })
     }
 
     /// A datagram that the rules put into `class`, if one can be made.

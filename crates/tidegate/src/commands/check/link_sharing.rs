@@ -9,6 +9,8 @@ use tidegate_core::Rate;
 use tidegate_core::cbq::{Borrow, Class};
 use tidegate_display::Table;
 
+use super::branches::{Branch, branches};
+
 /// A class with its parameters, in the order of the tree.
 struct Row<'a> {
     name: &'a str,
@@ -34,40 +36,29 @@ fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
     };
     let given = |parent| children(parent).into_iter().filter_map(class).map(|class| class.rate).sum::<Rate>();
     let reserved = cbq.reservations.as_ref().map(|section| section.class.value.as_str());
+    let all: Vec<_> =
+        cbq.class.iter().map(|class| (&*class.name.value, class.parent.as_ref().map(|p| &*p.value))).collect();
     let mut rows = Vec::new();
-    // The classes still to be shown, the next one last: the class, its parent, and the prefix of its branch.
-    let mut remaining = vec![(None, String::new())];
-    while let Some((parent, indent)) = remaining.pop() {
-        let parent: Option<(&str, Option<&str>, bool)> = parent;
-        let name = parent.map(|(name, ..)| name);
-        let mut below = indent.clone();
-        if let Some((name, above, last)) = parent
-            && let Some(class) = class(name)
-        {
-            let section = cbq.class.iter().find(|section| section.name.value == name);
-            let inner = reserved == Some(name) || !children(Some(name)).is_empty();
-            rows.push(Row {
-                name,
-                parent: above,
-                branch: format!("{indent}{} ", if last { "└─" } else { "├─" }),
-                class,
-                remaining: inner.then(|| class.rate.saturating_sub(given(Some(name)))),
-                queue: match section.and_then(|section| section.queue.as_ref()) {
-                    Some(queue) => Some(queue.value.0.kind()),
-                    None => (!inner).then_some("fifo"),
-                },
-            });
-            below += if last { "   " } else { "│  " };
-        }
-        let under = children(name);
-        for (n, child) in under.iter().enumerate().rev() {
-            remaining.push((Some((*child, name, n + 1 == under.len())), below.clone()));
-        }
+    for Branch { name, parent, lines } in branches(&all) {
+        let Some(class) = class(name) else { continue };
+        let section = cbq.class.iter().find(|section| section.name.value == name);
+        let inner = reserved == Some(name) || !children(Some(name)).is_empty();
+        rows.push(Row {
+            name,
+            parent,
+            branch: lines,
+            class,
+            remaining: inner.then(|| class.rate.saturating_sub(given(Some(name)))),
+            queue: match section.and_then(|section| section.queue.as_ref()) {
+                Some(queue) => Some(queue.value.0.kind()),
+                None => (!inner).then_some("fifo"),
+            },
+        });
     }
     (rows, cbq.link.value.saturating_sub(given(None)))
 }
 
-fn part(rate: Rate, link: Rate) -> String {
+pub(super) fn part(rate: Rate, link: Rate) -> String {
     let millionths = u128::from(rate.as_bps()) * 1_000_000 / u128::from(link.as_bps().max(1));
     u32::try_from(millionths).ok().and_then(Percent::from_millionths).map_or_else(String::new, |part| part.to_string())
 }

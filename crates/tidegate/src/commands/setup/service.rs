@@ -127,7 +127,7 @@ impl Instance {
 
     /// The first lines of the file.
     pub fn heading(&self) -> String {
-        format!("{MARK}; `tidegate setup --undo --interface {}` takes it back.\n", self.interface)
+        format!("{MARK}.\n# `tidegate setup --undo --interface {}` takes it back.\n", self.interface)
     }
 
     /// Describes the steps of the set-up, for people.

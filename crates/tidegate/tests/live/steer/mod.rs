@@ -186,12 +186,19 @@ pub fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     assert_eq!(stage.rate("media"), Some(500_000));
     stage.does(&["set", "class", "media", "rate", "4mbit"]);
     whole(&traffic.stop());
-    events.prints_times("1 difference", 4 + late);
+    events.prints_times("set class media rate", 4 + late);
     events.signal(libc::SIGTERM);
     let (_, printed) = events.end();
     let times = |text: &str| printed.matches(text).count();
-    let counts = (times("was taken back"), times("is confirmed"), times("1 difference"));
+    let counts = (times("was taken back"), times("is confirmed"), times("set class media rate"));
     assert_eq!(counts, (2 + late, 1, 4 + late), "{printed}");
+    // Who, by which command, and what.
+    let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
+    let audit = |line: &str| {
+        line.contains(&format!("uid {uid}, process "))
+            && line.contains("--confirm 2s: in force, on trial: class media: rate 1mbit -> 500kbit")
+    };
+    assert!(printed.lines().any(audit), "{printed}");
     stage.end();
     Ended::Passed
 }

@@ -1,0 +1,75 @@
+//! Words that mean the same for a reader who searches: what other programs and providers call the things of this book.
+//!
+//! This is the only list. The terminal and the pages use it, the pages through the index of the search.
+
+/// A word that somebody may look for, and the words by which this book calls the same.
+pub const SYNONYMS: &[(&str, &[&str])] = &[
+    ("allowance", &["quota", "limit"]),
+    ("bandwidth", &["rate"]),
+    ("bufferbloat", &["delay", "queue"]),
+    ("bulk", &["backup", "background"]),
+    ("burst", &["credit"]),
+    ("calls", &["voice"]),
+    ("cap", &["limit", "ceiling", "at-most"]),
+    ("ceil", &["ceiling", "at-most", "borrow"]),
+    ("ceiling", &["at-most", "limit"]),
+    ("cable", &["docsis"]),
+    ("download", &["ingress", "arrives"]),
+    ("egress", &["leaves", "upstream"]),
+    ("firewall", &["nftables", "mark"]),
+    ("fwmark", &["mark"]),
+    ("games", &["gaming", "calls"]),
+    ("grafana", &["prometheus", "metrics"]),
+    ("guest", &["guests", "class"]),
+    ("ifb", &["ingress"]),
+    ("ingress", &["arrives", "downstream"]),
+    ("iptables", &["nftables", "mark"]),
+    ("jitter", &["delay", "wait"]),
+    ("lag", &["delay", "wait"]),
+    ("latency", &["delay", "wait"]),
+    ("libreqos", &["cake", "preset"]),
+    ("mac", &["device", "host"]),
+    ("openwrt", &["sqm", "import"]),
+    ("ping", &["delay", "measure"]),
+    ("police", &["policer", "marker"]),
+    ("prio", &["priority"]),
+    ("prioritise", &["priority"]),
+    ("prioritize", &["priority"]),
+    ("qos", &["class", "shaper"]),
+    ("quota", &["allowance", "limit"]),
+    ("reload", &["apply"]),
+    ("router", &["gateway"]),
+    ("speedtest", &["measure"]),
+    ("sqm", &["preset", "cake"]),
+    ("tc", &["htb", "import"]),
+    ("throttle", &["limit", "rate"]),
+    ("undo", &["rollback", "confirm"]),
+    ("upload", &["egress", "leaves"]),
+    ("voip", &["voice", "calls"]),
+    ("wifi", &["wireless"]),
+    ("wondershaper", &["import", "preset"]),
+    ("zoom", &["voice", "calls"]),
+];
+
+/// Returns the words of this book for `word`, which is in lower case; none for most words.
+pub fn of(word: &str) -> &'static [&'static str] {
+    SYNONYMS.iter().find(|(known, _)| *known == word).map_or(&[], |(_, words)| words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted_and_in_lower_case() {
+        let mut known: Vec<&str> = SYNONYMS.iter().map(|(word, _)| *word).collect();
+        for (word, others) in SYNONYMS {
+            assert!(!others.is_empty() && !others.contains(word), "{word}");
+            assert!(others.iter().chain([word]).all(|word| *word == word.to_lowercase()), "{word}");
+        }
+        let before = known.len();
+        known.sort_unstable();
+        known.dedup();
+        assert_eq!(known.len(), before, "no word twice");
+    }
+}

@@ -1,0 +1,137 @@
+//! The last words of a daemon and of its guardian: a file beside the socket, which outlives both.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::place::{directories, own_namespace};
+
+/// How much of the end of the file is read, in bytes.
+const TAIL: u64 = 16 << 10;
+/// The longest file that its writers let it become, in bytes; then it is begun anew.
+pub const LARGEST: u64 = 64 << 10;
+
+/// Who wrote a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaker {
+    /// The process that shapes.
+    Daemon,
+    /// The process that lets packets pass where that one cannot.
+    Guardian,
+}
+
+impl Speaker {
+    /// The word in the file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Guardian => "guardian",
+        }
+    }
+}
+
+/// A line of the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// When it was written, in nanoseconds of the monotonic clock, which begins with the machine.
+    pub nanos: u64,
+    /// Who wrote it.
+    pub speaker: Speaker,
+    /// The number of its process.
+    pub process: u32,
+    /// The text. It was written by others: print it with care.
+    pub text: String,
+}
+
+/// The name of the file of a daemon that shapes `interface`, in the network namespace of this process. Sockets have shorter
+/// names where they can, which is not known yet when the first line is written.
+pub fn log_name(interface: &str) -> String {
+    let name = interface.replace('/', "_");
+    own_namespace().map_or_else(|| format!("{name}.words"), |namespace| format!("{name}@{namespace}.words"))
+}
+
+/// The path of the file that belongs to a socket.
+pub fn log_of(socket: &Path) -> PathBuf {
+    let is_standard = socket.parent().is_some_and(|parent| directories().iter().any(|directory| directory == parent));
+    let stem = socket.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    if !is_standard {
+        return socket.with_extension("words");
+    }
+    if stem.contains('@') {
+        return socket.with_file_name(format!("{stem}.words"));
+    }
+    let interface = [".up", ".down"].iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
+    socket.with_file_name(log_name(interface))
+}
+
+/// Reads the last lines of the file at `path`, the oldest first. Lines that are not as they should be are left out.
+///
+/// # Errors
+/// When there is no such file, or it cannot be read.
+pub fn last_words(path: &Path) -> io::Result<Vec<Word>> {
+    // Neither a link nor a pipe: others may write to the directory of a user's own socket.
+    let mut file = OpenOptions::new().read(true).custom_flags(NOFOLLOW | NONBLOCK).open(path)?;
+    let data = file.metadata()?;
+    if !data.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    file.seek(SeekFrom::Start(data.len().saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).lines().filter_map(word).collect())
+}
+
+/// `O_NOFOLLOW` and `O_NONBLOCK` of Linux: this crate depends on no library of system calls.
+const NOFOLLOW: i32 = if cfg!(any(target_arch = "arm", target_arch = "aarch64")) { 0o100_000 } else { 0o400_000 };
+const NONBLOCK: i32 = 0o4_000;
+
+fn word(line: &str) -> Option<Word> {
+    let mut parts = line.splitn(4, ' ');
+    let nanos = parts.next()?.parse().ok()?;
+    let speaker = match parts.next()? {
+        "daemon" => Speaker::Daemon,
+        "guardian" => Speaker::Guardian,
+        _ => return None,
+    };
+    Some(Word { nanos, speaker, process: parts.next()?.parse().ok()?, text: parts.next()?.to_owned() })
+}
+
+/// Whether a guardian of this number is running.
+pub fn guards(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim_end() == "tidegate-guard")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_read_and_what_is_none_is_left_out() {
+        let path = std::env::temp_dir().join(format!("tidegate-words-{}.words", std::process::id()));
+        let long = format!("1 daemon 7 {}\n", "x".repeat(100)).repeat(1_000);
+        let lines = "20 guardian 8 process 7 has ended unexpectedly; packets pass unshaped\nhello\n30 ghost 9 boo\nx daemon 1 y\n";
+        fs::write(&path, format!("{long}{lines}")).unwrap();
+        let words = last_words(&path).unwrap();
+        assert!(words.len() < 200, "{} lines", words.len());
+        let last = words.last().unwrap();
+        assert_eq!((last.nanos, last.speaker, last.process), (20, Speaker::Guardian, 8));
+        assert_eq!(last.text, "process 7 has ended unexpectedly; packets pass unshaped");
+        let link = path.with_extension("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(last_words(&link).is_err());
+        fs::remove_file(link).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_socket_leads_to_the_file_of_its_interface() {
+        let standard = |name: &str| log_of(&Path::new("/run/tidegate").join(name)).file_name().unwrap().to_owned();
+        let of_namespace = log_name("eth0");
+        assert_eq!(standard("eth0.sock").to_str(), Some(of_namespace.as_str()));
+        assert_eq!(standard("eth0.down.sock").to_str(), Some(of_namespace.as_str()));
+        assert_eq!(standard("eth0@77.sock").to_str(), Some("eth0@77.words"));
+        assert_eq!(log_of(Path::new("/tmp/x/mine.sock")), Path::new("/tmp/x/mine.words"));
+        assert!(!guards(std::process::id()));
+    }
+}

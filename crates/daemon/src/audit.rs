@@ -1,0 +1,112 @@
+//! Who changed the configuration, by which command, and what is different: a line in the log, a note on the page, and the
+//! data of an event.
+
+use serde_json::json;
+use tidegate_config::decode::printable;
+use tidegate_control::calls::{Apply, Difference, Edit};
+
+use crate::caller::Peer;
+use crate::notifier::Notifier;
+
+/// The most differences in a line; the event has all of them.
+const MOST: usize = 8;
+/// The longest part of a line, in characters: a file may have values of any length.
+const LONGEST: usize = 160;
+
+/// The origin of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Author {
+    /// A client of the control socket, by its credentials (`SO_PEERCRED`).
+    Client(Peer),
+    /// A signal that has the file read again; who sent it is not known.
+    Signal,
+    /// Nobody confirmed a change in time.
+    Time,
+}
+
+impl std::fmt::Display for Author {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Client(Peer { uid, pid }) => write!(f, "uid {uid}, process {pid}"),
+            Self::Signal => f.write_str("SIGHUP"),
+            Self::Time => f.write_str("the end of the trial"),
+        }
+    }
+}
+
+/// Reports a change of the configuration: `outcome` says what is in force now.
+pub(crate) fn report(notifier: &Notifier, author: Author, command: &str, outcome: &str, differences: &[Difference]) {
+    let mut text = format!("{author}: {}: {outcome}", short(command));
+    let shown = differences.iter().take(MOST).map(|difference| short(&difference.text));
+    let shown: Vec<String> = shown.collect();
+    if !shown.is_empty() {
+        text.push_str(&format!(": {}", shown.join("; ")));
+    }
+    if let Some(more @ 1..) = differences.len().checked_sub(MOST) {
+        text.push_str(&format!("; and {more} more"));
+    }
+    let (uid, pid) = match author {
+        Author::Client(Peer { uid, pid }) => (Some(uid), Some(pid)),
+        Author::Signal | Author::Time => (None, None),
+    };
+    let data = json!({ "uid": uid, "pid": pid, "command": command, "outcome": outcome, "differences": differences });
+    notifier.log_change(&text, data);
+}
+
+/// The command of the command line that makes such a request.
+pub(crate) fn command(request: &Apply) -> String {
+    let edits = request.edits.iter().map(|edit| match edit {
+        Edit::Set { section, name, key, value } => match name {
+            Some(name) => format!("set {section} {name} {key} {value}"),
+            None => format!("set {section} {key} {value}"),
+        },
+        Edit::Add { section, values } => {
+            let words = values.iter().enumerate().map(|(at, (key, value))| match at {
+                0 => value.clone(),
+                _ => format!("{key} {value}"),
+            });
+            format!("add {section} {}", words.collect::<Vec<_>>().join(" "))
+        }
+        Edit::Remove { section, name } => format!("remove {section} {name}"),
+    });
+    let mut words: Vec<String> = edits.collect();
+    if request.text.is_some() {
+        words.insert(0, "apply".into());
+    }
+    let trial = request.confirm.map_or(String::new(), |time| format!(" --confirm {time}"));
+    format!("{}{trial}", words.join(", "))
+}
+
+/// A part of a line without what does something to a terminal.
+fn short(text: &str) -> String {
+    let text = printable(text).replace('\n', " ");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_units::Span;
+
+    #[test]
+    fn a_request_is_named_by_its_command() {
+        let set = |key: &str, value: &str| Edit::Set {
+            section: "class".into(),
+            name: Some("calls".into()),
+            key: key.into(),
+            value: value.into(),
+        };
+        let edits = vec![set("rate", "8mbit"), set("priority", "0")];
+        let request = Apply { edits, confirm: Some(Span::from_millis(30_000)), ..Apply::default() };
+        assert_eq!(command(&request), "set class calls rate 8mbit, set class calls priority 0 --confirm 30s");
+        let values = vec![("class".into(), "calls".into()), ("source".into(), "10.0.0.0/8".into())];
+        let add = Apply { edits: vec![Edit::Add { section: "rule".into(), values }], ..Apply::default() };
+        assert_eq!(command(&add), "add rule calls source 10.0.0.0/8");
+        assert_eq!(command(&Apply { text: Some("version = 1".into()), ..Apply::default() }), "apply");
+        let long = short(&format!("\u{1b}[2J{}", "x".repeat(500)));
+        assert!(!long.contains('\u{1b}') && long.chars().count() == LONGEST + 3, "{long}");
+    }
+}
