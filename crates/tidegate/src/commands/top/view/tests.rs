@@ -20,6 +20,7 @@ fn flow(n: u16) -> FlowObservation {
         class: "besteffort".into(),
         through: None,
         rule: Some("web".into()),
+        dscp: None,
         age: Span::from_secs(100),
         idle: Span::ZERO,
         rate: Rate::from_bps(u64::from(n) * 100_000),
