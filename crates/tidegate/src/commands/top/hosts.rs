@@ -7,12 +7,13 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Cell, Row, TableState};
 use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, hosts};
-use tidegate_display::Table;
+use tidegate_display::{Table, bytes, count};
 use tidegate_units::Rate;
 
 use super::columns::{columns, head, is_empty, of_hosts};
-use super::show::{rate, scaled, wait};
+use super::show::rate;
 use crate::Failure;
+use crate::output::wait;
 
 /// The hosts of `seen`, the fastest first; with a `filter`, those of the flows that are `wanted`.
 pub fn of(seen: &Observation, filter: &str, wanted: impl Fn(&FlowObservation) -> bool) -> Vec<HostObservation> {
@@ -31,7 +32,7 @@ pub fn of(seen: &Observation, filter: &str, wanted: impl Fn(&FlowObservation) ->
 /// The part of the line that `rate` takes.
 fn part(rate: Rate, limit: Option<Rate>) -> String {
     let limit = limit.map(Rate::as_bps).filter(|limit| *limit > 0);
-    limit.map_or("-".into(), |limit| format!("{:.0}%", rate.as_bps() as f64 * 100.0 / limit as f64))
+    limit.map_or("-".into(), |limit| tidegate_display::part(rate.as_bps() as f64 / limit as f64))
 }
 
 fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
@@ -44,10 +45,10 @@ fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
         rate(down.rate),
         part(down.rate, limits[1]),
         both.flows.to_string(),
-        scaled(both.queue_bytes.as_u64()),
+        bytes(both.queue_bytes.as_u64()),
         wait(both.wait_p99),
-        scaled(both.dropped_packets),
-        scaled(both.sent_bytes.as_u64()),
+        count(both.dropped_packets),
+        bytes(both.sent_bytes.as_u64()),
         host.class.clone(),
         host.limited_by.text().to_owned(),
     ]
