@@ -282,7 +282,9 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
     for flow in &direction.flows {
         let through = flow.through.as_ref().unwrap_or(&flow.class);
         if let Some(traffic) = named.get(through.as_str()) {
-            if flow.idle < RECENT && let Some(all) = found.get_mut(traffic) {
+            if flow.idle < RECENT
+                && let Some(all) = found.get_mut(traffic)
+            {
                 all.flows += 1;
             }
             continue;

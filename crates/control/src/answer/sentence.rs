@@ -44,20 +44,23 @@ impl Answer {
         if parts.is_empty() {
             parts.push("nothing is sent".to_owned());
         }
-        let line = match self.full_percent {
-            Some(percent) if percent >= FULL => Some("line full".to_owned()),
-            Some(percent) => Some(format!("line {percent} % full")),
-            None => None,
-        };
+        parts.extend(self.line());
+        parts.join("; ")
+    }
+
+    /// Returns how full the line is, and the host that takes most of a crowded one; `None` where neither is known.
+    pub fn line(&self) -> Option<String> {
+        let line = self.full_percent.map(|percent| match percent {
+            FULL.. => "line full".to_owned(),
+            percent => format!("line {percent} % full"),
+        });
         // On a line with room to spare it does not matter who takes most.
         let crowded = self.full_percent.is_none_or(|percent| percent >= CROWDED);
         let taker = self.taker.as_ref().filter(|_| crowded && !self.traffic.is_empty());
         match (line, taker) {
-            (Some(line), Some(taker)) => parts.push(format!("{line}, by {} {} %", taker.host, taker.percent)),
-            (Some(line), None) => parts.push(line),
-            (None, Some(taker)) => parts.push(format!("{} takes {} %", taker.host, taker.percent)),
-            (None, None) => {}
+            (Some(line), Some(taker)) => Some(format!("{line}, by {} {} %", taker.host, taker.percent)),
+            (line, None) => line,
+            (None, Some(taker)) => Some(format!("{} takes {} %", taker.host, taker.percent)),
         }
-        parts.join("; ")
     }
 }

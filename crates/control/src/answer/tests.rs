@@ -187,7 +187,8 @@ fn losses_are_those_since_before() {
     assert_eq!(of(lossy(2_000, 521), &before), "calls: fair, 3 ms, 2.1 % lost");
     // After a restart the counts begin anew.
     assert_eq!(of(lossy(100, 4), &before), "calls: poor, 3 ms, 4.0 % lost");
-    let jittery = ClassObservation { wait: WaitTimes { jitter: Span::from_millis(30), ..waits(3) }, ..class("calls", 3) };
+    let jittery =
+        ClassObservation { wait: WaitTimes { jitter: Span::from_millis(30), ..waits(3) }, ..class("calls", 3) };
     assert_eq!(of(jittery, &before), "calls: fair, 3 ms, jitter 30 ms");
 }
 

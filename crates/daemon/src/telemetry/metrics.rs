@@ -16,9 +16,7 @@ use tidegate_control::calls::{
     ControlStatus, DirectionObservation, FlowObservation, FlowSort, HostDirection, HostObservation,
     InterfaceObservation, Observation, Waits,
 };
-use tidegate_control::view::{
-    ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value,
-};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value};
 use tidegate_units::{Rate, Span};
 
 /// The content type of [`text`].

@@ -425,7 +425,10 @@ mod tests {
             DirectionObservation { classes: vec![class], flows: vec![flow], ..DirectionObservation::default() };
         let shown = derived(&Observation { directions: vec![direction], ..Observation::default() });
         let direction = &shown["directions"][0];
-        assert_eq!((&direction["classes"][0]["dropped_packets"], &direction["flows"][0]["dropped_packets"]), (&7.into(), &2.into()));
+        assert_eq!(
+            (&direction["classes"][0]["dropped_packets"], &direction["flows"][0]["dropped_packets"]),
+            (&7.into(), &2.into())
+        );
         for script in [SCRIPT, CHARTS, TABLES, UNITS] {
             assert!(!script.contains("+ one.packets"), "no script of the page sums drops");
         }
