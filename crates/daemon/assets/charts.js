@@ -28,7 +28,7 @@ const KINDS = {
   "chart-promises": { promises: true, show: (n) => count(Math.round(n)) + " s", what: "Promises" },
 };
 
-// The series of a chart: their names, the numbers of their colours, their values.
+// The series of a chart: their names, the numbers of their colours where they are classes, their values.
 const columns = (kind, state, direction, names) => {
   const history = state.history;
   const mine = history.series.filter((one) => one.direction === direction.name);
@@ -44,7 +44,7 @@ const columns = (kind, state, direction, names) => {
     for (const one of mine) if (one[key][at] !== null && one[key][at] !== undefined) all = (all || 0) + one[key][at] / history.step;
     return all;
   });
-  return { names: ["drops", "marks"], numbers: [1, 0], values: [total("drops"), total("marks")] };
+  return { names: ["drops", "marks"], numbers: [null, null], values: [total("drops"), total("marks")] };
 };
 // Whether waits of a class are shown.
 const chosen = (one) => ["", one.class].includes($("heat-class").value);
@@ -202,7 +202,7 @@ const options = (kind, state, direction, order, { names, numbers }, width) => {
     series: [
       { label: "at", value: (_, at) => (at === null || at === undefined ? "–" : clock(at, false)) },
       ...names.map((name, n) => ({
-        label: kind.promises ? name + " missed" : name, stroke: kind.heat ? css("--tg-ink") : colour(numbers[n]), width: kind.promises ? 0 : kind.heat ? 1 : 1.6, dash: dash(numbers[n]),
+        label: kind.promises ? name + " missed" : name, stroke: kind.heat ? css("--tg-ink") : numbers[n] === null ? css(n ? "--tg-muted" : "--tg-bad") : colour(numbers[n]), width: kind.promises ? 0 : kind.heat ? 1 : 1.6, dash: dash(numbers[n] ?? 0),
         points: { show: false }, paths: kind.promises ? () => null : undefined, value: (_, value) => (value === null || value === undefined ? "–" : kind.show(value)),
       })),
     ],
