@@ -63,7 +63,7 @@ pub fn table(
 ) -> Result<(), Failure> {
     let heads = of_hosts(ADDRESS).map(|column| format!("{}{}", if column.left { "" } else { ">" }, column.name));
     let mut table = Table::new("", heads.iter().map(String::as_str))
-        .optional(["limited by", "sent", "class", "queue", "drops", "name"])
+        .optional(["limited by", "sent", "class", "queue", "drops", "name", "%"])
         .shorten("host", 15)
         .shorten("name", 8)
         .shorten("class", 8);
