@@ -167,14 +167,20 @@ pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
     // Each file is changed, read back and read again for itself.
     works(&["set", "class", "all", "rate", "6mbit", "--direction", "lan2.up"]);
     let status = works(&["status"]);
-    assert!(status.contains("lan1.up: 5.00 Mbit/s in total") && status.contains("lan2.up: 6.00 Mbit/s in total"), "{status}");
+    assert!(
+        status.contains("lan1.up: 5.00 Mbit/s in total") && status.contains("lan2.up: 6.00 Mbit/s in total"),
+        "{status}"
+    );
     assert!(works(&["status", "--file", "--direction", "lan2"]).contains("6mbit"));
     let (code, said) = call(&["status", "--file"]);
     assert!(code != Some(0) && said.contains("lan1.up, lan1.down, lan2.up, lan2.down"), "{said}");
     let changed = scratch.write("changed.toml", text("lan2", "7mbit"));
     works(&["apply", changed.to_str().unwrap()]);
     let status = works(&["status"]);
-    assert!(status.contains("lan1.up: 5.00 Mbit/s in total") && status.contains("lan2.up: 7.00 Mbit/s in total"), "{status}");
+    assert!(
+        status.contains("lan1.up: 5.00 Mbit/s in total") && status.contains("lan2.up: 7.00 Mbit/s in total"),
+        "{status}"
+    );
     running.signal(libc::SIGHUP);
     running.says("was reloaded and is in force");
     assert!(works(&["status"]).contains("lan2.up: 8.00 Mbit/s in total"));

@@ -90,9 +90,17 @@ pub const fn of_hosts(address: usize) -> [Column<()>; 13] {
     ]
 }
 
-/// The columns that fit into `width`, each with its width; those of flows and of the last minute take
-/// what they can use of the rest, and all share what is left. Those that `omitted` names by number have nothing to show.
-pub fn columns<Q>(width: u16, all: &[Column<Q>], omitted: impl Fn(usize) -> bool) -> Vec<(usize, usize)> {
+/// The width from which the last minute of a class is drawn with its greatest rate.
+pub const MINUTE: usize = 24;
+
+/// The columns that fit into `width`, each with its width; those of flows, whose longest text has
+/// `longest` characters, and of the last minute take what they can use of the rest, and all share what is left. Those that `omitted` names by number have nothing to show.
+pub fn columns<Q>(
+    width: u16,
+    all: &[Column<Q>],
+    longest: usize,
+    omitted: impl Fn(usize) -> bool,
+) -> Vec<(usize, usize)> {
     let width = usize::from(width);
     let mut chosen: Vec<usize> = (0..all.len()).filter(|&n| !omitted(n)).collect();
     let needed = |chosen: &[usize]| chosen.iter().map(|&n| all[n].width + 1).sum::<usize>().saturating_sub(1);
@@ -100,6 +108,8 @@ pub fn columns<Q>(width: u16, all: &[Column<Q>], omitted: impl Fn(usize) -> bool
         let Some(worst) = chosen.iter().copied().max_by_key(|&n| all[n].gives_way) else { break };
         // Whole addresses have precedence over columns that few need, one whole address over most others.
         let room = match all[worst].gives_way {
+            // A minute with its greatest rate has precedence over columns that few need, too.
+            6.. if all.iter().any(|column| column.name == "last minute") => MINUTE - 12,
             _ if all.iter().all(|column| column.name != "flow") => 0,
             9.. => 17,
             3.. => 7,
@@ -112,8 +122,8 @@ pub fn columns<Q>(width: u16, all: &[Column<Q>], omitted: impl Fn(usize) -> bool
     }
     let mut spare = width.saturating_sub(needed(&chosen));
     let mut widths: Vec<(usize, usize)> = chosen.iter().map(|&n| (n, all[n].width)).collect();
-    // No address pair is longer than 101 characters, and a minute has 60 seconds.
-    for (name, most) in [("flow", 80), ("last minute", 60)] {
+    // A minute has 60 seconds, beside which its greatest rate stands.
+    for (name, most) in [("flow", longest), ("last minute", 60 + MINUTE - 12)] {
         for (n, width) in widths.iter_mut().filter(|(n, _)| all[*n].name == name) {
             let extra = spare.min(most - all[*n].width.min(most));
             (*width, spare) = (*width + extra, spare - extra);

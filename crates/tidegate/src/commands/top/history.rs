@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_control::calls::Observation;
 
+use super::columns::MINUTE;
+
 /// The number of updates that are kept: a minute of one a second.
 const KEPT: usize = 60;
 
@@ -40,7 +42,7 @@ impl History {
         let Some(rates) = self.rates.get(&(direction.to_owned(), class.to_owned())) else { return String::new() };
         let most = rates.iter().copied().max().unwrap_or(0);
         let peak =
-            if width >= PEAK + 12 { format!(" {:>1$}", tidegate_display::rate(most), PEAK - 1) } else { String::new() };
+            if width >= MINUTE { format!(" {:>1$}", tidegate_display::rate(most), PEAK - 1) } else { String::new() };
         let blocks = if peak.is_empty() { width } else { width - PEAK };
         let each = KEPT.div_ceil(blocks.max(1));
         let full = u128::from(most.max(1));

@@ -90,7 +90,7 @@ pub fn paint(
     let longest = hosts.iter().map(|host| host.address.to_string().len()).max().unwrap_or(0).clamp(ADDRESS, 39);
     let all = of_hosts(longest);
     let rows: Vec<_> = hosts.iter().map(|host| cells(host, seen.limits())).collect();
-    let shown = columns(area.width, &all, |n| is_empty(&rows, n));
+    let shown = columns(area.width, &all, 0, |n| is_empty(&rows, n));
     let rows = rows.iter().map(|cells| {
         let cells = shown.iter().map(|&(n, width)| {
             let text = tidegate_display::middle(&cells[n], width);

@@ -362,8 +362,10 @@ impl View {
             flows.iter().map(|flow| FLOWS.each_ref().map(|column| self.cell(column, flow))).collect();
         // The class of all is in the table above.
         let omitted = |n: usize| is_empty(&rows, n) || (FLOWS[n].name == "class" && direction.classes.len() == 1);
-        let columns = columns(area.width, &FLOWS, omitted);
         let (gateway, hosts) = (self.seen.is_gateway(), show::host_names(&self.seen));
+        let whole = |flow: &FlowObservation| show::flow(&flow.flow, &direction.name, gateway, &hosts, usize::MAX);
+        let longest = flows.iter().map(|flow| whole(flow).chars().count()).max().unwrap_or(0);
+        let columns = columns(area.width, &FLOWS, longest, omitted);
         let at = flows.iter().position(|flow| Some(&flow.flow.key) == self.selected.as_ref());
         self.state.select(at);
         if at.is_none() {
@@ -545,7 +547,7 @@ fn paint_classes(
         CLASSES.each_ref().map(|column| column.quantity.map_or("minute".into(), |q| text_of(&class.value(q))))
     };
     let rows: Vec<_> = direction.classes.iter().map(texts).collect();
-    let columns = columns(area.width, &CLASSES, |n| is_empty(&rows, n));
+    let columns = columns(area.width, &CLASSES, 0, |n| is_empty(&rows, n));
     let rows = direction.classes.iter().zip(rows).enumerate().take(shown).map(|(at, (class, texts))| {
         let cells = columns.iter().map(|&(n, width)| {
             // The last line represents all classes that do not fit.
