@@ -16,6 +16,7 @@
 //! ```
 #![deny(missing_docs)]
 
+pub mod answer;
 pub mod calls;
 mod client;
 mod declare;

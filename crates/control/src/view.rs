@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use tidegate_units::{Bytes, Rate, Span};
 
+use crate::answer::{Grade, TrafficAnswer};
 use crate::calls::{
     ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, FollowStatus,
     HostDirection, HostObservation, Observation, Status, arrives,
@@ -33,6 +34,8 @@ pub enum Value<'a> {
     Bytes(Bytes),
     /// The seconds in which a promise was kept and missed.
     Promise(Promise),
+    /// How well an application works, where the kind of its traffic is known.
+    Grade(Option<Grade>),
 }
 
 /// The seconds in which a class or a flow offered what it is promised.
@@ -147,6 +150,40 @@ impl Shown<ClassQuantity> for ClassStatus {
             Q::Marked => Value::Packets(self.marked_packets),
             Q::Remarked => Value::Packets(self.remarked_packets),
             Q::Rate | Q::Borrowed | Q::WaitP90 | Q::Jitter | Q::BorrowedBytes | Q::Promise => Value::Number(None),
+        }
+    }
+}
+
+/// The quantities of a kind of traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TrafficQuantity {
+    /// Its name for people.
+    Name,
+    /// How well it works.
+    Grade,
+    /// The wait that the grade is derived from.
+    Wait,
+    /// The variation of the wait from packet to packet of a flow.
+    Jitter,
+    /// The part of its packets that was dropped lately.
+    Lost,
+    /// The rate at which its packets are sent.
+    Rate,
+    /// Its flows, where flows are counted.
+    Flows,
+}
+
+impl Shown<TrafficQuantity> for TrafficAnswer {
+    fn value(&self, quantity: TrafficQuantity) -> Value<'_> {
+        use TrafficQuantity as Q;
+        match quantity {
+            Q::Name => Value::Text(self.traffic.name().into()),
+            Q::Grade => Value::Grade(self.grade),
+            Q::Wait => Value::Wait(self.evidence.wait),
+            Q::Jitter => Value::Wait(self.evidence.jitter),
+            Q::Lost => Value::Part(Some(self.evidence.lost_ppm as f64 / 1e6)),
+            Q::Rate => Value::Rate(Some(self.rate)),
+            Q::Flows => Value::Number(Some(self.flows)),
         }
     }
 }

@@ -1,15 +1,16 @@
 // The page: asks once a second, draws, and changes nothing. Text from the network stays text.
-import { $, ago, make, way } from "./units.js";
-import { draw, keys } from "./charts.js";
+import { $, ago, make } from "./units.js";
+import { draw } from "./charts.js";
 import { heads, lines, tables } from "./tables.js";
 
 const root = document.documentElement;
 const narrow = matchMedia("(max-width: 640px)");
 const state = {
-  span: 600, direction: null, paused: false, filter: "", sort: { classes: null, hosts: null, flows: ["rate", -1] }, seen: null, history: null, notes: [],
+  span: 600, more: false, paused: false, filter: "", sort: { classes: null, hosts: null, flows: ["rate", -1] }, seen: null, history: null, notes: [],
   failures: 0, opened: new Set(), allHosts: false,
+  // The classes of all directions: the number of each is its colour.
+  order: () => [...new Set((state.seen?.directions || []).flatMap((direction) => direction.classes.map((one) => one.name)))],
   phone: () => narrow.matches,
-  current: () => (state.seen ? state.seen.directions.find((one) => one.name === state.direction) || state.seen.directions[0] || null : null),
 };
 const show = (anew) => { draw(state, anew); tables(state); };
 
@@ -51,19 +52,7 @@ const heading = () => {
   $("uptime").textContent = "up " + ago(seen.uptime_ns);
   $("trouble").hidden = !seen.trouble;
   $("trouble").textContent = seen.trouble ? "Traffic passes unshaped: " + seen.trouble : "";
-  const names = seen.directions.map((one) => one.name);
-  if (!names.includes(state.direction)) state.direction = names[0] || null;
-  const box = $("directions");
-  box.hidden = names.length < 2;
-  if (box.childElementCount !== names.length) {
-    box.replaceChildren(...names.map((name) => {
-      const button = make("button", { type: "button", text: way(name) });
-      button.addEventListener("click", () => { state.direction = name; heading(); show(true); });
-      return button;
-    }));
-  }
-  [...box.children].forEach((button, n) => button.setAttribute("aria-pressed", String(names[n] === state.direction)));
-  const classes = ["", ...(state.current()?.classes || []).map((one) => one.name)], choice = $("heat-class");
+  const classes = ["", ...state.order()], choice = $("heat-class");
   if ([...choice.options].map((one) => one.value).join("\n") !== classes.join("\n")) {
     choice.replaceChildren(...classes.map((name) => make("option", { value: name, text: name || "all" })));
   }
@@ -115,7 +104,11 @@ for (const fold of document.querySelectorAll("details.fold, details.values")) {
   fold.addEventListener("toggle", () => { if (state.seen) show(false); });
 }
 heads(state, () => tables(state));
-keys();
+$("more").addEventListener("click", () => {
+  state.more = !state.more;
+  $("more").setAttribute("aria-pressed", String(state.more));
+  tables(state);
+});
 $("heat-class").addEventListener("change", () => draw(state, true));
 $("hosts").addEventListener("click", (event) => {
   const host = event.target.dataset.host;

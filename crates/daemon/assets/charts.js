@@ -1,5 +1,5 @@
 // The charts: what each draws, the lines and marks on it, and the same values as text and as a table.
-import { $, rate, bytes, each, time, percent, clock, make, css, colour, dash, count } from "./units.js";
+import { $, rate, bytes, each, time, percent, clock, make, css, colour, dash, count, way } from "./units.js";
 
 const LEFT = 82;
 const HEIGHT = 200;
@@ -17,6 +17,7 @@ const decode = (text) => {
   return found;
 };
 
+// The charts that are drawn: of each kind one for each direction, beside each other.
 const held = {};
 const KINDS = {
   "chart-rate": { of: "rate_bps", show: rate, what: "Rate" },
@@ -27,10 +28,10 @@ const KINDS = {
   "chart-promises": { promises: true, show: (n) => count(Math.round(n)) + " s", what: "Promises" },
 };
 
-// The series of a chart: their names, the numbers of their colours, their values.
-const columns = (kind, state, names) => {
+// The series of a chart: their names, the numbers of their colours where they are classes, their values.
+const columns = (kind, state, direction, names) => {
   const history = state.history;
-  const mine = history.series.filter((one) => one.direction === state.direction);
+  const mine = history.series.filter((one) => one.direction === direction.name);
   const of = (name) => mine.find((one) => one.class === name);
   if (kind.heat) return { names: ["p99"], numbers: [0], values: [longest(mine.filter(chosen), history.times.length)] };
   if (kind.of || kind.promises) {
@@ -43,7 +44,7 @@ const columns = (kind, state, names) => {
     for (const one of mine) if (one[key][at] !== null && one[key][at] !== undefined) all = (all || 0) + one[key][at] / history.step;
     return all;
   });
-  return { names: ["drops", "marks"], numbers: [1, 0], values: [total("drops"), total("marks")] };
+  return { names: ["drops", "marks"], numbers: [null, null], values: [total("drops"), total("marks")] };
 };
 // Whether waits of a class are shown.
 const chosen = (one) => ["", one.class].includes($("heat-class").value);
@@ -53,16 +54,16 @@ const longest = (series, length) => Array.from({ length }, (_, at) => {
 });
 
 // Packets of the chosen class, or of all, by step and range.
-const waits = (state) => {
-  const mine = state.history.series.filter((one) => one.direction === state.direction && chosen(one));
+const waits = (state, direction) => {
+  const mine = state.history.series.filter((one) => one.direction === direction.name && chosen(one));
   return state.history.times.map((_, at) => {
     const all = new Array(RANGES).fill(0);
     for (const one of mine) decode(one.waits[at]).forEach((packets, n) => { all[n] += packets; });
     return all;
   });
 };
-const heat = (plot, state) => {
-  const table = waits(state);
+const heat = (plot, state, direction) => {
+  const table = waits(state, direction);
   const most = Math.max(1, ...table.flat());
   const { ctx } = plot, { left, top, width, height } = plot.bbox, step = state.history.step;
   ctx.save();
@@ -84,14 +85,14 @@ const heat = (plot, state) => {
 };
 
 // Rows of classes: kept is a thin line, missed a full bar, so that they differ without colour too.
-const promises = (plot, state, names) => {
+const promises = (plot, state, direction, names) => {
   const { ctx } = plot, { left, top, width, height } = plot.bbox, step = state.history.step;
   ctx.save();
   ctx.beginPath();
   ctx.rect(left, top, width, height);
   ctx.clip();
   names.forEach((name, row) => {
-    const one = state.history.series.find((other) => other.direction === state.direction && other.class === name);
+    const one = state.history.series.find((other) => other.direction === direction.name && other.class === name);
     plot.data[0].forEach((at, n) => {
       const x = plot.valToPos(at - step / 2, "x", true), end = plot.valToPos(at + step / 2, "x", true);
       const y = (part) => plot.valToPos(names.length - row - part, "y", true);
@@ -161,21 +162,24 @@ const newest = (plot) => {
   if (plot.cursor.idx === null || plot.cursor.idx === undefined || plot.cursor.left < 0) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
 };
 
-const options = (id, kind, state, direction, order, { names, numbers }, width) => {
+const options = (kind, state, direction, order, { names, numbers }, width) => {
   const axis = { stroke: css("--tg-muted"), grid: { stroke: css("--tg-grid"), width: 1 }, ticks: { stroke: css("--tg-grid"), width: 1 } };
-  const now = () => state.current() || direction;
+  // Its limit may have changed since the chart was made.
+  const now = () => state.seen.directions.find((one) => one.name === direction.name) || direction;
   const y = kind.heat
     ? { distr: 3, range: (plot) => {
-      const used = waits(state).reduce((all, row) => row.map((packets, n) => packets + all[n]), new Array(RANGES).fill(0));
+      const used = waits(state, direction).reduce((all, row) => row.map((packets, n) => packets + all[n]), new Array(RANGES).fill(0));
       const last = used.findLastIndex((packets) => packets > 0), first = used.findIndex((packets) => packets > 0);
       return last < 0 ? [1e-5, 1e-1] : [bound(Math.min(first, 5) - 1), Math.max(bound(last), bound(9))];
     } }
     : kind.promises
       ? { range: () => [0, Math.max(names.length, 1)] }
+      // A logarithmic axis: the waits of calls are read beside those of bulk, which are a hundred times as long.
+      : kind.of === "wait_p99_s" ? { distr: 3, range: (_, low, high) => [Math.min(1e-3, Math.max(low || 1e-3, 1e-5)), Math.max((high || 0) * 1.3, 1e-1)] }
       : { range: (_, __, high) => {
         const most = Math.max(high || 0, kind.of === "rate_bps" ? now().limit_bps || 0 : 0);
         // Above the configured rate is its name, and above that the letters of changes.
-        return [0, most > 0 ? most * (id === "chart-rate" ? 1.25 : 1.1) : 1];
+        return [0, most > 0 ? most * (kind.of === "rate_bps" ? 1.25 : 1.1) : 1];
       } };
   const labels = kind.promises
     ? { splits: () => names.map((_, n) => names.length - n - 0.5), values: () => names.map((name) => (name.length > 11 ? name.slice(0, 10) + "…" : name)), grid: { show: false } }
@@ -190,44 +194,66 @@ const options = (id, kind, state, direction, order, { names, numbers }, width) =
       { ...axis, size: LEFT, ...labels },
     ],
     hooks: {
-      drawAxes: [(plot) => { if (kind.heat) heat(plot, state); if (kind.promises) promises(plot, state, names); }],
+      drawAxes: [(plot) => { if (kind.heat) heat(plot, state, direction); if (kind.promises) promises(plot, state, direction, names); }],
       // Not before the first drawing, which empties it; and not empty without a pointer.
       ready: [newest], setCursor: [newest],
-      draw: [(plot) => { if (id === "chart-rate") configured(plot, now(), order); marks(plot, state); }],
+      draw: [(plot) => { if (kind.of === "rate_bps") configured(plot, now(), order); marks(plot, state); }],
     },
     series: [
       { label: "at", value: (_, at) => (at === null || at === undefined ? "–" : clock(at, false)) },
       ...names.map((name, n) => ({
-        label: kind.promises ? name + " missed" : name, stroke: kind.heat ? css("--tg-ink") : colour(numbers[n]), width: kind.promises ? 0 : kind.heat ? 1 : 1.6, dash: dash(numbers[n]),
+        label: kind.promises ? name + " missed" : name, stroke: kind.heat ? css("--tg-ink") : numbers[n] === null ? css(n ? "--tg-muted" : "--tg-bad") : colour(numbers[n]), width: kind.promises ? 0 : kind.heat ? 1 : 1.6, dash: dash(numbers[n] ?? 0),
         points: { show: false }, paths: kind.promises ? () => null : undefined, value: (_, value) => (value === null || value === undefined ? "–" : kind.show(value)),
       })),
     ],
   };
 };
 
+// A place for each direction in each figure.
+const place = (state) => {
+  const names = state.seen.directions.map((one) => one.name), shape = names.join("\n");
+  const figures = $("charts");
+  if (figures.dataset.shape === shape) return;
+  figures.dataset.shape = shape;
+  figures.classList.toggle("both", names.length > 1);
+  for (const [id, { plot }] of Object.entries(held)) { plot.destroy(); delete held[id]; }
+  for (const [kind, { promises: short }] of Object.entries(KINDS)) {
+    $(kind + "-sides").replaceChildren(...names.map((name, n) => {
+      const box = make("div", { id: n ? kind + "-" + n : kind, class: short ? "chart short" : "chart", role: "img", tabindex: 0, "data-kind": kind });
+      box.addEventListener("keydown", (event) => read(box.id, event));
+      const table = make("details", { class: "values" }, make("summary", { text: "As a table" }), make("div", { class: "scroll" }));
+      table.addEventListener("toggle", () => draw(state, false));
+      return make("div", { class: "side" }, ...(names.length > 1 ? [make("h3", { text: way(name) })] : []), box, table);
+    }));
+  }
+  resized.disconnect();
+  resized.observe(figures);
+};
+
 // Draws every chart that is unfolded; anew where its series or the colours changed.
 export const draw = (state, anew) => {
-  const direction = state.current();
-  if (!state.history || !direction) return;
-  const order = direction.classes.map((one) => one.name);
-  for (const [id, kind] of Object.entries(KINDS)) {
-    const box = $(id);
-    if (box.clientWidth === 0) continue;
-    const found = columns(kind, state, order);
-    // All of it, so that a chart without a series still has its times.
-    const data = [state.history.times, ...found.values];
-    const shape = JSON.stringify([found.names, state.history.step, state.direction]);
-    const old = held[id];
-    if (old && old.shape === shape && !anew) {
-      old.plot.setData(data);
-      newest(old.plot);
-    } else {
-      if (old) old.plot.destroy();
-      const plot = new uPlot(options(id, kind, state, direction, order, found, Math.max(box.clientWidth, 200)), data, box);
-      held[id] = { plot, shape };
-    }
-    describe(id, kind, state, found);
+  if (!state.history || !state.seen) return;
+  place(state);
+  for (const kind of Object.keys(KINDS)) state.seen.directions.forEach((direction, n) => drawOne(n ? kind + "-" + n : kind, KINDS[kind], state, direction, anew));
+};
+const drawOne = (id, kind, state, direction, anew) => {
+  const order = state.order();
+  const box = $(id);
+  if (box.clientWidth === 0) return;
+  const found = columns(kind, state, direction, order);
+  // All of it, so that a chart without a series still has its times.
+  const data = [state.history.times, ...found.values];
+  const shape = JSON.stringify([found.names, state.history.step]);
+  const old = held[id];
+  if (old && old.shape === shape && !anew) {
+    old.plot.setData(data);
+    newest(old.plot);
+  } else {
+    if (old) old.plot.destroy();
+    const plot = new uPlot(options(kind, state, direction, order, found, Math.max(box.clientWidth, 200)), data, box);
+    held[id] = { plot, shape };
   }
+  describe(id, kind, state, direction, found);
 };
 
 // The chart in words, and its values as a table.
@@ -236,13 +262,13 @@ const summary = (values) => {
   const last = values.findLast((value) => value !== null && value !== undefined);
   return some.length === 0 ? null : { last, mean: some.reduce((a, b) => a + b, 0) / some.length, most: Math.max(...some) };
 };
-const describe = (id, kind, state, { names, values }) => {
+const describe = (id, kind, state, direction, { names, values }) => {
   const all = names.map((name, n) => [name, summary(values[n])]).filter(([, found]) => found);
   const total = (of) => values[of].reduce((sum, value) => sum + (value || 0), 0);
   const text = kind.promises
     ? names.map((name, n) => name + " missed for " + kind.show(total(n)))
     : all.map(([name, { last, most }]) => name + " " + kind.show(last) + " now, at most " + kind.show(most));
-  $(id).setAttribute("aria-label", kind.what + ", the last " + spanText(state.span) + ": " + (text.join("; ") || "nothing yet") + ". Left and right arrows read values.");
+  $(id).setAttribute("aria-label", kind.what + ", " + way(direction.name) + ", the last " + spanText(state.span) + ": " + (text.join("; ") || "nothing yet") + ". Left and right arrows read values.");
   const values_of = $(id).parentElement.querySelector("details.values");
   if (!values_of.open) return;
   const table = (heads, rows) => make("table", {},
@@ -250,12 +276,12 @@ const describe = (id, kind, state, { names, values }) => {
     make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, n) => (n ? make("td", { text: cell }) : make("th", { scope: "row", class: "text", text: cell })))))));
   let content;
   if (kind.heat) {
-    const packets = waits(state).reduce((sums, row) => row.map((value, n) => value + sums[n]), new Array(RANGES).fill(0));
+    const packets = waits(state, direction).reduce((sums, row) => row.map((value, n) => value + sums[n]), new Array(RANGES).fill(0));
     const whole = packets.reduce((a, b) => a + b, 0) || 1;
     const rows = packets.map((value, n) => [(n ? time(bound(n - 1)) : "0") + " to " + time(bound(n)), percent(value / whole), Math.round(value)]).filter((row) => row[2] > 0);
     content = table(["wait", "of packets", "packets, about"], rows.map(([range, part, value]) => [range, part, count(value)]));
   } else if (kind.promises) {
-    const of = (name, key) => state.history.series.find((one) => one.direction === state.direction && one.class === name)[key].reduce((a, b) => a + (b || 0), 0);
+    const of = (name, key) => state.history.series.find((one) => one.direction === direction.name && one.class === name)[key].reduce((a, b) => a + (b || 0), 0);
     content = table(["class", "kept", "missed"], names.map((name) => [name, kind.show(of(name, "kept_s")), kind.show(of(name, "missed_s"))]));
   } else {
     content = table(["", "now", "mean", "largest"], all.map(([name, { last, mean, most }]) => [name, kind.show(last), kind.show(mean), kind.show(most)]));
@@ -265,26 +291,22 @@ const describe = (id, kind, state, { names, values }) => {
 export const spanText = (span) => (span === 600 ? "10 minutes" : span === 7200 ? "2 hours" : "24 hours");
 
 // Arrow keys move the cursor of a chart, and its values are read.
-export const keys = () => {
-  for (const [id, kind] of Object.entries(KINDS)) {
-    $(id).addEventListener("keydown", (event) => {
-      const found = held[id];
-      const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60 }[event.key];
-      if (!found || step === undefined) return;
-      event.preventDefault();
-      const { plot } = found, last = plot.data[0].length - 1;
-      const at = Math.min(Math.max((plot.cursor.left < 0 || plot.cursor.idx == null ? last : plot.cursor.idx) + step, 0), last);
-      plot.setCursor({ left: plot.valToPos(plot.data[0][at], "x"), top: 10 });
-      const values = plot.series.slice(1).map((series, n) => series.label + " " + (plot.data[n + 1][at] == null ? "nothing" : kind.show(plot.data[n + 1][at])));
-      $("said").textContent = clock(plot.data[0][at], false) + ": " + values.join(", ");
-    });
-  }
-  new ResizeObserver(() => {
-    for (const [id, { plot }] of Object.entries(held)) {
-      const width = $(id).clientWidth;
-      if (width === 0 || width === plot.width) continue;
-      plot.setSize({ width, height: plot.height });
-      newest(plot);
-    }
-  }).observe(document.querySelector(".charts"));
+const read = (id, event) => {
+  const found = held[id], kind = KINDS[$(id).dataset.kind];
+  const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60 }[event.key];
+  if (!found || step === undefined) return;
+  event.preventDefault();
+  const { plot } = found, last = plot.data[0].length - 1;
+  const at = Math.min(Math.max((plot.cursor.left < 0 || plot.cursor.idx == null ? last : plot.cursor.idx) + step, 0), last);
+  plot.setCursor({ left: plot.valToPos(plot.data[0][at], "x"), top: 10 });
+  const values = plot.series.slice(1).map((series, n) => series.label + " " + (plot.data[n + 1][at] == null ? "nothing" : kind.show(plot.data[n + 1][at])));
+  $("said").textContent = clock(plot.data[0][at], false) + ": " + values.join(", ");
 };
+const resized = new ResizeObserver(() => {
+  for (const [id, { plot }] of Object.entries(held)) {
+    const width = $(id).clientWidth;
+    if (width === 0 || width === plot.width) continue;
+    plot.setSize({ width, height: plot.height });
+    newest(plot);
+  }
+});

@@ -1,5 +1,5 @@
 // The tables: classes, hosts with their flows, flows; and the line above them.
-import { $, rate, bytes, count, nanos, percent, sum, reasons, way, clock, make, colour } from "./units.js";
+import { $, rate, bytes, count, nanos, percent, reasons, way, clock, make, colour } from "./units.js";
 
 const promise = (one) => {
   const kept = one.promise_kept_seconds, missed = one.promise_missed_seconds;
@@ -8,10 +8,21 @@ const promise = (one) => {
   return make("span", { class: "bad", text: count(missed) + " s missed", title: count(kept) + " s kept" });
 };
 const dropped = (one) => {
-  const all = sum(one.dropped);
+  const all = one.dropped_packets;
   return make("span", { text: count(all), title: all ? reasons(one.dropped) : null });
 };
-const bar = (value, most, what) => make("meter", { min: 0, max: most, value: Math.min(value, most), "aria-label": percent(value / most) + " " + what });
+// How much of a whole is used. Full is no grade, so its colour is none of good or bad.
+const bar = (value, most, what) => {
+  const part = most > 0 ? value / most : 0;
+  const inside = make("span");
+  inside.style.width = Math.min(part, 1) * 100 + "%";
+  return make("span", { class: "bar", role: "meter", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(Math.min(part, 1) * 100), "aria-label": percent(part) + " " + what }, inside);
+};
+const swatch = (state, name) => {
+  const mark = make("span", { class: "swatch" });
+  mark.style.background = colour(state.order().indexOf(name));
+  return mark;
+};
 
 const arrives = (direction) => direction.name.endsWith("down");
 
@@ -21,16 +32,12 @@ const COUNTED = [
   { name: "delay p50", less: true, key: (one) => one.wait_p50_ns, cell: (one) => [nanos(one.wait_p50_ns)] },
   { name: "p99", key: (one) => one.wait_p99_ns, cell: (one) => [nanos(one.wait_p99_ns)] },
   { name: "jitter", less: true, key: (one) => one.jitter_ns, cell: (one) => [nanos(one.jitter_ns)] },
-  { name: "drops", key: (one) => sum(one.dropped), cell: (one) => [dropped(one)] },
+  { name: "drops", key: (one) => one.dropped_packets, cell: (one) => [dropped(one)] },
   { name: "marks", less: true, key: (one) => one.marked_packets, cell: (one) => [count(one.marked_packets)] },
   { name: "sent", less: true, key: (one) => one.sent_bytes, cell: (one) => [bytes(one.sent_bytes)] },
 ];
 const CLASSES = (state) => [
-  { name: "class", text: true, key: (one) => one.name, cell: (one) => {
-    const swatch = make("span", { class: "swatch" });
-    swatch.style.background = colour(state.current().classes.findIndex((other) => other.name === one.name));
-    return [swatch, one.name];
-  } },
+  { name: "class", text: true, key: (one) => one.name, cell: (one) => [swatch(state, one.name), one.name] },
   { name: "rate", key: (one) => one.rate_bps, cell: (one) => [rate(one.rate_bps)] },
   { name: "promised", key: (one) => one.promised_bps ?? -1, cell: (one) => (one.promised_bps === undefined ? ["–"] : [rate(one.promised_bps), bar(one.rate_bps, one.promised_bps, "of what is promised")]) },
   { name: "borrowed", less: true, key: (one) => one.borrowed_bps, cell: (one) => [one.borrowed_bps ? rate(one.borrowed_bps) : "–"] },
@@ -45,12 +52,13 @@ const who = (flow) => {
   if (one.protocol === undefined) return "flow " + one.key;
   return (PROTOCOLS[one.protocol] || "protocol " + one.protocol) + " " + end(one.source, one.source_port) + " › " + end(one.destination, one.destination_port);
 };
-const FLOWS = [
+const FLOWS = (state) => [
   { name: "flow", text: true, wide: true, key: who, cell: (one) => {
     const more = [one.rule ? "rule " + one.rule : "no rule", one.flow.uid === undefined ? null : "uid " + one.flow.uid, one.through ? "displaced to " + one.through : null, one.preferred ? "preferred " + one.preferred + "×" : null];
     return [who(one), make("span", { class: "sub", text: more.filter(Boolean).join(" · ") })];
   } },
-  { name: "class", key: (one) => one.class, cell: (one) => [one.class] },
+  { name: "way", key: (one) => one.way, cell: (one) => [way(one.way)] },
+  { name: "class", key: (one) => one.class, cell: (one) => [swatch(state, one.class), one.class] },
   { name: "rate", key: (one) => one.rate_bps, cell: (one) => [rate(one.rate_bps)] },
   { name: "share", less: true, key: (one) => one.share_bps ?? -1, cell: (one) => [one.share_bps === undefined ? "–" : rate(one.share_bps)] },
   { name: "minimum", key: (one) => one.minimum_bps ?? -1, cell: (one) => [one.minimum_bps === undefined ? "–" : rate(one.minimum_bps) + (one.granted ? "" : " (waits)")] },
@@ -58,27 +66,29 @@ const FLOWS = [
   ...COUNTED,
 ];
 
-// How much of the line a host takes, in the direction in which it takes more.
-const part = (state, host) => Math.max(0, ...state.seen.directions.map((direction) => {
-  const used = arrives(direction) ? host.down.rate_bps : host.up.rate_bps;
-  return direction.limit_bps ? used / direction.limit_bps : 0;
-}));
+// The part of a line that a host takes.
+const limit = (state, down) => state.seen.directions.filter((direction) => arrives(direction) === down).reduce((all, one) => all + (one.limit_bps || 0), 0);
+const taken = (state, name, down) => {
+  const of = (one) => (down ? one.down : one.up);
+  return { name, key: (one) => of(one).rate_bps, cell: (one) => {
+    const whole = limit(state, down);
+    return [rate(of(one).rate_bps), ...(whole ? [bar(of(one).rate_bps, whole, "of the line")] : [])];
+  } };
+};
 const HOSTS = (state) => [
   { name: "host", text: true, key: (one) => one.name || one.address, cell: (one) => {
     const open = state.opened.has(one.address);
     const button = make("button", { type: "button", class: "opens", "aria-expanded": String(open), "data-host": one.address, text: one.name || one.address });
     return one.name ? [button, make("span", { class: "sub mono", text: one.address })] : [button];
   } },
-  { name: "up", key: (one) => one.up.rate_bps, cell: (one) => [rate(one.up.rate_bps)] },
-  { name: "down", key: (one) => one.down.rate_bps, cell: (one) => [rate(one.down.rate_bps)] },
-  { name: "of the line", key: (one) => part(state, one), cell: (one) => [percent(part(state, one)), bar(part(state, one), 1, "of the line")] },
-  { name: "share up", less: true, key: (one) => one.up.share_bps ?? -1, cell: (one) => [one.up.share_bps === undefined ? "–" : rate(one.up.share_bps)] },
-  { name: "flows", less: true, key: (one) => one.up.flows + one.down.flows, cell: (one) => [count(one.up.flows + one.down.flows)] },
+  taken(state, "upload", false),
+  taken(state, "download", true),
+  { name: "flows", key: (one) => one.up.flows + one.down.flows, cell: (one) => [count(one.up.flows + one.down.flows)] },
   { name: "queue", less: true, key: (one) => one.up.queue_bytes + one.down.queue_bytes, cell: (one) => [bytes(one.up.queue_bytes + one.down.queue_bytes)] },
-  { name: "p99", key: (one) => Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns), cell: (one) => [nanos(Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns))] },
+  { name: "slowest flow", key: (one) => Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns), cell: (one) => [nanos(Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns))] },
   { name: "drops", less: true, key: (one) => one.up.dropped_packets + one.down.dropped_packets, cell: (one) => [count(one.up.dropped_packets + one.down.dropped_packets)] },
   { name: "sent", less: true, key: (one) => one.up.sent_bytes + one.down.sent_bytes, cell: (one) => [bytes(one.up.sent_bytes + one.down.sent_bytes)] },
-  { name: "limited by", key: (one) => one.limited_by, cell: (one) => [one.limited_by === "share" ? "its share" : "itself"] },
+  { name: "limited by", less: true, key: (one) => one.limited_by, cell: (one) => [one.limited_by === "share" ? "its share" : "itself"] },
 ];
 // The flows of a host, both ways, the fastest first.
 const flowsOf = (state, host) => {
@@ -87,7 +97,7 @@ const flowsOf = (state, host) => {
     .map((one) => [direction, one]));
   mine.sort((a, b) => b[1].rate_bps - a[1].rate_bps);
   const lines = mine.slice(0, 10).map(([direction, one]) => make("li", {},
-    make("span", { class: "mono", text: who(one) }), " " + way(direction.name) + ", " + one.class + ": " + rate(one.rate_bps) + ", p99 " + nanos(one.wait_p99_ns) + ", " + count(sum(one.dropped)) + " dropped"));
+    make("span", { class: "mono", text: who(one) }), " " + way(direction.name) + ", " + one.class + ": " + rate(one.rate_bps) + ", p99 " + nanos(one.wait_p99_ns) + ", " + count(one.dropped_packets) + " dropped"));
   if (mine.length > 10) lines.push(make("li", { text: "and " + (mine.length - 10) + " more; the filter of the flows finds them" }));
   if (mine.length === 0) lines.push(make("li", { text: "none of its flows is among the fastest 200" }));
   return make("ul", { class: "flows-of" }, ...lines);
@@ -131,21 +141,40 @@ const fill = (table, list, sort, rows, below) => {
   if (focused) table.querySelector(`[data-host="${CSS.escape(focused)}"]`)?.focus();
 };
 
-export const heads = (state, changed) => {
-  for (const [id, list] of [["classes", CLASSES(state)], ["hosts", HOSTS(state)], ["flows", FLOWS]]) {
+// The columns of classes: fewer where two directions stand beside each other.
+const classes = (state) => CLASSES(state).filter((column) => !column.less || state.more || (state.seen && state.seen.directions.length === 1));
+let changed = () => {};
+export const heads = (state, then) => {
+  changed = then;
+  for (const [id, list] of [["hosts", HOSTS(state)], ["flows", FLOWS(state)]]) {
     head($(id), list, { get: () => state.sort[id], set: (to) => { state.sort[id] = to; } }, changed);
   }
 };
 const unfolded = (id) => $(id).closest("details").open;
 
+// A table of classes for each direction.
+const classTables = (state) => {
+  const list = classes(state), box = $("classes"), names = state.seen.directions.map((one) => one.name);
+  const shape = [...names, ...list.map((column) => column.name)].join("\n");
+  if (box.dataset.shape !== shape) {
+    box.dataset.shape = shape;
+    box.replaceChildren(...names.map((name) => {
+      const table = make("table", { role: "table", "aria-label": "Classes, " + way(name) }, make("thead", { role: "rowgroup" }, make("tr", { role: "row" })), make("tbody", { role: "rowgroup" }));
+      head(table, list, { get: () => state.sort.classes, set: (to) => { state.sort.classes = to; } }, changed);
+      return make("div", { class: "side" }, ...(names.length > 1 ? [make("h3", { text: way(name) })] : []), make("div", { class: "scroll" }, table));
+    }));
+  }
+  $("more").hidden = names.length === 1;
+  box.querySelectorAll("table").forEach((table, n) => fill(table, list, state.sort.classes, state.seen.directions[n].classes));
+};
+
 export const tables = (state) => {
-  const direction = state.current();
-  if (!direction) return;
-  if (unfolded("classes")) fill($("classes"), CLASSES(state), state.sort.classes, direction.classes);
+  if (!state.seen) return;
+  if (unfolded("classes")) classTables(state);
   const hosts = state.seen.hosts || [];
   $("hosts-count").textContent = hosts.length ? hosts.length + (hosts.length === 64 ? " fastest" : "") : "";
   $("hosts-none").hidden = hosts.length > 0;
-  const shown = state.phone() && !state.allHosts ? 3 : state.allHosts ? 64 : 10;
+  const shown = state.phone() && !state.allHosts ? 3 : state.allHosts ? 64 : 8;
   $("hosts-all").hidden = hosts.length <= shown && !state.allHosts;
   $("hosts-all").textContent = state.allHosts ? "Fewer hosts" : "All " + hosts.length + " hosts";
   if (unfolded("hosts")) fill($("hosts"), HOSTS(state), state.sort.hosts, hosts.slice(0, shown), (one) => (state.opened.has(one.address) ? flowsOf(state, one) : null));
@@ -153,12 +182,14 @@ export const tables = (state) => {
 
   const text = state.filter.toLowerCase();
   const matches = (one) => !text || (who(one) + " " + one.class + " " + (one.through || "") + " " + (one.rule || "") + " uid " + one.flow.uid).toLowerCase().includes(text);
-  const flows = (direction.flows || []).filter(matches);
-  if (unfolded("flows")) fill($("flows"), FLOWS, state.sort.flows, flows);
-  const table = direction.table;
-  $("flows-count").textContent = table.counted ? count(table.flows) + " remembered" + (table.evicted ? ", " + count(table.evicted) + " fell out" : "") : "not counted: statistics are off";
+  const all = state.seen.directions.flatMap((direction) => (direction.flows || []).map((one) => ({ ...one, way: direction.name })));
+  const flows = all.filter(matches).sort((a, b) => b.rate_bps - a.rate_bps);
+  if (unfolded("flows")) fill($("flows"), FLOWS(state), state.sort.flows, flows);
+  const tables = state.seen.directions.map((direction) => direction.table);
+  const remembered = tables.reduce((sum, table) => sum + table.flows, 0), evicted = tables.reduce((sum, table) => sum + table.evicted, 0);
+  $("flows-count").textContent = tables.some((table) => table.counted) ? count(remembered) + " remembered" + (evicted ? ", " + count(evicted) + " fell out" : "") : "not counted: statistics are off";
   $("flows-none").hidden = flows.length > 0;
-  $("flows-none").textContent = text && direction.flows ? "No flow has this in its line." : !direction.flows && table.flows > 0 ? "Looking for flows…" : "No flow is seen at the moment.";
+  $("flows-none").textContent = text && all.length ? "No flow has this in its line." : !all.length && remembered > 0 ? "Looking for flows…" : "No flow is seen at the moment.";
   $("flows").hidden = flows.length === 0;
 
   $("notes-count").textContent = state.notes.length ? String(state.notes.length) : "none";
@@ -168,20 +199,38 @@ export const tables = (state) => {
   }
 };
 
-// What each line carries, what is configured, what the overhead takes, and how full it is.
+// The answer of each direction: how well each kind of traffic works, how full the line is, and by whom.
+const KINDS = { calls: "Calls", games: "Games", live: "Calls or games", web: "Web", bulk: "Bulk", unknown: "Other" };
+const BASIS = { "class-name": "by the name of the class", "code-point": "by its code point", behaviour: "by ports, sizes and rates of packets", nothing: "nothing tells what it is" };
+const kind = (one) => {
+  return make("li", { title: KINDS[one.traffic] + " " + BASIS[one.basis] },
+    make("span", { text: KINDS[one.traffic] || "Other" }),
+    one.grade ? make("b", { class: "grade " + one.grade, text: one.grade }) : make("span", { class: "muted", text: "not graded" }),
+    make("span", {}, make("span", { class: "long", text: "waits " }), nanos(one.wait_ns)),
+    make("span", { class: "long muted", text: rate(one.rate_bps) }));
+};
 export const lines = (state) => {
   $("lines").replaceChildren(...state.seen.directions.map((direction) => {
     const { used_bps, overhead_bps, carries_bps } = direction.line;
-    const limit = direction.limit_bps;
+    const most = direction.limit_bps, answer = direction.answer;
     const facts = [
       carries_bps === undefined ? null : "the line carries " + rate(carries_bps),
-      limit === undefined ? "no rate is configured" : "configured " + rate(limit),
+      most === undefined ? "no rate is configured" : "configured " + rate(most),
       "overhead takes " + rate(overhead_bps) + (used_bps > 0 ? " (" + percent(overhead_bps / used_bps) + ")" : ""),
     ];
-    const first = make("p", { class: "fill" }, make("b", { text: way(direction.name) }), " ", make("span", { class: "big", text: rate(used_bps) }));
-    if (limit) first.append(" ", make("span", { text: percent(used_bps / limit) + " full" }));
-    const card = make("div", { class: "line" }, first);
-    if (limit) card.append(bar(used_bps, limit, "of what is configured"));
+    const word = !state.seen.in_force ? "not shaped" : answer?.grade || (answer ? "idle" : "…");
+    const card = make("div", { class: "line" },
+      make("p", { class: "fill" }, make("b", { text: way(direction.name) }), make("b", { class: "grade " + (state.seen.in_force ? answer?.grade || "" : "poor"), text: word })));
+    if (answer?.traffic) card.append(make("ul", { class: "kinds" }, ...answer.traffic.map(kind)));
+    else if (answer) card.append(make("p", { class: "muted", text: "Nothing is sent." }));
+    const used = make("p", { class: "fill" }, make("span", { class: "big", text: rate(used_bps) }));
+    if (most) used.append(make("span", { text: (used_bps >= 0.95 * most ? "full" : percent(used_bps / most) + " full") + (answer?.taker && used_bps >= most / 2 ? ", by " + answer.taker.host + " " + answer.taker.percent + " %" : "") }));
+    card.append(used);
+    if (most) {
+      const filled = bar(used_bps, most, "of what is configured");
+      filled.classList.toggle("full", used_bps >= 0.95 * most);
+      card.append(filled);
+    }
     card.append(make("p", { class: "muted", text: facts.filter(Boolean).join(" · ") }));
     return card;
   }));

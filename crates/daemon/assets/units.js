@@ -2,19 +2,19 @@
 
 export const $ = (id) => document.getElementById(id);
 
-// Three digits each.
+// Three digits each, as the crate `display` has them for terminals.
 export const scaled = (value, units, base) => {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   let n = 0;
-  while (Math.abs(value) >= base && n < units.length - 1) { value /= base; n += 1; }
-  const digits = n === 0 && Number.isInteger(value) ? 0 : value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  while (Math.abs(value) >= base * 0.9995 && n < units.length - 1) { value /= base; n += 1; }
+  const digits = n === 0 && Number.isInteger(value) ? 0 : value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   return value.toFixed(digits) + " " + units[n];
 };
 export const rate = (bps) => scaled(bps, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"], 1000);
 export const bytes = (n) => scaled(n, ["B", "kB", "MB", "GB", "TB"], 1000);
 export const count = (n) => (n < 100000 ? String(n) : scaled(n, ["", "k", "M", "G"], 1000).trim());
 export const each = (n) => (n === null || n === undefined ? "–" : scaled(n, ["/s", "k/s", "M/s"], 1000));
-export const time = (s) => (s === null || s === undefined ? "–" : s === 0 ? "0" : s < 1e-3 ? (s * 1e6).toFixed(0) + " µs" : s < 1 ? (s * 1e3).toFixed(s < 0.01 ? 2 : s < 0.1 ? 1 : 0) + " ms" : s.toFixed(2) + " s");
+export const time = (s) => (s === null || s === undefined ? "–" : s === 0 ? "0 ms" : s < 999.5e-6 ? (s * 1e6).toFixed(0) + " µs" : scaled(s * 1e6, ["µs", "ms", "s"], 1000));
 export const nanos = (ns) => time(ns / 1e9);
 export const percent = (part) => (part * 100 < 10 ? (part * 100).toFixed(1) : (part * 100).toFixed(0)) + " %";
 export const ago = (ns) => {
@@ -23,7 +23,6 @@ export const ago = (ns) => {
 };
 // The time of this place; short: without seconds.
 export const clock = (at, short) => new Date(at * 1000).toLocaleTimeString([], short ? { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } : { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-export const sum = (list) => list.reduce((all, one) => all + one.packets, 0);
 export const reasons = (list) => list.map((one) => one.reason.replaceAll("_", " ") + " " + count(one.packets)).join(", ");
 // What people call a direction.
 export const way = (name) => name.replace(/up$/, "Upload").replace(/down$/, "Download");

@@ -18,6 +18,59 @@ pub fn human(value: f64, unit: &str) -> String {
     }
 }
 
+/// Three digits in the first unit of `units`, each a thousand of the one before, in which the value is below a thousand. Whole
+/// numbers in the first unit have no point.
+fn scaled(value: u64, units: &[&str]) -> String {
+    let (mut value, mut step) = (value as f64, 0);
+    while value >= 999.5 && step + 1 < units.len() {
+        (value, step) = (value / 1e3, step + 1);
+    }
+    let places = match value {
+        _ if step == 0 => 0,
+        value if value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.places$} {}", units[step])
+}
+
+/// Formats a rate with three digits: `19.0 Mbit/s`. Screens, pages and messages have this form for all rates.
+pub fn rate(bps: u64) -> String {
+    scaled(bps, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
+}
+
+/// Formats bytes with three digits: `209 kB`.
+pub fn bytes(bytes: u64) -> String {
+    scaled(bytes, &["B", "kB", "MB", "GB", "TB"])
+}
+
+/// Formats a wait with up to three digits: `3.21 ms`.
+pub fn wait(nanos: u64) -> String {
+    match nanos {
+        0 => "0 ms".to_owned(),
+        nanos if nanos < 999_500 => format!("{:.0} µs", nanos as f64 / 1e3),
+        // The first unit of `scaled` is whole.
+        nanos => scaled(nanos.saturating_add(500) / 1_000, &["µs", "ms", "s", "ks"]),
+    }
+}
+
+/// Formats a count: all digits up to 99,999, three of a greater one.
+pub fn count(count: u64) -> String {
+    if count < 100_000 { count.to_string() } else { scaled(count, &["", "k", "M", "G", "T"]).trim_end().to_owned() }
+}
+
+/// Formats a part of a whole in percent: `61 %`, with a decimal below ten.
+pub fn part(part: f64) -> String {
+    let percent = part * 100.0;
+    if percent == 0.0 {
+        "0 %".to_owned()
+    } else if percent < 9.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
 /// Formats a number with four digits, without trailing zeros after the point.
 pub fn digits(value: f64) -> String {
     let places = match value.abs() {
@@ -35,6 +88,20 @@ pub fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quantity_has_three_digits_and_a_unit() {
+        let rates = [0, 999, 999_499, 999_500, 19_000_000, 208_864_000, 1_234_567_890].map(rate);
+        assert_eq!(
+            rates,
+            ["0 bit/s", "999 bit/s", "999 kbit/s", "1.00 Mbit/s", "19.0 Mbit/s", "209 Mbit/s", "1.23 Gbit/s"]
+        );
+        assert_eq!([0, 780, 45_208, 208_864].map(bytes), ["0 B", "780 B", "45.2 kB", "209 kB"]);
+        let waits = [0, 400, 15_000, 999_499, 999_500, 3_210_000, 12_340_000, 123_400_000, 2_500_000_000].map(wait);
+        assert_eq!(waits, ["0 ms", "0 µs", "15 µs", "999 µs", "1.00 ms", "3.21 ms", "12.3 ms", "123 ms", "2.50 s"]);
+        assert_eq!([0, 99_999, 100_000, 1_234_567].map(count), ["0", "99999", "100 k", "1.23 M"]);
+        assert_eq!([0.0, 0.031, 0.0995, 0.614, 1.0].map(part), ["0 %", "3.1 %", "10 %", "61 %", "100 %"]);
+    }
 
     #[test]
     fn numbers_for_people_have_four_digits_and_a_unit() {

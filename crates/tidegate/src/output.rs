@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use tidegate_config::decode::printable;
-use tidegate_control::view::{Shown, Value};
+use tidegate_control::view::{Promise, Shown, Value};
 use tidegate_display::{Table, wrapped};
 use tidegate_units::{Rate, Span};
 use unicode_width::UnicodeWidthStr;
@@ -110,27 +110,33 @@ pub fn rate(rate: Rate) -> String {
     Rate::from_bps(bps.saturating_add(step / 2) / step * step).to_string()
 }
 
-/// A wait in the format of tables.
+/// A wait with its unit.
 pub fn wait(span: Span) -> String {
-    match span.as_nanos() as f64 {
-        nanos if nanos < 1e6 => format!("{:.1} us", nanos / 1e3),
-        nanos if nanos < 1e9 => format!("{:.1} ms", nanos / 1e6),
-        nanos => format!("{:.2} s", nanos / 1e9),
+    tidegate_display::wait(span.as_nanos())
+}
+
+/// A quantity as every table, screen and message shows it, with its unit.
+pub fn shown(value: &Value<'_>) -> String {
+    let none = || "-".to_owned();
+    match value {
+        Value::Text(text) => text.to_string(),
+        Value::Rate(rate) => rate.map_or_else(none, |rate| tidegate_display::rate(rate.as_bps())),
+        Value::Number(number) => number.map_or_else(none, tidegate_display::count),
+        Value::Backlog(bytes) | Value::Bytes(bytes) => tidegate_display::bytes(bytes.as_u64()),
+        Value::Wait(span) => wait(*span),
+        Value::Part(part) => part.map_or_else(none, tidegate_display::part),
+        Value::Packets(packets) => tidegate_display::count(*packets),
+        Value::Promise(promise) => kept(*promise),
+        Value::Grade(grade) => grade.map_or_else(none, |grade| grade.word().to_owned()),
     }
 }
 
-/// A quantity with all of its digits.
-pub fn exact(value: &Value<'_>) -> String {
-    match value {
-        Value::Text(text) => text.to_string(),
-        Value::Rate(rate) => rate.map_or("-".into(), |rate| rate.to_string()),
-        Value::Number(number) => number.map_or("-".into(), |number| number.to_string()),
-        Value::Backlog(bytes) => bytes.to_string(),
-        Value::Wait(span) => wait(*span),
-        Value::Part(part) => part.map_or("-".into(), |part| format!("{:.0}%", part * 100.0)),
-        Value::Packets(packets) => packets.to_string(),
-        Value::Bytes(bytes) => bytes.as_u64().to_string(),
-        Value::Promise(promise) => format!("{} s kept, {} s missed", promise.kept, promise.missed),
+/// Whether a promise was kept: in how many seconds not, if not in all.
+fn kept(promise: Promise) -> String {
+    match promise {
+        Promise { kept: 0, missed: 0 } => "-".into(),
+        Promise { missed: 0, .. } => "kept".into(),
+        Promise { missed, .. } => format!("-{} s", tidegate_display::count(missed)),
     }
 }
 
@@ -168,6 +174,14 @@ mod tests {
         assert_eq!(broken("one two\n  three four five\n", 12), "one two\n  three four\n    five\n");
         // Without room for a word, that word alone is wider.
         assert_eq!(broken("a incomprehensibilities b", 10), "a\n  incomprehensibilities\n  b\n");
+    }
+
+    #[test]
+    fn a_promise_is_kept_or_its_missed_seconds_are_counted() {
+        assert_eq!(
+            [(0, 0), (5, 0), (5, 12)].map(|(kept, missed)| shown(&Value::Promise(Promise { kept, missed }))),
+            ["-", "kept", "-12 s"]
+        );
     }
 
     #[test]

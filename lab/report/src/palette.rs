@@ -16,8 +16,9 @@ pub const LIGHT_GROUND: &str = "#ffffff";
 pub const DARK_GROUND: &str = "#14171c";
 /// The colours on [`LIGHT_GROUND`].
 pub const LIGHT: [&str; 8] = ["#0072b2", "#e0401c", "#0ca348", "#75704a", "#35207a", "#8f80f0", "#5a2f5c", "#6a1210"];
-/// The colours on [`DARK_GROUND`].
-pub const DARK: [&str; 8] = ["#56b4e9", "#dd6b3d", "#22ec86", "#a8689a", "#ecec50", "#cdf4ff", "#6a60e0", "#f0a8a8"];
+/// The colours on [`DARK_GROUND`]: those of [`LIGHT`] in their hue, so that a reader who changes the theme finds each curve
+/// again.
+pub const DARK: [&str; 8] = ["#1b8de2", "#d92e0a", "#9bf0b4", "#e0c107", "#813ef8", "#cdbff3", "#996591", "#be5052"];
 /// The dash patterns, as pixels drawn and skipped in turn. An empty pattern is a solid line.
 pub const DASHES: [&[u32]; 8] =
     [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3], &[16, 4], &[8, 3, 2, 3, 2, 3], &[2, 8], &[16, 3, 5, 3]];
@@ -166,6 +167,18 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_colour_has_its_hue_on_both_grounds() {
+        let hue = |colour| {
+            let [_, a, b] = lab(linear(colour));
+            b.atan2(a).to_degrees()
+        };
+        for (light, dark) in LIGHT.iter().zip(DARK) {
+            let apart = (hue(light) - hue(dark) + 540.0) % 360.0 - 180.0;
+            assert!(apart.abs() <= 15.0, "{light} and {dark}: {apart} degrees");
         }
     }
 

@@ -125,6 +125,9 @@ calls! {
     /// `sort` is `rate`, `bytes`, `queue`, `delay`, `drops` or `recent`, the largest first; `limit` is at most 1,000, and 100
     /// unless it is given; `direction`, `class`, `uid` and `port` filter. A flow has `through`, the class to which it was
     /// displaced, `rule` and `minimum_bps` where there are.
+    ///
+    /// A direction has `answer`: for each kind of traffic that is sent a grade, and what it is derived from; `basis` is why it was
+    /// taken to be of this kind. `dscp` is the code point at the arrival of the first packet of a flow.
     flows "flows" (Flows) -> Observation {
         permission: Permission::Anyone,
         client: (request),

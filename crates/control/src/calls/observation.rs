@@ -10,6 +10,7 @@ use tidegate_units::{Bytes, Rate, Span};
 use super::events::Flow;
 use super::hosts::HostObservation;
 use super::status::{DropCount, FollowStatus, GuardianStatus, InterfaceStatus};
+use crate::answer::Answer;
 use crate::quantities::{bps, bytes, ns};
 
 /// The request `classes`.
@@ -158,6 +159,9 @@ pub struct DirectionObservation {
     /// The line, and its use.
     #[serde(default)]
     pub line: LineObservation,
+    /// How well each kind of traffic works, and who takes the line; absent where flows were not requested lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
     /// In the order of the file.
     pub classes: Vec<ClassObservation>,
     /// In the requested order; absent where flows were not requested.
@@ -360,6 +364,9 @@ pub struct FlowObservation {
     /// The rule that it matched: its name, or its conditions. None where no rule matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// The code point at the arrival of its first packet, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
     /// The time since its first packet.
     #[serde(rename = "age_ns", with = "ns")]
     pub age: Span,
@@ -420,6 +427,7 @@ impl DirectionObservation {
             name: self.name.clone(),
             limit: self.limit,
             line: self.line,
+            answer: self.answer.clone(),
             classes: self.classes.clone(),
             flows,
             interfaces: self.interfaces.clone(),

@@ -11,11 +11,12 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use tidegate_control::answer::TrafficAnswer;
 use tidegate_control::calls::{
     ControlStatus, DirectionObservation, FlowObservation, FlowSort, HostDirection, HostObservation,
     InterfaceObservation, Observation, Waits,
 };
-use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, Value};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value};
 use tidegate_units::{Rate, Span};
 
 /// The content type of [`text`].
@@ -131,6 +132,7 @@ impl Number {
             Value::Backlog(bytes) => Some(Self::Gauge(bytes.as_u64() as f64)),
             Value::Wait(wait) => Some(Self::Gauge(wait.as_secs_f64())),
             Value::Part(part) => part.map(Self::Gauge),
+            Value::Grade(grade) => grade.map(|grade| Self::Gauge(grade.number().into())),
             Value::Packets(packets) => Some(Self::Counter(*packets)),
             Value::Bytes(bytes) => Some(Self::Counter(bytes.as_u64())),
             Value::Text(_) | Value::Promise(_) => None,
@@ -157,6 +159,7 @@ impl Collector for Collected {
         )?;
         to.gauges("uptime_seconds", "Since the start", one(observation.uptime.as_secs_f64()))?;
         lines(&mut to, observation)?;
+        traffic(&mut to, observation)?;
         classes(&mut to, observation)?;
         flows(&mut to, observation)?;
         hosts(&mut to, observation)?;
@@ -203,6 +206,31 @@ const FOLLOW: [(&str, &str, FollowQuantity); 6] = [
     ("follow_changes", "Changes of the rate", FollowQuantity::Changes),
     ("follow_probes", "Probes sent", FollowQuantity::Probes),
 ];
+
+/// How well each kind of traffic works.
+const TRAFFIC: [(&str, &str, TrafficQuantity); 6] = [
+    (
+        "traffic_grade",
+        "How well calls, games, web and bulk work, as far as the shaper affects it: 0 poor, 1 fair, 2 good",
+        TrafficQuantity::Grade,
+    ),
+    ("traffic_wait_seconds", "The wait in the shaper that the grade is derived from", TrafficQuantity::Wait),
+    ("traffic_jitter_seconds", "The jitter that the grade is derived from (RFC 3550)", TrafficQuantity::Jitter),
+    ("traffic_lost_ratio", "The part of the packets that was dropped in the last seconds", TrafficQuantity::Lost),
+    ("traffic_bytes_per_second", "The rate of this kind of traffic", TrafficQuantity::Rate),
+    ("traffic_flows", "Flows of this kind of traffic", TrafficQuantity::Flows),
+];
+
+fn traffic(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
+    let each = observation.directions.iter().flat_map(|direction| {
+        let traffic = direction.answer.iter().flat_map(|answer| &answer.traffic);
+        traffic.map(move |one: &TrafficAnswer| {
+            let labels: Labels<'_> = vec![("direction", &direction.name), ("traffic", one.traffic.key())];
+            (labels, one)
+        })
+    });
+    to.quantities(&TRAFFIC, each)
+}
 
 fn lines(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let ways = |value: fn(&DirectionObservation) -> Option<Rate>| {

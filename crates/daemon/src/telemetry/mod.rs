@@ -1,6 +1,7 @@
 //! Telemetry: what the daemon measures and reports. Events, status, the observer with its history, metrics and the web
 //! page, and the program that is run on events.
 
+mod answers;
 pub(crate) mod explain;
 pub mod history;
 pub mod history_file;

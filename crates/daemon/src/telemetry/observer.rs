@@ -20,6 +20,7 @@ use tidegate_live::shaping::LiveEngine;
 use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
 
+use super::answers::Answers;
 use super::history::{History, Point, encode};
 use super::hosts::Hosts;
 use super::notes::Notes;
@@ -112,6 +113,7 @@ pub struct Observer {
     /// The use of the line of each direction a second ago, when that was, and the rates in the second before.
     lines: HashMap<String, (Instant, LineUse, LineObservation)>,
     hosts: Hosts,
+    answers: Answers,
     next: Option<Instant>,
     observed: Option<(Instant, bool)>,
     classes: Vec<ClassRow>,
@@ -227,6 +229,7 @@ impl Observer {
         if with_flows {
             let requested = directions.iter().any(|direction| direction.config.reverse_lookup);
             observation.hosts = self.hosts.observe(&observation.directions, self.reverse_lookup || requested);
+            self.answers.give(&mut observation, Instant::now());
         }
         if second {
             let known: Vec<(String, String)> = observation
@@ -278,6 +281,7 @@ impl Observer {
             name: direction.name.clone(),
             limit: direction.following.as_ref().map(|follow| follow.allowed).or_else(|| limit_of(&direction.config)),
             line: self.line(direction, line, second),
+            answer: None,
             classes,
             flows,
             interfaces: self.interfaces(direction, second),

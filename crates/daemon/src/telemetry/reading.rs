@@ -111,6 +111,7 @@ pub(super) fn flow(row: &FlowRow, now: Instant, names: &[String], config: &Confi
         class: name(record.class),
         through: (record.through != record.class).then(|| name(record.through)),
         rule: record.rule.and_then(|rule| config.rules.get(rule as usize)).map(|rule| rule.label()),
+        dscp: Some(record.who.dscp.value()),
         age: now.since(record.began),
         idle: now.since(record.last),
         rate: record.rate(now),

@@ -31,6 +31,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_config::shaper::Metrics;
 use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowSort, Observation};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, Shown, Value as Quantity};
 use tidegate_display::assets;
 use tidegate_engine::guard::lock;
 use tokio::net::{TcpListener, TcpStream};
@@ -268,7 +269,7 @@ fn answer<B>(request: &Request<B>, served: &Served) -> Answer {
         }
         "/api/now" => {
             served.shared.want_flows();
-            json(&now(&served.shared.observation()))
+            json(&derived(&now(&served.shared.observation())))
         }
         "/api/history" => {
             let number = |name| query(request.uri().query().unwrap_or(""), name).and_then(|text| text.parse().ok());
@@ -312,6 +313,22 @@ fn now(observation: &Observation) -> Observation {
         direction.with_flows(direction.top_flows(FlowSort::Rate, FLOWS, |_| true).into_iter().cloned().collect())
     };
     observation.with_directions(observation.directions.iter().map(fastest).collect())
+}
+
+/// The observation as JSON, with the quantities of classes and flows that are derived from others and that the page shows.
+fn derived(observation: &Observation) -> serde_json::Value {
+    let mut value = serde_json::to_value(observation).unwrap_or_default();
+    let number = |value| if let Quantity::Packets(packets) = value { packets } else { 0 };
+    for (n, direction) in observation.directions.iter().enumerate() {
+        let shown = &mut value["directions"][n];
+        for (n, class) in direction.classes.iter().enumerate() {
+            shown["classes"][n]["dropped_packets"] = number(class.value(ClassQuantity::Dropped)).into();
+        }
+        for (n, flow) in direction.flows.iter().enumerate() {
+            shown["flows"][n]["dropped_packets"] = number(flow.value(FlowQuantity::Dropped)).into();
+        }
+    }
+    value
 }
 
 /// Whether a request names several hosts, or may have two lengths: another program on the way may choose the other one.
@@ -392,6 +409,30 @@ const ICON: &str = include_str!("../../assets/icon.svg");
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_receives_drops_from_the_list_of_quantities() {
+        use tidegate_control::calls::{ClassObservation, DropCount, FlowDrops, FlowObservation};
+        use tidegate_units::Bytes as Size;
+        let drops = |reason: &str, packets| DropCount { reason: reason.into(), packets, bytes: Size::ZERO };
+        let class =
+            ClassObservation { dropped: vec![drops("aqm", 3), drops("class_limit", 4)], ..ClassObservation::default() };
+        let flow = FlowObservation {
+            dropped: vec![FlowDrops { reason: "aqm".into(), packets: 2 }],
+            ..FlowObservation::default()
+        };
+        let direction =
+            DirectionObservation { classes: vec![class], flows: vec![flow], ..DirectionObservation::default() };
+        let shown = derived(&Observation { directions: vec![direction], ..Observation::default() });
+        let direction = &shown["directions"][0];
+        assert_eq!(
+            (&direction["classes"][0]["dropped_packets"], &direction["flows"][0]["dropped_packets"]),
+            (&7.into(), &2.into())
+        );
+        for script in [SCRIPT, CHARTS, TABLES, UNITS] {
+            assert!(!script.contains("+ one.packets"), "no script of the page sums drops");
+        }
+    }
 
     #[test]
     fn only_addresses_and_localhost_are_ours() {

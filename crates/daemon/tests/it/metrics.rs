@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_control::answer::{Before, answer};
 use tidegate_control::calls::{
     ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, HostDirection,
     HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, WaitTimes, Waits,
@@ -42,6 +43,7 @@ fn flow(port: u16, rate: u64) -> FlowObservation {
         class: "calls".into(),
         through: None,
         rule: Some("protocol udp destination-port 5004".into()),
+        dscp: None,
         age: Span::from_secs(10),
         idle: Span::ZERO,
         rate: Rate::from_bps(rate),
@@ -94,7 +96,10 @@ fn observation() -> Observation {
     };
     let down =
         DirectionObservation { name: "down".into(), classes: vec![class("calls")], ..DirectionObservation::default() };
-    let hosts = (1..=64).map(host).collect();
+    let hosts: Vec<_> = (1..=64).map(host).collect();
+    let mut up = up;
+    up.classes[0].rate = Rate::from_mbit(1);
+    up.answer = Some(answer(&up, &hosts, &Before::default()));
     Observation {
         interface: "eth0".into(),
         in_force: true,
@@ -176,6 +181,20 @@ fn only_the_fastest_hosts_are_exported_in_both_directions() {
     assert_eq!(value(&families["tidegate_line_used_bytes_per_second"], &[("direction", "up")]), 1e6);
     assert_eq!(value(&families["tidegate_line_overhead_bytes_per_second"], &[("direction", "up")]), 1e4);
     assert!(!families.contains_key("tidegate_line_bytes_per_second"), "the configuration does not state it");
+}
+
+#[test]
+fn the_answer_is_exported() {
+    let families = parse(&text(observation())).unwrap();
+    let calls = [("direction", "up"), ("traffic", "calls")];
+    // The class dropped 4 packets, and none arrived since.
+    assert_eq!(value(&families["tidegate_traffic_grade"], &calls), 0.0);
+    assert_eq!(value(&families["tidegate_traffic_lost_ratio"], &calls), 1.0);
+    assert_eq!(value(&families["tidegate_traffic_wait_seconds"], &calls), 0.0);
+    assert_eq!(value(&families["tidegate_traffic_bytes_per_second"], &calls), 125_000.0);
+    // The grades have the numbers that alert rules compare.
+    use tidegate_control::answer::Grade;
+    assert_eq!([Grade::Poor, Grade::Fair, Grade::Good].map(Grade::number), [0, 1, 2]);
 }
 
 #[test]

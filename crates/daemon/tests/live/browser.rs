@@ -84,7 +84,7 @@ fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
         ["tg0", "in force", "calls", "web", "besteffort", "Mbit/s", "10.77.0.1", "configured 10.0 Mbit/s", "full"];
     let whole = [&folded[..], &["video call", "5004", "overhead takes", "Changes and faults"]].concat();
     for (name, fragment, size, dark, charts, texts) in [
-        ("phone-folded", "", PHONE, false, 1, &folded[..]),
+        ("phone-folded", "", PHONE, false, 0, &folded[..]),
         ("phone-unfolded", "#unfolded", PHONE, true, 6, &whole[..]),
         ("desktop", "", DESKTOP, false, 6, &whole[..]),
         ("desktop-dark", "#unfolded&dark", DESKTOP, false, 6, &whole[..]),
@@ -97,6 +97,7 @@ fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
         assert_eq!(found["error"], "", "{name}");
         let text = found["text"].as_str().unwrap_or_default();
         assert!(!text.contains("NaN") && !text.contains("undefined") && !text.contains("displaced"), "{name}: {text}");
+        answer_comes_first(browser, name);
         if name == "phone-folded" {
             assert!(found["height"].as_u64() < Some(3 * u64::from(PHONE.1)), "more than three screens: {found}");
         }
@@ -117,6 +118,23 @@ fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
     );
     assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
     Ended::Passed
+}
+
+/// The answer and the hosts are what is seen first, and a full line has not the colour of what is good.
+fn answer_comes_first(browser: &mut Browser, name: &str) {
+    let grades = "[...document.querySelectorAll('#lines .grade')].map((grade) => grade.textContent)";
+    let grades = browser.value(grades).expect("grades");
+    let known = |word: &Value| ["good", "fair", "poor"].iter().any(|known| word == known);
+    // That of the direction, and one of `calls` and of `web`, whose names state what they are.
+    assert!(grades.as_array().is_some_and(|all| all.len() >= 3 && all.iter().all(known)), "{name}: {grades}");
+    let top = "document.getElementById('hosts').getBoundingClientRect().top + scrollY";
+    assert!(browser.value(top).expect("a place").as_f64() < Some(600.0), "{name}: hosts are far down");
+    let colours = "(() => { const bar = document.querySelector('#lines .bar'); bar.classList.add('full'); \
+                   const full = getComputedStyle(bar.firstChild).backgroundColor; \
+                   const probe = document.createElement('span'); probe.className = 'good'; document.body.append(probe); \
+                   const good = getComputedStyle(probe).color; probe.remove(); return [full, good]; })()";
+    let colours = browser.value(colours).expect("colours");
+    assert_ne!(colours[0], colours[1], "{name}");
 }
 
 /// The rules of the probe hold because the page obeys them, not because they find nothing.
@@ -146,7 +164,7 @@ fn rules_find_what_is_wrong(browser: &mut Browser, testbed: &Testbed) {
 fn keyboard(browser: &mut Browser, testbed: &Testbed) {
     view(browser, testbed, "", DESKTOP, false, |found| missing(found, 6, &["10.77.0.1"]));
     let mut reached = Vec::new();
-    for _ in 0..60 {
+    for _ in 0..80 {
         browser.press("Tab", 9, None).expect("a key");
         let at = "((e) => [e.tagName + '#' + e.id, getComputedStyle(e).outlineStyle, e.dataset.host || ''])(document.activeElement)";
         let at = browser.value(at).expect("an element");

@@ -46,7 +46,7 @@
     return (a + 0.05) / (b + 0.05) < (large ? 3 : 4.5);
   });
   const named = (e) => (e.getAttribute("aria-label") || e.textContent || e.labels?.[0]?.textContent || "").trim();
-  const unnamed = [...all.filter((e) => e.matches("button, summary, a, meter, [role=img], table[role]") && !named(e)), ...all.filter((e) => e.matches("input, select") && !e.labels?.[0]?.textContent.trim())];
+  const unnamed = [...all.filter((e) => e.matches("button, summary, a, [role=meter], [role=img], table[role]") && !named(e)), ...all.filter((e) => e.matches("input, select") && !e.labels?.[0]?.textContent.trim())];
   // Each row of a table has a cell for each head, or one that spans them all.
   const ragged = [...document.querySelectorAll("table[role=table]")].filter(visible).flatMap((table) => [...table.tBodies[0].rows].filter((row) => row.cells.length !== table.tHead.rows[0].cells.length && !(row.cells.length === 1 && row.cells[0].colSpan === table.tHead.rows[0].cells.length)));
   // WCAG 2.2, 2.5.8: 24 by 24 pixels, but for what stands in a text.

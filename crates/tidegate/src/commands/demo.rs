@@ -14,8 +14,8 @@ use crate::output::width;
 ///
 /// The same ten flows are sent twice over a wire of 100 Mbit/s: first unshaped, then through the end-system shaper with
 /// a Premium class of 10, an Assured class of 30 and a Best Effort class of 40 Mbit/s. On the way one flow is preferred,
-/// another asks for a minimum rate, and one is moved to another class because its share fell below its threshold. The
-/// demonstration works as root, and without root where the kernel allows unprivileged user namespaces. The key q ends it.
+/// another asks for a minimum rate, and one is moved to another class because its share fell below its threshold. It ends with
+/// a verdict in plain words. The demonstration works as root, and without root where the kernel allows unprivileged user namespaces. The key q ends it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to run, in seconds, both parts together

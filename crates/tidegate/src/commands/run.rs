@@ -467,7 +467,7 @@ fn totals(ended: &[(String, Vec<ClassStatus>)], width: Option<usize>) -> String 
         0 | 1 => class,
         _ => calls::ClassStatus { name: format!("{way}: {}", class.name), ..class },
     });
-    let table = output::table(&TOTALS, &named.collect::<Vec<_>>(), output::exact)
+    let table = output::table(&TOTALS, &named.collect::<Vec<_>>(), output::shown)
         .optional(["re-marked", "bytes", "marked", "wait p50", "promised"])
         .shorten("class", 12);
     table.text(width)

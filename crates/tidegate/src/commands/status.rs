@@ -114,7 +114,7 @@ pub fn guardian_text(guardian: &GuardianStatus) -> Option<(String, bool)> {
     }
 }
 
-/// The reply of the socket, with the `line` of each direction and the `hosts`, where they were observed.
+/// The reply of the socket, with the `line` and the `answer` of each direction and the `hosts`, where they were observed.
 fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
     let value = |part: serde_json::Result<Value>| part.map_err(|error| Failure::Failed(error.to_string()));
     let mut object = value(serde_json::to_value(status))?;
@@ -122,6 +122,7 @@ fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
     for (direction, known) in status.directions.iter().enumerate() {
         if let Some(observed) = seen.direction(&known.name) {
             object["directions"][direction]["line"] = value(serde_json::to_value(observed.line))?;
+            object["directions"][direction]["answer"] = value(serde_json::to_value(&observed.answer))?;
         }
     }
     object["hosts"] = value(serde_json::to_value(&seen.hosts))?;
@@ -134,11 +135,15 @@ fn print(
     seen: Option<&Observation>,
     width: Option<usize>,
 ) -> Result<(), Failure> {
+    // First whether it is good; without shaping the next line says why it is not.
+    for line in seen.filter(|_| status.in_force).map(show::answers).unwrap_or_default() {
+        writeln!(out, "{line}")?;
+    }
     head(out, status)?;
     for direction in &status.directions {
         let observed = seen.and_then(|seen| seen.direction(&direction.name));
         print_direction(out, direction, observed, status.directions.len() > 1)?;
-        let table = output::table(&CLASSES, &direction.classes, output::exact)
+        let table = output::table(&CLASSES, &direction.classes, output::shown)
             .optional(["bytes", "marked", "wait p50", "free", "flows", "packets"])
             .shorten("class", 12);
         write!(out, "{}", table.text(width))?;
@@ -197,7 +202,7 @@ fn print_direction(
     several: bool,
 ) -> Result<(), Failure> {
     match direction.rate {
-        Some(rate) => writeln!(out, "{}: {rate} in total", direction.name)?,
+        Some(rate) => writeln!(out, "{}: {} in total", direction.name, show::rate(rate))?,
         // A single table needs no name.
         None if several => writeln!(out, "{}:", direction.name)?,
         None => {}
@@ -207,6 +212,7 @@ fn print_direction(
     }
     if let Some(follow) = &direction.follow {
         let FollowStatus { least, most, changes, reason, .. } = follow;
+        let (least, most) = (show::rate(*least), show::rate(*most));
         writeln!(out, "{}: between {least} and {most}, {changes} changes; last: {reason}", direction.name)?;
     }
     // With a single interface the table of classes has everything.
@@ -215,9 +221,9 @@ fn print_direction(
         let absent = if *present { "" } else { "; it is not there now" };
         writeln!(
             out,
-            "{}: of {name} {sent_packets} packets, {} bytes, {dropped_packets} dropped{absent}",
+            "{}: of {name} {sent_packets} packets, {}, {dropped_packets} dropped{absent}",
             direction.name,
-            sent_bytes.as_u64(),
+            tidegate_display::bytes(sent_bytes.as_u64()),
         )?;
     }
     for unproven in &direction.unproven {
@@ -308,6 +314,6 @@ mod tests {
         let both = shown(&[direction("up", None), direction("down", None)]);
         assert!(both.contains("\nup:\n") && both.contains("\ndown:\n"), "{both}");
         assert!(!shown(&[direction("up", None)]).contains("up:"));
-        assert!(shown(&[direction("up", Some(1_000_000))]).contains("\nup: 1mbit in total\n"));
+        assert!(shown(&[direction("up", Some(1_000_000))]).contains("\nup: 1.00 Mbit/s in total\n"));
     }
 }

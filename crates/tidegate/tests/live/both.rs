@@ -31,7 +31,7 @@ pub fn one_file_shapes_both_ways() -> Ended {
     let works = |words: &[&str]| succeeds(&pair, &[words, &at[..]].concat());
 
     let status = works(&["status"]);
-    assert!(status.contains("up: 7mbit in total") && status.contains("down: 20mbit in total"), "{status}");
+    assert!(status.contains("up: 7.00 Mbit/s in total") && status.contains("down: 20.0 Mbit/s in total"), "{status}");
     // The file in force is the one for both, with its comments.
     assert_eq!(
         works(&["status", "--file"]).trim_end(),
@@ -47,7 +47,7 @@ pub fn one_file_shapes_both_ways() -> Ended {
     let said = works(&["set", "class", "rest", "rate", "9mbit", "--direction", "down"]);
     assert!(said.contains("down: class rest: rate 20mbit -> 9mbit"), "{said}");
     assert!(works(&["status", "--file", "--direction", "down"]).contains("9mbit"));
-    assert!(works(&["status"]).contains("down: 9mbit in total"));
+    assert!(works(&["status"]).contains("down: 9.00 Mbit/s in total"));
 
     // The file again, for both at once, on trial, and taken back for both.
     let said = works(&["apply", file, "--confirm", "10min"]);
@@ -222,7 +222,7 @@ pub fn two_processes_have_plain_sockets_and_one_status() -> Ended {
     assert!(up.said.contains(&format!("/{name}.sock")), "{}", up.said);
     assert!(down.said.contains(&format!("/{name}.down.sock")), "{}", down.said);
     let status = succeeds(&pair, &["status", "--interface", &name]);
-    assert!(status.contains("up: 3mbit") && status.contains("down: 3mbit"), "{status}");
+    assert!(status.contains("up: 3.00 Mbit/s in total") && status.contains("down: 3.00 Mbit/s in total"), "{status}");
     let json: serde_json::Value =
         serde_json::from_str(&succeeds(&pair, &["status", "--interface", &name, "--json"])).expect("JSON");
     assert_eq!(json.as_array().map(Vec::len), Some(2));

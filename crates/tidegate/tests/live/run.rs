@@ -442,4 +442,9 @@ fn demonstrate(command: Command) {
         assert_eq!(flow["packets_reordered"], 0, "{}: {out}\n{said}", flow["flow"]);
         assert!(flow["packets_received"].as_u64() > Some(0), "{}: {out}\n{said}", flow["flow"]);
     }
+    // What the grades are depends on the machine; that there are some, and that the last sentence is the conclusion, does not.
+    let verdict = &table["verdict"];
+    assert!(verdict["grade"].is_string() && verdict["unshaped_grade"].is_string(), "{verdict}");
+    let last = verdict["text"].as_array().and_then(|text| text.last()).and_then(|text| text.as_str());
+    assert!(last.is_some_and(|text| text.starts_with("Verdict: ")), "{verdict}");
 }

@@ -55,7 +55,7 @@ pub fn each_interface_is_shown_and_followed() -> Ended {
     }
     let works = |words: &[&str]| succeeds(&pair, &[words, &at[..]].concat());
     let status = works(&["status"]);
-    assert!(status.contains("lan1 + lan2: shaping by") && status.contains("up: 20mbit in total"), "{status}");
+    assert!(status.contains("lan1 + lan2: shaping by") && status.contains("up: 20.0 Mbit/s in total"), "{status}");
     assert!(status.contains("up: of lan1 ") && status.contains("down: of lan2 "), "{status}");
     let status = |words: &[&str]| -> serde_json::Value { serde_json::from_str(&works(words)).expect("JSON") };
     let interfaces = &status(&["status", "--json"])["directions"][0]["interfaces"];
@@ -156,23 +156,34 @@ pub fn two_uplinks_in_one_process_have_their_own_rates() -> Ended {
     let call = |words: &[&str]| output(&pair, &[words, &at[..]].concat());
     let works = |words: &[&str]| succeeds(&pair, &[words, &at[..]].concat());
     let status = works(&["status"]);
-    for line in ["lan1.up: 5mbit in total", "lan2.up: 8mbit in total", "lan2.down: 50mbit in total", "lan1 + lan2: "] {
+    for line in [
+        "lan1.up: 5.00 Mbit/s in total",
+        "lan2.up: 8.00 Mbit/s in total",
+        "lan2.down: 50.0 Mbit/s in total",
+        "lan1 + lan2: ",
+    ] {
         assert!(status.contains(line), "no {line} in {status}");
     }
     // Each file is changed, read back and read again for itself.
     works(&["set", "class", "all", "rate", "6mbit", "--direction", "lan2.up"]);
     let status = works(&["status"]);
-    assert!(status.contains("lan1.up: 5mbit in total") && status.contains("lan2.up: 6mbit in total"), "{status}");
+    assert!(
+        status.contains("lan1.up: 5.00 Mbit/s in total") && status.contains("lan2.up: 6.00 Mbit/s in total"),
+        "{status}"
+    );
     assert!(works(&["status", "--file", "--direction", "lan2"]).contains("6mbit"));
     let (code, said) = call(&["status", "--file"]);
     assert!(code != Some(0) && said.contains("lan1.up, lan1.down, lan2.up, lan2.down"), "{said}");
     let changed = scratch.write("changed.toml", text("lan2", "7mbit"));
     works(&["apply", changed.to_str().unwrap()]);
     let status = works(&["status"]);
-    assert!(status.contains("lan1.up: 5mbit in total") && status.contains("lan2.up: 7mbit in total"), "{status}");
+    assert!(
+        status.contains("lan1.up: 5.00 Mbit/s in total") && status.contains("lan2.up: 7.00 Mbit/s in total"),
+        "{status}"
+    );
     running.signal(libc::SIGHUP);
     running.says("was reloaded and is in force");
-    assert!(works(&["status"]).contains("lan2.up: 8mbit in total"));
+    assert!(works(&["status"]).contains("lan2.up: 8.00 Mbit/s in total"));
     running.signal(libc::SIGINT);
     let (ended, out, said) = running.end();
     assert!(ended.success() && out.contains("lan2.down: all"), "{out}{said}");

@@ -4,6 +4,7 @@ mod compare;
 mod plan;
 mod table;
 mod testbed;
+mod verdict;
 mod view;
 
 use std::fmt;
@@ -59,7 +60,8 @@ pub fn run(seconds: u64, show: Show, width: Option<usize>) -> Result<(), Failure
         if let Some(why) = &testbed.open_wire {
             progress(format_args!("the wire could not be limited ({why}): the unshaped part had no bottleneck"));
         }
-        table::print(&mut out, &rows, width)
+        table::print(&mut out, &rows, width)?;
+        table::print_verdict(&mut out, &rows, width)
     }
 }
 

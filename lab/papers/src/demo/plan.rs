@@ -142,6 +142,14 @@ pub fn demand(spec: &FlowSpec) -> String {
     }
 }
 
+/// The rate at which a flow offers its payload, in bit/s; `None` for TCP, which takes what it finds.
+pub fn offered(spec: &FlowSpec) -> Option<f64> {
+    match spec.transport {
+        Transport::Udp { rate, .. } => Some(rate.as_bps() as f64),
+        Transport::Tcp => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

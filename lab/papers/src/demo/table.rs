@@ -8,29 +8,36 @@ use tidegate_display::{Table, wrapped};
 
 use super::plan::{self, DemoFlow};
 use super::testbed::Outcome;
+use super::verdict::verdict;
 use crate::Failure;
 
 /// The results of one flow, shaped and unshaped. Jitter is the mean deviation of the gaps between packets from the mean
 /// gap.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
-    flow: String,
-    demand: String,
-    class_configured: String,
-    class_at_end: String,
-    terms: String,
-    promised_bps: Option<f64>,
-    achieved_bps: f64,
-    unshaped_bps: f64,
-    jitter_ns: Option<f64>,
-    unshaped_jitter_ns: Option<f64>,
-    delay_p99_ns: Option<u64>,
-    unshaped_delay_p99_ns: Option<u64>,
-    packets_received: u64,
-    packets_missing: u64,
-    packets_reordered: u64,
-    shaper_drops: u64,
-    dscps_seen: Vec<u8>,
+    pub(super) flow: String,
+    /// The code point that its sender sets.
+    pub(super) dscp: u8,
+    /// The rate at which it is offered; TCP takes what it finds.
+    pub(super) offered_bps: Option<f64>,
+    pub(super) demand: String,
+    pub(super) class_configured: String,
+    pub(super) class_at_end: String,
+    pub(super) terms: String,
+    pub(super) promised_bps: Option<f64>,
+    pub(super) achieved_bps: f64,
+    pub(super) unshaped_bps: f64,
+    pub(super) jitter_ns: Option<f64>,
+    pub(super) unshaped_jitter_ns: Option<f64>,
+    pub(super) delay_p99_ns: Option<u64>,
+    pub(super) unshaped_delay_p99_ns: Option<u64>,
+    pub(super) packets_received: u64,
+    pub(super) packets_missing: u64,
+    pub(super) unshaped_packets_received: u64,
+    pub(super) unshaped_packets_missing: u64,
+    pub(super) packets_reordered: u64,
+    pub(super) shaper_drops: u64,
+    pub(super) dscps_seen: Vec<u8>,
 }
 
 /// Creates the rows of the table.
@@ -45,6 +52,8 @@ fn row(flow: &DemoFlow, before: &Outcome, after: &Outcome) -> Row {
     let seen = &after.report.dscps;
     Row {
         flow: flow.spec.name.clone(),
+        dscp: flow.spec.dscp,
+        offered_bps: plan::offered(&flow.spec),
         demand: plan::demand(&flow.spec),
         class_configured: flow.class.into(),
         class_at_end: after.class.clone(),
@@ -58,6 +67,8 @@ fn row(flow: &DemoFlow, before: &Outcome, after: &Outcome) -> Row {
         unshaped_delay_p99_ns: delay(before),
         packets_received: after.report.packets,
         packets_missing: after.report.missing,
+        unshaped_packets_received: before.report.packets,
+        unshaped_packets_missing: before.report.missing,
         packets_reordered: after.report.reordered,
         shaper_drops: after.drops,
         dscps_seen: (0..64).filter(|&dscp| seen[usize::from(dscp)] > 0).collect(),
@@ -79,6 +90,7 @@ pub fn json(
         "unshaped_ns": unshaped.as_nanos() as u64,
         "shaped_ns": shaped.as_nanos() as u64,
         "flows": rows,
+        "verdict": verdict(rows),
     });
     writeln!(out, "{whole:#}")?;
     Ok(())
@@ -128,12 +140,21 @@ pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result
         table.row(row.map(Into::into));
     }
     write!(out, "{}", table.text(width))?;
-    let text = "Rates in Mbit/s of payload. `promised` is d(f) at the end: what a flow may have if all want everything; what \
-                others leave is shared on top. Jitter is the mean deviation of the gaps between packets from their mean, p99 the \
+    let text = "Rates in Mbit/s of payload. `promised` is what a flow may have at the end if all want everything; what others \
+                leave is shared on top. Jitter is the mean deviation of the gaps between packets from their mean, p99 the \
                 delay within which 99 % arrived; (before) is the unshaped part.";
     writeln!(out, "\n{}", wrapped(text, Some(width.unwrap_or(95))))?;
     let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();
     writeln!(out, "Packets reordered within a flow: {reordered}.")?;
+    Ok(())
+}
+
+/// Writes what the table means, for a terminal of `width` characters, or for a pipe.
+pub fn print_verdict(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result<(), Failure> {
+    writeln!(out)?;
+    for sentence in verdict(rows).text {
+        writeln!(out, "{}", wrapped(&sentence, Some(width.unwrap_or(95))))?;
+    }
     Ok(())
 }
 
@@ -148,6 +169,8 @@ mod tests {
             .zip(1_u32..)
             .map(|(flow, n)| Row {
                 flow: flow.spec.name.clone(),
+                dscp: flow.spec.dscp,
+                offered_bps: plan::offered(&flow.spec),
                 demand: plan::demand(&flow.spec),
                 class_configured: flow.class.into(),
                 class_at_end: if n == 3 { "best effort" } else { flow.class }.into(),
@@ -161,6 +184,8 @@ mod tests {
                 unshaped_delay_p99_ns: (n % 2 == 0).then_some(113_512_345),
                 packets_received: 1_000,
                 packets_missing: 0,
+                unshaped_packets_received: 860,
+                unshaped_packets_missing: 140,
                 packets_reordered: 0,
                 shaper_drops: 12,
                 dscps_seen: vec![0, 46],
@@ -169,6 +194,7 @@ mod tests {
         tidegate_testbed::width::check("demo", |columns| {
             let mut out = Vec::new();
             print(&mut out, &rows, Some(columns.into())).unwrap();
+            print_verdict(&mut out, &rows, Some(columns.into())).unwrap();
             String::from_utf8(out).unwrap()
         });
     }

@@ -42,6 +42,8 @@ pub struct FlowNow {
     pub class: String,
     /// The granted rate d(f) in bit/s; `None` while traffic is not shaped.
     pub promised: Option<f64>,
+    /// The rate at which it is offered, in bit/s; `None` for TCP.
+    pub offered: Option<f64>,
     /// The rate of arriving payload in bit/s.
     pub rate: f64,
     /// The backlog.
@@ -272,6 +274,7 @@ impl<'a> Watcher<'a> {
                 name: flow.spec.name.clone(),
                 class: view.and_then(|view| names.get(view.class.0 as usize).cloned()).unwrap_or(flow.class.into()),
                 promised: view.map(|view| view.rate.as_bps() as f64),
+                offered: plan::offered(&flow.spec),
                 rate: report.bytes.saturating_sub(last) as f64 * 8.0 / seconds,
                 queue: view.map_or(Bytes::ZERO, |view| view.backlog.bytes),
                 jitter: udp.then(|| report.gap_deviation_nanos()),

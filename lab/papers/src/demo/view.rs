@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::testbed::Moment;
+use super::testbed::{FlowNow, Moment};
 use crate::Failure;
 
 /// The terminal in raw mode. It is restored on drop.
@@ -85,6 +85,18 @@ fn bar(rate: f64, whole: f64) -> String {
     "█".repeat(cells)
 }
 
+/// The rate that a flow should have: what it asks for, up to what it is promised. A call that has all it asks for has a whole bar,
+/// however little that is.
+fn due(flow: &FlowNow) -> f64 {
+    match (flow.offered, flow.promised) {
+        (Some(offered), Some(promised)) => offered.min(promised),
+        (Some(one), None) | (None, Some(one)) => one,
+        // An equal part of the wire for each of the ten flows.
+        (None, None) => 1e7,
+    }
+    .max(1.0)
+}
+
 fn head(cells: &[&'static str]) -> Row<'static> {
     Row::new(cells.to_vec()).style(Style::new().add_modifier(Modifier::BOLD))
 }
@@ -117,7 +129,7 @@ fn paint_flows(frame: &mut Frame<'_>, area: Rect, moment: &Moment) {
             flow.class.clone(),
             flow.promised.map_or(String::new(), mbit),
             mbit(flow.rate),
-            bar(flow.rate, flow.promised.unwrap_or(2e7).max(1.0)),
+            bar(flow.rate, due(flow)),
             format!("{:>8}", format!("{:.0} kB", flow.queue.as_u64() as f64 / 1e3)),
             ms(flow.jitter),
             ms(flow.delay.map(|nanos| nanos as f64)),
@@ -130,7 +142,34 @@ fn paint_flows(frame: &mut Frame<'_>, area: Rect, moment: &Moment) {
         }
     });
     let widths = [10, 12, 9, 9, 22, 9, 9, 9, 7].map(Constraint::Length);
-    let names = ["flow", "class", "promised", "   rate", "part of promise", "   queue", " jitter", "p99 ms", "drops"];
+    let names = ["flow", "class", "promised", "   rate", "part of its due", "   queue", " jitter", "p99 ms", "drops"];
     let table = Table::new(rows, widths).header(head(&names)).block(Block::bordered().title(" flows, Mbit/s "));
     frame.render_widget(table, area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_units::Bytes;
+
+    #[test]
+    fn a_voice_that_has_all_it_asks_for_has_a_whole_bar() {
+        let flow = |offered, promised, rate| FlowNow {
+            name: String::new(),
+            class: String::new(),
+            promised,
+            offered,
+            rate,
+            queue: Bytes::ZERO,
+            jitter: None,
+            delay: None,
+            drops: 0,
+        };
+        let cells = |flow: &FlowNow| bar(flow.rate, due(flow)).chars().count();
+        assert_eq!(cells(&flow(Some(5e5), Some(2e6), 5e5)), 20);
+        // A greedy one has the whole of its promise, a transfer half of it.
+        assert_eq!(cells(&flow(Some(14e6), Some(5e6), 5e6)), 20);
+        assert_eq!(cells(&flow(None, Some(8e6), 4e6)), 10);
+        assert_eq!(cells(&flow(Some(5e5), None, 2.5e5)), 10);
+    }
 }

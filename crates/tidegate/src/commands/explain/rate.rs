@@ -34,22 +34,28 @@ pub(super) fn explain(connect: &Connect, json: bool, out: &mut dyn Write) -> Res
 /// The state and the last decisions of a direction.
 fn text(name: &str, follow: &FollowStatus, width: Option<usize>) -> String {
     let FollowStatus { allowed, least, base, most, achieved, peers, probes, reason, .. } = follow;
-    let time = |span: Option<tidegate_units::Span>| span.map_or("unknown".into(), show::wait);
+    let time = |span: Option<tidegate_units::Span>| span.map_or("unknown".into(), crate::output::wait);
     let mut text = format!(
         "{name}: {allowed} allowed, between {least} and {most}, base {base}\n\
          because {reason} ({} ago)\n\
          carried lately: {achieved}; delay of the line's queue: {}; least round trip: {}\n\
          peers that answered within 300 ms: {peers}; probes sent: {probes}\n",
-        show::wait(follow.changed),
+        crate::output::wait(follow.changed),
         time(follow.delay),
         time(follow.floor),
     );
     if !follow.recent.is_empty() {
         let mut table = Table::new("", [">ago", ">from", ">to", "cause", ">carried", ">delay"]);
         for FollowDecision { ago, from, to, cause, achieved, delay } in &follow.recent {
-            let delay = delay.map_or("-".into(), show::wait);
-            let row =
-                [show::wait(*ago), show::rate(*from), show::rate(*to), cause.clone(), show::rate(*achieved), delay];
+            let delay = delay.map_or("-".into(), crate::output::wait);
+            let row = [
+                crate::output::wait(*ago),
+                show::rate(*from),
+                show::rate(*to),
+                cause.clone(),
+                show::rate(*achieved),
+                delay,
+            ];
             table.row(row.map(Into::into));
         }
         text.push_str(&table.text(width));

@@ -13,7 +13,7 @@ use tidegate_metrics::Delays;
 use tidegate_report::columns::{self, Column};
 use tidegate_report::{Axis, Curve, Plot, Report, Section, Source, Style, Table};
 
-use crate::output::exact;
+use crate::output::shown;
 use flows::FlowWatch;
 
 /// The number of samples. Beyond it neighbours are merged, and each then covers twice the time: a second and a month
@@ -293,7 +293,7 @@ fn results(ended: &[(String, Vec<ClassStatus>)], seconds: f64) -> Section {
     for (name, class) in named(ended) {
         let class = class_status(class);
         let bytes = class.through_bytes.as_u64() as f64;
-        let text = |quantity| exact(&class.value(quantity)).into();
+        let text = |quantity| shown(&class.value(quantity)).into();
         totals.row([
             name.clone().into(),
             class.rate.map_or("-".to_owned(), |rate| human(rate.as_bps() as f64, "bit/s")).into(),

@@ -32,36 +32,41 @@ pub const FLOWS: [Column<FlowQuantity>; 17] = [
     left("program", 11, 1, None),
     left("flow", 21, 0, None),
     left("class", 10, 2, Some(FlowQuantity::Class)),
-    sorted(right("rate", 6, 0, FlowQuantity::Rate), FlowSort::Rate),
-    right("share", 6, 3, FlowQuantity::Share),
+    sorted(right("rate", RATE, 0, FlowQuantity::Rate), FlowSort::Rate),
+    right("share", RATE, 5, FlowQuantity::Share),
     right("lent", 5, 7, FlowQuantity::Borrowed),
-    sorted(right("queue", 6, 4, FlowQuantity::Queue), FlowSort::Queue),
-    right("p50", 7, 8, FlowQuantity::WaitP50),
-    right("p90", 7, 14, FlowQuantity::WaitP90),
-    sorted(right("p99", 7, 5, FlowQuantity::WaitP99), FlowSort::Delay),
-    right("jitter", 7, 9, FlowQuantity::Jitter),
+    sorted(right("queue", SIZE, 4, FlowQuantity::Queue), FlowSort::Queue),
+    right("p50", WAIT, 8, FlowQuantity::WaitP50),
+    right("p90", WAIT, 14, FlowQuantity::WaitP90),
+    sorted(right("p99", WAIT, 3, FlowQuantity::WaitP99), FlowSort::Delay),
+    right("jitter", WAIT, 9, FlowQuantity::Jitter),
     sorted(right("drops", 6, 6, FlowQuantity::Dropped), FlowSort::Drops),
     right("marks", 6, 10, FlowQuantity::Marked),
-    right("minimum", 7, 11, FlowQuantity::Minimum),
+    right("minimum", RATE, 11, FlowQuantity::Minimum),
     right("promise", 8, 12, FlowQuantity::Promise),
-    sorted(right("sent", 6, 13, FlowQuantity::SentBytes), FlowSort::Bytes),
+    sorted(right("sent", SIZE, 13, FlowQuantity::SentBytes), FlowSort::Bytes),
     left("rule", 24, 15, Some(FlowQuantity::Rule)),
 ];
 
+/// The widths of `19.0 Mbit/s`, `45.2 kB` and `3.21 ms`.
+const RATE: usize = 11;
+const SIZE: usize = 7;
+const WAIT: usize = 7;
+
 pub const CLASSES: [Column<ClassQuantity>; 15] = [
     left("class", 12, 0, Some(ClassQuantity::Name)),
-    right("rate", 6, 0, ClassQuantity::Rate),
-    Column { left: false, ..left("minute", 12, 7, None) },
-    right("promised", 8, 2, ClassQuantity::Promised),
-    right("free", 6, 10, ClassQuantity::Unpromised),
-    right("lent", 6, 3, ClassQuantity::Borrowed),
-    right("flows", 6, 5, ClassQuantity::Flows),
-    right("queue", 6, 4, ClassQuantity::Queue),
-    right("p50", 7, 7, ClassQuantity::WaitP50),
-    right("p90", 7, 12, ClassQuantity::WaitP90),
-    right("p99", 7, 6, ClassQuantity::WaitP99),
-    right("jitter", 7, 9, ClassQuantity::Jitter),
-    right("drops", 6, 8, ClassQuantity::Dropped),
+    right("rate", RATE, 0, ClassQuantity::Rate),
+    left("last minute", 12, 2, None),
+    right("promised", RATE, 3, ClassQuantity::Promised),
+    right("free", RATE, 10, ClassQuantity::Unpromised),
+    right("lent", RATE, 8, ClassQuantity::Borrowed),
+    right("flows", 6, 6, ClassQuantity::Flows),
+    right("queue", SIZE, 4, ClassQuantity::Queue),
+    right("p50", WAIT, 7, ClassQuantity::WaitP50),
+    right("p90", WAIT, 12, ClassQuantity::WaitP90),
+    right("p99", WAIT, 2, ClassQuantity::WaitP99),
+    right("jitter", WAIT, 9, ClassQuantity::Jitter),
+    right("drops", 6, 5, ClassQuantity::Dropped),
     right("marks", 6, 11, ClassQuantity::Marked),
     right("promise", 8, 1, ClassQuantity::Promise),
 ];
@@ -71,23 +76,31 @@ pub const fn of_hosts(address: usize) -> [Column<()>; 13] {
     [
         left("host", address, 0, None),
         left("name", 12, 2, None),
-        right("up", 6, 0, ()),
-        right("%", 4, 2, ()),
-        right("down", 6, 0, ()),
-        right("%", 4, 2, ()),
-        right("flows", 5, 0, ()),
-        right("queue", 6, 4, ()),
-        right("p99", 7, 0, ()),
-        right("drops", 6, 1, ()),
-        right("sent", 6, 6, ()),
+        right("up", RATE, 0, ()),
+        right("%", 5, 2, ()),
+        right("down", RATE, 0, ()),
+        right("%", 5, 2, ()),
+        right("flows", 5, 4, ()),
+        right("queue", SIZE, 4, ()),
+        right("p99", WAIT, 1, ()),
+        right("drops", 6, 3, ()),
+        right("sent", SIZE, 6, ()),
         left("class", 10, 5, None),
         left("limited by", 10, 3, None),
     ]
 }
 
-/// The columns that fit into `width`, each with its width; the first wide one takes the rest. Those that `omitted` names by
-/// number have nothing to show.
-pub fn columns<Q>(width: u16, all: &[Column<Q>], omitted: impl Fn(usize) -> bool) -> Vec<(usize, usize)> {
+/// The width from which the last minute of a class is drawn with its greatest rate.
+pub const MINUTE: usize = 24;
+
+/// The columns that fit into `width`, each with its width; those of flows, whose longest text has
+/// `longest` characters, and of the last minute take what they can use of the rest, and all share what is left. Those that `omitted` names by number have nothing to show.
+pub fn columns<Q>(
+    width: u16,
+    all: &[Column<Q>],
+    longest: usize,
+    omitted: impl Fn(usize) -> bool,
+) -> Vec<(usize, usize)> {
     let width = usize::from(width);
     let mut chosen: Vec<usize> = (0..all.len()).filter(|&n| !omitted(n)).collect();
     let needed = |chosen: &[usize]| chosen.iter().map(|&n| all[n].width + 1).sum::<usize>().saturating_sub(1);
@@ -95,6 +108,8 @@ pub fn columns<Q>(width: u16, all: &[Column<Q>], omitted: impl Fn(usize) -> bool
         let Some(worst) = chosen.iter().copied().max_by_key(|&n| all[n].gives_way) else { break };
         // Whole addresses have precedence over columns that few need, one whole address over most others.
         let room = match all[worst].gives_way {
+            // A minute with its greatest rate has precedence over columns that few need, too.
+            6.. if all.iter().any(|column| column.name == "last minute") => MINUTE - 12,
             _ if all.iter().all(|column| column.name != "flow") => 0,
             9.. => 17,
             3.. => 7,
@@ -106,14 +121,20 @@ pub fn columns<Q>(width: u16, all: &[Column<Q>], omitted: impl Fn(usize) -> bool
         chosen.retain(|&n| n != worst);
     }
     let mut spare = width.saturating_sub(needed(&chosen));
-    let mut result = Vec::new();
-    for n in chosen {
-        // No address pair is longer than this; the rest stays empty.
-        let extra = if all[n].name == "flow" { spare.min(80) } else { 0 };
-        spare -= extra;
-        result.push((n, all[n].width + extra));
+    let mut widths: Vec<(usize, usize)> = chosen.iter().map(|&n| (n, all[n].width)).collect();
+    // A minute has 60 seconds, beside which its greatest rate stands.
+    for (name, most) in [("flow", longest), ("last minute", 60 + MINUTE - 12)] {
+        for (n, width) in widths.iter_mut().filter(|(n, _)| all[*n].name == name) {
+            let extra = spare.min(most - all[*n].width.min(most));
+            (*width, spare) = (*width + extra, spare - extra);
+        }
     }
-    result
+    // The rest is shared, so that a table is as wide as its screen.
+    let (each, more) = (spare / widths.len().max(1), spare % widths.len().max(1));
+    for (place, (_, width)) in widths.iter_mut().enumerate() {
+        *width += each + usize::from(place < more);
+    }
+    widths
 }
 
 pub fn head<Q>(columns: &[(usize, usize)], all: &[Column<Q>], sort: FlowSort) -> Row<'static> {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_control::calls::Observation;
 
+use super::columns::MINUTE;
+
 /// The number of updates that are kept: a minute of one a second.
 const KEPT: usize = 60;
 
@@ -32,21 +34,29 @@ impl History {
         self.rates = known;
     }
 
-    /// The rates of a class in `width` blocks, the newest at the right; the highest block is `full`, or the greatest of the
-    /// rates where nothing is known of it. A block is the greatest of the rates that it stands for.
-    pub fn line(&self, direction: &str, class: &str, full: Option<u64>, width: usize) -> String {
+    /// The rates of a class in `width` characters: blocks, the newest at the right, and where there is room the rate of the highest
+    /// one. The greatest rate of the minute is the highest block, so that a class with little traffic is seen as well as one
+    /// with much. A block is the greatest of the rates that it stands for.
+    pub fn line(&self, direction: &str, class: &str, width: usize) -> String {
         const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let Some(rates) = self.rates.get(&(direction.to_owned(), class.to_owned())) else { return String::new() };
-        let each = KEPT.div_ceil(width.max(1));
-        let full = full.filter(|full| *full > 0).unwrap_or_else(|| rates.iter().copied().max().unwrap_or(0)).max(1);
+        let most = rates.iter().copied().max().unwrap_or(0);
+        let peak =
+            if width >= MINUTE { format!(" {:>1$}", tidegate_display::rate(most), PEAK - 1) } else { String::new() };
+        let blocks = if peak.is_empty() { width } else { width - PEAK };
+        let each = KEPT.div_ceil(blocks.max(1));
+        let full = u128::from(most.max(1));
         let rates: Vec<u64> = rates.iter().copied().collect();
         // A rate above zero is seen.
-        let block = |rate: u64| BLOCKS[(rate.min(full) as u128 * 8).div_ceil(u128::from(full)) as usize];
+        let block = |rate: u64| BLOCKS[(u128::from(rate) * 8).div_ceil(full) as usize];
         let line: String =
             rates.rchunks(each).rev().map(|some| block(some.iter().copied().max().unwrap_or(0))).collect();
-        format!("{line:>width$}")
+        format!("{line:>blocks$}{peak}")
     }
 }
+
+/// The width of a rate behind the blocks, with the space before it.
+const PEAK: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -63,9 +73,9 @@ mod tests {
             let direction = DirectionObservation { name: "up".into(), classes: vec![class], ..Default::default() };
             history.add(&Observation { directions: vec![direction], ..Default::default() });
         }
-        // A block stands for six of the last 60 s: 5 and 10 Mbit/s in the last two.
-        assert_eq!(history.line("up", "a", Some(10_000_000), 10), "        ▄█");
-        assert_eq!(history.line("up", "a", None, 10), "        ▄█");
-        assert_eq!(history.line("down", "a", None, 10), "");
+        // A block stands for six of the last 60 s, or for five: at most 4 or 5 and 10 Mbit/s in the last two.
+        assert_eq!(history.line("up", "a", 10), "        ▄█");
+        assert_eq!(history.line("up", "a", 24), "          ▄█ 10.0 Mbit/s");
+        assert_eq!(history.line("down", "a", 10), "");
     }
 }

@@ -7,12 +7,13 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Cell, Row, TableState};
 use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, hosts};
-use tidegate_display::Table;
+use tidegate_display::{Table, bytes, count};
 use tidegate_units::Rate;
 
 use super::columns::{columns, head, is_empty, of_hosts};
-use super::show::{rate, scaled, wait};
+use super::show::rate;
 use crate::Failure;
+use crate::output::wait;
 
 /// The hosts of `seen`, the fastest first; with a `filter`, those of the flows that are `wanted`.
 pub fn of(seen: &Observation, filter: &str, wanted: impl Fn(&FlowObservation) -> bool) -> Vec<HostObservation> {
@@ -31,7 +32,7 @@ pub fn of(seen: &Observation, filter: &str, wanted: impl Fn(&FlowObservation) ->
 /// The part of the line that `rate` takes.
 fn part(rate: Rate, limit: Option<Rate>) -> String {
     let limit = limit.map(Rate::as_bps).filter(|limit| *limit > 0);
-    limit.map_or("-".into(), |limit| format!("{:.0}%", rate.as_bps() as f64 * 100.0 / limit as f64))
+    limit.map_or("-".into(), |limit| tidegate_display::part(rate.as_bps() as f64 / limit as f64))
 }
 
 fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
@@ -44,10 +45,10 @@ fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
         rate(down.rate),
         part(down.rate, limits[1]),
         both.flows.to_string(),
-        scaled(both.queue_bytes.as_u64()),
+        bytes(both.queue_bytes.as_u64()),
         wait(both.wait_p99),
-        scaled(both.dropped_packets),
-        scaled(both.sent_bytes.as_u64()),
+        count(both.dropped_packets),
+        bytes(both.sent_bytes.as_u64()),
         host.class.clone(),
         host.limited_by.text().to_owned(),
     ]
@@ -62,7 +63,7 @@ pub fn table(
 ) -> Result<(), Failure> {
     let heads = of_hosts(ADDRESS).map(|column| format!("{}{}", if column.left { "" } else { ">" }, column.name));
     let mut table = Table::new("", heads.iter().map(String::as_str))
-        .optional(["limited by", "sent", "class", "queue", "drops", "name"])
+        .optional(["limited by", "sent", "class", "queue", "drops", "name", "%"])
         .shorten("host", 15)
         .shorten("name", 8)
         .shorten("class", 8);
@@ -89,7 +90,7 @@ pub fn paint(
     let longest = hosts.iter().map(|host| host.address.to_string().len()).max().unwrap_or(0).clamp(ADDRESS, 39);
     let all = of_hosts(longest);
     let rows: Vec<_> = hosts.iter().map(|host| cells(host, seen.limits())).collect();
-    let shown = columns(area.width, &all, |n| is_empty(&rows, n));
+    let shown = columns(area.width, &all, 0, |n| is_empty(&rows, n));
     let rows = rows.iter().map(|cells| {
         let cells = shown.iter().map(|&(n, width)| {
             let text = tidegate_display::middle(&cells[n], width);

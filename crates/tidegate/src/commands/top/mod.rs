@@ -25,9 +25,10 @@ use programs::{Names, Programs};
 
 /// Watch classes and flows of a running tidegate, with their programs
 ///
-/// Each line of the lower table is a flow: its program where you may see it (root sees all), rate, share, what it
-/// borrows, its queue, its waits, and its drops. With --hosts, or the key g, it is a host, with both of its directions. The
-/// key ? shows all keys.
+/// The first lines state whether calls, games, web and bulk work, and who takes the line. Each line of the lower table is a
+/// flow: its program where you may see it (root sees all), rate, share, what it borrows, its queue, its waits, and its drops.
+/// With --hosts, or the key g, it is a host, with both of its directions; behind a gateway hosts come first. The key ? shows all
+/// keys.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -77,7 +78,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let watcher = args.clone_for_thread();
     thread::Builder::new().name("top".into()).spawn(move || watch(&watcher, poller, &updates))?;
     let steering = steer::Steering::new(Some(args.connect.clone()));
-    view::run(first, &received, users, args.sort, args.filter.clone().unwrap_or_default(), args.hosts, steering)
+    // Behind a gateway it is hosts that people ask about first.
+    let hosts = args.hosts || (args.filter.is_none() && first.0.is_gateway());
+    view::run(first, &received, users, args.sort, args.filter.clone().unwrap_or_default(), hosts, steering)
 }
 
 impl Args {

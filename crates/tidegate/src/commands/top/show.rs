@@ -1,54 +1,26 @@
 //! The texts of the cells, and the table without a terminal.
 
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::IpAddr;
 
 use tidegate_control::calls::{DirectionObservation, Flow, FlowObservation, FollowStatus, Observation, arrives};
-use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, Value};
+use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Shown, Value};
 use tidegate_display::{Table, wrapped};
 use tidegate_units::{Rate, Span};
 
 use super::programs::{Names, Programs};
 use crate::Failure;
-use crate::output;
+use crate::output::{self, shown, wait};
 
-/// Three digits and a letter: `12.3M`.
-pub fn scaled(value: u64) -> String {
-    let (mut value, mut unit) = (value as f64, "");
-    for next in ["k", "M", "G", "T"] {
-        if value < 999.5 {
-            break;
-        }
-        (value, unit) = (value / 1e3, next);
-    }
-    match unit {
-        "" => format!("{value:.0}"),
-        _ if value < 9.995 => format!("{value:.2}{unit}"),
-        _ if value < 99.95 => format!("{value:.1}{unit}"),
-        _ => format!("{value:.0}{unit}"),
-    }
-}
-
-/// A rate in bit/s.
+/// A rate with its unit.
 pub fn rate(rate: Rate) -> String {
-    scaled(rate.as_bps())
+    tidegate_display::rate(rate.as_bps())
 }
 
 /// A rate that may be unknown.
 pub fn maybe(value: Option<Rate>) -> String {
     value.map_or("-".into(), rate)
-}
-
-/// A wait with its unit.
-pub fn wait(span: Span) -> String {
-    let us = span.as_nanos() as f64 / 1e3;
-    match us {
-        0.0 => "0".into(),
-        _ if us < 999.5 => format!("{us:.0}us"),
-        _ if us < 9_995.0 => format!("{:.2}ms", us / 1e3),
-        _ if us < 99_950.0 => format!("{:.1}ms", us / 1e3),
-        _ if us < 999_500.0 => format!("{:.0}ms", us / 1e3),
-        _ => format!("{:.2}s", us / 1e6),
-    }
 }
 
 /// A duration as text.
@@ -61,40 +33,46 @@ pub fn clock(span: Span) -> String {
     }
 }
 
-/// Whether a promise was kept: in how many seconds not, if not in all.
-pub fn promise(promise: Promise) -> String {
-    match promise {
-        Promise { kept: 0, missed: 0 } => "-".into(),
-        Promise { missed: 0, .. } => "kept".into(),
-        Promise { missed, .. } => format!("-{}s", scaled(missed)),
-    }
-}
-
-/// A quantity in few characters.
-pub fn short(value: &Value<'_>) -> String {
-    match value {
-        Value::Text(text) => text.to_string(),
-        Value::Rate(rate) => maybe(*rate),
-        Value::Number(number) => number.map_or("-".into(), |number| number.to_string()),
-        Value::Wait(span) => wait(*span),
-        Value::Part(part) => part.map_or("-".into(), |part| format!("{:.0}%", part * 100.0)),
-        Value::Packets(packets) => scaled(*packets),
-        Value::Backlog(bytes) | Value::Bytes(bytes) => scaled(bytes.as_u64()),
-        Value::Promise(seconds) => promise(*seconds),
-    }
-}
-
 /// Drops by reason.
 pub fn reasons<'a>(drops: impl Iterator<Item = (&'a str, u64)>) -> String {
     let parts: Vec<String> = drops.map(|(reason, packets)| format!("{} {packets}", reason.replace('_', " "))).collect();
     if parts.is_empty() { "none".into() } else { parts.join(", ") }
 }
 
-/// A flow in `width` columns; if that is too little, without the local address, which is the same for most; of a `gateway`
-/// without the remote one, because it is known by the host behind it, and then without the port of that host.
-pub fn flow(flow: &Flow, direction: &str, gateway: bool, width: usize) -> String {
+/// The names of hosts, by their addresses.
+pub type Hosts = BTreeMap<IpAddr, String>;
+
+/// The names of the hosts of an observation, where they are known.
+pub fn host_names(seen: &Observation) -> Hosts {
+    seen.hosts.iter().filter_map(|host| Some((host.address, host.name.clone()?))).collect()
+}
+
+/// A flow as text, with names of hosts in the place of their addresses.
+fn named(flow: &Flow, names: &Hosts) -> String {
+    let word = |word: &str| {
+        let ends = [flow.source, flow.destination].into_iter().flatten();
+        let mut name = ends.filter_map(|address| {
+            let (name, plain) = (names.get(&address)?, address.to_string());
+            let rest = match word.strip_prefix(&format!("[{plain}]")) {
+                Some(port) => port,
+                // What follows an address of IPv6 without brackets is part of it.
+                None => word
+                    .strip_prefix(&plain)
+                    .filter(|port| port.is_empty() || (address.is_ipv4() && port.starts_with(':')))?,
+            };
+            Some(format!("{name}{rest}"))
+        });
+        name.next().unwrap_or_else(|| word.to_owned())
+    };
+    flow.to_string().split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A flow in `width` columns, with the `names` of hosts; if that is too little, without the local address, which is the same for
+/// most; of a `gateway` without the remote one, because it is known by the host behind it, and then without the port of that
+/// host.
+pub fn flow(flow: &Flow, direction: &str, gateway: bool, names: &Hosts, width: usize) -> String {
     let fits = |text: &String| text.chars().count() <= width;
-    let whole = flow.to_string();
+    let whole = named(flow, names);
     if fits(&whole) || flow.protocol.is_none() {
         return whole;
     }
@@ -102,15 +80,27 @@ pub fn flow(flow: &Flow, direction: &str, gateway: bool, width: usize) -> String
     let (without, source_port, destination_port) = (flow.clone(), port(flow.source_port), port(flow.destination_port));
     if arrives(direction) != gateway {
         let short = |flow: Flow| {
-            Flow { destination: None, ..flow }.to_string().replace("> ?", &format!("> {destination_port}"))
+            named(&Flow { destination: None, ..flow }, names).replace("> ?", &format!("> {destination_port}"))
         };
         let text = short(without.clone());
         if fits(&text) || !gateway { text } else { short(Flow { source_port: None, ..without }) }
     } else {
-        let short = |flow: Flow| Flow { source: None, ..flow }.to_string().replace("? >", &format!("{source_port} >"));
+        let short =
+            |flow: Flow| named(&Flow { source: None, ..flow }, names).replace("? >", &format!("{source_port} >"));
         let text = short(without.clone());
         if fits(&text) || !gateway { text } else { short(Flow { destination_port: None, ..without }) }
     }
+}
+
+/// The answers of all directions, a line each: the name, the grade and the sentence.
+pub fn answers(seen: &Observation) -> Vec<String> {
+    let known = seen.directions.iter().filter_map(|one| Some((&one.name, one.answer.as_ref()?)));
+    known
+        .map(|(name, answer)| match answer.grade {
+            Some(grade) => format!("{name}: {}. {}", grade.word(), answer.text),
+            None => format!("{name}: {}", answer.text),
+        })
+        .collect()
 }
 
 /// The owner: the program, or the user.
@@ -131,7 +121,7 @@ pub fn matches(flow: &FlowObservation, names: &Names, programs: &Programs, filte
     let program = names.get(&flow.flow.key).map_or("", |(name, _)| name);
     let rule = flow.rule.as_deref().unwrap_or("");
     let text =
-        format!("{} {} {rule} {program} {user}", flow.flow, short(&flow.value(FlowQuantity::Class))).to_lowercase();
+        format!("{} {} {rule} {program} {user}", flow.flow, shown(&flow.value(FlowQuantity::Class))).to_lowercase();
     text.contains(&filter.to_lowercase())
 }
 
@@ -139,8 +129,8 @@ pub fn matches(flow: &FlowObservation, names: &Names, programs: &Programs, filte
 pub fn line(direction: &DirectionObservation) -> String {
     let mut text = rate(direction.line.used);
     match direction.limit.zip(direction.used_part()) {
-        Some((limit, part)) => text.push_str(&format!(" of {}bit/s ({:.0} %)", rate(limit), part * 100.0)),
-        None => text.push_str("bit/s"),
+        Some((limit, part)) => text.push_str(&format!(" of {} ({:.0} %)", rate(limit), part * 100.0)),
+        None => {}
     }
     if let Some(carries) = direction.line.carries {
         text.push_str(&format!(", line {}", rate(carries)));
@@ -185,7 +175,7 @@ pub fn flows(direction: &DirectionObservation) -> String {
 pub fn interfaces(direction: &DirectionObservation) -> Option<String> {
     let each = direction.interfaces.iter().map(|interface| {
         let absent = if interface.counts.present { "" } else { " (not there)" };
-        format!("{} {}bit/s{absent}", interface.counts.name, rate(interface.rate))
+        format!("{} {}{absent}", interface.counts.name, rate(interface.rate))
     });
     (direction.interfaces.len() > 1).then(|| each.collect::<Vec<_>>().join(", "))
 }
@@ -232,13 +222,17 @@ pub fn table(
     programs: &Programs,
     width: Option<usize>,
 ) -> Result<(), Failure> {
+    for line in answers(seen) {
+        writeln!(out, "{}", wrapped(&line, width))?;
+    }
+    let hosts = host_names(seen);
     for direction in &seen.directions {
         let head = format!("{}, {}", headline(seen, direction), flows(direction));
         writeln!(out, "{}", wrapped(&head, width))?;
         if let Some(each) = interfaces(direction) {
             writeln!(out, "{}", wrapped(&each, width))?;
         }
-        let classes = output::table(&CLASSES, &direction.classes, short)
+        let classes = output::table(&CLASSES, &direction.classes, shown)
             .optional(["marks", "jitter", "p50", "borrowed", "flows", "promise"])
             .shorten("class", 12);
         write!(out, "{}", classes.text(width))?;
@@ -250,8 +244,8 @@ pub fn table(
             .shorten("program", 8);
         let room = width.filter(|width| *width < NARROW).map_or(usize::MAX, |_| FLOW);
         for flow in &direction.flows {
-            let ends = self::flow(&flow.flow, &direction.name, seen.is_gateway(), room);
-            let quantities = FLOWS.iter().map(|(_, quantity)| short(&flow.value(*quantity)));
+            let ends = self::flow(&flow.flow, &direction.name, seen.is_gateway(), &hosts, room);
+            let quantities = FLOWS.iter().map(|(_, quantity)| shown(&flow.value(*quantity)));
             let drops = reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets)));
             let row = [owner(flow, names, programs), ends].into_iter().chain(quantities).chain([drops]);
             table.row(row.map(Into::into));
@@ -278,9 +272,12 @@ mod tests {
         };
         let mbit = |n| Some(Rate::from_mbit(n));
         // ADSL: 9.5 Mbit/s full, of which an eighth is cells and headers of the line.
-        assert_eq!(line(mbit(19), mbit(20), 9_500, 1_200), "9.50M of 19.0Mbit/s (50 %), line 20.0M, overhead 12.6 %");
-        assert_eq!(line(mbit(1), None, 0, 0), "0 of 1.00Mbit/s (0 %)");
-        assert_eq!(line(None, None, 700, 0), "700kbit/s");
+        assert_eq!(
+            line(mbit(19), mbit(20), 9_500, 1_200),
+            "9.50 Mbit/s of 19.0 Mbit/s (50 %), line 20.0 Mbit/s, overhead 12.6 %"
+        );
+        assert_eq!(line(mbit(1), None, 0, 0), "0 bit/s of 1.00 Mbit/s (0 %)");
+        assert_eq!(line(None, None, 700, 0), "700 kbit/s");
     }
 
     #[test]
@@ -299,14 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits_are_shown() {
-        let shown = [0, 999, 1_000, 9_994, 12_345, 999_499, 999_500, 20_000_000, 1_234_567_890].map(scaled);
-        assert_eq!(shown, ["0", "999", "1.00k", "9.99k", "12.3k", "999k", "1.00M", "20.0M", "1.23G"]);
-        let waits = [0, 400, 15_000, 999_499, 1_000_000, 12_340_000, 123_400_000, 2_500_000_000];
-        assert_eq!(
-            waits.map(|ns| wait(Span::from_nanos(ns))),
-            ["0", "0us", "15us", "999us", "1.00ms", "12.3ms", "123ms", "2.50s"]
-        );
+    fn a_flow_has_the_names_of_its_hosts() {
         assert_eq!(clock(Span::from_secs(59 * 60 + 7)), "59:07");
         assert_eq!(clock(Span::from_secs(90_000)), "1d 1:00");
         let udp = Flow {
@@ -318,6 +308,7 @@ mod tests {
             destination_port: Some(53),
             uid: None,
         };
+        let flow = |udp: &Flow, direction, gateway, width| super::flow(udp, direction, gateway, &Hosts::new(), width);
         assert_eq!(flow(&udp, "up", false, 40), "udp 10.0.0.1:5 > 10.0.0.2:53");
         assert_eq!(flow(&udp, "up", false, 20), "udp :5 > 10.0.0.2:53");
         assert_eq!(flow(&udp, "wan0.down", false, 20), "udp 10.0.0.1:5 > :53");
@@ -328,9 +319,16 @@ mod tests {
             [flow(&udp, "up", true, 18), flow(&udp, "down", true, 18)],
             ["udp 10.0.0.1 > :53", "udp :5 > 10.0.0.2"]
         );
-        assert_eq!(
-            [(0, 0), (5, 0), (5, 12)].map(|(kept, missed)| promise(Promise { kept, missed })),
-            ["-", "kept", "-12s"]
-        );
+        // 10.0.0.1 is the beginning of 10.0.0.12, and 2001:db8::1 of 2001:db8::1:5.
+        let names =
+            Hosts::from([([10, 0, 0, 1].into(), "anna".to_owned()), ("2001:db8::1".parse().unwrap(), "ben".into())]);
+        let named = |source: &str, destination: &str, port: Option<u16>| {
+            let (source, destination) = (source.parse().ok(), destination.parse().ok());
+            let flow = Flow { source, destination, source_port: port, destination_port: port, ..udp.clone() };
+            super::flow(&flow, "up", false, &names, 80)
+        };
+        assert_eq!(named("10.0.0.1", "10.0.0.12", Some(5)), "udp anna:5 > 10.0.0.12:5");
+        assert_eq!(named("2001:db8::1", "2001:db8::1:5", Some(5)), "udp ben:5 > [2001:db8::1:5]:5");
+        assert_eq!(named("2001:db8::1", "2001:db8::1:5", None), "udp ben > 2001:db8::1:5");
     }
 }

@@ -1,5 +1,7 @@
 //! The interactive view: the screen and its keys.
 
+mod answer;
+mod help;
 mod steering;
 
 use std::sync::mpsc::Receiver;
@@ -9,23 +11,23 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span as Words};
-use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
 use tidegate_control::calls::{
     ClassObservation, DirectionObservation, FlowObservation, FlowSort, HostObservation, Observation,
 };
 use tidegate_control::view::{FlowQuantity, Shown};
 use tidegate_display::{middle, wrapped};
-use tidegate_units::Rate;
 
 use super::columns::{CLASSES, Column, FLOWS, columns, head, is_empty};
 use super::history::History;
 use super::hosts;
 use super::programs::{Names, Programs};
-use super::show::{self, clock, rate, scaled, wait};
+use super::show::{self, clock, rate};
 use super::steer::Steering;
 use super::{Update, newest};
 use crate::Failure;
+use crate::output::{shown as text_of, wait};
 use steering::Change;
 
 /// The longest time until a key or an update is handled.
@@ -119,6 +121,7 @@ impl View {
         let mut history = History::default();
         history.add(&seen);
         Self {
+            direction: fullest(&seen),
             seen,
             names,
             hosts: false,
@@ -132,7 +135,6 @@ impl View {
             mode: Mode::Table,
             frozen: false,
             lost: None,
-            direction: 0,
             selected: None,
             state: TableState::default(),
             page: 1,
@@ -271,7 +273,9 @@ impl View {
             frame.render_widget(Paragraph::new("nothing is shaped at the moment"), area);
             return;
         };
-        let head = self.head_lines(&direction, area.width.into());
+        // On a small screen there is no room for it.
+        let answers = if area.height >= 16 { answer::lines(&self.seen, area.width.into()) } else { vec![] };
+        let head: Vec<_> = answers.into_iter().chain(self.head_lines(&direction, area.width.into())).collect();
         let foot = self.foot_lines(area.width.into());
         let list = if self.hosts { Vec::new() } else { self.flows() };
         // On a small screen the details are omitted first, then the classes.
@@ -281,17 +285,25 @@ impl View {
         let details_height = if details.is_empty() { 0 } else { details.len().clamp(3, most_details) as u16 };
         let taken = 7 + (head.len() + foot.len()) as u16 + details_height;
         let most = usize::from(area.height.saturating_sub(taken) / 2).max(1);
-        let shown = direction.classes.len().min(most);
+        // Where there is room the classes of both directions stand beside each other.
+        let beside = area.width >= BESIDE && self.seen.directions.len() > 1;
+        let sides: Vec<&DirectionObservation> =
+            if beside { self.seen.directions.iter().collect() } else { vec![&direction] };
+        let shown = sides.iter().map(|side| side.classes.len()).max().unwrap_or(0).min(most);
         let [above, classes, flows, below, last] = Layout::vertical([
             Constraint::Length(head.len() as u16),
-            Constraint::Length(shown as u16 + 1),
+            Constraint::Length(shown as u16 + 1 + u16::from(beside)),
             Constraint::Min(2),
             Constraint::Length(details_height),
             Constraint::Length(foot.len() as u16),
         ])
         .areas(area);
         frame.render_widget(Paragraph::new(head), above);
-        paint_classes(frame, classes, &direction, shown, &self.history);
+        let places = Layout::horizontal(vec![Constraint::Fill(1); sides.len()]).spacing(3).split(classes);
+        for (side, place) in sides.iter().zip(places.iter()) {
+            let place = if beside { titled(frame, *place, &side.name) } else { *place };
+            paint_classes(frame, place, &self.seen, side, shown.min(side.classes.len()), &self.history);
+        }
         if self.hosts {
             self.page = usize::from(flows.height.saturating_sub(1)).max(1);
             hosts::paint(frame, flows, &self.seen, &self.hosts(), self.selected.as_ref(), &mut self.state);
@@ -301,7 +313,7 @@ impl View {
         }
         frame.render_widget(Paragraph::new(foot), last);
         match self.mode {
-            Mode::Help => paint_help(frame, area),
+            Mode::Help => help::paint(frame, area),
             Mode::Change => self.paint_change(frame, area),
             Mode::Table | Mode::Filter => {}
         }
@@ -350,8 +362,10 @@ impl View {
             flows.iter().map(|flow| FLOWS.each_ref().map(|column| self.cell(column, flow))).collect();
         // The class of all is in the table above.
         let omitted = |n: usize| is_empty(&rows, n) || (FLOWS[n].name == "class" && direction.classes.len() == 1);
-        let columns = columns(area.width, &FLOWS, omitted);
-        let gateway = self.seen.is_gateway();
+        let (gateway, hosts) = (self.seen.is_gateway(), show::host_names(&self.seen));
+        let whole = |flow: &FlowObservation| show::flow(&flow.flow, &direction.name, gateway, &hosts, usize::MAX);
+        let longest = flows.iter().map(|flow| whole(flow).chars().count()).max().unwrap_or(0);
+        let columns = columns(area.width, &FLOWS, longest, omitted);
         let at = flows.iter().position(|flow| Some(&flow.flow.key) == self.selected.as_ref());
         self.state.select(at);
         if at.is_none() {
@@ -360,7 +374,7 @@ impl View {
         let rows = flows.iter().zip(rows).map(|(flow, texts)| {
             let cells = columns.iter().map(|&(n, width)| {
                 let text = match FLOWS[n].name {
-                    "flow" => show::flow(&flow.flow, &direction.name, gateway, width),
+                    "flow" => show::flow(&flow.flow, &direction.name, gateway, &hosts, width),
                     _ => texts[n].clone(),
                 };
                 Cell::from(if FLOWS[n].left { middle(&text, width) } else { format!("{text:>width$}") })
@@ -386,7 +400,7 @@ impl View {
 
     fn cell(&self, column: &Column<FlowQuantity>, flow: &FlowObservation) -> String {
         match column.quantity {
-            Some(quantity) => show::short(&flow.value(quantity)),
+            Some(quantity) => text_of(&flow.value(quantity)),
             None if column.name == "program" => show::owner(flow, &self.names, &self.programs),
             None => flow.flow.to_string(),
         }
@@ -417,9 +431,9 @@ impl View {
                 let user = flow.flow.uid.map_or("no owner".into(), |uid| format!("user {}", self.programs.user(uid)));
                 let share = match flow.share {
                     Some(share) => {
-                        format!("share {} of class {}", rate(share), show::short(&flow.value(FlowQuantity::Class)))
+                        format!("share {} of class {}", rate(share), text_of(&flow.value(FlowQuantity::Class)))
                     }
-                    None => format!("class {}", show::short(&flow.value(FlowQuantity::Class))),
+                    None => format!("class {}", text_of(&flow.value(FlowQuantity::Class))),
                 };
                 let minimum = flow.minimum.map_or("no minimum".into(), |minimum| {
                     let granted = if flow.granted { "granted" } else { "waits for room" };
@@ -434,9 +448,9 @@ impl View {
                 vec![
                     format!("{}  {program}, {user}", flow.flow),
                     format!(
-                        "{share}; {minimum}; {}; sent {}B in {}",
+                        "{share}; {minimum}; {}; sent {} in {}",
                         flow.rule.as_ref().map_or("no rule".to_owned(), |rule| format!("rule {rule}")),
-                        scaled(flow.sent_bytes.as_u64()),
+                        tidegate_display::bytes(flow.sent_bytes.as_u64()),
                         clock(flow.age)
                     ),
                     format!(
@@ -504,23 +518,51 @@ fn lines_of(text: &str, width: usize, most: usize, style: Style) -> Vec<Line<'st
     wrapped.lines().take(most).map(|line| Line::from(Words::styled(line.to_owned(), style))).collect()
 }
 
-fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation, shown: usize, history: &History) {
+/// The width from which the classes of several directions stand beside each other.
+const BESIDE: u16 = 150;
+
+/// The direction whose line is fullest, which is the one that people ask about; the first of equals.
+fn fullest(seen: &Observation) -> usize {
+    let permille = |n: &usize| (seen.directions[*n].used_part().unwrap_or(0.0) * 1e3) as u64;
+    (0..seen.directions.len()).rev().max_by_key(permille).unwrap_or(0)
+}
+
+/// Writes `title` into the first line of `area`, and returns the rest.
+fn titled(frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect {
+    let [first, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    frame.render_widget(Paragraph::new(Line::from(title.to_owned()).bold()), first);
+    rest
+}
+
+fn paint_classes(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    seen: &Observation,
+    direction: &DirectionObservation,
+    shown: usize,
+    history: &History,
+) {
     let texts = |class: &ClassObservation| {
         // The minute is drawn when its width is known.
-        CLASSES.each_ref().map(|column| column.quantity.map_or("minute".into(), |q| show::short(&class.value(q))))
+        CLASSES.each_ref().map(|column| column.quantity.map_or("minute".into(), |q| text_of(&class.value(q))))
     };
     let rows: Vec<_> = direction.classes.iter().map(texts).collect();
-    let columns = columns(area.width, &CLASSES, |n| is_empty(&rows, n));
+    let columns = columns(area.width, &CLASSES, 0, |n| is_empty(&rows, n));
     let rows = direction.classes.iter().zip(rows).enumerate().take(shown).map(|(at, (class, texts))| {
         let cells = columns.iter().map(|&(n, width)| {
             // The last line represents all classes that do not fit.
             let more = at + 1 == shown && shown < direction.classes.len();
             let text = match CLASSES[n].name {
                 "class" if more => format!("{} +{}", class.name, direction.classes.len() - shown),
-                "minute" => history.line(&direction.name, &class.name, direction.limit.map(Rate::as_bps), width),
+                "last minute" => history.line(&direction.name, &class.name, width),
                 _ => texts[n].clone(),
             };
-            Cell::from(if CLASSES[n].left { middle(&text, width) } else { format!("{text:>width$}") })
+            let cell = Cell::from(if CLASSES[n].left { middle(&text, width) } else { format!("{text:>width$}") });
+            cell.style(match CLASSES[n].name {
+                "class" | "last minute" => Style::new().fg(answer::colour_of_class(seen, &class.name)),
+                "p99" => answer::style_of_class(class),
+                _ => Style::new(),
+            })
         });
         let row = Row::new(cells.collect::<Vec<_>>());
         if class.promise().missed > 0 { row.style(Style::new().fg(Color::Yellow)) } else { row }
@@ -528,38 +570,6 @@ fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObserva
     let widths = columns.iter().map(|&(_, width)| Constraint::Length(width as u16));
     let table = Table::new(rows, widths).column_spacing(1).header(head(&columns, &CLASSES, FlowSort::Recent));
     frame.render_widget(table, area);
-}
-
-const HELP: &[&str] = &[
-    "q, Esc     quit",
-    "s, S       sort by the next, the last column that can be",
-    "r b u w x n   by rate, bytes, queue, delay, drops, recent",
-    "/          filter: address, port, class, rule, program, user",
-    "g          hosts instead of flows; enter shows the flows of one",
-    "f, space   freeze; again to go on",
-    "d, Tab     the other direction",
-    "up, down   select a flow, and see its drops by reason",
-    "e          set the rate of a class, or of the line",
-    "p          prefer the selected flow by one step",
-    "z          take the last change back",
-    "",
-    "rates are in bit/s; share: its rate if all flows were backlogged",
-    "lent: sent on rate that other classes did not use",
-    "p50..p99: waits of the last seconds; jitter: RFC 3550",
-    "minute: the last minute, full at the rate of the line",
-    "promise: kept, or seconds in which it was missed",
-    "(user): you may not see which program it is",
-    "",
-    "any key closes this",
-];
-
-fn paint_help(frame: &mut Frame<'_>, area: Rect) {
-    let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0) as u16 + 4;
-    let (width, height) = (width.min(area.width), (HELP.len() as u16 + 2).min(area.height));
-    let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
-    frame.render_widget(Clear, place);
-    let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(format!(" {line}"))).collect();
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), place);
 }
 
 #[cfg(test)]

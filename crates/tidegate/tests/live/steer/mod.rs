@@ -301,7 +301,7 @@ pub fn status_events_and_top_show_what_arrives() -> Ended {
     assert_eq!(media["through_bytes"], count * 500);
     let shown = stage.does(&["status"]);
     assert!(shown.contains(&format!("{DEVICE}: shaping by ")) && shown.contains("is in force"), "{shown}");
-    assert!(shown.contains("up: 6mbit in total"), "{shown}");
+    assert!(shown.contains("up: 6.00 Mbit/s in total"), "{shown}");
     let row = shown.lines().find(|line| line.starts_with("media ")).unwrap_or_else(|| panic!("{shown}"));
     assert!(row.contains("1mbit") && row.contains(&format!(" {count} ")), "{row}");
     assert_eq!(stage.does(&["status", "--file"]), SHAPER);

@@ -101,7 +101,7 @@ impl View {
                         .and_then(|class| class.promised),
                 };
                 vec![
-                    Line::from(format!("rate of {}, {}bit/s now: {text}_", goal.name(), maybe(now))),
+                    Line::from(format!("rate of {}, {} now: {text}_", goal.name(), maybe(now))),
                     Line::from(if goals.len() > 1 {
                         "such as 6mbit; up and down choose another class"
                     } else {

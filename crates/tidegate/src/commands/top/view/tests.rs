@@ -20,6 +20,7 @@ fn flow(n: u16) -> FlowObservation {
         class: "besteffort".into(),
         through: None,
         rule: Some("web".into()),
+        dscp: None,
         age: Span::from_secs(100),
         idle: Span::ZERO,
         rate: Rate::from_bps(u64::from(n) * 100_000),
@@ -97,12 +98,11 @@ fn eighty_columns_are_enough() {
         "eth0 up: in force",
         "class2",
         "promised",
-        "10.0M",
+        "10.0 Mbit/s",
         "program",
         "rate",
-        "share",
         "p99",
-        "33.3ms",
+        "33.3 ms",
         "q quit",
         "s sort: rate",
     ] {
@@ -110,7 +110,7 @@ fn eighty_columns_are_enough() {
     }
     // The fastest first, and no flow is missing above the end of the table.
     let place = |port: &str| text.find(port).unwrap_or_else(|| panic!("{port} in\n{text}"));
-    assert!(place("2.90M") < place("2.80M"));
+    assert!(place("2.90 Mbit/s") < place("2.80 Mbit/s"));
     let wide = drawn(&mut view, 200, 50);
     for word in [
         "tcp 10.77.0.1:40029 > 198.51.100.2:443",
@@ -121,7 +121,7 @@ fn eighty_columns_are_enough() {
         "rule",
         "curl",
         "(root)",
-        "-1s",
+        "-1 s",
     ] {
         assert!(wide.contains(word), "{word} in\n{wide}");
     }
@@ -155,9 +155,13 @@ fn keys_sort_filter_freeze_and_select() {
     assert_eq!(view.flows().len(), 1);
     view.key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
     let text = drawn(&mut view, 100, 24);
-    for word in
-        ["curl, process 4711", "minimum 2.00M granted, kept 5 s, missed 1 s", "flow limit 3", "rule web", "sent 1.35MB"]
-    {
+    for word in [
+        "curl, process 4711",
+        "minimum 2.00 Mbit/s granted, kept 5 s, missed 1 s",
+        "flow limit 3",
+        "rule web",
+        "sent 1.35 MB",
+    ] {
         assert!(text.contains(word), "{word} in\n{text}");
     }
     view.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
@@ -196,11 +200,13 @@ fn hosts_have_both_directions_and_fold_out_to_their_flows() {
     press(&mut view, "g");
     let text = drawn(&mut view, 80, 24);
     // 0, 100, 200 and 300 kbit/s: all of them up, 300 of 600 down to the other host.
-    let of =
-        |host: &str| text.lines().find(|line| line.starts_with(host)).unwrap_or_else(|| panic!("{host} in\n{text}"));
-    assert!(of("10.77.0.1 ").contains("600k   3%   300k   2%     7"), "{text}");
-    assert!(of("10.77.0.2 ").contains("     0   0%   300k   2%     1"), "{text}");
-    assert!(of("10.77.0.1 ").contains("33.3ms") && text.contains("enter its flows"), "{text}");
+    let of = |host: &str| {
+        let line = text.lines().find(|line| line.starts_with(host)).unwrap_or_else(|| panic!("{host} in\n{text}"));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(of("10.77.0.1 ").contains("600 kbit/s 3.0 % 300 kbit/s 1.5 %"), "{text}");
+    assert!(of("10.77.0.2 ").contains("0 bit/s 0 % 300 kbit/s 1.5 %"), "{text}");
+    assert!(of("10.77.0.1 ").contains("33.3 ms") && text.contains("enter its flows"), "{text}");
     // Each row is whole at the other sizes, too.
     for (width, height) in [(1, 1), (20, 5), (60, 20), (200, 50)] {
         drawn(&mut view, width, height);
@@ -217,9 +223,9 @@ fn a_change_is_shown_before_it_is_made() {
     let mut view = view(4, 3);
     press(&mut view, "e");
     let text = drawn(&mut view, 80, 24);
-    assert!(text.contains("rate of class class0, 10.0Mbit/s now: _") && text.contains("esc leaves it"), "{text}");
+    assert!(text.contains("rate of class class0, 10.0 Mbit/s now: _") && text.contains("esc leaves it"), "{text}");
     // Another class, and the whole direction after the last.
-    for goal in ["class class1", "class class2", "the whole line, 20.0M", "class class0"] {
+    for goal in ["class class1", "class class2", "the whole line, 20.0 M", "class class0"] {
         view.key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
         assert!(drawn(&mut view, 80, 24).contains(&format!("rate of {goal}")), "{goal}");
     }
@@ -277,7 +283,8 @@ fn the_hosts_behind_a_gateway_are_whole_at_each_size() {
             let mut view = gateway();
             press(&mut view, keys);
             let text = drawn(&mut view, columns, 24);
-            assert!(text.contains("192.168.100.10") && text.contains("192.168.100.11"), "{columns}, {keys}:\n{text}");
+            // The other one has a name.
+            assert!(text.contains("192.168.100.10") && text.contains("laptop.lan"), "{columns}, {keys}:\n{text}");
         }
         let mut out = Vec::new();
         let view = gateway();
@@ -302,4 +309,74 @@ fn long_results_are_whole_at_eighty_columns() {
         Some("the rules were removed by another program, and Tidegate puts them back in a moment".into());
     let text = drawn(&mut view, 80, 24);
     assert!(text.contains("in a") && text.contains("moment"), "{text}");
+}
+
+/// [`gateway`] with an answer for each direction.
+fn answered() -> View {
+    let mut view = gateway();
+    for direction in &mut view.seen.directions {
+        let mut calls = ClassObservation { name: "calls".into(), rate: Rate::from_kbit(64), ..Default::default() };
+        calls.wait.p99 = Span::from_millis(if direction.name == "up" { 3 } else { 80 });
+        direction.classes.push(calls);
+        direction.line.used = Rate::from_mbit(if direction.name == "up" { 19 } else { 20 });
+        let answer = tidegate_control::answer::answer(direction, &view.seen.hosts, &Default::default());
+        direction.answer = Some(answer);
+    }
+    view
+}
+
+#[test]
+fn the_answer_is_first_and_its_colour_is_its_grade() {
+    let mut view = answered();
+    for width in [80, 200] {
+        let mut terminal = Terminal::new(TestBackend::new(width, 40)).unwrap();
+        terminal.draw(|frame| view.paint(frame)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        assert!(row(0).starts_with("up: good  calls: good, 3.00 ms; "), "{}", row(0));
+        assert_eq!(buffer[(4, 0)].fg, Color::Green);
+        let down =
+            (0..10).find(|y| row(*y).starts_with("down: poor  calls: poor, 80.0 ms")).expect("the other direction");
+        assert_eq!(buffer[(6, down)].fg, Color::Red);
+    }
+    // No answer is shown for what is not shaped.
+    view.seen.in_force = false;
+    assert!(!drawn(&mut view, 80, 40).contains("calls: good"));
+}
+
+#[test]
+fn a_wide_screen_is_filled_and_shows_both_directions() {
+    let mut view = answered();
+    view.hosts = true;
+    let text = drawn(&mut view, 200, 40);
+    let heads: Vec<&str> = text.lines().filter(|line| line.contains("last minute")).collect();
+    assert_eq!(heads.len(), 1, "{text}");
+    assert_eq!(heads[0].matches("last minute").count(), 2, "both directions: {text}");
+    // The blocks have a scale.
+    let class =
+        text.lines().find(|line| line.contains("class0") && line.contains('█')).unwrap_or_else(|| panic!("{text}"));
+    assert!(class.contains("█   3.21 Mbit/s") || class.contains("█ 3.21 Mbit/s"), "{text}");
+    let hosts = text.lines().find(|line| line.starts_with("host ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(hosts.chars().count() > 180, "the table is as wide as the screen: {hosts}");
+    // At 80 columns one direction is shown, the fuller.
+    assert_eq!(fullest(&view.seen), 1);
+    let text = drawn(&mut view, 80, 40);
+    assert_eq!(text.matches("last minute").count(), 1, "{text}");
+}
+
+#[test]
+fn flows_have_the_names_of_known_hosts() {
+    let mut view = gateway();
+    assert!(drawn(&mut view, 120, 30).contains("laptop.lan:"));
+}
+
+#[test]
+fn a_class_has_its_colour_in_both_directions() {
+    let mut view = answered();
+    let colours = |view: &View| ["class0", "class1", "calls"].map(|name| answer::colour_of_class(&view.seen, name));
+    let before = colours(&view);
+    assert!(before[0] != before[1] && before[1] != before[2]);
+    // The order of classes in the other direction does not matter.
+    view.seen.directions[1].classes.reverse();
+    assert_eq!(colours(&view), before);
 }

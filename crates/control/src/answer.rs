@@ -1,0 +1,334 @@
+//! The answer to "is it good?": a grade for each kind of traffic of a direction, with its evidence.
+//!
+//! *Law*: [`answer`] is a function of one [`DirectionObservation`] and of the counts some seconds before it, without a clock.
+//! A grade states how the wait in this shaper affects an application in one direction; the rest of the path is not observed.
+//! *Cost*: linear in the observed flows, and a sort of those of each kind; outside of the data path.
+//! *Notes*: the kinds are derived as [`kind`] describes, and traffic of an unknown kind has no grade.
+//!
+//! ```
+//! use tidegate_control::answer::{Evidence, Grade, Traffic};
+//! use tidegate_units::Span;
+//!
+//! let wait = |ms| Evidence { wait: Span::from_millis(ms), ..Evidence::default() };
+//! assert_eq!(Traffic::Calls.grade(&wait(3)), Some(Grade::Good));
+//! assert_eq!(Traffic::Calls.grade(&wait(166)), Some(Grade::Poor));
+//! assert_eq!(Traffic::Bulk.grade(&wait(166)), Some(Grade::Good));
+//! assert_eq!(Traffic::Unknown.grade(&wait(3)), None);
+//! ```
+
+pub mod kind;
+pub mod limits;
+mod sentence;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+use tidegate_units::{Rate, Span};
+
+use crate::calls::{ClassObservation, DirectionObservation, FlowObservation, HostObservation, arrives};
+use crate::quantities::{bps, ns};
+use kind::Basis;
+use limits::Limits;
+
+/// The kind of an application's traffic, by what disturbs its user.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Traffic {
+    /// Voice and video calls.
+    Calls,
+    /// Interactive games.
+    Games,
+    /// Either calls or games: a steady stream of small datagrams without a code point or a class that tells them apart.
+    Live,
+    /// Pages and name lookups: short transfers that a person waits for.
+    Web,
+    /// Long transfers that take what rate they find, and their acknowledgements.
+    Bulk,
+    /// None of the others, as far as is known.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// How well an application works, as far as this shaper affects it. A greater grade is better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grade {
+    /// Its users are disturbed.
+    Poor,
+    /// Its users notice something.
+    Fair,
+    /// Its users notice nothing.
+    Good,
+}
+
+/// The measurements that a grade is derived from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The wait in the shaper: the 99th percentile of calls and games, and of the worst flow among them; the 90th percentile of
+    /// other traffic, and of nine of ten flows.
+    #[serde(rename = "wait_ns", with = "ns")]
+    pub wait: Span,
+    /// The jitter (RFC 3550, 6.4.1), of the worst flow or class.
+    #[serde(rename = "jitter_ns", with = "ns")]
+    pub jitter: Span,
+    /// Dropped packets in a million that arrived lately.
+    pub lost_ppm: u64,
+}
+
+/// The answer for one kind of traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TrafficAnswer {
+    /// The kind.
+    pub traffic: Traffic,
+    /// How well it works; absent where the kind is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grade: Option<Grade>,
+    /// What the grade is derived from.
+    #[serde(flatten)]
+    pub evidence: Evidence,
+    /// The rate of this traffic.
+    #[serde(rename = "rate_bps", with = "bps")]
+    pub rate: Rate,
+    /// Its flows, where flows are counted.
+    pub flows: u64,
+    /// The weakest of the reasons for which traffic was taken to be of this kind.
+    pub basis: Basis,
+}
+
+/// The host that takes most of a line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Taker {
+    /// Its name, or its address where it has none.
+    pub host: String,
+    /// Its part of what is sent, in percent.
+    pub percent: u64,
+}
+
+/// The answer for one direction.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// The worst grade; absent where no traffic of a known kind is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grade: Option<Grade>,
+    /// Each kind of traffic that is sent, calls first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<TrafficAnswer>,
+    /// How full the line is, in percent of the limit; absent where there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_percent: Option<u64>,
+    /// The host that takes most of it; absent where no hosts were observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taker: Option<Taker>,
+    /// The answer as a sentence.
+    #[serde(default)]
+    pub text: String,
+}
+
+/// Packets that arrived and were dropped, of flows and classes, some seconds ago.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    flows: HashMap<String, (u64, u64)>,
+    classes: HashMap<String, (u64, u64)>,
+}
+
+impl Before {
+    /// Remembers the counts of an observation, for a later one of the same direction.
+    pub fn of(direction: &DirectionObservation) -> Self {
+        Self {
+            flows: direction.flows.iter().map(|flow| (flow.flow.key.clone(), counts_of_flow(flow))).collect(),
+            classes: direction.classes.iter().map(|class| (class.name.clone(), counts_of_class(class))).collect(),
+        }
+    }
+}
+
+fn counts_of_flow(flow: &FlowObservation) -> (u64, u64) {
+    (flow.arrived_packets, flow.dropped_packets())
+}
+
+fn counts_of_class(class: &ClassObservation) -> (u64, u64) {
+    (class.enqueued_packets, class.dropped_packets())
+}
+
+/// The counts since `before`. What was started again counts from zero, and what is new from its beginning.
+fn since(now: (u64, u64), before: Option<&(u64, u64)>) -> (u64, u64) {
+    let (arrived, dropped) = before.copied().filter(|old| old.0 <= now.0 && old.1 <= now.1).unwrap_or_default();
+    (now.0 - arrived, now.1 - dropped)
+}
+
+impl Traffic {
+    /// Every kind that has a grade, in the order in which answers list them.
+    pub const GRADED: [Self; 5] = [Self::Calls, Self::Games, Self::Live, Self::Web, Self::Bulk];
+
+    /// Returns the name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Games => "games",
+            Self::Live => "calls or games",
+            Self::Web => "web",
+            Self::Bulk => "bulk",
+            Self::Unknown => "other",
+        }
+    }
+    /// Returns the name in the protocol and in metrics.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Games => "games",
+            Self::Live => "live",
+            Self::Web => "web",
+            Self::Bulk => "bulk",
+            Self::Unknown => "unknown",
+        }
+    }
+    /// Returns the grade that `evidence` permits, by the [limits](Limits) of this kind; `None` for traffic of unknown kind.
+    pub fn grade(self, evidence: &Evidence) -> Option<Grade> {
+        let Limits { wait, jitter, lost_ppm } = Limits::of(self)?;
+        let of = |value: u64, limits: [u64; 2]| match value {
+            value if value <= limits[0] => Grade::Good,
+            value if value <= limits[1] => Grade::Fair,
+            _ => Grade::Poor,
+        };
+        let spans = |limits: [Span; 2]| limits.map(Span::as_nanos);
+        let wait = of(evidence.wait.as_nanos(), spans(wait));
+        let jitter = jitter.map(|limits| of(evidence.jitter.as_nanos(), spans(limits)));
+        let lost = lost_ppm.map(|limits| of(evidence.lost_ppm, limits));
+        Some(wait.min(jitter.unwrap_or(Grade::Good)).min(lost.unwrap_or(Grade::Good)))
+    }
+    /// Whether the wait of the worst flow counts, and not that of nine of ten.
+    const fn is_live(self) -> bool {
+        matches!(self, Self::Calls | Self::Games | Self::Live)
+    }
+}
+
+impl Grade {
+    /// Returns the grade as a number: 0 for poor, 1 for fair, 2 for good.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Poor => 0,
+            Self::Fair => 1,
+            Self::Good => 2,
+        }
+    }
+    /// Returns the word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Poor => "poor",
+            Self::Fair => "fair",
+            Self::Good => "good",
+        }
+    }
+}
+
+/// The measurements of one kind, while they are collected.
+#[derive(Default)]
+struct Collected {
+    waits: Vec<Span>,
+    jitter: Span,
+    arrived: u64,
+    dropped: u64,
+    rate: u64,
+    flows: u64,
+    basis: Basis,
+}
+
+impl Collected {
+    fn answer(mut self, traffic: Traffic) -> TrafficAnswer {
+        self.waits.sort_unstable();
+        let place = if traffic.is_live() { self.waits.len() } else { (self.waits.len() * 9).div_ceil(10) };
+        let evidence = Evidence {
+            wait: self.waits.get(place.saturating_sub(1)).copied().unwrap_or(Span::ZERO),
+            jitter: self.jitter,
+            // Packets that arrived before may be dropped now: at most all are lost.
+            lost_ppm: (u128::from(self.dropped) * 1_000_000 / u128::from(self.arrived.max(1))).min(1_000_000) as u64,
+        };
+        TrafficAnswer {
+            traffic,
+            grade: traffic.grade(&evidence),
+            evidence,
+            rate: Rate::from_bps(self.rate),
+            flows: self.flows,
+            basis: self.basis,
+        }
+    }
+}
+
+/// Flows that sent nothing for this long are not part of the answer.
+const RECENT: Span = Span::from_secs(10);
+
+/// Returns the answer for a direction, with the hosts that were observed beside it. `before` has the counts of some seconds ago,
+/// from which losses are derived. `text` of the result is empty.
+///
+/// A class whose name states the kind of its traffic answers for its flows: its waits are those of all packets in the last
+/// second. Elsewhere the flows of a kind do.
+pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], before: &Before) -> Answer {
+    let mut found: BTreeMap<Traffic, Collected> = BTreeMap::new();
+    let mut named = HashMap::new();
+    for class in &direction.classes {
+        let Some(traffic) = kind::of_class(&class.name) else { continue };
+        named.insert(class.name.as_str(), traffic);
+        let (arrived, dropped) = since(counts_of_class(class), before.classes.get(&class.name));
+        if class.rate.is_zero() && class.queue.packets == 0 && dropped == 0 {
+            continue;
+        }
+        let all = found.entry(traffic).or_default();
+        all.waits.push(if traffic.is_live() { class.wait.p99 } else { class.wait.p90 });
+        all.jitter = all.jitter.max(class.wait.jitter);
+        all.rate = all.rate.saturating_add(class.rate.as_bps());
+        (all.arrived, all.dropped) = (all.arrived + arrived, all.dropped + dropped);
+    }
+    for flow in &direction.flows {
+        let through = flow.through.as_ref().unwrap_or(&flow.class);
+        if let Some(traffic) = named.get(through.as_str()) {
+            if flow.idle < RECENT
+                && let Some(all) = found.get_mut(traffic)
+            {
+                all.flows += 1;
+            }
+            continue;
+        }
+        // A flow without a single packet that left has no wait.
+        if flow.idle >= RECENT || (flow.sent_packets == 0 && flow.dropped_packets() == 0) {
+            continue;
+        }
+        let (traffic, basis) = kind::of_flow(flow);
+        let all = found.entry(traffic).or_default();
+        let (arrived, dropped) = since(counts_of_flow(flow), before.flows.get(&flow.flow.key));
+        all.waits.push(if traffic.is_live() { flow.wait.p99 } else { flow.wait.p90 });
+        all.jitter = all.jitter.max(flow.wait.jitter);
+        all.rate = all.rate.saturating_add(flow.rate.as_bps());
+        (all.arrived, all.dropped) = (all.arrived + arrived, all.dropped + dropped);
+        all.flows += 1;
+        all.basis = all.basis.max(basis);
+    }
+    let traffic: Vec<TrafficAnswer> = found.into_iter().map(|(traffic, all)| all.answer(traffic)).collect();
+    Answer {
+        grade: traffic.iter().filter_map(|one| one.grade).min(),
+        traffic,
+        full_percent: direction.limit.map(|limit| percent(direction.line.used.as_bps(), limit.as_bps())),
+        taker: taker(direction, hosts),
+        text: String::new(),
+    }
+}
+
+/// The rounded part of `whole`, in percent.
+fn percent(part: u64, whole: u64) -> u64 {
+    let whole = u128::from(whole.max(1));
+    u64::try_from((u128::from(part) * 100 + whole / 2) / whole).unwrap_or(u64::MAX)
+}
+
+/// The fastest host, and its part of what all hosts send.
+fn taker(direction: &DirectionObservation, hosts: &[HostObservation]) -> Option<Taker> {
+    let rate = |host: &HostObservation| if arrives(&direction.name) { host.down.rate } else { host.up.rate }.as_bps();
+    let sum = hosts.iter().map(rate).fold(0, u64::saturating_add);
+    // Of the hosts beyond the greatest number in an observation only the sum is known, from the line.
+    let packets = direction.line.used.as_bps().saturating_sub(direction.line.overhead.as_bps());
+    let most = hosts.iter().filter(|host| rate(host) > 0).max_by_key(|host| (rate(host), Reverse(host.address)))?;
+    let host = most.name.clone().unwrap_or_else(|| most.address.to_string());
+    Some(Taker { host, percent: percent(rate(most), sum.max(packets)) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The answer of each direction on the screen, and the colours with a meaning.
+
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span as Words};
+use tidegate_control::answer::kind::of_class;
+use tidegate_control::answer::{Answer, Evidence, Grade};
+use tidegate_control::calls::{ClassObservation, Observation};
+
+use super::lines_of;
+use crate::output::wait;
+
+/// The colours of classes, by the hues of the page: green, yellow and red of the terminal are those of grades.
+const CLASSES: [Color; 8] = [
+    Color::Indexed(33),
+    Color::Indexed(202),
+    Color::Indexed(35),
+    Color::Indexed(142),
+    Color::Indexed(99),
+    Color::Indexed(147),
+    Color::Indexed(133),
+    Color::Indexed(131),
+];
+
+/// Returns the style of a grade; plain where there is none.
+fn style(grade: Option<Grade>) -> Style {
+    match grade {
+        Some(Grade::Good) => Style::new().green(),
+        Some(Grade::Fair) => Style::new().yellow(),
+        Some(Grade::Poor) => Style::new().red().bold(),
+        None => Style::new(),
+    }
+}
+
+/// Returns the colour of a class, which is the same in both directions.
+pub fn colour_of_class(seen: &Observation, name: &str) -> Color {
+    let mut names: Vec<&str> = Vec::new();
+    for class in seen.directions.iter().flat_map(|direction| &direction.classes) {
+        if !names.contains(&class.name.as_str()) {
+            names.push(&class.name);
+        }
+    }
+    let place = names.iter().position(|known| *known == name).unwrap_or(0);
+    CLASSES[place % CLASSES.len()]
+}
+
+/// Returns the style of the longest waits of a class, by the kind of traffic that its name states.
+pub fn style_of_class(class: &ClassObservation) -> Style {
+    let evidence = Evidence { wait: class.wait.p99, ..Evidence::default() };
+    style(of_class(&class.name).and_then(|traffic| traffic.grade(&evidence)))
+}
+
+/// Returns the answers of all directions in lines of at most `width` characters; none while traffic passes unshaped.
+pub fn lines(seen: &Observation, width: usize) -> Vec<Line<'static>> {
+    let known = seen.directions.iter().filter_map(|one| Some((one.name.as_str(), one.answer.as_ref()?)));
+    known.filter(|_| seen.in_force).flat_map(|(name, answer)| of_direction(name, answer, width)).collect()
+}
+
+fn of_direction(name: &str, answer: &Answer, width: usize) -> Vec<Line<'static>> {
+    let word = answer.grade.map_or("idle", Grade::word);
+    let mut words = vec![
+        Words::styled(format!("{name}: "), Style::new().bold()),
+        Words::styled(word, style(answer.grade).bold()),
+        Words::raw("  "),
+    ];
+    let kinds = answer.traffic.iter().map(|one| (one.sentence(wait), style(one.grade)));
+    let line = answer.line().map(|text| (text, Style::new()));
+    for (n, (text, style)) in kinds.chain(line).enumerate() {
+        if n > 0 {
+            words.push(Words::raw("; "));
+        }
+        words.push(Words::styled(text, style));
+    }
+    let line = Line::from(words);
+    if line.width() <= width {
+        return vec![line];
+    }
+    // Too long for colours: the sentence is broken between words.
+    let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+    lines_of(&text, width, 3, style(answer.grade))
+}
