@@ -28,7 +28,7 @@ const fn sorted<Q: Copy>(column: Column<Q>, sort: FlowSort) -> Column<Q> {
 }
 
 /// The flow column takes the remaining width.
-pub const FLOWS: [Column<FlowQuantity>; 17] = [
+pub const FLOWS: [Column<FlowQuantity>; 18] = [
     left("program", 11, 1, None),
     left("flow", 21, 0, None),
     left("class", 10, 2, Some(FlowQuantity::Class)),
@@ -36,6 +36,7 @@ pub const FLOWS: [Column<FlowQuantity>; 17] = [
     right("share", 6, 3, FlowQuantity::Share),
     right("lent", 5, 7, FlowQuantity::Borrowed),
     sorted(right("queue", 6, 4, FlowQuantity::Queue), FlowSort::Queue),
+    left("held by", 12, 9, Some(FlowQuantity::HeldBy)),
     right("p50", 7, 8, FlowQuantity::WaitP50),
     right("p90", 7, 14, FlowQuantity::WaitP90),
     sorted(right("p99", 7, 5, FlowQuantity::WaitP99), FlowSort::Delay),
@@ -48,7 +49,7 @@ pub const FLOWS: [Column<FlowQuantity>; 17] = [
     left("rule", 24, 15, Some(FlowQuantity::Rule)),
 ];
 
-pub const CLASSES: [Column<ClassQuantity>; 15] = [
+pub const CLASSES: [Column<ClassQuantity>; 16] = [
     left("class", 12, 0, Some(ClassQuantity::Name)),
     right("rate", 6, 0, ClassQuantity::Rate),
     Column { left: false, ..left("minute", 12, 7, None) },
@@ -57,6 +58,7 @@ pub const CLASSES: [Column<ClassQuantity>; 15] = [
     right("lent", 6, 3, ClassQuantity::Borrowed),
     right("flows", 6, 5, ClassQuantity::Flows),
     right("queue", 6, 4, ClassQuantity::Queue),
+    left("held by", 12, 3, Some(ClassQuantity::HeldBy)),
     right("p50", 7, 7, ClassQuantity::WaitP50),
     right("p90", 7, 12, ClassQuantity::WaitP90),
     right("p99", 7, 6, ClassQuantity::WaitP99),
@@ -81,7 +83,7 @@ pub const fn of_hosts(address: usize) -> [Column<()>; 13] {
         right("drops", 6, 1, ()),
         right("sent", 6, 6, ()),
         left("class", 10, 5, None),
-        left("limited by", 10, 3, None),
+        left("limited by", 12, 3, None),
     ]
 }
 
