@@ -7,10 +7,10 @@ const promise = (one) => {
   if (missed === 0) return make("span", { class: "good", text: "kept", title: count(kept) + " s kept, none missed" });
   return make("span", { class: "bad", text: count(missed) + " s missed", title: count(kept) + " s kept" });
 };
-// What limits a host; ceilings as the keys of a shaper file that set them.
+// What limits a host: its share, or a ceiling.
 const LIMITS = {
-  share: "its share", "class-ceiling": "at-most", "host-ceiling": "host-at-most", "rule-ceiling": "rule at-most",
-  "flow-ceiling": "flow-at-most",
+  share: "its share", "class-ceiling": "its class", "host-ceiling": "its limit", "rule-ceiling": "its rule",
+  "flow-ceiling": "its flows",
 };
 const dropped = (one) => {
   const all = sum(one.dropped);

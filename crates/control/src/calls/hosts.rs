@@ -83,15 +83,15 @@ impl From<HeldBy> for HostLimit {
 }
 
 impl HostLimit {
-    /// Returns it in two words; a ceiling as the key of a shaper file that sets it.
+    /// Returns it in two words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Demand => "itself",
             Self::Share => "its share",
-            Self::ClassCeiling => HeldBy::Class.key(),
-            Self::HostCeiling => HeldBy::Host.key(),
-            Self::RuleCeiling => HeldBy::Rule.key(),
-            Self::FlowCeiling => HeldBy::Flow.key(),
+            Self::ClassCeiling => "its class",
+            Self::HostCeiling => "its limit",
+            Self::RuleCeiling => "its rule",
+            Self::FlowCeiling => "its flows",
         }
     }
 }

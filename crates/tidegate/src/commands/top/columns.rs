@@ -83,7 +83,7 @@ pub const fn of_hosts(address: usize) -> [Column<()>; 13] {
         right("drops", 6, 1, ()),
         right("sent", 6, 6, ()),
         left("class", 10, 5, None),
-        left("limited by", 12, 3, None),
+        left("limited by", 10, 3, None),
     ]
 }
 
