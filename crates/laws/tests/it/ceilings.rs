@@ -376,6 +376,7 @@ fn a_flow_below_its_ceiling_shares_as_without_one() {
     [(1, 2_400), (2, 2_400), (3, 7_200)].into_iter().for_each(|(flow, kbit)| assert_near(rates[&flow], kbit));
     let rates = run(&mut shaper, &mut now, 4, &[greedy(1, 1, 0, 0), greedy(3, 3, 0, 1)]);
     [(1, 4_000), (3, 8_000)].into_iter().for_each(|(flow, kbit)| assert_near(rates[&flow], kbit));
+    assert_near(run(&mut shaper, &mut now, 4, &[greedy(3, 3, 0, 1)])[&3], 8_000);
     assert_eq!(shaper.flow(3).unwrap().held_by, Some(HeldBy::Flow));
 }
 
