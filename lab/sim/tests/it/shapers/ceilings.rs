@@ -34,9 +34,9 @@ fn line(keys: &str, flows: u32, rest: &str) -> Outcome {
     ))
 }
 
-/// Bit/s on the wire: a segment of 1448 bytes of data has 1500 at the IP layer.
-fn wire(outcome: &Outcome, flow: &str) -> f64 {
-    value(outcome, &format!("flow {flow}"), "goodput") * 1_500.0 / 1_448.0
+/// Bit/s that the class sends, with headers.
+fn class(outcome: &Outcome, name: &str) -> f64 {
+    value(outcome, "link gateway->internet", &format!("throughput class {name}"))
 }
 
 const CALL: &str = "[[flow]]\nname = \"call\"\nfrom = \"pc\"\nto = \"internet\"\ntransport = \"udp\"\nport = 10000\n\
@@ -47,8 +47,9 @@ const UPLOAD: &str = "[[flow]]\nname = \"upload\"\nfrom = \"pc\"\nto = \"interne
 #[test]
 fn guests_have_their_ceiling_on_an_idle_line() {
     let outcome = line("", 3, CALL);
-    let guests = wire(&outcome, "guest1") + wire(&outcome, "guest2");
-    assert!((4.75e6..=5.0e6).contains(&guests), "{guests:.0}");
+    let guests = class(&outcome, "guests");
+    // What is measured over ten seconds may have the burst of two packets.
+    assert!((4.75e6..=5.003e6).contains(&guests), "{guests:.0}");
     let (p99, dropped) = (value(&outcome, "flow call", "delay p99"), value(&outcome, "flow call", "dropped"));
     assert!(p99 < 12e6 && dropped == 0.0, "the call waits {p99} ns, {dropped} dropped");
 }
@@ -56,10 +57,10 @@ fn guests_have_their_ceiling_on_an_idle_line() {
 #[test]
 fn guests_have_their_ceiling_and_others_the_rest_of_a_busy_line() {
     let outcome = line("", 3, &format!("{CALL}{UPLOAD}"));
-    let guests = wire(&outcome, "guest1") + wire(&outcome, "guest2");
+    let guests = class(&outcome, "guests");
     // By weight of their classes they would borrow less than a tenth of what is left: what they are promised and a part of it.
-    assert!((0.45e6..=5.0e6).contains(&guests), "{guests:.0}");
-    let upload = wire(&outcome, "upload");
+    assert!((0.45e6..=5.003e6).contains(&guests), "{guests:.0}");
+    let upload = class(&outcome, "house");
     assert!(upload + guests > 46e6, "{upload:.0} beside {guests:.0}");
     let (p99, dropped) = (value(&outcome, "flow call", "delay p99"), value(&outcome, "flow call", "dropped"));
     assert!(p99 < 13e6 && dropped == 0.0, "the call waits {p99} ns, {dropped} dropped");
@@ -70,8 +71,9 @@ fn each_guest_has_its_own_ceiling_however_many_connections_it_has() {
     for flows in [1, 6] {
         let outcome = line(", host-at-most = \"1mbit\"", flows, CALL);
         for guest in ["guest1", "guest2"] {
-            let rate = wire(&outcome, guest);
-            assert!((0.94e6..=1.0e6).contains(&rate), "{guest} with {flows}: {rate:.0}");
+            // 1 Mbit/s with headers of 3 %.
+            let rate = value(&outcome, &format!("flow {guest}"), "goodput");
+            assert!((0.93e6..=0.98e6).contains(&rate), "{guest} with {flows}: {rate:.0}");
         }
         let p99 = value(&outcome, "flow call", "delay p99");
         assert!(p99 < 12e6, "the call waits {p99} ns");
