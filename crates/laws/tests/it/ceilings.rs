@@ -454,6 +454,31 @@ fn a_host_that_changes_its_rule_with_each_packet_stays_below_its_ceiling() {
     assert!((240_000..=250_000 + 12_500).contains(&sent), "{sent}");
 }
 
+/// A caller that is 3 ms late each time has the rate of the ceiling, and no more than the lateness that is made up for above it.
+#[test]
+fn a_late_caller_does_not_exceed_a_ceiling() {
+    let catch_up = Span::from_millis(5);
+    let at_most = Ceilings { class: mbit(2), ..Ceilings::default() };
+    let params = FbcParams { catch_up, ..FbcParams::new(Rate::from_mbit(20)) };
+    let mut shaper = Fbc::new(params, vec![class(1, at_most)], vec![], start()).expect("valid");
+    for id in 0..800 {
+        shaper.enqueue(start(), TestPacket::new(id, id % 8, 1_250), &mut Discard);
+    }
+    let (mut now, mut sum, mut least) = (start(), 0_i128, i128::MAX);
+    for _ in 0..1_000 {
+        now += Span::from_millis(3);
+        while let Some(packet) = shaper.dequeue(now, &mut Discard) {
+            let earned = 2_000_000 * i128::from(now.as_nanos());
+            least = least.min(sum - earned);
+            sum += i128::from(packet.size.as_u64()) * BYTE;
+            // The burst, and 5 ms at 2 Mbit/s.
+            assert!(sum - earned - least <= (3_028 + 1_250) * BYTE, "at {now:?}");
+        }
+    }
+    // 3 s at 2 Mbit/s are 750,000 bytes.
+    assert!((sum / BYTE).abs_diff(750_000) < 4_000, "{}", sum / BYTE);
+}
+
 #[test]
 fn ceilings_that_contradict_are_refused_with_their_class() {
     let of = |fair_by, classes: &[ClassParams], profiles: Vec<Profile>| {
