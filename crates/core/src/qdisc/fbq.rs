@@ -19,9 +19,10 @@
 //!    equally, up to one packet each and the unused TB(f) of one of them, however many flows they have, and each has
 //!    an equal part of the buffer. 2 holds; 3 and 5 hold among the flows of a host.
 //!
-//! 7. Ceilings: what has a ceiling ([`Ceilings`], [`Profile::at_most`]) sends within τ at most `max(burst, largest packet)
-//!    + rate·(τ + catch_up)` of the ceiling, borrowed rate included. While it waits for its ceiling, 1 to 6 hold for the
-//!    others as if it had no packet. A minimum under the ceiling of its host or of its rule has no precedence.
+//! 7. Ceilings: what has a ceiling ([`Ceilings`], [`Profile::at_most`]) sends within τ at most
+//!    `max(burst, largest packet) + rate·(τ + catch_up)` of the ceiling, borrowed rate included. While it waits for its
+//!    ceiling, 1 to 6 hold for the others as if it had no packet. A minimum under the ceiling of its host or of its rule
+//!    has no precedence.
 //!
 //! *Source*: FBQ paper, equations (4.1) to (5.4). With spare rate shared, the next flow of a class is selected by
 //! self-clocked fair queueing (Golestani, INFOCOM 1994) with a bucket of unused service for each flow.
