@@ -41,9 +41,19 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
+/// What other shapers call a key of ours.
+const ELSEWHERE: [(&str, &str); 5] =
+    [("ceil", "at-most"), ("ceiling", "at-most"), ("max", "at-most"), ("max-rate", "at-most"), ("maximum", "at-most")];
+
+/// The name for what `given` is called elsewhere, if it is one of `names`.
+fn translated<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
+    let (_, ours) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == given)?;
+    names.iter().copied().find(|name| name == ours)
+}
+
 /// The remedy for an unknown name: suggests the nearest of `names`, or lists all of them.
 pub fn help(given: &str, names: &[&str]) -> String {
-    match nearest(given, names.iter().copied()) {
+    match translated(given, names).or_else(|| nearest(given, names.iter().copied())) {
         Some(name) => format!("did you mean `{name}`?"),
         None if names.is_empty() => "there is none to choose from".into(),
         None => format!("choose from {}", listed(names)),
@@ -69,6 +79,8 @@ mod tests {
         let keys = ["rate", "burst", "flow-burst", "priority"];
         assert_eq!(nearest("rat", keys), Some("rate"));
         assert_eq!(nearest("flow_burst", keys), Some("flow-burst"));
+        assert_eq!(help("maximum", &["minimum", "at-most"]), "did you mean `at-most`?");
+        assert_eq!(help("maximum", &["minimum"]), "did you mean `minimum`?");
         assert_eq!(nearest("prioritiy", keys), Some("priority"));
         assert_eq!(nearest("colour", keys), None);
         assert_eq!(nearest("x", ["y"]), None);

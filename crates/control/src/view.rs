@@ -9,7 +9,7 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use crate::answer::{Grade, TrafficAnswer};
 use crate::calls::{
-    ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, FollowStatus,
+    ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, FollowStatus, HeldBy,
     HostDirection, HostObservation, Observation, Status, arrives,
 };
 
@@ -72,6 +72,8 @@ pub enum ClassQuantity {
     QueuePackets,
     /// Bytes queued.
     Queue,
+    /// The ceiling that its packets wait for.
+    HeldBy,
     /// The median wait.
     WaitP50,
     /// The 90th percentile of the waits.
@@ -112,6 +114,7 @@ impl Shown<ClassQuantity> for ClassObservation {
             Q::Flows => Value::Number(self.flows),
             Q::QueuePackets => Value::Number(Some(self.queue.packets)),
             Q::Queue => Value::Backlog(self.queue.bytes),
+            Q::HeldBy => held_by(self.held_by),
             Q::WaitP50 => Value::Wait(self.wait.p50),
             Q::WaitP90 => Value::Wait(self.wait.p90),
             Q::WaitP99 => Value::Wait(self.wait.p99),
@@ -140,6 +143,7 @@ impl Shown<ClassQuantity> for ClassStatus {
             Q::Flows => Value::Number(self.flows),
             Q::QueuePackets => Value::Number(Some(self.queue.packets)),
             Q::Queue => Value::Backlog(self.queue.bytes),
+            Q::HeldBy => held_by(self.held_by),
             Q::WaitP50 => Value::Wait(self.wait_p50),
             Q::WaitP99 => Value::Wait(self.wait_p99),
             Q::EnqueuedPackets => Value::Packets(self.enqueued_packets),
@@ -222,6 +226,10 @@ impl Shown<FollowQuantity> for FollowStatus {
     }
 }
 
+fn held_by(ceiling: Option<HeldBy>) -> Value<'static> {
+    Value::Text(ceiling.map_or("-", HeldBy::key).into())
+}
+
 fn packets(drops: &[DropCount]) -> u64 {
     drops.iter().map(|count| count.packets).sum()
 }
@@ -252,6 +260,8 @@ pub enum FlowQuantity {
     Minimum,
     /// Bytes queued.
     Queue,
+    /// The ceiling that its next packet waits for.
+    HeldBy,
     /// The median wait.
     WaitP50,
     /// The 90th percentile of the waits.
@@ -287,6 +297,7 @@ impl Shown<FlowQuantity> for FlowObservation {
             Q::Share => Value::Rate(self.share),
             Q::Minimum => Value::Rate(self.minimum),
             Q::Queue => Value::Backlog(self.queue.bytes),
+            Q::HeldBy => held_by(self.held_by),
             Q::WaitP50 => Value::Wait(self.wait.p50),
             Q::WaitP90 => Value::Wait(self.wait.p90),
             Q::WaitP99 => Value::Wait(self.wait.p99),

@@ -7,6 +7,11 @@ const promise = (one) => {
   if (missed === 0) return make("span", { class: "good", text: "kept", title: count(kept) + " s kept, none missed" });
   return make("span", { class: "bad", text: count(missed) + " s missed", title: count(kept) + " s kept" });
 };
+// What limits a host: its share, or a ceiling.
+const LIMITS = {
+  share: "its share", "class-ceiling": "its class", "host-ceiling": "its limit", "rule-ceiling": "its rule",
+  "flow-ceiling": "its flows",
+};
 const dropped = (one) => {
   const all = one.dropped_packets;
   return make("span", { text: count(all), title: all ? reasons(one.dropped) : null });
@@ -88,7 +93,7 @@ const HOSTS = (state) => [
   { name: "slowest flow", key: (one) => Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns), cell: (one) => [nanos(Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns))] },
   { name: "drops", less: true, key: (one) => one.up.dropped_packets + one.down.dropped_packets, cell: (one) => [count(one.up.dropped_packets + one.down.dropped_packets)] },
   { name: "sent", less: true, key: (one) => one.up.sent_bytes + one.down.sent_bytes, cell: (one) => [bytes(one.up.sent_bytes + one.down.sent_bytes)] },
-  { name: "limited by", less: true, key: (one) => one.limited_by, cell: (one) => [one.limited_by === "share" ? "its share" : "itself"] },
+  { name: "limited by", less: true, key: (one) => one.limited_by, cell: (one) => [LIMITS[one.limited_by] ?? "itself"] },
 ];
 // The flows of a host, both ways, the fastest first.
 const flowsOf = (state, host) => {

@@ -71,6 +71,18 @@ impl Table {
         };
         Self { caption: caption.into(), columns: columns.into_iter().map(column).collect(), rows: Vec::new() }
     }
+    /// Removes those of the columns `named` in which no row has a value: in which every cell is empty or `-`.
+    #[must_use]
+    pub fn if_any<const N: usize>(mut self, named: [&str; N]) -> Self {
+        for name in named {
+            let Some(at) = self.columns.iter().position(|column| column.name == name) else { continue };
+            if self.rows.iter().all(|row| matches!(row[at].text.as_str(), "" | "-")) {
+                self.columns.remove(at);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+            }
+        }
+        self
+    }
     /// Adds a row; missing cells are empty.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().take(self.columns.len()).collect();

@@ -32,6 +32,7 @@ impl ClassRow {
             sum.backlog.packets += one.backlog.packets;
             sum.backlog.bytes += one.backlog.bytes;
             sum.borrowed.add(one.borrowed);
+            sum.held_by = sum.held_by.or(one.held_by);
         }
         self.counts.add(&other.counts, now);
     }

@@ -1,7 +1,7 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
 use tidegate_config::shaper::{Class, Config, EcnFeedback, Shaper};
-use tidegate_core::fbq::{Borrow, Displace, FairBy, Spare};
+use tidegate_core::fbq::{Borrow, Ceilings, Displace, FairBy, Spare};
 use tidegate_core::{Bytes, Span};
 
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
@@ -38,6 +38,9 @@ impl Classes {
         }
         for class in &shaper.classes {
             examine(class, lack);
+        }
+        for rule in config.rules.iter().filter(|rule| rule.at_most.is_some()) {
+            lack(format!("`at-most` of the rule `{}`", rule.label()));
         }
         let profiles = config.profiles();
         if profiles.len() > PROFILES {
@@ -136,6 +139,12 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     }
     if class.l4s_step.is_some() {
         lack(format!("`l4s-step` of class `{name}`"));
+    }
+    let Ceilings { class, host, flow } = class.at_most;
+    for (key, ceiling) in [("at-most", class), ("host-at-most", host), ("flow-at-most", flow)] {
+        if ceiling.is_some() {
+            lack(format!("`{key}` of class `{name}`"));
+        }
     }
 }
 

@@ -513,6 +513,16 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             (format!("{class}l4s-step = \"1ms\"\n"), "`l4s-step` of class `all`"),
+            (format!("{class}at-most = \"20mbit\"\n"), "`at-most` of class `all`"),
+            (
+                format!("[shaper]\nfair-by = \"host\"\n{class}host-at-most = \"1mbit\"\n"),
+                "`host-at-most` of class `all`",
+            ),
+            (format!("{class}flow-at-most = \"1mbit\"\n"), "`flow-at-most` of class `all`"),
+            (
+                format!("{class}[[rule]]\nclass = \"all\"\nname = \"tv\"\nprotocol = \"udp\"\nat-most = \"1mbit\"\n"),
+                "`at-most` of the rule `tv`",
+            ),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             (
                 format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),

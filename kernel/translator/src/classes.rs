@@ -153,6 +153,7 @@ impl Classes {
             weight,
             minimum: Rate::from_bps(minimum),
             displace: displace(below, to),
+            ..Profile::default()
         };
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
         Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO).map_err(|error| error.to_string())

@@ -14,7 +14,7 @@ use std::io::Read;
 use tidegate_config::shaper::{Config, Match};
 use tidegate_config::values::{Protocol, User, dscp_name};
 use tidegate_core::classify::Fields;
-use tidegate_core::fbq::{ClassView, FlowView, Levels};
+use tidegate_core::fbq::{ClassView, FlowView, HeldBy, Levels};
 use tidegate_core::{Colour, Qdisc};
 use tidegate_engine::{Disposition, Names, PacketMeta};
 use tidegate_units::{Bytes, Instant, Span};
@@ -121,6 +121,8 @@ pub struct Explanation {
     pub state: QueueState,
     /// The next deadline right after its arrival.
     pub due: Option<Span>,
+    /// The ceiling that the next packet of its flow waited for right after its arrival.
+    pub held_by: Option<HeldBy>,
     /// How it left the engine.
     pub end: End,
     /// The names of the classes.
@@ -277,6 +279,11 @@ fn state(run: &Run, now: Instant, fields: &Fields) -> QueueState {
     }
 }
 
+/// The ceiling that the next packet of a flow waits for.
+fn held_by(run: &Run, flow: u64) -> Option<HeldBy> {
+    run.engine().tree().shaper()?.flow(flow)?.held_by
+}
+
 /// Observes departures until that of one packet.
 struct Watch {
     packet: u64,
@@ -353,6 +360,7 @@ pub fn packet<R: Read>(
         let mut explained = begin(&run, config, &settings.setup.names, packet, arrival.time, &arrival.meta);
         let tickets = run.arrive(arrival.time, arrival.number, &arrival.meta);
         explained.due = run.due().map(|due| due.since(explained.start));
+        explained.held_by = held_by(&run, explained.belongs.flow);
         let mut watch = watch(&run, packet, &fields, tickets);
         ended = watch.observe(run.take_departures());
         found = Some((explained, watch, tickets));
@@ -384,6 +392,7 @@ fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, 
         belongs: belongs(run, config, names, &meta.fields),
         state: state(run, time, &meta.fields),
         due: None,
+        held_by: None,
         end: End::Unknown,
         classes: run.engine().class_names().to_vec(),
         start: run.start(),
@@ -467,10 +476,12 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
         let went_back = wanted && replayer.outcomes().any(|outcome| *outcome == (number, PacketOutcome::TooLong));
         if let Some(run) = replayer.run_mut() {
             let due = run.due();
+            let held = found.as_ref().and_then(|(explained, _)| held_by(run, explained.belongs.flow));
             let left: Vec<_> = run.take_departures().collect();
             if let Some((explained, watch)) = &mut found {
                 if wanted {
                     explained.due = due.map(|due| due.since(explained.start));
+                    explained.held_by = held;
                 }
                 if went_back {
                     explained.end = End::WentBack;

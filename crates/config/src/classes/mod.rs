@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use tidegate_autorate::Bounds;
+use tidegate_core::fbq::{Ceiling, Ceilings};
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
@@ -15,7 +16,7 @@ use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
 pub use file::{Bursts, FairBy, FlowBy, Sharing};
 pub(crate) use parameters::profiles;
-pub(crate) use resolve::{lookup, resolve};
+pub(crate) use resolve::{ceiling, lookup, resolve};
 
 /// An FBC: classes under one total rate.
 #[derive(Clone, Debug)]
@@ -63,7 +64,7 @@ const LEAST_LIMIT: u64 = 64 * 1_500;
 
 impl Shaper {
     /// The same shaper at another total rate. Classes keep their shares, and limits hold as much time as before but at least 64
-    /// packets; bursts grow with the rate, and do not shrink.
+    /// packets; bursts grow with the rate, and do not shrink. Ceilings stay, and no class is guaranteed more than its own.
     #[must_use]
     pub fn at_rate(&self, rate: Rate) -> Self {
         let (new, old) = (u128::from(rate.as_bps()), u128::from(self.rate.as_bps().max(1)));
@@ -71,7 +72,8 @@ impl Shaper {
         let burst = |burst: Bytes| Bytes::new(scaled(burst.as_u64())).max(burst);
         let limit = |limit: Bytes| Bytes::new(scaled(limit.as_u64()).max(limit.as_u64().min(LEAST_LIMIT)));
         let class = |class: &Class| Class {
-            rate: Rate::from_bps(scaled(class.rate.as_bps()).max(1)),
+            rate: Rate::from_bps(scaled(class.rate.as_bps()).max(1))
+                .min(class.at_most.class.map_or(Rate::from_bps(u64::MAX), |ceiling| ceiling.rate)),
             burst: burst(class.burst),
             flow_burst: burst(class.flow_burst),
             limit: limit(class.limit),
@@ -120,6 +122,8 @@ pub struct Class {
     pub share: Sharing,
     /// Whether the class uses capacity that other classes leave unused.
     pub borrow: Borrow,
+    /// What the class, each of its hosts and each of its flows send at most.
+    pub at_most: Ceilings,
     /// The queue limit of the class in bytes.
     pub limit: Bytes,
     /// The queue limit of one flow in bytes.
@@ -180,6 +184,8 @@ pub struct Rule {
     pub flows: u32,
     /// The class to which a flow moves when its share falls too low.
     pub displace: Option<Displace>,
+    /// What all packets that match send at most together.
+    pub at_most: Option<Ceiling>,
 }
 
 /// The conditions on a packet. An empty list matches everything, otherwise one element must match.

@@ -85,6 +85,7 @@ impl Class {
                 },
             }),
             step: self.l4s_step.map(Step::at),
+            at_most: self.at_most,
         }
     }
 }
@@ -95,6 +96,7 @@ pub(crate) fn profiles(rules: &[Rule]) -> Vec<Profile> {
         weight: u64::from(rule.weight) * WEIGHT_ONE,
         minimum: rule.minimum,
         displace: rule.displace.map(|displace| fbq::Displace { below: displace.below, to: displace.to.0 }),
+        at_most: rule.at_most,
     };
     std::iter::once(Profile::default()).chain(rules.iter().map(of_rule)).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate_autorate::Bounds;
+use tidegate_core::fbq::{Ceiling, Ceilings};
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
 use super::file::{FeedbackSection, FollowSection, ShaperSection};
@@ -20,6 +21,11 @@ fn default_burst(rate: Rate, largest: Bytes) -> Bytes {
     rate.bytes_in_floor(Span::from_millis(1)).max(largest.saturating_mul(2))
 }
 
+/// A ceiling of `rate` for what has bursts of `burst` otherwise.
+pub(crate) fn ceiling(rate: Rate, burst: Bytes) -> Ceiling {
+    Ceiling { rate, burst: default_burst(rate, Bytes::ZERO).max(burst) }
+}
+
 /// Resolves the classes and their common settings, without rules.
 pub(crate) fn resolve(
     section: Option<&Spanned<ShaperSection>>,
@@ -34,6 +40,9 @@ pub(crate) fn resolve(
             .error(class.place, format!("there are {} classes", sections.len()))
             .label("one too many")
             .help(format!("a shaper has at most {MOST_CLASSES} classes; flows inside a class are free"));
+    }
+    if section.is_none_or(|section| section.fair_by.value == FairBy::Flow) {
+        without_hosts(sections, diagnostics);
     }
     let rate = total(section, sections, diagnostics);
     let burst = section.and_then(|section| section.burst);
@@ -171,6 +180,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
     }
     let feedback = section.feedback.as_ref().map(|section| feedback(section, diagnostics));
     let borrow = borrow(section, diagnostics);
+    let at_most = ceilings(section, (burst, flow_burst), diagnostics);
     if section.bursts == Bursts::Loose
         && let Some(burst) = section.burst
     {
@@ -192,6 +202,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         bursts: section.bursts,
         share: section.share.value,
         borrow,
+        at_most,
         limit,
         flow_limit,
         increment: section.increment,
@@ -206,6 +217,8 @@ fn refuse_flow_keys(section: &ClassSection, queue: Place, diagnostics: &mut Diag
     let flow_keys = [
         ("flow-burst", section.flow_burst.map(|burst| burst.place)),
         ("flow-limit", section.flow_limit.map(|limit| limit.place)),
+        ("flow-at-most", section.flow_at_most.map(|ceiling| ceiling.place)),
+        ("host-at-most", section.host_at_most.map(|ceiling| ceiling.place)),
         ("feedback", section.feedback.as_ref().map(|feedback| feedback.above.place)),
         ("l4s-step", section.l4s_step.map(|step| step.place)),
     ];
@@ -250,6 +263,64 @@ fn borrow(section: &ClassSection, diagnostics: &mut Diagnostics) -> Borrow {
             .help("remove `borrow`, or write share = \"work-conserving\"");
     }
     if section.borrow.map_or(!strict, |borrow| borrow.value) { Borrow::Allowed } else { Borrow::Never }
+}
+
+/// The ceilings of a class, whose bursts are at least those of the class and of a flow. Reports those that contradict the
+/// guarantee or the sharing of the class.
+fn ceilings(section: &ClassSection, (burst, flow_burst): (Bytes, Bytes), diagnostics: &mut Diagnostics) -> Ceilings {
+    let ClassSection { name, rate, share, at_most, host_at_most, flow_at_most, .. } = section;
+    for (key, ceiling) in [("at-most", at_most), ("host-at-most", host_at_most), ("flow-at-most", flow_at_most)] {
+        let Some(ceiling) = ceiling else { continue };
+        if ceiling.value.is_zero() {
+            diagnostics
+                .error(ceiling.place, format!("`{key}` of zero lets nothing pass"))
+                .label("a rate of zero")
+                .help(format!("write a rate, for example {key} = \"5mbit\", or leave it out"));
+        }
+        if key != "at-most" && share.value == Sharing::Strict {
+            diagnostics
+                .error(ceiling.place, format!("`{key}` in a class with strict sharing"))
+                .label("no flow gets more than its share here")
+                .related(share.place, "because of this")
+                .help(format!("remove `{key}`, or write share = \"work-conserving\""));
+        }
+    }
+    if let Some(most) = at_most.filter(|most| !most.value.is_zero()) {
+        let stays = section.borrow.filter(|borrow| !borrow.value && most.value > rate.value);
+        if most.value < rate.value {
+            diagnostics
+                .error(
+                    most.place,
+                    format!("class `{}` is guaranteed {}, more than its ceiling of {}", name.value, rate.value, most.value),
+                )
+                .label("less than the guarantee")
+                .related(rate.place, "the guarantee")
+                .help(
+                    "lower `rate`, which may be small: it is what the class gets even when the line is full; or raise `at-most`",
+                );
+        } else if let Some(borrow) = stays {
+            diagnostics
+                .error(
+                    most.place,
+                    format!("class `{}` does not borrow, so that it never gets {}", name.value, most.value),
+                )
+                .label("more than its rate")
+                .related(borrow.place, "because of this")
+                .help("remove `borrow`: `at-most` bounds what is borrowed; or remove `at-most`");
+        }
+    }
+    let of = |rate: Option<Spanned<Rate>>, burst| rate.map(|rate| ceiling(rate.value, burst));
+    Ceilings { class: of(*at_most, burst), host: of(*host_at_most, flow_burst), flow: of(*flow_at_most, flow_burst) }
+}
+
+/// Reports ceilings of hosts where nothing says what a host is.
+fn without_hosts(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnostics) {
+    for ceiling in classes.iter().filter_map(|class| class.value.host_at_most) {
+        diagnostics
+            .error(ceiling.place, "`host-at-most` where flows share the classes")
+            .label("hosts do not count here")
+            .help("write fair-by = \"host\" in [shaper]; or write flow-at-most, the ceiling of each flow");
+    }
 }
 
 fn at_least_largest(key: &str, size: Spanned<Bytes>, largest: Bytes, diagnostics: &mut Diagnostics) {

@@ -69,6 +69,7 @@ impl FbqQueue {
                 minimum,
                 flows: 1,
                 displace,
+                at_most: profile.at_most.map(|most| classes::ceiling(most.value, largest.saturating_mul(2))),
             }
         });
         let rules = rules.collect();

@@ -216,6 +216,14 @@ crate::record! {
         /// idle; false with strict sharing, where no flow gets more than its share. Set it to false if a network
         /// polices the class.
         pub borrow: Option<Spanned<bool>>,
+        /// What the class sends at most, borrowed capacity included: a bound, where `rate` is a promise. At least `rate`, which
+        /// may be small. Default: all that others leave, or with `borrow = false` its rate.
+        pub at_most: Option<Spanned<Rate>>,
+        /// What each host sends or receives in the class at most. Needs `fair-by`, which says what a host is, and does not apply
+        /// to a class with a `queue`. Default: no bound.
+        pub host_at_most: Option<Spanned<Rate>>,
+        /// What each flow sends in the class at most. Does not apply to a class with a `queue`. Default: no bound.
+        pub flow_at_most: Option<Spanned<Rate>>,
         /// The queue limit of the class in bytes. Default: 200 ms at its rate, at least 64 packets of the largest size.
         pub limit: Option<Spanned<Bytes>>,
         /// The queue limit of one flow in bytes. Default: half of `limit`, so that one flow cannot fill the class.
@@ -229,7 +237,7 @@ crate::record! {
         /// their flow wait. 1ms is usual. Default: they are treated as all others.
         pub l4s_step: Option<Spanned<Span>>,
         /// A discipline behind the token bucket of the class, instead of one queue per flow. Keys about single flows
-        /// (`flow-burst`, `flow-limit`, `feedback`, `l4s-step`, minimum rates) then do not apply. Default: none.
+        /// (`flow-burst`, `flow-limit`, `feedback`, `l4s-step`, minimum rates, ceilings) then do not apply. Default: none.
         pub queue: Option<Spanned<Discipline>>,
         /// Whether this class takes the packets that match no rule. Exactly one class must. Default false.
         pub default: Option<Spanned<bool>>,
@@ -269,6 +277,8 @@ crate::record! {
         pub minimum: Option<Spanned<Rate>>,
         /// The class to which a flow moves when its share falls too low. Default: it stays.
         pub displace: Option<DisplaceSection>,
+        /// What all flows of the profile send at most together. Default: no bound.
+        pub at_most: Option<Spanned<Rate>>,
     }
 }
 

@@ -28,6 +28,10 @@ pub struct ClassGuarantees {
     pub part: Percent,
     /// The rate of the class while all others are idle.
     pub at_most: Rate,
+    /// The most that each of its hosts gets, if that is bounded.
+    pub host_at_most: Option<Rate>,
+    /// The most that each of its flows gets, if that is bounded.
+    pub flow_at_most: Option<Rate>,
     /// The largest burst, if it is bounded.
     pub burst: Option<Bytes>,
     /// The longest delay of a packet behind a full queue while the class gets its guaranteed rate.
@@ -80,7 +84,12 @@ fn class(config: &Config, shaper: &Shaper, i: usize) -> ClassGuarantees {
     ClassGuarantees {
         class: ClassId(i as u32),
         part: u32::try_from(part).ok().and_then(Percent::from_millionths).unwrap_or_default(),
-        at_most: if class.borrow == Borrow::Allowed { shaper.rate } else { class.rate },
+        at_most: match class.borrow {
+            Borrow::Allowed => class.at_most.class.map_or(shaper.rate, |ceiling| ceiling.rate.min(shaper.rate)),
+            Borrow::Never => class.rate,
+        },
+        host_at_most: class.at_most.host.map(|ceiling| ceiling.rate),
+        flow_at_most: class.at_most.flow.map(|ceiling| ceiling.rate),
         burst: (class.bursts == Bursts::Strict).then_some(class.burst),
         longest_wait: if class.queue.is_none() { class.rate.time_for_ceil(class.limit) } else { None },
         minimums,

@@ -9,7 +9,7 @@ use super::file::{Direction, File, InterfaceSection, StatisticsSection};
 use super::rules::{numbered, rules};
 use super::{control, metrics};
 use crate::classes::file::ShaperSection;
-use crate::classes::{self, FairBy, FlowBy, Shaper, Sharing, lookup};
+use crate::classes::{self, FairBy, FlowBy, Rule, Shaper, Sharing, lookup};
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::discipline::ClassSection;
@@ -85,8 +85,8 @@ pub(super) fn resolve_file(
             (Root::Shaper(shaper), names, default_class)
         }
     };
-    threads(file.interface.as_ref().map(|section| &section.value), &root, diagnostics);
     let rules = rules(file, &root, &names, diagnostics);
+    threads(file.interface.as_ref().map(|section| &section.value), &root, &rules, diagnostics);
     without_owners(file, diagnostics);
     let statistics = statistics(file.statistics.as_ref(), diagnostics);
     let control = control::control(file.control.as_ref(), &names, elsewhere, diagnostics);
@@ -172,7 +172,7 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
 }
 
 /// Reports a configuration that cannot be divided over threads.
-fn threads(section: Option<&InterfaceSection>, root: &Root, diagnostics: &mut Diagnostics) {
+fn threads(section: Option<&InterfaceSection>, root: &Root, rules: &[Rule], diagnostics: &mut Diagnostics) {
     let Some(threads) = section.map(|section| section.threads) else { return };
     if !(1..=MOST_THREADS).contains(&threads.value) {
         diagnostics
@@ -193,6 +193,15 @@ fn threads(section: Option<&InterfaceSection>, root: &Root, diagnostics: &mut Di
             &format!("a flow by {} has packets of any address, and flows are divided by addresses", shaper.flow_by),
             "remove `threads`, or `flow-by`",
         ),
+        Root::Shaper(shaper)
+            if shaper.classes.iter().any(|class| class.at_most.class.is_some())
+                || rules.iter().any(|rule| rule.at_most.is_some()) =>
+        {
+            refuse(
+                "each thread would keep a ceiling of a class or a rule for itself",
+                "remove `threads` or `at-most`; `host-at-most` and `flow-at-most` are possible",
+            );
+        }
         Root::Shaper(_) => {}
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use tidegate_core::Rate;
+use tidegate_core::{ClassId, Rate};
 
 use super::conditions;
 use super::config::Root;
 use super::file::{DisplaceSection, File, RuleSection};
-use crate::classes::{Displace, Match, Rule, Shaper, lookup};
+use crate::classes::{Class, Displace, Match, Rule, Shaper, Sharing, ceiling, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -68,9 +68,102 @@ fn rule(
         check_displacement(section, displace, minimum, diagnostics);
         Displace { below: displace.below.value, to }
     });
+    refuse_flow_keys(section, root, class, diagnostics);
+    if let Some(name) = &section.name
+        && (name.is_empty() || name.len() > 64 || name.chars().any(char::is_control))
+    {
+        diagnostics
+            .error(name.place, "this cannot be the name of a rule")
+            .label("not 1 to 64 bytes without control characters")
+            .help("write for example name = \"calls\", or leave it out");
+    }
+    let shaped = match root {
+        Root::Shaper(shaper) => shaper.classes.get(class.0 as usize),
+        Root::Discipline(_) => None,
+    };
+    if let Some(class) = shaped {
+        ceilings(section, class, diagnostics);
+    }
+    let at_most = section.at_most.zip(shaped).map(|(most, class)| ceiling(most.value, class.flow_burst));
+    Rule {
+        name: section.name.as_ref().map(|name| name.value.clone()),
+        class,
+        matches: matches(&section.value),
+        weight: section.weight.value,
+        minimum,
+        flows: section.flows.map_or(1, |flows| flows.value),
+        displace,
+        at_most,
+    }
+}
+
+/// Reports a ceiling of a rule for `class` that cannot be kept, and minimums that ceilings do not allow.
+fn ceilings(section: &RuleSection, class: &Class, diagnostics: &mut Diagnostics) {
+    let name = &class.name;
+    if let (Some(minimum), Some(most)) = (section.minimum, class.at_most.flow)
+        && minimum.value > most.rate
+    {
+        diagnostics
+            .error(
+                minimum.place,
+                format!("a minimum of {} in a class whose flows get at most {}", minimum.value, most.rate),
+            )
+            .label(format!("more than flow-at-most of `{name}`"))
+            .help("lower `minimum` or raise `flow-at-most`");
+    }
+    if let (Some(minimum), Some(_)) = (section.minimum, class.at_most.host) {
+        diagnostics
+            .error(minimum.place, format!("a minimum in class `{name}`, whose hosts have a ceiling"))
+            .label("other flows of its host could use up the ceiling")
+            .help("give these flows a class without `host-at-most`, or promise the class a larger `rate`");
+    }
+    let Some(most) = section.at_most else { return };
+    let mut refuse = |message: String, label: &str, help: &str| {
+        diagnostics.error(most.place, message).label(label).help(help);
+    };
+    if most.value.is_zero() {
+        refuse(
+            "`at-most` of zero lets nothing pass".into(),
+            "a rate of zero",
+            "write a rate, for example at-most = \"2mbit\"; a firewall blocks packets",
+        );
+    }
+    if section.minimum.is_some() {
+        refuse(
+            "`minimum` and `at-most` in one rule".into(),
+            "other flows of the rule could use up the ceiling",
+            "remove one of the two; `rate` of a class promises to all of its flows together",
+        );
+    }
+    if section.displace.is_some() {
+        refuse(
+            "`displace` and `at-most` in one rule".into(),
+            "a flow that moves to another class would leave the ceiling",
+            "remove one of the two",
+        );
+    }
+    if class.at_most.host.is_some() {
+        refuse(
+            format!("a rule with a ceiling in class `{name}`, whose hosts have one"),
+            "its packets can count towards one of the two only",
+            "give the rule a class of its own, or remove one of the two ceilings",
+        );
+    }
+    if class.share == Sharing::Strict {
+        refuse(
+            format!("a rule with a ceiling in class `{name}`, which has strict sharing"),
+            "no flow gets more than its share here",
+            "remove `at-most`, or write share = \"work-conserving\" in the class",
+        );
+    }
+}
+
+/// Reports keys about flows in a rule for a class without a queue for each flow.
+fn refuse_flow_keys(section: &RuleSection, root: &Root, class: ClassId, diagnostics: &mut Diagnostics) {
     let per_flow = [
         ("minimum", section.minimum.map(|minimum| minimum.place)),
         ("displace", section.displace.as_ref().map(|displace| displace.below.place)),
+        ("at-most", section.at_most.map(|ceiling| ceiling.place)),
         ("weight", (section.weight.value != 1).then_some(section.weight.place)),
     ];
     let without_flows = match root {
@@ -88,23 +181,6 @@ fn rule(
                     .help(format!("remove `{key}`, or use a class without a queue of its own"));
             }
         }
-    }
-    if let Some(name) = &section.name
-        && (name.is_empty() || name.len() > 64 || name.chars().any(char::is_control))
-    {
-        diagnostics
-            .error(name.place, "this cannot be the name of a rule")
-            .label("not 1 to 64 bytes without control characters")
-            .help("write for example name = \"calls\", or leave it out");
-    }
-    Rule {
-        name: section.name.as_ref().map(|name| name.value.clone()),
-        class,
-        matches: matches(&section.value),
-        weight: section.weight.value,
-        minimum,
-        flows: section.flows.map_or(1, |flows| flows.value),
-        displace,
     }
 }
 

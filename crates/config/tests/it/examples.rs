@@ -2,9 +2,12 @@
 
 use tidegate_config::{Diagnostics, Source, shaper};
 
+fn path(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
 fn load(name: &str) -> shaper::Config {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
-    let source = Source::open(&path).unwrap();
+    let source = Source::open(&path(name)).unwrap();
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&source, &mut diagnostics);
     assert!(diagnostics.is_empty(), "{}", diagnostics.render(&source));
@@ -25,8 +28,13 @@ fn host() {
 
 #[test]
 fn gateway() {
-    let config = load("gateway.toml");
-    assert_eq!(config.class_names(), ["calls", "house", "guests", "backup"]);
+    let source = Source::open(&path("gateway.toml")).unwrap();
+    let mut diagnostics = Diagnostics::new();
+    let configs = shaper::load_all(&source, &mut diagnostics).unwrap_or_default();
+    assert!(diagnostics.is_empty(), "{}", diagnostics.render(&source));
+    assert_eq!(configs.len(), 2);
+    assert_eq!(configs[0].class_names(), ["calls", "house", "guests", "backup"]);
+    assert_eq!(configs[1].class_names(), ["calls", "house", "guests"]);
 }
 
 #[test]

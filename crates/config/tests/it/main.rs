@@ -5,6 +5,7 @@ mod aqm;
 mod both;
 mod broken;
 mod cbq;
+mod ceilings;
 mod conditioning;
 mod conditions;
 mod control;

@@ -62,6 +62,7 @@ fn every_key_with_its_example_fits_the_schema_and_the_reader() {
         [[class]]
         name = "b"
         rate = "100mbit"
+        at-most = "300mbit"
         bursts = "loose"
         queue = { kind = "fifo", limit = "100kB", packets = 100 }
         default = true

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
-use super::observation::{QueueFields, Queued};
+use super::observation::{HeldBy, QueueFields, Queued};
 use super::{Flow, FlowObservation, Protocol};
 use crate::quantities::{bps, ns};
 
@@ -66,6 +66,9 @@ pub struct Explained {
     /// The levels of the token buckets that it must pass, where there are some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Buckets>,
+    /// The ceiling that the next packet of its flow waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HeldBy>,
     /// The rate at which its flow sends, or would, while others continue; none where the discipline has no shares.
     #[serde(rename = "outlook_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Rate>,
@@ -88,4 +91,10 @@ pub struct Buckets {
     pub all_bytes: i64,
     /// Depth of that bucket.
     pub all_depth_bytes: u64,
+    /// Level of the bucket of its class's ceiling, if the class has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_bytes: Option<i64>,
+    /// Depth of that bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_depth_bytes: Option<u64>,
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
-use super::observation::{DirectionObservation, FlowObservation, Observation};
+use super::observation::{DirectionObservation, FlowObservation, HeldBy, Observation};
 use crate::quantities::{bps, bytes, ns};
 
 /// A host, with both directions of its flows.
@@ -61,6 +61,25 @@ pub enum HostLimit {
     Demand,
     /// One of its flows has a queue, so that it is sent as much as its share permits.
     Share,
+    /// The ceiling of its class.
+    ClassCeiling,
+    /// Its own ceiling.
+    HostCeiling,
+    /// The ceiling of a rule.
+    RuleCeiling,
+    /// The ceiling of a flow.
+    FlowCeiling,
+}
+
+impl From<HeldBy> for HostLimit {
+    fn from(held_by: HeldBy) -> Self {
+        match held_by {
+            HeldBy::Class => Self::ClassCeiling,
+            HeldBy::Host => Self::HostCeiling,
+            HeldBy::Rule => Self::RuleCeiling,
+            HeldBy::Flow => Self::FlowCeiling,
+        }
+    }
 }
 
 impl HostLimit {
@@ -69,6 +88,10 @@ impl HostLimit {
         match self {
             Self::Demand => "itself",
             Self::Share => "its share",
+            Self::ClassCeiling => "its class",
+            Self::HostCeiling => "its limit",
+            Self::RuleCeiling => "its rule",
+            Self::FlowCeiling => "its flows",
         }
     }
 }
@@ -105,8 +128,9 @@ pub fn hosts(directions: &[DirectionObservation], wanted: impl Fn(&FlowObservati
                 host.class.clone_from(&flow.class);
             }
             // A flow with a queue takes all that it is given.
-            if flow.queue.packets > 0 {
-                host.limited_by = HostLimit::Share;
+            let limit = flow.held_by.map_or(HostLimit::Share, HostLimit::from);
+            if flow.queue.packets > 0 && (limit != HostLimit::Share || host.limited_by == HostLimit::Demand) {
+                host.limited_by = limit;
             }
         }
     }

@@ -17,7 +17,7 @@ pub use explain::{Buckets, Explain, Explained};
 pub use hosts::{HostDirection, HostLimit, HostObservation, arrives, host_of, hosts};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
-    FlowTableState, Flows, InterfaceObservation, LineObservation, Observation, Queued, WaitTimes, Waits,
+    FlowTableState, Flows, HeldBy, InterfaceObservation, LineObservation, Observation, Queued, WaitTimes, Waits,
 };
 pub use promise::{
     Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,

@@ -275,6 +275,9 @@ pub struct ClassObservation {
     /// The backlog.
     #[serde(flatten, with = "QueueFields")]
     pub queue: Queued,
+    /// The ceiling that all of its packets wait for; none while one may leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HeldBy>,
     /// Drops by reason; reasons without a drop are absent.
     pub dropped: Vec<DropCount>,
     /// Packets marked congestion experienced.
@@ -290,6 +293,32 @@ pub struct ClassObservation {
     pub promise_kept_seconds: u64,
     /// Seconds in which it offered it and was not served it.
     pub promise_missed_seconds: u64,
+}
+
+/// The ceiling that packets wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeldBy {
+    /// The ceiling of their class.
+    Class,
+    /// The ceiling of their host.
+    Host,
+    /// The ceiling of their rule.
+    Rule,
+    /// The ceiling of their flow.
+    Flow,
+}
+
+impl HeldBy {
+    /// Returns the key of a shaper file that sets it.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Class => "at-most",
+            Self::Host => "host-at-most",
+            Self::Rule => "rule at-most",
+            Self::Flow => "flow-at-most",
+        }
+    }
 }
 
 /// The backlog of a queue.
@@ -402,6 +431,9 @@ pub struct FlowObservation {
     /// The backlog.
     #[serde(flatten, with = "QueueFields")]
     pub queue: Queued,
+    /// The ceiling that its next packet waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HeldBy>,
     /// The waits of its packets.
     #[serde(flatten)]
     pub wait: WaitTimes,

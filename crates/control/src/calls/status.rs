@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
-use super::observation::{QueueFields, Queued};
+use super::observation::{HeldBy, QueueFields, Queued};
 use crate::quantities::{bps, bytes, ns};
 
 /// The request `status`.
@@ -220,6 +220,9 @@ pub struct ClassStatus {
     /// The backlog.
     #[serde(flatten, with = "QueueFields")]
     pub queue: Queued,
+    /// The ceiling that all of its packets wait for; none while one may leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HeldBy>,
     /// Drops by reason; reasons without a drop are absent.
     pub dropped: Vec<DropCount>,
     /// Packets marked congestion experienced.

@@ -19,14 +19,19 @@
 //!    equally, up to one packet each and the unused TB(f) of one of them, however many flows they have, and each has
 //!    an equal part of the buffer. 2 holds; 3 and 5 hold among the flows of a host.
 //!
+//! 7. Ceilings: what has a ceiling ([`Ceilings`], [`Profile::at_most`]) sends within τ at most
+//!    `max(burst, largest packet) + rate·(τ + catch_up)` of the ceiling, borrowed rate included. While it waits for its
+//!    ceiling, 1 to 6 hold for the others as if it had no packet. A minimum under the ceiling of its host or of its rule
+//!    has no precedence.
+//!
 //! *Source*: FBQ paper, equations (4.1) to (5.4). With spare rate shared, the next flow of a class is selected by
 //! self-clocked fair queueing (Golestani, INFOCOM 1994) with a bucket of unused service for each flow.
 //! *Units*: one token is one byte; buckets are in bit·ns/s, so that nothing rounds.
 //! *Example*: see [`Fbc`].
 //! *Cost*: O(1) in the backlogged flows of the class while they are served in turn, O(log n) for a flow that is out of
-//! turn or whose packet lasts much longer than others, and O(log m) in the m classes per call; flows that are idle or not
+//! turn, that has a ceiling or whose packet lasts much longer than others, and O(log m) in the m classes per call; flows that are idle or not
 //! eligible cost nothing. A flow is a record of 192 bytes, all of which a packet reads,
-//! and of as many again if it has a minimum, a preference or a threshold of displacement.
+//! and of 400 more if it has a minimum, a preference, a threshold of displacement or a ceiling.
 //! *Notes*: a packet larger than a bucket leaves when the bucket is full, and leaves it in debt. Housekeeping (idle
 //! flows, waiting minimums, displacement) is bounded per packet.
 //! *Departures from the source, and why*: tokens that a flow does not use go to the others of its class at once
@@ -40,11 +45,13 @@
 //! *See also*: CBQ, which shares between classes only; its round robin sends the packets of a class in bursts.
 
 mod buffer;
+mod ceiling;
 mod change;
 mod class;
 mod class_order;
 mod control;
 mod deciders;
+mod error;
 mod fbc;
 mod flow;
 mod hosts;
@@ -56,9 +63,11 @@ mod terms;
 mod ties;
 mod wheel;
 
+pub use ceiling::{Ceiling, Ceilings, HeldBy};
 pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};
 pub use deciders::Slots;
-pub use fbc::{Fbc, FbcParams, ParamError};
+pub use error::ParamError;
+pub use fbc::{Fbc, FbcParams};
 pub use flow::FlowCounts;
 pub use hosts::FairBy;
 pub use params::{Borrow, ClassParams, Feedback, Marking, Spare};

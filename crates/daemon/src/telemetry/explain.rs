@@ -8,7 +8,7 @@ use tidegate_core::{Credit, Dscp, Qdisc};
 use tidegate_engine::FlowIdentity;
 use tidegate_live::shaping::LiveEngine;
 
-use super::reading::{flow, queued, who};
+use super::reading::{flow, held_by, queued, who};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
 
 /// Answers `explain`, with what the engine returns between two packets.
@@ -41,7 +41,10 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
                     class_depth_bytes: levels.class_depth.as_u64(),
                     all_bytes: bytes_of(levels.all),
                     all_depth_bytes: levels.all_depth.as_u64(),
+                    ceiling_bytes: levels.ceiling.map(|(level, _)| bytes_of(level)),
+                    ceiling_depth_bytes: levels.ceiling.map(|(_, depth)| depth.as_u64()),
                 }),
+                held_by: shaper.and_then(|shaper| shaper.flow(key)?.held_by).map(held_by),
                 outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
                 due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
                 seen: row.map(|row| flow(&row, now, &known, &config)),

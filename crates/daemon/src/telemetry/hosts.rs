@@ -87,7 +87,7 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_control::calls::{Flow, FlowObservation, HostLimit, Queued};
+    use tidegate_control::calls::{Flow, FlowObservation, HeldBy, HostLimit, Queued};
     use tidegate_units::Rate;
 
     fn flow(key: u8, host: u8, rate: u64, sent: u64) -> FlowObservation {
@@ -141,6 +141,21 @@ mod tests {
         let second = all.observe(&both(vec![flow(1, 7, 900, 1_200)], vec![flow(3, 7, 10, 40)]), false);
         assert_eq!((second[0].up.sent_bytes, second[0].down.sent_bytes), (Bytes::new(1_700), Bytes::new(9_040)));
         assert_eq!((second[0].class.as_str(), second[0].limited_by), ("class 1", HostLimit::Share));
+    }
+
+    /// A ceiling says more than a queue, in whatever order the flows come.
+    #[test]
+    fn a_host_is_limited_by_a_ceiling_that_its_packets_wait_for() {
+        let queued = |key, held_by| FlowObservation {
+            queue: Queued { packets: 3, bytes: Bytes::new(4_500) },
+            held_by,
+            ..flow(key, 7, 100, 100)
+        };
+        let limit = |flows| Hosts::default().observe(&both(flows, vec![]), false)[0].limited_by;
+        assert_eq!(limit(vec![queued(2, None)]), HostLimit::Share);
+        assert_eq!(limit(vec![queued(2, Some(HeldBy::Host)), queued(3, None)]), HostLimit::HostCeiling);
+        assert_eq!(limit(vec![queued(2, None), queued(3, Some(HeldBy::Class))]), HostLimit::ClassCeiling);
+        assert_eq!(HostLimit::HostCeiling.text(), "its limit");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
-    ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, InterfaceStatus,
-    Protocol, Queued, WaitTimes, Waits,
+    ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
+    InterfaceStatus, Protocol, Queued, WaitTimes, Waits,
 };
-use tidegate_core::{Backlog, DropReason};
+use tidegate_core::{Backlog, DropReason, fbq};
 use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowIdentity, FlowRow};
 use tidegate_live::shaping::{LiveEngine, ShapedInterface};
 use tidegate_units::{Bytes, Instant, Rate, Span};
@@ -30,6 +30,15 @@ pub(super) fn rate_between(new: Bytes, old: Bytes, time: Span) -> Rate {
 
 pub(super) fn queued(backlog: Backlog) -> Queued {
     Queued { packets: backlog.packets, bytes: backlog.bytes }
+}
+
+pub(super) fn held_by(ceiling: fbq::HeldBy) -> HeldBy {
+    match ceiling {
+        fbq::HeldBy::Class => HeldBy::Class,
+        fbq::HeldBy::Host => HeldBy::Host,
+        fbq::HeldBy::Rule => HeldBy::Rule,
+        fbq::HeldBy::Flow => HeldBy::Flow,
+    }
 }
 
 fn drops(counts: &ClassCounts) -> Vec<DropCount> {
@@ -63,6 +72,7 @@ pub(super) fn class(
         sent_bytes: counts.through.bytes,
         borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes),
         queue: queued(counts.backlog),
+        held_by: row.view.and_then(|view| view.held_by).map(held_by),
         dropped: drops(counts),
         marked_packets: counts.marked,
         remarked_packets: counts.remarked,
@@ -125,6 +135,7 @@ pub(super) fn flow(row: &FlowRow, now: Instant, names: &[String], config: &Confi
         sent_bytes: record.sent.bytes,
         borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.counts.borrowed.bytes),
         queue: Queued { packets: record.waits.packets, bytes: record.waits.bytes },
+        held_by: row.view.and_then(|view| view.held_by).map(held_by),
         wait: WaitTimes {
             p50: record.delays.quantile(0.5).min(record.longest),
             p90: record.delays.quantile(0.9).min(record.longest),
@@ -168,8 +179,8 @@ pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
     direction.interfaces_running().iter().map(status).collect()
 }
 
-/// A class with its counts since the start, without the rate that is still unpromised, which another call of the engine
-/// returns.
+/// A class with its counts since the start, without the rate that is still unpromised and the ceiling that it waits for, which
+/// another call of the engine returns.
 pub fn class_status(status: &EngineStatus) -> ClassStatus {
     let counts = &status.counts;
     ClassStatus {
@@ -182,6 +193,7 @@ pub fn class_status(status: &EngineStatus) -> ClassStatus {
         through_packets: counts.through.packets,
         through_bytes: counts.through.bytes,
         queue: queued(counts.backlog),
+        held_by: None,
         dropped: drops(counts),
         marked_packets: counts.marked,
         remarked_packets: counts.remarked,

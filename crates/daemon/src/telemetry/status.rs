@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, PrivilegeStatus, Status};
 use tidegate_live::privileges::Privileges;
-use tidegate_units::{Rate, Span};
+use tidegate_units::Span;
 
 use super::observer::Health;
-use super::reading::{class_status, interfaces, limit_of};
+use super::reading::{class_status, held_by, interfaces, limit_of};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -70,13 +70,15 @@ fn privileges() -> Option<PrivilegeStatus> {
 /// Without classes while there is no data path; `trouble` has the reason.
 fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let classes = direction.running().ok().and_then(|shaping| shaping.status().ok()).unwrap_or_default();
-    let unpromised =
-        direction.ask(|engine, _| engine.tree().classes().iter().map(|class| class.unpromised).collect::<Vec<Rate>>());
-    let unpromised = unpromised.unwrap_or_default();
-    let classes = classes
-        .iter()
-        .enumerate()
-        .map(|(n, status)| ClassStatus { unpromised: unpromised.get(n).copied(), ..class_status(status) });
+    let views = direction.ask(|engine, _| engine.tree().classes()).unwrap_or_default();
+    let classes = classes.iter().enumerate().map(|(n, status)| {
+        let view = views.get(n);
+        ClassStatus {
+            unpromised: view.map(|view| view.unpromised),
+            held_by: view.and_then(|view| view.held_by).map(held_by),
+            ..class_status(status)
+        }
+    });
     let classes = classes.collect();
     let follow = direction.following.clone();
     let rate = follow.as_ref().map(|follow| follow.allowed).or_else(|| limit_of(&direction.config));

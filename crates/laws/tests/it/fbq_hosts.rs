@@ -45,7 +45,7 @@ fn obeys_the_laws() {
     let profiles = vec![
         Profile::default(),
         Profile { minimum: Rate::from_kbit(333), ..Profile::default() },
-        Profile { weight: 3 * WEIGHT_ONE, minimum: Rate::from_kbit(50), displace },
+        Profile { weight: 3 * WEIGHT_ONE, minimum: Rate::from_kbit(50), displace, ..Profile::default() },
     ];
     let params = FbcParams {
         idle_timeout: Span::from_millis(200),

@@ -4,6 +4,7 @@ mod any_packet;
 mod autorate;
 mod cbq;
 mod cbq_oracle;
+mod ceilings;
 mod dualpi2;
 mod fair;
 mod fbq;

@@ -1,5 +1,6 @@
 //! The data path on real interfaces: namespaces, a veth pair, real sockets, no mocks.
 
+mod ceilings;
 mod crash;
 mod exempt;
 mod filters;
@@ -62,6 +63,7 @@ fn main() {
         guardian::a_successor_takes_over_all_threads,
         guardian::threads_that_stop_and_are_killed_lose_nothing,
         panicking::a_data_path_that_panics_lets_all_packets_pass_in_order,
+        ceilings::hosts_and_their_class_stay_below_their_ceilings_through_a_change,
         threads::two_threads_send_what_one_may_and_neither_idles,
         threads::two_interfaces_in_two_threads_have_one_total,
         threads::a_change_in_two_threads_loses_and_reorders_nothing,

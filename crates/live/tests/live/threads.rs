@@ -37,12 +37,12 @@ fn options() -> Options {
     Options { catch_up: Span::ZERO, catch_up_normal: Span::ZERO, ..Options::default() }
 }
 
-fn start(pair: &Pair, config: &shaper::Config) -> Shaping {
+pub fn start(pair: &Pair, config: &shaper::Config) -> Shaping {
     pair.left.run(|| Shaping::start(config, &options())).unwrap().unwrap()
 }
 
 /// Sockets that send to each of `hosts`.
-fn sockets(pair: &Pair, hosts: &[IpAddr]) -> Vec<UdpSocket> {
+pub fn sockets(pair: &Pair, hosts: &[IpAddr]) -> Vec<UdpSocket> {
     let socket = |host: &IpAddr| {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.connect((*host, 9)).unwrap();
@@ -56,9 +56,9 @@ fn sent(shaping: &Shaping) -> u64 {
     shaping.interfaces().iter().map(|interface| interface.counts().sent_bytes).sum()
 }
 
-/// Sends ten times the rate to each host in turn, and asserts that at no time more has left than may. Returns what did, in
-/// parts of the rate.
-fn flood(shaping: &Shaping, sockets: &[UdpSocket], time: Duration) -> f64 {
+/// Sends more than `rate` in bit/s to each host in turn, and asserts that at no time more has left than it and `burst` allow.
+/// Returns what did, in parts of the rate.
+pub fn flood(shaping: &Shaping, sockets: &[UdpSocket], time: Duration, (rate, burst): (u64, u64)) -> f64 {
     let (began, before) = (Instant::now(), sent(shaping));
     let mut last = 0;
     while began.elapsed() < time {
@@ -68,12 +68,12 @@ fn flood(shaping: &Shaping, sockets: &[UdpSocket], time: Duration) -> f64 {
         }
         let now_sent = sent(shaping) - before;
         // Read after what was sent, so that the bound is no lower than it was then.
-        let most = BURST + MORE + began.elapsed().as_nanos() as u64 * RATE / 8_000_000_000;
+        let most = burst + began.elapsed().as_nanos() as u64 * rate / 8_000_000_000;
         assert!(now_sent <= most, "{now_sent} B after {:?}, of {most} B", began.elapsed());
         last = now_sent;
         std::thread::sleep(Duration::from_micros(100));
     }
-    last as f64 / (time.as_secs_f64() * RATE as f64 / 8.0)
+    last as f64 / (time.as_secs_f64() * rate as f64 / 8.0)
 }
 
 fn arrivals(shaping: &Shaping) -> [u64; 2] {
@@ -110,7 +110,7 @@ pub fn two_threads_send_what_one_may_and_neither_idles() -> Ended {
         let mut parts = Vec::new();
         for sockets in [&both, &first, &second] {
             let before = arrivals(&shaping);
-            parts.push(flood(&shaping, sockets, Duration::from_secs(1)));
+            parts.push(flood(&shaping, sockets, Duration::from_secs(1), (RATE, BURST + MORE)));
             let after = arrivals(&shaping);
             let came = [0, 1].map(|at| after[at] > before[at] + 50);
             let expected = [!std::ptr::eq(sockets, &second), !std::ptr::eq(sockets, &first)];
@@ -149,7 +149,7 @@ pub fn two_interfaces_in_two_threads_have_one_total() -> Ended {
         let hosts: Vec<IpAddr> = (10..26).map(|host| IpAddr::from([10, 9, 5 + host % 2, host])).collect();
         let sockets = sockets(&pair, &hosts);
         let (before, counted) = (arrivals(&shaping), [0, 1].map(|at| shaping.interfaces()[at].counts().sent_packets));
-        let part = flood(&shaping, &sockets, Duration::from_secs(1));
+        let part = flood(&shaping, &sockets, Duration::from_secs(1), (RATE, BURST + MORE));
         let after = arrivals(&shaping);
         assert!((0..2).all(|at| after[at] > before[at] + 50), "{before:?} and {after:?} in the threads");
         for (at, before) in counted.into_iter().enumerate() {

@@ -10,7 +10,7 @@ use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
 use tidegate_config::shaper::{Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
-use tidegate_core::{ClassId, Span};
+use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
 
 mod branches;
@@ -244,13 +244,26 @@ fn class_name(config: &Config, class: ClassId) -> Option<String> {
 }
 
 fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
-    let heads =
-        ["class", ">prio", ">rate", ">of total", ">at most", ">burst", ">wait up to", ">minimums", ">shared", "writes"];
+    let heads = [
+        "class",
+        ">prio",
+        ">rate",
+        ">of total",
+        ">at most",
+        ">a host",
+        ">a flow",
+        ">burst",
+        ">wait up to",
+        ">minimums",
+        ">shared",
+        "writes",
+    ];
     let mut table = Table::new("", heads)
         .optional(["writes", "burst", "prio", "shared", "of total", "wait up to"])
         .shorten("class", 22);
     let total = sums.total.to_string();
-    table.row(["total", "", &total, "100%", &total, &shaper.burst.to_string()].map(Into::into));
+    table.row(["total", "", &total, "100%", &total, "", "", &shaper.burst.to_string()].map(Into::into));
+    let bound = |rate: Option<Rate>| rate.map_or_else(|| "-".into(), |rate| rate.to_string());
     for (i, (class, sum)) in shaper.classes.iter().zip(&sums.classes).enumerate() {
         let branch = if i + 1 == shaper.classes.len() && sums.left.is_zero() { "└─" } else { "├─" };
         let default = if config.default_class == sum.class { " (default)" } else { "" };
@@ -262,6 +275,8 @@ fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
             class.rate.to_string(),
             sum.part.to_string(),
             sum.at_most.to_string(),
+            bound(sum.host_at_most),
+            bound(sum.flow_at_most),
             burst,
             sum.longest_wait.map_or_else(|| class.queue.as_ref().map_or("", |q| q.kind()).into(), rounded),
             if sum.minimums.is_zero() { "-".into() } else { sum.minimums.to_string() },
@@ -273,7 +288,7 @@ fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
     if !sums.left.is_zero() {
         table.row(["└─ not promised", "", &sums.left.to_string()].map(Into::into));
     }
-    table
+    table.if_any(["a host", "a flow"])
 }
 
 /// Rounded to a tenth of a millisecond, for people; `--json` has the exact value.
@@ -306,7 +321,7 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
 }
 
 fn rules(config: &Config) -> Table {
-    let mut table = Table::new("", ["rule", "packets with", "class", "weight", "minimum", "displaced"])
+    let mut table = Table::new("", ["rule", "packets with", "class", "weight", "minimum", "at most", "displaced"])
         .optional(["weight"])
         .shorten("packets with", 24)
         .shorten("displaced", 12);
@@ -321,12 +336,13 @@ fn rules(config: &Config) -> Table {
             class_name(config, rule.class).unwrap_or_default(),
             rule.weight.to_string(),
             minimum,
+            rule.at_most.map_or_else(|| "-".into(), |ceiling| ceiling.rate.to_string()),
             displaced.unwrap_or_else(|| "-".into()),
         ];
         table.row(row.map(Into::into));
     }
     table.row(["-", "no rule matches", &default_name(config)].map(Into::into));
-    table
+    table.if_any(["at most"])
 }
 
 fn finding_json(finding: &Diagnostic, source: &Source) -> Value {
@@ -368,6 +384,7 @@ fn config_json(config: &Config) -> Value {
                 "weight": rule.weight,
                 "minimum_bps": rule.minimum.as_bps(),
                 "flows": rule.flows,
+                "at_most_bps": rule.at_most.map(|ceiling| ceiling.rate.as_bps()),
                 "displace_below_bps": rule.displace.map(|displace| displace.below.as_bps()),
                 "displace_to": rule.displace.and_then(|displace| class_name(config, displace.to)),
             })
@@ -420,6 +437,8 @@ fn shaper_json(config: &Config, shaper: &Shaper) -> Value {
                 "rate_bps": class.rate.as_bps(),
                 "part_millionths": sum.map(|sum| sum.part.millionths()),
                 "at_most_bps": sum.map(|sum| sum.at_most.as_bps()),
+                "host_at_most_bps": class.at_most.host.map(|ceiling| ceiling.rate.as_bps()),
+                "flow_at_most_bps": class.at_most.flow.map(|ceiling| ceiling.rate.as_bps()),
                 "burst_bytes": class.burst.as_u64(),
                 "flow_burst_bytes": class.flow_burst.as_u64(),
                 "bursts": class.bursts.word(),

@@ -144,6 +144,7 @@ fn print(
         let observed = seen.and_then(|seen| seen.direction(&direction.name));
         print_direction(out, direction, observed, status.directions.len() > 1)?;
         let table = output::table(&CLASSES, &direction.classes, output::shown)
+            .if_any(["held by"])
             .optional(["bytes", "marked", "wait p50", "free", "flows", "packets"])
             .shorten("class", 12);
         write!(out, "{}", table.text(width))?;
@@ -246,7 +247,7 @@ fn print_direction(
     Ok(())
 }
 
-const CLASSES: [(&str, ClassQuantity); 11] = [
+const CLASSES: [(&str, ClassQuantity); 12] = [
     ("class", ClassQuantity::Name),
     (">promised", ClassQuantity::Promised),
     (">free", ClassQuantity::Unpromised),
@@ -254,6 +255,7 @@ const CLASSES: [(&str, ClassQuantity); 11] = [
     (">packets", ClassQuantity::SentPackets),
     (">bytes", ClassQuantity::SentBytes),
     (">queue", ClassQuantity::Queue),
+    ("held by", ClassQuantity::HeldBy),
     (">dropped", ClassQuantity::Dropped),
     (">marked", ClassQuantity::Marked),
     (">wait p50", ClassQuantity::WaitP50),

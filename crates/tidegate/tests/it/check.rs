@@ -41,6 +41,28 @@ fn a_valid_file_shows_its_tree_and_its_sums() {
     }
 }
 
+#[test]
+fn ceilings_are_in_the_tables_and_not_in_the_sums() {
+    let file = "version = 1\n[shaper]\nrate = \"50mbit\"\nfair-by = \"host\"\n\
+                [[class]]\nname = \"guests\"\nrate = \"1mbit\"\nat-most = \"5mbit\"\nhost-at-most = \"2mbit\"\n\
+                [[class]]\nname = \"house\"\nrate = \"40mbit\"\ndefault = true\n\
+                [[rule]]\nclass = \"house\"\nsource = \"192.0.2.7\"\nat-most = \"3mbit\"\n";
+    let output = tidegate(&["check", "-"], file);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(out.contains("1mbit + 40mbit = 41mbit of 50mbit: it fits, 9mbit left over"), "{out}");
+    let line = |of: &str| out.lines().find(|line| line.contains(of)).unwrap_or_else(|| panic!("no {of} in:\n{out}"));
+    assert!(line("├─ guests").contains("5mbit") && line("├─ guests").contains("2mbit"), "{out}");
+    assert!(line("of total").contains("a host") && !line("of total").contains("a flow"), "{out}");
+    assert!(line("source 192.0.2.7/32").contains("3mbit"), "{out}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&tidegate(&["check", "-", "--json"], file).stdout).expect("an object");
+    let all = json.to_string();
+    for part in ["\"at_most_bps\":5000000", "\"host_at_most_bps\":2000000", "\"at_most_bps\":3000000"] {
+        assert!(all.contains(part), "no {part} in {all}");
+    }
+}
+
 const AGENCIES: &str = r#"
 version = 1
 

@@ -1,6 +1,7 @@
 //! `tidegate explain` on a capture: the rule, the class, the queues, and the fate of the packet.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHAPER: &str = r#"
@@ -23,8 +24,8 @@ protocol = "udp"
 destination-port = 53
 "#;
 
-/// A record of a pcap file at its time zero: a UDP packet of `size` bytes to `port`, with no link header.
-fn record(port: u16, size: u16) -> Vec<u8> {
+/// A record of a pcap file at `micros`: a UDP packet of `size` bytes to `port`, with no link header.
+fn record(micros: u32, port: u16, size: u16) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend(size.to_be_bytes());
     packet.extend([0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 7, 198, 51, 100, 1]);
@@ -32,32 +33,59 @@ fn record(port: u16, size: u16) -> Vec<u8> {
     packet.extend(port.to_be_bytes());
     packet.extend((size - 20).to_be_bytes());
     packet.resize(size.into(), 0);
-    let header = [0, 0, u32::from(size), u32::from(size)];
+    let header = [0, micros, u32::from(size), u32::from(size)];
     header.iter().flat_map(|word| word.to_le_bytes()).chain(packet).collect()
 }
 
-#[test]
-fn a_packet_of_a_capture_is_explained() {
-    let folder = std::env::temp_dir().join(format!("tidegate-explain-{}", std::process::id()));
+/// A folder with the capture and the shaper file.
+fn folder(name: &str, records: &[Vec<u8>], shaper: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("tidegate-explain-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     // Microseconds, version 2.4, raw IP.
     let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101];
     let mut capture: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
-    for _ in 0..4 {
-        capture.extend(record(9_000, 1_000));
-    }
-    capture.extend(record(53, 100));
+    capture.extend(records.concat());
     fs::write(folder.join("all.pcap"), capture).expect("a capture");
-    fs::write(folder.join("shaper.toml"), SHAPER).expect("a file");
-    let explain = |packet: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["explain", "all.pcap", "--packet", packet, "--with", "shaper.toml"])
-            .current_dir(&folder)
-            .output()
-            .expect("the command runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        (output.status.code(), text)
-    };
+    fs::write(folder.join("shaper.toml"), shaper).expect("a file");
+    folder
+}
+
+/// The exit code and the output of `explain` for packet `packet`.
+fn explain_in(folder: &Path, packet: &str) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["explain", "all.pcap", "--packet", packet, "--with", "shaper.toml"])
+        .current_dir(folder)
+        .output()
+        .expect("the command runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text)
+}
+
+/// Two packets leave at once, and the third waits for the ceiling when the fifth comes: of the burst of 3000 B there are 200
+/// left, and 1 Mbit/s adds 625 in 5 ms.
+#[test]
+fn a_packet_that_waits_for_a_ceiling_is_explained() {
+    let shaper = "version = 1\n[[class]]\nname = \"guests\"\nrate = \"500kbit\"\nat-most = \"1mbit\"\n\
+                  default = true\n[shaper]\nrate = \"20mbit\"\n";
+    let mut records = vec![record(0, 9_000, 1_400); 4];
+    records.push(record(5_000, 9_000, 1_400));
+    let folder = folder("ceiling", &records, shaper);
+    let (code, text) = explain_in(&folder, "5");
+    assert_eq!(code, Some(0), "{text}");
+    for line in ["that of its class's ceiling held 825 of 3000", "its flow waited for a ceiling: that of its class\n"] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+    let (_, text) = explain_in(&folder, "1");
+    assert!(!text.contains("waited for a ceiling"), "{text}");
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_packet_of_a_capture_is_explained() {
+    let mut records = vec![record(0, 9_000, 1_000); 4];
+    records.push(record(0, 53, 100));
+    let folder = folder("packet", &records, SHAPER);
+    let explain = |packet: &str| explain_in(&folder, packet);
 
     // One flow of a class of 4 kB may hold half of it: with two packets of 1,000 bytes the third is dropped.
     let (code, text) = explain("3");

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use tidegate_config::shaper::{self, Config, DataPath};
+use tidegate_config::shaper::{self, Config, DataPath, Direction};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::Instant;
 use tidegate_engine::{Engine, Names, Setup};
@@ -73,6 +73,10 @@ fn features() -> Vec<(String, String)> {
         ("`share = \"strict\"`", format!("{CLASS}share = \"strict\"\n")),
         ("`fair-by = \"host\"`", format!("[shaper]\nfair-by = \"host\"\n{CLASS}")),
         ("`flow-by = \"socket\"`", format!("[shaper]\nflow-by = \"socket\"\n{CLASS}")),
+        ("`at-most` of a class", format!("{CLASS}at-most = \"20mbit\"\n")),
+        ("`host-at-most`", format!("[shaper]\nfair-by = \"host\"\n{CLASS}host-at-most = \"1mbit\"\n")),
+        ("`flow-at-most`", format!("{CLASS}flow-at-most = \"1mbit\"\n")),
+        ("`at-most` of a rule", rule("protocol = \"udp\"\nat-most = \"1mbit\"")),
         ("`dscp` of a class", format!("{CLASS}dscp = \"ef\"\n")),
         ("`[class.feedback]`", format!("{CLASS}[class.feedback]\n")),
         ("`[class.feedback]` by code point", format!("{CLASS}[class.feedback]\necn = true\n")),
@@ -100,7 +104,9 @@ fn features() -> Vec<(String, String)> {
         .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
         .map(|path| {
             let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
-            (format!("`examples/{name}`"), std::fs::read_to_string(&path).expect("a text"))
+            let text = std::fs::read_to_string(&path).expect("a text");
+            // Each path has one direction of a file for both.
+            (format!("`examples/{name}`"), shaper::split(&text, Direction::Egress).unwrap_or(text))
         })
         .collect();
     examples.sort();

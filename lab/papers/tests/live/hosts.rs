@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use tidegate_config::shaper::{Direction, split};
 use tidegate_testbed::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
@@ -17,7 +18,8 @@ pub fn a_host_keeps_its_call_beside_its_own_uploads() -> Ended {
 /// 100 packets/s to the class `calls` beside four uploads of the same host.
 fn call() -> Result<(), String> {
     let pair = Pair::create().expect("a pair of hosts");
-    let shaping = shape(&pair, include_str!("../../../../examples/gateway.toml"));
+    let up = split(include_str!("../../../../examples/gateway.toml"), Direction::Egress).expect("a file for both");
+    let shaping = shape(&pair, &up);
     let rate = Rate::from_bps(100 * 200 * 8);
     let mut flows = vec![FlowSpec::udp("call", 10_000, 0, rate, Bytes::new(172))];
     flows.extend((0..4).map(|n| FlowSpec::tcp(format!("upload{n}"), 5_001 + n, 0)));

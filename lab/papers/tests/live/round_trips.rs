@@ -163,6 +163,7 @@ const EXAMPLES: [(&str, u64, Direction); 6] = [
 fn examples(milliseconds: u64) -> Ended {
     for (file, kbit, direction) in EXAMPLES {
         let peer = fq_codel([kbit, kbit], 0);
+        let file = &shaper::split(file, direction).unwrap_or_else(|| file.into());
         once_of_three(|| alone(file, &peer, Place { milliseconds, direction, congestion: "cubic" }));
     }
     Ended::Passed

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tidegate_config::values::{Protocol, dscp_name};
 use tidegate_core::Credit;
 use tidegate_core::classify::Hosts;
+use tidegate_core::fbq::HeldBy;
 use tidegate_engine::{Disposition, PacketMeta};
 
 use super::{Belongs, End, Explanation, colour_name};
@@ -62,6 +63,8 @@ impl Explanation {
                 "class_depth_bytes": levels.class_depth.as_u64(),
                 "all_bytes": level_bytes(levels.all),
                 "all_depth_bytes": levels.all_depth.as_u64(),
+                "ceiling_bytes": levels.ceiling.map(|(level, _)| level_bytes(level)),
+                "ceiling_depth_bytes": levels.ceiling.map(|(_, depth)| depth.as_u64()),
             })
         });
         let left = |departure: &Departure| {
@@ -103,6 +106,7 @@ impl Explanation {
             "buckets": buckets,
             "flow": flow,
             "due_ns": self.due.map(|due| due.as_nanos()),
+            "held_by": self.held_by.map(HeldBy::name),
             "end": end,
         })
     }

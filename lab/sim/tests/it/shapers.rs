@@ -1,10 +1,12 @@
 //! Shaper files in the simulator: what rules see of simulated packets, and what is done to a shaper while it runs.
 
+mod ceilings;
 mod shards;
 
 use std::path::Path;
 
 use serde_json::Value;
+use tidegate_config::shaper::{Direction, split};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_sim::scenario::{Outcome, Report, Scenario};
 
@@ -13,6 +15,8 @@ fn load(name: &str, text: &str) -> Result<Scenario, String> {
     let (source, mut diagnostics) = (Source::new(name, text), Diagnostics::new());
     let open = |name: &str| {
         let text = std::fs::read_to_string(folder.join(name))?;
+        // A link has one direction of a file for both.
+        let text = split(&text, Direction::Egress).unwrap_or(text);
         Ok(Source::new(name, text))
     };
     Scenario::load(&source, Some(&open), &mut diagnostics).ok_or_else(|| diagnostics.render(&source))

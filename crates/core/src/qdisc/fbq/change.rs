@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
-use super::fbc::{Fbc, FbcParams, ParamError};
+use super::ceiling::{Ceiling, Ceilings};
+use super::error::ParamError;
+use super::fbc::{Fbc, FbcParams};
 use super::hosts::FairBy;
 use super::params::{Borrow, ClassParams, Spare};
 use super::profile::Profile;
@@ -27,6 +29,17 @@ pub(super) fn check(total: &FbcParams, classes: &[ClassParams], profiles: &[Prof
         }
         if params.spare == Spare::Idle && total.fair_by != FairBy::Flow {
             return Err(ParamError::StrictHosts { class });
+        }
+        let at_most = &params.at_most;
+        if at_most.class.is_some_and(|ceiling| ceiling.rate < params.rate) {
+            return Err(ParamError::CeilingBelowRate { class });
+        }
+        if at_most.host.is_some() && total.fair_by == FairBy::Flow {
+            return Err(ParamError::NoHosts { class });
+        }
+        let of_flows = at_most.flow.is_some() || profiles.iter().any(|profile| profile.at_most.is_some());
+        if params.spare == Spare::Idle && of_flows {
+            return Err(ParamError::StrictCeiling { class });
         }
     }
     for (profile, wanted) in (0..).zip(profiles) {
@@ -100,18 +113,34 @@ impl<P: Packet> Fbc<P> {
         if self.classes[q].params == params {
             return;
         }
+        let of = |at_most: Ceilings| (at_most.host, at_most.flow);
+        let regroups = of(self.classes[q].params.at_most) != of(params.at_most);
+        // The new rate may be above the old ceiling.
+        self.classes[q].params.at_most = params.at_most;
         if self.classes[q].params.rate != params.rate {
             self.change_class_rate(now, id, params.rate);
         }
         let class = &mut self.classes[q];
         class.settle(now);
         class.bucket.set_depth(now, params.burst);
+        Ceiling::set(params.at_most.class, &mut class.ceiling, now);
         class.params = params;
+        if regroups {
+            self.regroup(now, q);
+        }
         self.class_order.allow(params.priority);
         let class = &mut self.classes[q];
         class.shares_changed();
         class.step_changed(&mut self.flows, now);
         self.rechoose(id.0, now);
+    }
+
+    /// The ceilings of hosts or flows of class `q` have changed: each of its flows joins it again.
+    fn regroup(&mut self, now: Instant, q: u32) {
+        let flows: Vec<u32> = self.flows.indices().filter(|&at| self.flows[at].class == q).collect();
+        for at in flows {
+            self.set_profile(now, at, self.flows[at].profile());
+        }
     }
 
     fn change_profiles(&mut self, now: Instant, profiles: Vec<Profile>) {
@@ -125,20 +154,27 @@ impl<P: Packet> Fbc<P> {
             let index = flow.profile_index as usize;
             let before = old.get(index).copied().unwrap_or_default();
             let after = self.profiles.get(index).copied().unwrap_or_default();
-            if before != after && flow.profile() == before {
-                self.set_profile(now, at, after);
+            let own = flow.profile();
+            // What the owner of a flow may set for it, its ceiling is no part of.
+            let wanted = if own == before { after } else { Profile { at_most: after.at_most, ..own } };
+            if before != after && wanted != own {
+                self.set_profile(now, at, wanted);
             }
         }
     }
 
-    /// Takes over the used credit from `old`: the bucket of the total, and of each class for which `predecessor`
+    /// Takes over the used credit from `old`: the buckets of the total, and of each class and its ceiling for which `predecessor`
     /// returns a class of `old`, have at most the level they had. For a shaper without queued packets.
     pub fn succeed<O: Packet>(&mut self, now: Instant, old: &Fbc<O>, predecessor: impl Fn(ClassId) -> Option<ClassId>) {
         self.limit_allowance(now, old.allowance(now));
         for q in self.classes.all() {
             let before = predecessor(ClassId(q)).and_then(|id| old.classes.get(id.0));
             if let Some(before) = before {
-                self.classes[q].bucket.limit(now, before.bucket.level(now));
+                let class = &mut self.classes[q];
+                class.bucket.limit(now, before.bucket.level(now));
+                if let (Some(new), Some(before)) = (&mut class.ceiling, &before.ceiling) {
+                    new.limit(now, before.level(now));
+                }
             }
         }
     }

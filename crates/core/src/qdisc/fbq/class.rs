@@ -5,8 +5,9 @@ use core::ops::Bound;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
+use super::ceiling::{Ceiling, pays_at};
 use super::deciders::{self, By, PLACES, VIRTUAL_START};
-use super::flow::{Flow, Flows, Special};
+use super::flow::{Flow, Flows, NONE, Special};
 use super::hosts::{FairBy, Hosts};
 use super::params::{ClassParams, Spare};
 use super::shares::{Ratio, Shares, WEIGHT_MAX, WEIGHT_ONE, WHOLE};
@@ -29,6 +30,8 @@ pub(super) struct Candidate {
     pub by: By,
     /// When it was or will be selected. A selection in the past is not undone.
     pub since: Instant,
+    /// When the ceilings allow it, the one of the class included.
+    pub ready: Instant,
     /// When the aggregate bucket has credit for it; [`Instant::MAX`] for never.
     pub due: Instant,
     /// The credit that the aggregate buckets must have: the packet's size, at most a full bucket.
@@ -40,6 +43,8 @@ pub(super) struct Candidate {
 pub(super) struct Class {
     pub params: ClassParams,
     pub bucket: TokenBucket,
+    /// The bucket of its ceiling.
+    pub ceiling: Option<TokenBucket>,
     pub shares: Shares,
     pub backlog: Backlog,
     /// Packets that left on rate of other classes.
@@ -53,12 +58,12 @@ pub(super) struct Class {
     /// The space that flows without a granted minimum share.
     pub space: Bytes,
     pub candidate: Option<Candidate>,
-    /// The hosts that share the class, if it is shared by hosts.
+    /// The hosts that share the class, if it is shared by hosts, or else the flows that have a ceiling, alone or together.
     pub hosts: Option<Hosts>,
     /// Flows with a queue, by the virtual time at which their head is covered by their share; unless hosts share the
     /// class.
     wheel: Wheel,
-    /// Hosts with a queue, or else the flows that the wheel did not take.
+    /// The flows that the wheel did not take.
     pub share: Heap<u128>,
     /// Flows with a queue and a granted minimum, by the time at which their head is covered by it.
     guarantee: Heap<Instant>,
@@ -87,8 +92,11 @@ pub(super) struct Class {
 
 impl Class {
     pub fn new(params: ClassParams, fair_by: FairBy, now: Instant) -> Self {
+        let mut ceiling = None;
+        Ceiling::set(params.at_most.class, &mut ceiling, now);
         Self {
             params,
+            ceiling,
             kept: Bytes::ZERO,
             space: params.limit,
             bucket: TokenBucket::full(params.rate, params.burst, now),
@@ -98,7 +106,7 @@ impl Class {
             queued: 0,
             queued_minimum: Rate::ZERO,
             candidate: None,
-            hosts: (fair_by != FairBy::Flow).then(Hosts::new),
+            hosts: (fair_by != FairBy::Flow).then(|| Hosts::new(fair_by)),
             wheel: Wheel::new(),
             share: Heap::new(),
             guarantee: Heap::new(),
@@ -230,7 +238,7 @@ impl Class {
     pub fn admit(&mut self, flows: &mut Flows, at: u32, now: Instant) {
         let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
-        let alone = self.host(flow).map_or(self.backlog.is_empty(), |host| host.queued == 0);
+        let alone = self.group(flow).map_or(self.backlog.is_empty(), |host| host.queued == 0);
         let credit = if alone { self.params.flow_burst.min(self.bucket.bytes(now)) } else { Bytes::ZERO };
         flow.start = deciders::starts_with(virtual_now, Self::virtual_length(credit, flow.weight));
         let minimum = flow.minimum();
@@ -243,6 +251,9 @@ impl Class {
     #[inline(never)]
     pub fn activate(&mut self, flows: &mut Flows, at: u32, now: Instant) {
         let virtual_now = self.virtual_time_of(&flows[at], now);
+        if let Some(hosts) = &mut self.hosts {
+            hosts.time = hosts.time.max(now);
+        }
         let flow = &mut flows[at];
         let saved = Self::virtual_length(self.params.flow_burst, flow.weight);
         flow.start = deciders::starts_again(flow.start, virtual_now, saved);
@@ -255,8 +266,8 @@ impl Class {
         let flow = &flows[at];
         let length = Self::virtual_length(flow.head_size, flow.weight);
         let (tag, granted) = (flow.start + length, flow.granted);
-        if self.hosts.is_some() {
-            self.key_in_host(flows, at, tag);
+        if self.hosts.is_some() && flow.host != NONE {
+            self.key_in_group(flows, at, tag);
         } else if !self.wheel.renew(flows, at, tag, length) {
             self.requeue(flows, at, tag, length);
         }
@@ -285,14 +296,19 @@ impl Class {
         self.put_in(flows, tag, at);
     }
 
-    /// Inserts a flow with a granted minimum into the order of minimums, if that ever covers its head.
+    /// Inserts a flow with a granted minimum into the order of minimums, if that ever covers its head. What others of its
+    /// group send counts towards the ceiling of the group, so that the flow has to wait for the turn of the group.
     #[inline(never)]
     fn guarantee(&mut self, flows: &mut Flows, at: u32) {
         let flow = &flows[at];
+        let is_alone = self.group(flow).is_none_or(|group| group.ceiling.is_none());
         let covered = flow
             .special
             .as_deref()
-            .and_then(|special| deciders::covered_at(&special.guarantee, flow.head_size, flow.head_arrived));
+            .filter(|_| is_alone)
+            .and_then(|special| deciders::covered_at(&special.guarantee, flow.head_size, flow.head_arrived))
+            .map(|time| time.max(flow.pays_at()))
+            .filter(|&time| time < Instant::MAX);
         match covered {
             Some(time) => {
                 let position = flow.guarantee_at();
@@ -334,13 +350,10 @@ impl Class {
     /// Removes a flow from both orders.
     #[inline(never)]
     pub fn unkey(&mut self, flows: &mut Flows, at: u32) {
-        let (share_at, host) = (flows[at].share_at, flows[at].host);
-        match &mut self.hosts {
-            Some(hosts) => {
-                hosts[host].share.remove(share_at, &mut flows.place_share());
-                self.key_host(flows, host);
-            }
-            None => self.take_out(flows, at),
+        if self.hosts.is_some() && flows[at].host != NONE {
+            self.unkey_in_group(flows, at);
+        } else {
+            self.take_out(flows, at);
         }
         self.unguarantee(flows, at);
         if self.candidate.is_some_and(|candidate| candidate.flow == at) {
@@ -359,32 +372,35 @@ impl Class {
     /// A flow whose minimum covers its head precedes those whose share does, so that the minimum holds whatever the
     /// weights are. While the selected flow waits for the aggregate bucket, no other flow of the class sends (5.4).
     #[inline(always)]
-    pub fn choose(&mut self, flows: &Flows, base: Instant) {
+    pub fn choose(&mut self, flows: &mut Flows, base: Instant) {
+        if self.hosts.is_some() {
+            self.release(flows, base);
+        }
         self.candidate = self.next(flows, base).map(|(flow, by, since)| {
             let head = &flows[flow];
-            let (from, size) = (since.max(head.head_arrived), head.head_size);
-            let due = self.bucket.time_for(from, size).unwrap_or(Instant::MAX);
-            Candidate { flow, by, since, due, size }
+            let size = head.head_size;
+            let ready = since.max(pays_at(self.ceiling.as_ref(), size));
+            let due = self.bucket.time_for(ready.max(head.head_arrived), size).unwrap_or(Instant::MAX);
+            Candidate { flow, by, since, ready, due, size }
         });
     }
 
     #[inline(always)]
     fn next(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
         // Without minimums, hosts and flows out of turn, the first flow of the wheel.
-        if self.params.spare == Spare::Shared && self.guarantee.is_empty() && self.share.is_empty() {
+        let is_plain = self.params.spare == Spare::Shared && self.hosts.is_none();
+        if is_plain && self.guarantee.is_empty() && self.share.is_empty() {
             return self.wheel.first(flows).map(|flow| (flow, By::Share, base));
         }
         self.next_of_all(flows, base)
     }
 
     fn next_of_all(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
-        let (tag, first) = match (self.wheel.peek(flows), self.share.peek()) {
-            (Some(near), Some(far)) => near.min(far),
-            (near, far) => near.or(far)?,
-        };
-        let sharer = match &self.hosts {
-            Some(hosts) => hosts[first].share.peek()?.1,
-            None => first,
+        let grouped = self.hosts.as_ref().and_then(Hosts::first);
+        let firsts = [self.wheel.peek(flows), self.share.peek(), grouped];
+        let Some((tag, sharer)) = firsts.into_iter().flatten().min() else {
+            // Everything that is queued waits for a ceiling.
+            return self.first_held().map(|(until, flow)| (flow, By::Share, until.max(base)));
         };
         let covered = self.guarantee.peek();
         if let Some((time, flow)) = covered
@@ -406,13 +422,15 @@ impl Class {
     #[inline]
     pub fn charge_flow(&mut self, flow: &mut Flow, by: By, then: Instant) {
         let length = Self::virtual_length(flow.head_size, flow.weight);
+        self.charge_ceilings(flow, then);
         match by {
             By::Share => {
                 flow.start = deciders::charged(flow.start, self.virtual_now, by, length);
-                if let Some(hosts) = &mut self.hosts {
+                if let Some(hosts) = self.hosts.as_mut().filter(|_| flow.host != NONE) {
+                    let weight = hosts.weight_of(&hosts[flow.host]);
                     let host = &mut hosts[flow.host];
                     host.virtual_now = host.virtual_now.max(flow.start);
-                    host.start += Self::virtual_length(flow.head_size, WEIGHT_ONE);
+                    host.start += Self::virtual_length(flow.head_size, weight);
                     self.virtual_now = self.virtual_now.max(host.start);
                 } else if self.params.spare == Spare::Shared {
                     self.virtual_now = self.virtual_now.max(flow.start);
@@ -420,10 +438,11 @@ impl Class {
             }
             By::Guarantee => {
                 let virtual_now = self.virtual_time(then);
-                let inside = match &mut self.hosts {
+                let inside = match self.hosts.as_mut().filter(|_| flow.host != NONE) {
                     Some(hosts) => {
+                        let weight = hosts.weight_of(&hosts[flow.host]);
                         let host = &mut hosts[flow.host];
-                        host.start = host.start.min(virtual_now) + Self::virtual_length(flow.head_size, WEIGHT_ONE);
+                        host.start = host.start.min(virtual_now) + Self::virtual_length(flow.head_size, weight);
                         host.virtual_now
                     }
                     None => virtual_now,

@@ -17,6 +17,8 @@ pub(super) struct ClassOrder {
     preferred: Tournament,
     /// Classes that may borrow, by the virtual finish time of what they would borrow.
     borrowers: Tournament,
+    /// Classes that may borrow once a ceiling allows it, by the time at which it does.
+    held: Tournament,
     /// No class has a better priority.
     best_priority: u32,
 }
@@ -35,7 +37,14 @@ impl ClassOrder {
     pub fn new(priorities: impl ExactSizeIterator<Item = u32>) -> Self {
         let none = Tournament::new(priorities.len());
         let best_priority = priorities.min().unwrap_or(0);
-        Self { upcoming: none.clone(), entitled: none.clone(), preferred: none.clone(), borrowers: none, best_priority }
+        Self {
+            upcoming: none.clone(),
+            entitled: none.clone(),
+            preferred: none.clone(),
+            borrowers: none.clone(),
+            held: none,
+            best_priority,
+        }
     }
 
     /// Some class may get this priority.
@@ -49,6 +58,7 @@ impl ClassOrder {
         self.upcoming.set(q, None);
         self.forget_due(q);
         self.set_borrower(q, None);
+        self.hold(q, None);
     }
 
     /// Sets the candidate of class `q`, due at `due`; `borrow` is its virtual finish time if it may borrow.
@@ -63,6 +73,27 @@ impl ClassOrder {
         if borrow.is_some() || !self.borrowers.is_empty() {
             self.borrowers.set(q, borrow);
         }
+    }
+    /// Class `q`, which may borrow, waits for a ceiling until `until`; with `None` it does not.
+    #[inline(always)]
+    pub fn hold(&mut self, q: u32, until: Option<Instant>) {
+        if until.is_some() || !self.held.is_empty() {
+            self.held.set(q, until.map(|until| by_due(until, q)));
+        }
+    }
+    /// The class that may borrow again first, and when.
+    #[inline]
+    pub fn first_held(&self) -> Option<(Instant, u32)> {
+        self.held.peek().map(|(key, q)| (due_of(key), q))
+    }
+    /// Class `q` no longer waits for a ceiling, and may borrow by its virtual finish time.
+    pub fn release(&mut self, q: u32, finish: u128) {
+        self.held.set(q, None);
+        self.borrowers.set(q, Some(finish));
+    }
+    /// Whether all classes that may borrow wait for a ceiling.
+    pub fn is_held(&self) -> bool {
+        self.borrowers.is_empty()
     }
     /// Class `q` is not found to be due any more.
     #[inline(always)]
@@ -106,10 +137,10 @@ impl ClassOrder {
         }
         self.preferred.peek().map(|(_, q)| q)
     }
-    /// The next borrower and its virtual finish time.
+    /// The next borrower: the first of those that wait for no ceiling, or else the one that no longer does first.
     #[inline]
-    pub fn borrower(&self) -> Option<(u128, u32)> {
-        self.borrowers.peek()
+    pub fn borrower(&self) -> Option<u32> {
+        self.borrowers.peek().or_else(|| self.held.peek()).map(|(_, q)| q)
     }
 }
 

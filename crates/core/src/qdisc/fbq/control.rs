@@ -2,6 +2,7 @@
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
+use super::ceiling::HeldBy;
 use super::class::Class;
 use super::fbc::Fbc;
 use super::flow::FlowCounts;
@@ -70,6 +71,8 @@ pub struct FlowView {
     pub head_arrived: Option<Instant>,
     /// The bytes and packets queued.
     pub backlog: Backlog,
+    /// The ceiling that its next packet waited for when a packet last arrived or left.
+    pub held_by: Option<HeldBy>,
     /// Counts of the flow since its start.
     pub counts: FlowCounts,
 }
@@ -91,6 +94,8 @@ pub struct ClassView {
     pub backlog: Backlog,
     /// Packets that left on rate of other classes.
     pub borrowed: Account,
+    /// The ceiling that all its packets waited for when a packet last arrived or left.
+    pub held_by: Option<HeldBy>,
 }
 
 /// The levels of the buckets that a packet must pass.
@@ -104,6 +109,8 @@ pub struct Levels {
     pub all: Credit,
     /// The depth of the total bucket.
     pub all_depth: Bytes,
+    /// The level of the class's ceiling and its depth, if it has one.
+    pub ceiling: Option<(Credit, Bytes)>,
 }
 
 impl<P: Packet> Fbc<P> {
@@ -116,6 +123,11 @@ impl<P: Packet> Fbc<P> {
         let flow = &mut self.flows[at];
         flow.class = q;
         flow.granted = false;
+        let at_most = class.params.at_most;
+        if at_most.host.is_some() || at_most.flow.is_some() {
+            self.flows.special(at, class.params.flow_burst, now);
+        }
+        let flow = &mut self.flows[at];
         if let Some(special) = flow.special.as_deref_mut() {
             let minimum = special.profile.minimum;
             special.part = class.part_of(special.preferred);
@@ -410,8 +422,8 @@ impl<P: Packet> Fbc<P> {
     /// Sets the rate of a class; queued packets are not touched. Minimums that no longer fit wait again, those of the
     /// youngest flows first. Cost: linear in the flows when that happens.
     ///
-    /// Returns `false` and changes nothing when there is no such class or the sum of the classes would exceed the
-    /// total.
+    /// Returns `false` and changes nothing when there is no such class, the rate exceeds the ceiling of the class, or the sum
+    /// of the classes would exceed the total.
     pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
         let changed = self.change_class_rate(now, class, rate);
         self.pool_changes(now.max(self.now));
@@ -423,6 +435,10 @@ impl<P: Packet> Fbc<P> {
         let others: Rate =
             (0..).zip(self.classes.values()).filter(|(q, _)| *q != class.0).map(|(_, class)| class.params.rate).sum();
         if class.0 >= self.classes.slots() || others + rate > self.params.rate {
+            return false;
+        }
+        let most = self.classes[class.0].params.at_most.class;
+        if most.is_some_and(|ceiling| ceiling.rate < rate) {
             return false;
         }
         let q = &mut self.classes[class.0];
@@ -478,18 +494,20 @@ impl<P: Packet> Fbc<P> {
 
     /// The classes, in the order of their indices.
     pub fn classes(&self) -> impl Iterator<Item = ClassView> + '_ {
-        (0..).zip(self.classes.values()).map(|(q, class)| view(class, self.unpromised(ClassId(q))))
+        (0..).zip(self.classes.values()).map(|(q, class)| self.class_view(class, self.unpromised(ClassId(q))))
     }
 
     /// The state of one class.
     pub fn class(&self, class: ClassId) -> Option<ClassView> {
-        self.classes.get(class.0).map(|of| view(of, self.unpromised(class)))
+        self.classes.get(class.0).map(|of| self.class_view(of, self.unpromised(class)))
     }
 
     /// The levels of the buckets for packets of `class` at `now`.
     pub fn levels(&self, now: Instant, class: ClassId) -> Option<Levels> {
-        let bucket = &self.classes.get(class.0)?.bucket;
+        let class = self.classes.get(class.0)?;
+        let bucket = &class.bucket;
         Some(Levels {
+            ceiling: class.ceiling.map(|ceiling| (ceiling.level(now), ceiling.depth())),
             class: bucket.level(now),
             class_depth: bucket.depth(),
             all: self.root.level(now),
@@ -523,10 +541,11 @@ impl<P: Packet> Fbc<P> {
         };
         let waits = at.is_some_and(|at| !self.flows[at].backlog.is_empty());
         let queued = q.rivals(at.map(|at| &self.flows[at]), !waits);
-        Some(match q.params.spare {
+        let alone = match q.params.spare {
             Spare::Shared => promised.max(Rate::from_bps(q.params.rate.as_bps() / queued.max(1))),
             Spare::Idle => promised,
-        })
+        };
+        Some(alone.min(q.flow_ceiling()))
     }
 
     fn view(&self, at: u32) -> FlowView {
@@ -543,19 +562,22 @@ impl<P: Packet> Fbc<P> {
             own: flow.own(),
             head_arrived: (!flow.backlog.is_empty()).then_some(flow.head_arrived),
             backlog: flow.backlog,
+            held_by: self.classes[flow.class].held_by(flow, self.now),
             counts: flow.counts,
         }
     }
-}
 
-fn view(class: &Class, unpromised: Rate) -> ClassView {
-    ClassView {
-        rate: class.params.rate,
-        flows: class.shares.flows(),
-        unpromised,
-        waiting: class.waiting.len(),
-        away: class.away.len(),
-        backlog: class.backlog,
-        borrowed: class.borrowed,
+    fn class_view(&self, class: &Class, unpromised: Rate) -> ClassView {
+        let next = class.candidate.filter(|candidate| candidate.ready > self.now);
+        ClassView {
+            rate: class.params.rate,
+            flows: class.shares.flows(),
+            unpromised,
+            waiting: class.waiting.len(),
+            away: class.away.len(),
+            backlog: class.backlog,
+            borrowed: class.borrowed,
+            held_by: next.and_then(|candidate| class.held_by(&self.flows[candidate.flow], self.now)),
+        }
     }
 }

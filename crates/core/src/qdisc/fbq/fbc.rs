@@ -3,12 +3,13 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
+use super::ceiling::RELEASES;
 use super::class::Class;
 use super::class_order::ClassOrder;
+use super::error::ParamError;
 use super::flow::{Flow, Flows, NONE};
 use super::hosts::FairBy;
 use super::params::{Borrow, ClassParams, Feedback, Marking};
@@ -53,82 +54,6 @@ impl FbcParams {
         }
     }
 }
-
-/// Why parameters are invalid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ParamError {
-    /// There is no class.
-    NoClass,
-    /// The classes add up to more than the total.
-    SumExceedsTotal {
-        /// The sum of the classes.
-        sum: Rate,
-        /// The rate of the shaper, [`FbcParams::rate`].
-        total: Rate,
-    },
-    /// A class has a burst of zero, so that nothing could leave.
-    ZeroBurst {
-        /// The number of the class.
-        class: u32,
-    },
-    /// A class with [`Spare::Idle`](super::Spare::Idle) must not borrow, because its flows must not exceed their
-    /// shares.
-    StrictBorrower {
-        /// The number of the class.
-        class: u32,
-    },
-    /// A class with [`Spare::Idle`](super::Spare::Idle) shares by flows only.
-    StrictHosts {
-        /// The number of the class.
-        class: u32,
-    },
-    /// [`FbcParams::fair_by`] cannot be changed.
-    FairBy,
-    /// The number of classes of a shaper cannot be changed.
-    NumberOfClasses {
-        /// The number of classes now.
-        now: usize,
-        /// The number of classes requested.
-        asked: usize,
-    },
-    /// A profile displaces to a class that does not exist.
-    NoSuchTarget {
-        /// The number of the profile.
-        profile: u32,
-    },
-    /// A profile's displacement threshold is not above its minimum.
-    ThresholdBelowMinimum {
-        /// The number of the profile.
-        profile: u32,
-    },
-}
-
-impl fmt::Display for ParamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoClass => write!(f, "there is no class"),
-            Self::SumExceedsTotal { sum, total } => {
-                write!(f, "the classes add up to {sum}, more than the total of {total}")
-            }
-            Self::ZeroBurst { class } => write!(f, "class {class} has a burst of zero"),
-            Self::StrictBorrower { class } => {
-                write!(f, "class {class} limits flows to their share, so it cannot borrow")
-            }
-            Self::StrictHosts { class } => {
-                write!(f, "class {class} limits flows to their share, so hosts cannot share it")
-            }
-            Self::FairBy => write!(f, "what shares a class equally cannot be changed"),
-            Self::NumberOfClasses { now, asked } => write!(f, "there are {now} classes, and {asked} were specified"),
-            Self::NoSuchTarget { profile } => write!(f, "profile {profile} displaces to a class that does not exist"),
-            Self::ThresholdBelowMinimum { profile } => {
-                write!(f, "profile {profile} displaces at a threshold that is not above its minimum")
-            }
-        }
-    }
-}
-
-impl core::error::Error for ParamError {}
 
 /// A queued packet in the FIFO of its flow. With the engine's packets it takes two cache lines.
 #[derive(Clone, Debug)]
@@ -258,7 +183,7 @@ impl<P: Packet> Fbc<P> {
     fn choose_anew(&mut self, q: u32, base: Instant) {
         let class = &mut self.classes[q];
         let before = class.candidate;
-        class.choose(&self.flows, base);
+        class.choose(&mut self.flows, base);
         if class.candidate != before {
             self.place(q, base);
         }
@@ -270,7 +195,7 @@ impl<P: Packet> Fbc<P> {
         if self.shard.is_some() {
             self.place_in_shard(q, base);
         } else {
-            self.order(q);
+            self.order(q, base);
             self.find_openings();
         }
     }
@@ -280,25 +205,47 @@ impl<P: Packet> Fbc<P> {
         if let Some(shard) = &mut self.shard {
             shard.provide(base, q, &mut self.classes[q]);
         }
-        self.order(q);
+        self.order(q, base);
         self.provide_spare();
     }
 
     #[inline(always)]
-    fn order(&mut self, q: u32) {
+    fn order(&mut self, q: u32, base: Instant) {
         let class = &mut self.classes[q];
-        let Some(candidate) = class.candidate else {
+        if let Some(candidate) = class.candidate {
+            let borrows = class.params.borrow == Borrow::FromOthers;
+            let waits = candidate.ready > base;
+            let borrow = (borrows && !waits).then(|| self.borrowed_until[q] + class.borrow_length(candidate.size));
+            self.class_order.set(q, candidate.due, class.params.priority, borrow);
+            let waits = borrows && waits && candidate.ready < Instant::MAX;
+            self.class_order.hold(q, waits.then_some(candidate.ready));
+        } else {
             self.class_order.clear(q);
-            return;
-        };
-        let borrow = (class.params.borrow == Borrow::FromOthers)
-            .then(|| self.borrowed_until[q] + class.borrow_length(candidate.size));
-        self.class_order.set(q, candidate.due, class.params.priority, borrow);
+        }
+        self.release_borrowers(base);
+    }
+
+    /// Lets classes borrow again whose ceilings allow it as of `base`. What they could not borrow meanwhile they have lost.
+    #[inline(always)]
+    fn release_borrowers(&mut self, base: Instant) {
+        for _ in 0..RELEASES {
+            let Some((_, q)) = self.class_order.first_held().filter(|(until, _)| *until <= base) else { return };
+            self.start_borrowing(q);
+            let class = &mut self.classes[q];
+            let size = class.candidate.map_or(Bytes::ZERO, |candidate| candidate.size);
+            let finish = self.borrowed_until[q] + class.borrow_length(size);
+            self.class_order.release(q, finish);
+        }
+    }
+    /// A class begins to borrow at the present virtual time of borrowing, without arrears.
+    fn start_borrowing(&mut self, q: u32) {
+        let until = &mut self.borrowed_until[q];
+        *until = self.borrow_now.max(*until);
     }
 
     /// Takes spare credit for the class that borrows first.
     fn provide_spare(&mut self) {
-        let borrower = self.class_order.borrower().map(|(_, q)| &self.classes[q]);
+        let borrower = self.class_order.borrower().map(|q| &self.classes[q]);
         if let Some(shard) = &mut self.shard {
             shard.provide_spare(self.now, borrower);
             self.find_openings();
@@ -308,7 +255,7 @@ impl<P: Packet> Fbc<P> {
     /// Selects a new candidate of class `q`, after its flow moved or its rate changed.
     pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
         let class = &mut self.classes[q];
-        class.choose(&self.flows, base);
+        class.choose(&mut self.flows, base);
         self.place(q, base);
     }
 
@@ -333,7 +280,7 @@ impl<P: Packet> Fbc<P> {
             found.own = self.root_time(first, due).unwrap_or(Instant::MAX);
         }
         // A class that is entitled by then precedes a borrower.
-        if let Some((_, q)) = self.class_order.borrower()
+        if let Some(q) = self.class_order.borrower()
             && let Some(time) = self.borrowing_time(q).filter(|&time| time < due)
         {
             (found.borrowed, found.borrower) = (time, q);
@@ -345,7 +292,7 @@ impl<P: Packet> Fbc<P> {
     #[inline(never)]
     fn borrowing_time(&self, q: u32) -> Option<Instant> {
         let candidate = self.classes[q].candidate?;
-        let from = candidate.since.max(self.flows[candidate.flow].head_arrived);
+        let from = candidate.ready.max(self.flows[candidate.flow].head_arrived);
         let time = self.root_time(q, from)?;
         Some(self.shard.as_ref().map_or(time, |shard| time.max(shard.spare_from())))
     }
@@ -513,6 +460,9 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             self.provide_spare();
         }
         let (q, then, borrowed) = self.pick(now)?;
+        if borrowed && self.class_order.is_held() {
+            self.start_borrowing(q);
+        }
         let class = &mut self.classes[q];
         let candidate = class.candidate.take()?;
         let at = candidate.flow;
@@ -557,7 +507,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             class.unkey(&mut self.flows, at);
             self.flows.idle_push(at);
         }
-        class.choose(&self.flows, then);
+        class.choose(&mut self.flows, then);
         self.place(q, then);
         if let Some(dscp) = dscp {
             packet.set_dscp(dscp);

@@ -81,7 +81,7 @@ pub(super) struct Flow {
 
 reusable!(Flow, next: u32);
 
-/// The state that only few flows need: a minimum, a preference, a threshold of displacement, terms of their own.
+/// The state that only few flows need: a minimum, a preference, a threshold of displacement, a ceiling, terms of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Special {
     pub profile: Profile,
@@ -96,6 +96,11 @@ pub(super) struct Special {
     /// The token bucket of the minimum rate, in real time.
     pub guarantee: TokenBucket,
     pub guarantee_at: u32,
+    /// The bucket of its ceiling, and its position among the flows of its group that wait for theirs.
+    pub ceiling: Option<TokenBucket>,
+    pub held_at: u32,
+    /// The bucket of its host's ceiling, while the flow is the last of the host and between two classes.
+    pub left: Option<TokenBucket>,
     /// When it last changed its class.
     pub moved: Instant,
 }
@@ -216,6 +221,9 @@ impl Flows {
                 waiting_since: 0,
                 guarantee: TokenBucket::full(Rate::ZERO, burst, now),
                 guarantee_at: NOWHERE,
+                ceiling: None,
+                held_at: NOWHERE,
+                left: None,
                 moved: now,
             };
             match spare.pop() {
@@ -273,6 +281,14 @@ impl Flows {
     /// A closure that stores positions of the heap of shares in the records.
     pub fn place_share(&mut self) -> impl FnMut(u32, u32) + '_ {
         |id, at| self.records[id].share_at = at
+    }
+    /// A closure that stores positions among the flows that wait for their ceiling in the records.
+    pub fn place_held(&mut self) -> impl FnMut(u32, u32) + '_ {
+        |id, at| {
+            if let Some(special) = &mut self.records[id].special {
+                special.held_at = at;
+            }
+        }
     }
     /// A closure that stores positions of the heap of guarantees in the records.
     pub fn place_guarantee(&mut self) -> impl FnMut(u32, u32) + '_ {

@@ -2,6 +2,7 @@
 
 use tidegate_units::{Bytes, Rate};
 
+use super::ceiling::Ceilings;
 use crate::packet::Dscp;
 use crate::step::Step;
 
@@ -76,6 +77,8 @@ pub struct ClassParams {
     pub feedback: Option<Feedback>,
     /// The step for packets of ECT(1), by the queue of their flow, if there is one.
     pub step: Option<Step>,
+    /// What the class, its hosts and its flows send at most, borrowed rate included.
+    pub at_most: Ceilings,
 }
 
 impl ClassParams {
@@ -95,6 +98,7 @@ impl ClassParams {
             increment: (1_u64 << 32) / 10,
             feedback: None,
             step: None,
+            at_most: Ceilings::default(),
         }
     }
 }

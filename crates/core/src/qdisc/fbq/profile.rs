@@ -3,6 +3,7 @@
 
 use tidegate_units::Rate;
 
+use super::ceiling::Ceiling;
 use super::shares::WEIGHT_ONE;
 
 /// The threshold below which a flow is displaced to another class, and this class (paper, section 4.2).
@@ -23,11 +24,13 @@ pub struct Profile {
     pub minimum: Rate,
     /// Displacement, if any.
     pub displace: Option<Displace>,
+    /// What all flows with this profile in a class send at most together, borrowed rate included.
+    pub at_most: Option<Ceiling>,
 }
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { weight: WEIGHT_ONE, minimum: Rate::ZERO, displace: None }
+        Self { weight: WEIGHT_ONE, minimum: Rate::ZERO, displace: None, at_most: None }
     }
 }
 

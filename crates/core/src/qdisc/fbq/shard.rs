@@ -48,6 +48,7 @@ impl Shard {
     pub fn provide(&mut self, now: Instant, q: u32, class: &mut Class) {
         let held = &mut self.classes[q];
         let id = Some(ClassId(q));
+        let weight = class.fair_hosts().map_or(class.queued, |hosts| hosts.queued);
         let Some(candidate) = &mut class.candidate else {
             if held.claimed {
                 self.pool.give_back(now, self.number, id, held.left);
@@ -58,7 +59,6 @@ impl Shard {
         };
         if held.left < candidate.size && candidate.due < Instant::MAX {
             held.claimed = true;
-            let weight = class.hosts.as_ref().map_or(class.queued, |hosts| hosts.queued);
             let request = Request {
                 shard: self.number,
                 class: id,

@@ -53,7 +53,12 @@ fn paper(spare: Spare, borrow: Borrow, catch_up: Span) -> Shaper {
     let profiles = vec![
         Profile::default(),
         Profile { minimum: kbit(333), ..Profile::default() },
-        Profile { weight: 3 * WEIGHT_ONE, minimum: kbit(50), displace: Some(Displace { below: kbit(900), to: 2 }) },
+        Profile {
+            weight: 3 * WEIGHT_ONE,
+            minimum: kbit(50),
+            displace: Some(Displace { below: kbit(900), to: 2 }),
+            ..Profile::default()
+        },
     ];
     let params =
         FbcParams { idle_timeout: Span::from_millis(200), max_flows: 30, catch_up, ..FbcParams::new(kbit(8_500)) };

@@ -34,6 +34,12 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
             "    the bucket of its class holds {} of {} bytes, that of all {} of {}",
             buckets.class_bytes, buckets.class_depth_bytes, buckets.all_bytes, buckets.all_depth_bytes
         )?;
+        if let (Some(level), Some(depth)) = (buckets.ceiling_bytes, buckets.ceiling_depth_bytes) {
+            writeln!(out, "    that of its class's ceiling holds {level} of {depth}")?;
+        }
+    }
+    if let Some(by) = explained.held_by {
+        writeln!(out, "    its flow waits for a ceiling: {}", by.key())?;
     }
     if let Some(rate) = explained.outlook {
         writeln!(out, "    as things stand its flow may send at {}", output::rate(rate))?;
@@ -123,6 +129,9 @@ pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::i
             level_bytes(levels.all),
             levels.all_depth.as_u64()
         )?;
+        if let Some((level, depth)) = levels.ceiling {
+            writeln!(out, "    that of its class's ceiling held {} of {}", level_bytes(level), depth.as_u64())?;
+        }
     }
     match &state.flow {
         Some(flow) => writeln!(
@@ -139,6 +148,9 @@ pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::i
         )?,
         None if state.class.is_some() => writeln!(out, "    its flow was new")?,
         None => {}
+    }
+    if let Some(by) = explained.held_by {
+        writeln!(out, "    with it its flow waited for a ceiling: that of its {}", by.name())?;
     }
     match &explained.end {
         End::WentBack => writeln!(out, "it was returned to be cut; its segments follow as separate packets"),

@@ -28,7 +28,7 @@ const fn sorted<Q: Copy>(column: Column<Q>, sort: FlowSort) -> Column<Q> {
 }
 
 /// The flow column takes the remaining width.
-pub const FLOWS: [Column<FlowQuantity>; 17] = [
+pub const FLOWS: [Column<FlowQuantity>; 18] = [
     left("program", 11, 1, None),
     left("flow", 21, 0, None),
     left("class", 10, 2, Some(FlowQuantity::Class)),
@@ -36,6 +36,7 @@ pub const FLOWS: [Column<FlowQuantity>; 17] = [
     right("share", RATE, 5, FlowQuantity::Share),
     right("lent", 5, 7, FlowQuantity::Borrowed),
     sorted(right("queue", SIZE, 4, FlowQuantity::Queue), FlowSort::Queue),
+    left("held by", 12, 9, Some(FlowQuantity::HeldBy)),
     right("p50", WAIT, 8, FlowQuantity::WaitP50),
     right("p90", WAIT, 14, FlowQuantity::WaitP90),
     sorted(right("p99", WAIT, 3, FlowQuantity::WaitP99), FlowSort::Delay),
@@ -53,7 +54,7 @@ const RATE: usize = 11;
 const SIZE: usize = 7;
 const WAIT: usize = 7;
 
-pub const CLASSES: [Column<ClassQuantity>; 15] = [
+pub const CLASSES: [Column<ClassQuantity>; 16] = [
     left("class", 12, 0, Some(ClassQuantity::Name)),
     right("rate", RATE, 0, ClassQuantity::Rate),
     left("last minute", 12, 2, None),
@@ -62,6 +63,7 @@ pub const CLASSES: [Column<ClassQuantity>; 15] = [
     right("lent", RATE, 8, ClassQuantity::Borrowed),
     right("flows", 6, 6, ClassQuantity::Flows),
     right("queue", SIZE, 4, ClassQuantity::Queue),
+    left("held by", 12, 3, Some(ClassQuantity::HeldBy)),
     right("p50", WAIT, 7, ClassQuantity::WaitP50),
     right("p90", WAIT, 12, ClassQuantity::WaitP90),
     right("p99", WAIT, 2, ClassQuantity::WaitP99),

@@ -185,13 +185,14 @@ const NARROW: usize = 100;
 /// The characters that a flow has in such a table, and to which it is shortened.
 const FLOW: usize = 30;
 
-const CLASSES: [(&str, ClassQuantity); 12] = [
+const CLASSES: [(&str, ClassQuantity); 13] = [
     ("class", ClassQuantity::Name),
     (">rate", ClassQuantity::Rate),
     (">promised", ClassQuantity::Promised),
     (">borrowed", ClassQuantity::Borrowed),
     (">flows", ClassQuantity::Flows),
     (">queue", ClassQuantity::Queue),
+    ("held by", ClassQuantity::HeldBy),
     (">p50", ClassQuantity::WaitP50),
     (">p99", ClassQuantity::WaitP99),
     (">jitter", ClassQuantity::Jitter),
@@ -201,12 +202,13 @@ const CLASSES: [(&str, ClassQuantity); 12] = [
 ];
 
 /// The columns between the ends of a flow and the reasons of its drops.
-const FLOWS: [(&str, FlowQuantity); 10] = [
+const FLOWS: [(&str, FlowQuantity); 11] = [
     ("class", FlowQuantity::Class),
     (">rate", FlowQuantity::Rate),
     (">share", FlowQuantity::Share),
     (">borrowed", FlowQuantity::Borrowed),
     (">queue", FlowQuantity::Queue),
+    ("held by", FlowQuantity::HeldBy),
     (">p50", FlowQuantity::WaitP50),
     (">p99", FlowQuantity::WaitP99),
     (">jitter", FlowQuantity::Jitter),
@@ -233,13 +235,14 @@ pub fn table(
             writeln!(out, "{}", wrapped(&each, width))?;
         }
         let classes = output::table(&CLASSES, &direction.classes, shown)
-            .optional(["marks", "jitter", "p50", "borrowed", "flows", "promise"])
+            .if_any(["held by"])
+            .optional(["marks", "jitter", "held by", "p50", "borrowed", "flows", "promise"])
             .shorten("class", 12);
         write!(out, "{}", classes.text(width))?;
         let heads = FLOWS.iter().map(|(heading, _)| *heading);
         let heads = ["program", "flow"].into_iter().chain(heads).chain(["reasons of drops"]);
         let mut table = Table::new("", heads)
-            .optional(["reasons of drops", "marks", "jitter", "p50", "borrowed", "share", "queue", "class"])
+            .optional(["reasons of drops", "marks", "jitter", "held by", "p50", "borrowed", "share", "queue", "class"])
             .shorten("flow", FLOW)
             .shorten("program", 8);
         let room = width.filter(|width| *width < NARROW).map_or(usize::MAX, |_| FLOW);
@@ -251,7 +254,7 @@ pub fn table(
             table.row(row.map(Into::into));
         }
         if direction.table.counted {
-            write!(out, "{}", table.text(width))?;
+            write!(out, "{}", table.if_any(["held by"]).text(width))?;
         } else {
             writeln!(out, "{}", wrapped(&uncounted(direction), width))?;
         }
