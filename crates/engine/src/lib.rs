@@ -7,6 +7,7 @@
 #![deny(missing_docs)]
 
 mod account;
+pub mod advice;
 mod admit;
 mod class_names;
 mod classes;

@@ -19,7 +19,7 @@ use crate::node::{Entry, Node, Value};
 use crate::schema::Schemas;
 
 pub use crate::classes::{
-    Borrow, Bursts, Class, Displace, DividedBy, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Match, Rule, Shaper,
+    Advice, Borrow, Bursts, Class, Displace, DividedBy, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Match, Rule, Shaper,
     Sharing,
 };
 pub use conditions::{Owners, UnknownOwner};
