@@ -21,8 +21,8 @@ use tidegate_core::packet::NO_SLOT;
 use tidegate_core::{Deadline, DropReason, Event, Instant, Outlet, Qdisc};
 
 use crate::account::Accounting;
-use crate::advice::ToldFlows;
 use crate::admit::{Admit, Decision};
+use crate::advice::ToldFlows;
 use crate::classify::Classify;
 use crate::hold_queue::Step;
 use crate::packet::QueuedPacket;

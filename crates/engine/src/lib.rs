@@ -7,8 +7,8 @@
 #![deny(missing_docs)]
 
 mod account;
-pub mod advice;
 mod admit;
+pub mod advice;
 mod class_names;
 mod classes;
 mod classify;
