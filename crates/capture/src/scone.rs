@@ -36,7 +36,7 @@ pub const VERSION: u32 = 0x6f7d_c0fd;
 /// Bytes from the beginning of a datagram that [`begins`] must see.
 pub const PREFIX: usize = 5;
 
-/// What an endpoint sends: no rate is known.
+/// The number that endpoints send: no rate is known.
 const UNKNOWN: u8 = 127;
 
 /// The rates of the signals from 0 to 126 in bit/s, rounded down. Every twentieth is exact.
