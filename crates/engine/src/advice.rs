@@ -103,7 +103,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.told.is_some()
     }
 
-    /// What is advised to the flow of packets with these fields, and by which policy; `None` if nothing is.
+    /// The rate advised to the flow of packets with these fields, and by which policy; `None` if nothing is advised.
     pub fn advice(&self, fields: &Fields) -> Option<(Advice, Rate)> {
         self.advice_to(&self.classify(fields), fields)
     }

@@ -112,7 +112,7 @@ crate::choices! {
     pub enum Advice as "kind of rate advice" {
         /// No rate is advised.
         None = "none",
-        /// What the class may send: its rate, or with `borrow` the total.
+        /// The most that the class may send: its rate, or with `borrow` the total.
         Ceiling = "ceiling",
         /// The share of the flow among those that its class has now.
         FairShare = "fair-share",
