@@ -523,6 +523,7 @@ pub(super) mod tests {
                 format!("{class}[[rule]]\nclass = \"all\"\nname = \"tv\"\nprotocol = \"udp\"\nat-most = \"1mbit\"\n"),
                 "`at-most` of the rule `tv`",
             ),
+            (format!("{class}advice = \"ceiling\"\n"), "`advice` of class `all`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             (
                 format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),

@@ -11,7 +11,7 @@ use super::events::Flow;
 use super::hosts::HostObservation;
 use super::status::{DropCount, FollowStatus, GuardianStatus, InterfaceStatus};
 use crate::answer::Answer;
-use crate::quantities::{bps, bytes, ns};
+use crate::quantities::{bps, bytes, is_zero, ns};
 
 /// The request `classes`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -284,6 +284,9 @@ pub struct ClassObservation {
     pub marked_packets: u64,
     /// Packets sent with another code point than they arrived with.
     pub remarked_packets: u64,
+    /// QUIC datagrams into which a rate was written as advice; absent where there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub advised_packets: u64,
     /// The waits of its packets.
     #[serde(flatten)]
     pub wait: WaitTimes,
