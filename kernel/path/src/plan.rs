@@ -137,7 +137,9 @@ fn examine_arriving(config: &Config, lack: &mut dyn FnMut(String)) {
             matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination;
         by_marks = shaper.flow_by == FlowBy::Mark;
     }
-    by_receivers |= config.rules.iter().any(|rule| !rule.matches.destinations.is_empty());
+    by_receivers |= config.rules.iter().map(|rule| &rule.matches).any(|matches| {
+        !matches.destinations.is_empty() || !matches.hosts.is_empty() || matches.both_ways && !matches.sources.is_empty()
+    });
     if by_receivers && config.interface.data_path == DataPath::Auto {
         lack(
             "addresses of receivers behind address translation, before which packets are seen (with data-path = \"kernel\" they \

@@ -193,10 +193,16 @@ pub struct Match {
     pub sources: Vec<Prefix>,
     /// Receiving addresses.
     pub destinations: Vec<Prefix>,
+    /// Addresses at either end: the sender's or the receiver's.
+    pub hosts: Vec<Prefix>,
     /// Sending ports.
     pub source_ports: Vec<Ports>,
     /// Receiving ports.
     pub destination_ports: Vec<Ports>,
+    /// Ports at either end.
+    pub ports: Vec<Ports>,
+    /// Whether packets match, too, that meet the other conditions with source and destination exchanged.
+    pub both_ways: bool,
     /// Firewall marks.
     pub marks: Vec<Mark>,
     /// Owners of the sending socket.
@@ -228,6 +234,8 @@ impl fmt::Display for Match {
             ("source-port", texts(&self.source_ports)),
             ("destination", texts(&self.destinations)),
             ("destination-port", texts(&self.destination_ports)),
+            ("host", texts(&self.hosts)),
+            ("port", texts(&self.ports)),
             ("mark", texts(&self.marks)),
             ("uid", texts(&self.users)),
             ("cgroup", texts(&self.cgroups)),
@@ -238,7 +246,8 @@ impl fmt::Display for Match {
             .map(|(key, values)| format!("{key} {}", values.join(",")))
             .collect();
         f.write_str(if parts.is_empty() { "everything" } else { "" })?;
-        f.write_str(&parts.join(" "))
+        f.write_str(&parts.join(" "))?;
+        f.write_str(if self.both_ways { ", both ways" } else { "" })
     }
 }
 

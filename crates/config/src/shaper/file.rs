@@ -26,7 +26,8 @@ crate::record! {
         /// The class of `discipline` for packets that no rule matches. Default: the `default` of the discipline, else its
         /// first. Classes of a `shaper` state `default = true` themselves.
         pub default_class: Option<Spanned<String>>,
-        /// Rules that assign packets to classes. The first that matches applies.
+        /// Rules that assign packets to classes. The first that matches applies. In a file that shapes both directions these
+        /// are for both, and are tried after those of `up` and of `down`.
         pub rule: Vec<Spanned<RuleSection>>,
         /// The egress direction of a file that shapes both: `[up.shaper]`, `[[up.class]]`, `[up.discipline]` and so on.
         /// Default: the file is for one direction, and these tables are at the top level.
@@ -169,10 +170,17 @@ crate::record! {
         pub source: Many<Spanned<Prefix>>,
         /// Receiving addresses.
         pub destination: Many<Spanned<Prefix>>,
+        /// Addresses at either end, so that one rule serves both directions: packets from them and packets to them.
+        pub host: Many<Spanned<Prefix>>,
         /// Sending ports.
         pub source_port: Many<Spanned<Ports>>,
         /// Receiving ports.
         pub destination_port: Many<Spanned<Ports>>,
+        /// Ports at either end: packets from them and packets to them.
+        pub port: Many<Spanned<Ports>>,
+        /// Whether the rule matches the answers, too: packets that meet its conditions with source and destination exchanged.
+        /// Default false.
+        pub both_ways: Spanned<bool> = false,
         /// Firewall marks.
         pub mark: Many<Mark>,
         /// Owners of the sending socket; forwarded packets have none, and nothing that arrives has.

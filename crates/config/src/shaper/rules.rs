@@ -10,6 +10,7 @@ use super::file::{DisplaceSection, File, RuleSection};
 use crate::classes::{Displace, Match, Rule, Shaper, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
+use crate::values::{Ports, Prefix};
 
 pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
     let by_name = numbered(names);
@@ -148,6 +149,9 @@ fn matches(section: &RuleSection) -> Match {
         destinations: values(&section.destination),
         source_ports: values(&section.source_port),
         destination_ports: values(&section.destination_port),
+        hosts: values(&section.host),
+        ports: values(&section.port),
+        both_ways: section.both_ways.value,
         marks: section.mark.0.clone(),
         users: section.uid.0.clone(),
         cgroups: section.cgroup.iter().map(|path| path.value.trim_matches('/').to_owned()).collect(),
@@ -156,7 +160,7 @@ fn matches(section: &RuleSection) -> Match {
 
 /// Reports rules that no packet can match.
 fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
-    let ports = section.source_port.first().or(section.destination_port.first());
+    let ports = section.source_port.first().or(section.destination_port.first()).or(section.port.first());
     if let Some(ports) = ports {
         for protocol in section.protocol.iter().filter(|protocol| !protocol.value.has_ports()) {
             diagnostics
@@ -179,6 +183,12 @@ fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
                 .help("make a rule for each of the two");
         }
     }
+    if section.both_ways.value && end(section).is_none() {
+        diagnostics
+            .error(section.both_ways.place, "`both-ways` without an end to exchange")
+            .label("no source and no destination")
+            .help("add `source`, `destination` or a port of one of them, or remove `both-ways`; `host` and `port` mean either end");
+    }
     for path in section.cgroup.iter() {
         if path.trim_matches('/').is_empty() || path.split('/').any(|part| part == "..") {
             diagnostics
@@ -186,6 +196,36 @@ fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
                 .label("not a path below the root")
                 .help("write for example \"/system.slice/backup.service\"; `systemd-cgls` lists them");
         }
+    }
+}
+
+/// The keys about the sender or the receiver alone.
+pub(super) const ENDS: [&str; 4] = ["source", "destination", "source-port", "destination-port"];
+
+/// The first condition about the sender or the receiver alone: its key and its place.
+fn end(section: &RuleSection) -> Option<(&'static str, Place)> {
+    let address = |list: &Many<Spanned<Prefix>>| list.first().map(|one| one.place);
+    let port = |list: &Many<Spanned<Ports>>| list.first().map(|one| one.place);
+    let places = [
+        address(&section.source),
+        address(&section.destination),
+        port(&section.source_port),
+        port(&section.destination_port),
+    ];
+    ENDS.into_iter().zip(places).find_map(|(key, place)| Some((key, place?)))
+}
+
+/// Reports rules for both directions whose meaning depends on the direction.
+pub(super) fn one_sided(rules: &[Spanned<RuleSection>], diagnostics: &mut Diagnostics) {
+    for rule in rules.iter().filter(|rule| !rule.both_ways.value) {
+        let Some((key, place)) = end(rule) else { continue };
+        let either = if key.ends_with("port") { "port" } else { "host" };
+        diagnostics
+            .error(place, format!("`{key}` in a rule for both directions"))
+            .label("packets of the other direction have it at their other end")
+            .help(format!(
+                "write `{either}` for either end, add both-ways = true, or put the rule into [[up.rule]] or [[down.rule]]"
+            ));
     }
 }
 

@@ -24,6 +24,10 @@ impl Owners for House {
 
 /// As a rule is documented: all keys that are there must match; of a list, one of it.
 fn means(wanted: &Match, packet: &Fields) -> bool {
+    means_as_written(wanted, packet) || wanted.both_ways && means_as_written(wanted, &packet.exchanged())
+}
+
+fn means_as_written(wanted: &Match, packet: &Fields) -> bool {
     fn one<T>(list: &[T], is: impl Fn(&T) -> bool) -> bool {
         list.is_empty() || list.iter().any(is)
     }
@@ -34,6 +38,10 @@ fn means(wanted: &Match, packet: &Fields) -> bool {
         && one(&wanted.destinations, |prefix| packet.hosts.destination().is_some_and(|host| prefix.contains(host)))
         && one(&wanted.source_ports, |ports| within(ports, packet.source_port))
         && one(&wanted.destination_ports, |ports| within(ports, packet.destination_port))
+        && one(&wanted.hosts, |prefix| {
+            [packet.hosts.source(), packet.hosts.destination()].into_iter().flatten().any(|host| prefix.contains(host))
+        })
+        && one(&wanted.ports, |ports| within(ports, packet.source_port) || within(ports, packet.destination_port))
         && one(&wanted.marks, |mark| packet.mark & mark.mask == mark.value)
         && one(&wanted.users, |user| packet.uid == Some(if let User::Id(id) = user { *id } else { 1000 }))
         && one(&wanted.cgroups, |path| packet.cgroup == House.cgroup(path))
@@ -68,21 +76,25 @@ fn wanted() -> impl Strategy<Value = Match> {
     (
         some(&dscps),
         some(&[Protocol(6), Protocol(17)]),
-        (prefixes(), prefixes()),
-        (some(&ports), some(&ports)),
+        (prefixes(), prefixes(), prefixes()),
+        (some(&ports), some(&ports), some(&ports), any::<bool>()),
         some(&marks),
         some(&users),
         some(&["slice1".to_owned(), "slice2".to_owned()]),
     )
         .prop_map(
-            |(dscps, protocols, (sources, destinations), (source_ports, destination_ports), marks, users, cgroups)| {
+            |(dscps, protocols, (sources, destinations, hosts), ports, marks, users, cgroups)| {
+                let (source_ports, destination_ports, ports, both_ways) = ports;
                 Match {
                     dscps,
                     protocols,
                     sources,
                     destinations,
+                    hosts,
                     source_ports,
                     destination_ports,
+                    ports,
+                    both_ways,
                     marks,
                     users,
                     cgroups,

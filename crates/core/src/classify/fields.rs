@@ -109,6 +109,19 @@ pub struct Fields {
     pub fragment: Option<Fragment>,
 }
 
+impl Fields {
+    /// The fields of a packet that answers this one: source and destination are exchanged.
+    #[must_use]
+    pub const fn exchanged(&self) -> Self {
+        let hosts = match self.hosts {
+            Hosts::Unknown => Hosts::Unknown,
+            Hosts::V4 { source, destination } => Hosts::V4 { source: destination, destination: source },
+            Hosts::V6 { source, destination } => Hosts::V6 { source: destination, destination: source },
+        };
+        Self { hosts, source_port: self.destination_port, destination_port: self.source_port, ..*self }
+    }
+}
+
 /// An address prefix. Host bits are zero by construction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Prefix {

@@ -78,6 +78,7 @@ fn features() -> Vec<(String, String)> {
         ("`[class.feedback]` by code point", format!("{CLASS}[class.feedback]\necn = true\n")),
         ("rules by ports, protocol and code point", rule("protocol = \"udp\"\ndestination-port = 5060\ndscp = \"ef\"")),
         ("rules by address", rule("source = \"10.0.0.0/8\"")),
+        ("rules for both directions", rule("host = \"10.0.0.0/8\"\nport = 5060")),
         ("rules by owner", rule("uid = 1000")),
         ("rules by mark", rule("mark = \"0x10\"")),
         ("a minimum and a weight of a rule", rule("protocol = \"udp\"\nminimum = \"100kbit\"\nflows = 2\nweight = 2")),
