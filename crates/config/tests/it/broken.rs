@@ -306,3 +306,24 @@ fn a_rendered_error() {
 "#;
     assert_eq!(diagnostics.render(&source), expected);
 }
+
+#[test]
+fn keys_of_other_shapers_are_answered_by_the_key_that_serves() {
+    for (from, word, wanted) in [
+        ("burst = \"3kB\"", "maximum", "`at-most` is|`borrow` can"),
+        ("burst = \"3kB\"", "ceil", "`at-most` is|`borrow` can"),
+        ("burst = \"3kB\"", "max", "`at-most` is|`borrow` can"),
+        ("protocol = \"udp\"", "mac", "`mark`"),
+        ("protocol = \"udp\"", "interface", "`mark`"),
+        ("protocol = \"udp\"", "time", "when =|`mark`"),
+        ("protocol = \"udp\"", "dport", "write `destination-port`"),
+    ] {
+        let (source, diagnostics, _) = findings(&GOOD.replace(from, &format!("{word} = 1")));
+        let said = diagnostics.render(&source);
+        assert!(
+            said.contains(&format!("unknown key `{word}`")) && wanted.split('|').any(|one| said.contains(one)),
+            "{word}: {said}"
+        );
+        assert!(!said.contains("choose from"), "{word}: {said}");
+    }
+}
