@@ -465,20 +465,34 @@ pub fn matching(conditions: &[(String, String)]) -> Result<Match, String> {
             "destination" => all.destinations.push(one(text)?),
             "source-port" => all.source_ports.push(one(text)?),
             "destination-port" => all.destination_ports.push(one(text)?),
+            "host" => all.hosts.push(one(text)?),
+            "port" => all.ports.push(one(text)?),
+            "both-ways" if text == "true" => all.both_ways = true,
             "mark" => all.marks.push(one(text)?),
             "uid" => all.users.push(one(text)?),
             "cgroup" => all.cgroups.push(text.trim_matches('/').to_owned()),
+            "length" => all.lengths.push(one(text)?),
+            "tcp-flags" => all.tcp_flags.push(one(text)?),
+            "pure-ack" if text == "true" => all.pure_ack = true,
+            "icmp-type" => all.icmp_types.push(one(text)?),
             other => {
-                const KEYS: [&str; 9] = [
+                const KEYS: [&str; 16] = [
                     "dscp",
                     "protocol",
                     "source",
                     "destination",
                     "source-port",
                     "destination-port",
+                    "host",
+                    "port",
+                    "both-ways",
                     "mark",
                     "uid",
                     "cgroup",
+                    "length",
+                    "tcp-flags",
+                    "pure-ack",
+                    "icmp-type",
                 ];
                 return Err(format!("`{other}` is no condition; {}", suggest::help(other, &KEYS)));
             }

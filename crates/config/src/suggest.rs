@@ -60,6 +60,84 @@ pub fn help(given: &str, names: &[&str]) -> String {
     }
 }
 
+/// Keys of other shapers, or words that people try, with the keys here that serve, the best first: the first one that a table has
+/// is suggested, with its remark.
+const SYNONYMS: &[(&[&str], &[(&str, &str)])] = &[
+    (
+        &["maximum", "max", "ceil", "ceiling", "max-rate", "cap", "upper"],
+        &[
+            ("at-most", "is a ceiling"),
+            ("ceil", "is a ceiling"),
+            ("borrow", "can be false: the class then never exceeds its rate"),
+        ],
+    ),
+    (
+        &["minimum", "min", "guarantee", "guaranteed", "assured"],
+        &[("minimum", ""), ("rate", "is what the class is guaranteed")],
+    ),
+    (&["prio"], &[("priority", "")]),
+    (&["bandwidth", "speed"], &[("rate", "")]),
+    (
+        &["mac", "mac-address", "hwaddr", "ether", "ether-source"],
+        &[("mac", ""), ("mark", "matches what nftables marks: `ether saddr 02:00:00:00:00:01 meta mark set 0x10`")],
+    ),
+    (
+        &["interface", "in-interface", "iif", "iifname", "dev", "from"],
+        &[("from-interface", ""), ("mark", "matches what nftables marks: `iifname br-guest meta mark set 0x10`")],
+    ),
+    (
+        &["time", "times", "hours", "schedule", "days", "at"],
+        &[
+            ("when", "= \"mon-fri 08:00-18:00\""),
+            ("mark", "matches what nftables marks: `meta hour 08:00-18:00 meta mark set 0x10`"),
+        ],
+    ),
+    (
+        &["volume", "traffic-limit", "per-month", "monthly"],
+        &[
+            ("quota", "= \"100GB/month\""),
+            ("mark", "matches what nftables marks: `quota over 100000 mbytes meta mark set 0x10`"),
+        ],
+    ),
+    (
+        &["ip", "address", "addr", "hosts", "net", "network", "subnet", "local", "remote"],
+        &[("host", "is an address at either end")],
+    ),
+    (&["ports"], &[("port", "is a port at either end")]),
+    (&["src", "saddr", "source-address", "source-ip"], &[("source", "")]),
+    (&["dst", "daddr", "dest", "destination-address", "destination-ip"], &[("destination", "")]),
+    (&["sport", "src-port"], &[("source-port", "")]),
+    (&["dport", "dst-port", "dest-port"], &[("destination-port", "")]),
+    (
+        &["both", "bidirectional", "symmetric", "reverse", "direction"],
+        &[("both-ways", "= true matches the answers, too")],
+    ),
+    (&["size", "packet-size", "packet-length", "bytes"], &[("length", "")]),
+    (&["flags", "syn"], &[("tcp-flags", "= \"syn !ack\"")]),
+    (&["ack", "acks", "pure-acks", "tcp-ack"], &[("pure-ack", "= true")]),
+    (&["icmp", "ping"], &[("icmp-type", "= \"echo-request\"")]),
+    (&["fwmark", "nfmark", "meta-mark", "ct-mark"], &[("mark", "")]),
+    (&["tos", "traffic-class", "diffserv"], &[("dscp", "")]),
+    (&["user", "owner"], &[("uid", "")]),
+    (&["proto", "l4proto"], &[("protocol", "")]),
+];
+
+/// The remedy for an unknown key of a table: the key that serves, if `given` is a usual word for it; else that of [`help`].
+pub fn key(given: &str, known: &[&str]) -> String {
+    let plain = given.to_lowercase().replace('_', "-");
+    let serving = SYNONYMS
+        .iter()
+        .filter(|(words, _)| words.contains(&&*plain))
+        .flat_map(|(_, keys)| keys.iter())
+        .find(|(key, _)| known.contains(key));
+    match serving {
+        Some((key, "")) => format!("write `{key}`"),
+        Some((key, remark)) if remark.starts_with('=') => format!("write {key} {remark}"),
+        Some((key, remark)) => format!("`{key}` {remark}"),
+        None => help(given, known),
+    }
+}
+
 /// `a`, `b` and `c`.
 pub fn listed(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -73,6 +151,22 @@ pub fn listed(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_other_shapers_are_answered_by_the_key_that_serves() {
+        let class = ["name", "rate", "priority", "borrow"];
+        assert_eq!(key("maximum", &class), "`borrow` can be false: the class then never exceeds its rate");
+        assert_eq!(key("ceil", &["rate", "at-most", "borrow"]), "`at-most` is a ceiling");
+        assert_eq!(key("MAX", &["rate", "at-most", "borrow"]), "`at-most` is a ceiling");
+        let rule = ["host", "mark", "dscp", "source-port"];
+        assert!(key("mac", &rule).starts_with("`mark` matches what nftables marks"));
+        assert!(key("interface", &rule).contains("iifname"));
+        assert!(key("time", &rule).contains("meta hour"));
+        assert_eq!(key("time", &["when", "mark"]), "write when = \"mon-fri 08:00-18:00\"");
+        assert_eq!(key("sport", &rule), "write `source-port`");
+        assert_eq!(key("soruce-port", &rule), "did you mean `source-port`?");
+        assert!(key("colour", &rule).starts_with("choose from"));
+    }
 
     #[test]
     fn misspelt_names_are_suggested_and_unrelated_are_not() {

@@ -12,8 +12,8 @@ use std::fmt;
 use std::io::Read;
 
 use tidegate_config::shaper::{Config, Match};
-use tidegate_config::values::{Protocol, User, dscp_name};
-use tidegate_core::classify::Fields;
+use tidegate_config::values::{Protocol, User, dscp_name, icmp_type_name, tcp_flag_names};
+use tidegate_core::classify::{Fields, Signal, Traits};
 use tidegate_core::fbq::{ClassView, FlowView, HeldBy, Levels};
 use tidegate_core::{Colour, Qdisc};
 use tidegate_engine::{Disposition, Names, PacketMeta};
@@ -169,8 +169,28 @@ impl fmt::Display for NotExplained {
 
 impl std::error::Error for NotExplained {}
 
-/// Compares a packet with the conditions of a rule, key by key.
+/// Compares a packet with the conditions of a rule, key by key. For a rule that matches answers, too, the packet is taken as an
+/// answer if that is how it matches.
 pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condition> {
+    let as_written = conditions_as_written(matches, fields, names);
+    if !matches.both_ways {
+        return as_written;
+    }
+    let holds = |conditions: &[Condition]| conditions.iter().all(|condition| condition.holds);
+    let both_ways = |has: &str, holds| Condition { key: "both-ways", wanted: "true".into(), has: has.into(), holds };
+    let exchanged = conditions_as_written(matches, &fields.exchanged(), names);
+    let (mut explained, last) = if holds(&as_written) {
+        (as_written, both_ways("as written", true))
+    } else if holds(&exchanged) {
+        (exchanged, both_ways("source and destination exchanged", true))
+    } else {
+        (as_written, both_ways("neither way", false))
+    };
+    explained.push(last);
+    explained
+}
+
+fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condition> {
     let mut explained = Vec::new();
     let mut add = |key, wanted: Vec<String>, has: Option<String>, holds: bool| {
         if !wanted.is_empty() {
@@ -211,6 +231,19 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
         let holds = has.is_some_and(|port| wanted.iter().any(|ports| (ports.first..=ports.last).contains(&port)));
         add(key, wanted.iter().map(ToString::to_string).collect(), has.map(|port| port.to_string()), holds);
     }
+    let either = |one: Option<String>, other: Option<String>| match (one, other) {
+        (Some(one), Some(other)) => Some(format!("{one} and {other}")),
+        (one, other) => one.or(other),
+    };
+    let text = |address: Option<std::net::IpAddr>| address.map(|address| address.to_string());
+    let ends = [fields.hosts.source(), fields.hosts.destination()];
+    let holds = ends.iter().flatten().any(|end| matches.hosts.iter().any(|prefix| prefix.contains(*end)));
+    add("host", texts(&matches.hosts), either(text(ends[0]), text(ends[1])), holds);
+    let ends = [fields.source_port, fields.destination_port];
+    let holds =
+        ends.iter().flatten().any(|end| matches.ports.iter().any(|ports| (ports.first..=ports.last).contains(end)));
+    let [source, destination] = ends.map(|port| port.map(|port| port.to_string()));
+    add("port", matches.ports.iter().map(ToString::to_string).collect(), either(source, destination), holds);
     add(
         "mark",
         matches.marks.iter().map(ToString::to_string).collect(),
@@ -235,6 +268,32 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
             path.map_or_else(|| format!("number {id}"), |(path, _)| path.clone())
         }),
         fields.cgroup.is_some() && matches.cgroups.iter().any(|path| names.cgroups.get(path) == fields.cgroup.as_ref()),
+    );
+    let Traits { length, signal } = fields.traits;
+    add(
+        "length",
+        matches.lengths.iter().map(ToString::to_string).collect(),
+        (length > 0).then(|| length.to_string()),
+        matches.lengths.iter().any(|lengths| lengths.contains(length)),
+    );
+    let flags = if let Signal::Tcp { flags, .. } = signal { Some(flags) } else { None };
+    add(
+        "tcp-flags",
+        matches.tcp_flags.iter().map(ToString::to_string).collect(),
+        flags.map(tcp_flag_names),
+        flags.is_some_and(|flags| matches.tcp_flags.iter().any(|wanted| wanted.holds(flags))),
+    );
+    let pure_ack = if let Signal::Tcp { pure_ack, .. } = signal { Some(pure_ack) } else { None };
+    let wanted = if matches.pure_ack { vec!["true".to_owned()] } else { Vec::new() };
+    add("pure-ack", wanted, pure_ack.map(|pure_ack| pure_ack.to_string()), pure_ack == Some(true));
+    let kind = if let Signal::Icmp(kind) = signal { Some(kind) } else { None };
+    add(
+        "icmp-type",
+        matches.icmp_types.iter().map(ToString::to_string).collect(),
+        kind.map(icmp_type_name),
+        kind.is_some_and(|kind| {
+            matches.icmp_types.iter().flat_map(|wanted| wanted.types()).any(|wanted| wanted == kind)
+        }),
     );
     explained
 }

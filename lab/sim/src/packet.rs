@@ -1,6 +1,7 @@
 //! [`SimPacket`]: a packet of the simulation.
 
-use tidegate_capture::scone::Signal;
+use tidegate_capture::scone;
+use tidegate_core::classify::Signal;
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
 use crate::tcp::{Flags, Segment};
@@ -61,12 +62,12 @@ pub enum Advice {
     /// Its sender asks for advice, and no queue has answered.
     Asked,
     /// The lowest signal of the queues on its path.
-    Told(Signal),
+    Told(scone::Signal),
 }
 
 impl Advice {
     /// Writes `signal`, if there is a place for it and no lower one; returns whether it was written.
-    pub fn lower(&mut self, signal: Signal) -> bool {
+    pub fn lower(&mut self, signal: scone::Signal) -> bool {
         let lower = match *self {
             Self::None => false,
             Self::Asked => true,
@@ -110,6 +111,15 @@ impl SimPacket {
             colour: Colour::Green,
             transport: Proto::Udp,
             advice: Advice::None,
+        }
+    }
+    /// What the packet signals to its transport, as rules see it.
+    pub(crate) fn signal(&self) -> Signal {
+        let bits = [(Flags::FIN, 0x01), (Flags::SYN, 0x02), (Flags::ACK, 0x10), (Flags::ECE, 0x40), (Flags::CWR, 0x80)];
+        let has = |(flag, bit): (Flags, u8)| if self.segment.flags.has(flag) { bit } else { 0 };
+        match self.transport {
+            Proto::Tcp => Signal::Tcp { flags: bits.into_iter().map(has).sum(), pure_ack: self.is_pure_ack() },
+            Proto::Udp => Signal::Unknown,
         }
     }
     /// Bytes of application data.

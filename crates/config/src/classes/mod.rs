@@ -12,7 +12,7 @@ use tidegate_core::fbq::{Ceiling, Ceilings};
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
-use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
+use crate::values::{Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, TcpFlags, User, dscp_name};
 
 pub use file::{Advice, Bursts, FairBy, FlowBy, Sharing};
 pub(crate) use parameters::profiles;
@@ -201,16 +201,30 @@ pub struct Match {
     pub sources: Vec<Prefix>,
     /// Receiving addresses.
     pub destinations: Vec<Prefix>,
+    /// Addresses at either end: the sender's or the receiver's.
+    pub hosts: Vec<Prefix>,
     /// Sending ports.
     pub source_ports: Vec<Ports>,
     /// Receiving ports.
     pub destination_ports: Vec<Ports>,
+    /// Ports at either end.
+    pub ports: Vec<Ports>,
+    /// Whether packets match, too, that meet the other conditions with source and destination exchanged.
+    pub both_ways: bool,
     /// Firewall marks.
     pub marks: Vec<Mark>,
     /// Owners of the sending socket.
     pub users: Vec<User>,
     /// Control groups of the sending socket, without the leading slash.
     pub cgroups: Vec<String>,
+    /// Lengths of packets.
+    pub lengths: Vec<Lengths>,
+    /// Flags of TCP segments.
+    pub tcp_flags: Vec<TcpFlags>,
+    /// Whether packets must be TCP acknowledgements without data.
+    pub pure_ack: bool,
+    /// Types of ICMP messages.
+    pub icmp_types: Vec<MessageType>,
 }
 
 impl Rule {
@@ -221,6 +235,17 @@ impl Rule {
 }
 
 impl Match {
+    /// The keys of conditions about single packets, in which the packets of a flow differ.
+    pub fn keys_of_packets(&self) -> impl Iterator<Item = &'static str> {
+        [
+            ("length", !self.lengths.is_empty()),
+            ("tcp-flags", !self.tcp_flags.is_empty()),
+            ("pure-ack", self.pure_ack),
+            ("icmp-type", !self.icmp_types.is_empty()),
+        ]
+        .into_iter()
+        .filter_map(|(key, is_used)| is_used.then_some(key))
+    }
     /// Whether every packet matches.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
@@ -236,17 +261,24 @@ impl fmt::Display for Match {
             ("source-port", texts(&self.source_ports)),
             ("destination", texts(&self.destinations)),
             ("destination-port", texts(&self.destination_ports)),
+            ("host", texts(&self.hosts)),
+            ("port", texts(&self.ports)),
             ("mark", texts(&self.marks)),
             ("uid", texts(&self.users)),
             ("cgroup", texts(&self.cgroups)),
+            ("length", texts(&self.lengths)),
+            ("tcp-flags", texts(&self.tcp_flags)),
+            ("icmp-type", texts(&self.icmp_types)),
         ];
         let parts: Vec<String> = listed
             .into_iter()
             .filter(|(_, values)| !values.is_empty())
             .map(|(key, values)| format!("{key} {}", values.join(",")))
+            .chain(self.pure_ack.then(|| "pure-ack".into()))
             .collect();
         f.write_str(if parts.is_empty() { "everything" } else { "" })?;
-        f.write_str(&parts.join(" "))
+        f.write_str(&parts.join(" "))?;
+        f.write_str(if self.both_ways { ", both ways" } else { "" })
     }
 }
 

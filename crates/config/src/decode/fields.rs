@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
             self.diagnostics
                 .error(entry.key_place, format!("unknown key `{}` in {}", entry.key, self.title))
                 .label("unknown key")
-                .help(suggest::help(&entry.key, &known));
+                .help(suggest::key(&entry.key, &known));
         }
         for (key, example) in &self.missing {
             // When the key is there but mistyped, that has been reported.

@@ -5,13 +5,16 @@
 
 use super::config::Config;
 use super::file::{DataPath, Direction, File, InterfaceSection, ShapedDirection, Unattended};
-use super::resolve;
+use super::{resolve, rules};
 use crate::decode::{Decode, Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place, Source};
 use crate::node::{Entry, Node, Value};
 
 /// The tables that both directions share and that stay at the top level.
 const SHARED: [&str; 5] = ["version", "interface", "statistics", "control", "metrics"];
+/// The table of rules, which both directions share if it is at the top level.
+const RULE: &str = "rule";
+const RULES: &str = "[[rule]]";
 /// The directions in the order of a file, with their tables.
 const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Egress, "up"), (Direction::Ingress, "down")];
 
@@ -60,7 +63,8 @@ fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnos
             class: section.class.clone(),
             discipline: section.discipline.clone(),
             default_class: section.default_class.clone(),
-            rule: section.rule.clone(),
+            // Rules of one direction are the more special ones.
+            rule: section.rule.iter().chain(&file.rule).cloned().collect(),
             up: None,
             down: None,
             ..file.clone()
@@ -81,7 +85,6 @@ fn outside(file: &File, diagnostics: &mut Diagnostics) {
         ("[[class]]", file.class.first().map(|class| class.place)),
         ("[discipline]", file.discipline.as_ref().map(|discipline| discipline.place)),
         ("`default-class`", file.default_class.as_ref().map(|class| class.place)),
-        ("[[rule]]", file.rule.first().map(|rule| rule.place)),
     ];
     let table = [&file.up, &file.down].into_iter().flatten().next().map(|section| section.place).unwrap_or_default();
     for (what, place) in found {
@@ -92,6 +95,7 @@ fn outside(file: &File, diagnostics: &mut Diagnostics) {
             .related(table, "directions have tables of their own here")
             .help("put it into the table of its direction, as in [[up.class]] or [down.discipline]");
     }
+    rules::one_sided(&file.rule, diagnostics);
     if let Some(interface) = &file.interface
         && interface.value.direction.place != interface.place
     {
@@ -152,6 +156,7 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
     let wanted = of_direction(&parse(text)?, direction)?;
     let arrives = direction == Direction::Ingress;
     let (mut top, mut tables, mut has_interface) = (String::new(), String::new(), false);
+    let mut shared_rules = String::new();
     for block in blocks(text) {
         let root = block.root();
         match block.header {
@@ -162,6 +167,7 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
                 inner => tables.push_str(&block.text(&inner)),
             },
             Some(_) if DIRECTIONS.iter().any(|(_, other)| *other == root) => {}
+            Some(header) if root == RULE => shared_rules.push_str(&block.text(header)),
             Some(header) => {
                 let direction = if root == "interface" && arrives { "\ndirection = \"ingress\"" } else { "" };
                 has_interface |= root == "interface";
@@ -172,7 +178,10 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
     if arrives && !has_interface {
         tables.insert_str(0, "[interface]\ndirection = \"ingress\"\n\n");
     }
-    let sliced = format!("{top}{tables}");
+    if !shared_rules.is_empty() && !tables.is_empty() && !tables.ends_with("\n\n") {
+        tables.push('\n');
+    }
+    let sliced = format!("{top}{tables}{shared_rules}");
     match parse(&sliced) {
         Some(node) if node.is_equal(&wanted) => Some(sliced),
         // Tables in a row, inline or with other headers: comments are lost.
@@ -184,10 +193,13 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
 pub(super) fn join(up: &str, down: &str) -> Option<String> {
     let nodes = [parse(up)?, parse(down)?];
     let (mut shared, mut own) = (String::new(), String::new());
+    let common = common_rules(up, down);
     for (at, text) in [up, down].into_iter().enumerate() {
         let table = DIRECTIONS[at].1;
+        let mut own_rules = rules_of(text).len() - common.len();
         for block in blocks(text) {
             match block.header {
+                Some(RULES) if own_rules == 0 => {}
                 None => {
                     // A comment on the whole file is in both; others belong to the keys of this direction.
                     let is_common = |line: &&str| {
@@ -220,6 +232,7 @@ pub(super) fn join(up: &str, down: &str) -> Option<String> {
                     }
                 }
                 Some(header) => {
+                    own_rules -= usize::from(header == RULES);
                     let brackets = header.len() - header.trim_start_matches('[').len();
                     let (open, path) = header.split_at(brackets);
                     own.push_str(&block.text(&format!("{open}{table}.{path}")));
@@ -230,12 +243,38 @@ pub(super) fn join(up: &str, down: &str) -> Option<String> {
             own.push('\n');
         }
     }
-    let text = format!("{}\n\n{}\n", shared.trim_end(), own.trim_end());
+    let rules: String = common.iter().map(|rule| format!("\n{rule}\n")).collect();
+    let text = format!("{}\n\n{}\n{rules}", shared.trim_end(), own.trim_end());
     let joined = parse(&text)?;
     let same = DIRECTIONS.into_iter().zip(&nodes).all(|((direction, _), node)| {
         of_direction(&joined, direction).is_some_and(|of| of.is_equal(&with_direction(node, direction)))
     });
     same.then_some(text)
+}
+
+/// The rules of a text that have headers on lines of their own.
+fn rules_of(text: &str) -> Vec<String> {
+    let text_of = |block: Block<'_>| (block.header == Some(RULES)).then(|| block.text(RULES).trim_end().to_owned());
+    blocks(text).into_iter().filter_map(text_of).collect()
+}
+
+/// The last rules of two texts as far as they are equal and one rule can stand for both directions.
+fn common_rules(up: &str, down: &str) -> Vec<String> {
+    let [up, down] = [up, down].map(|text| {
+        // A table of a rule, as `[rule.displace]`, would have to move with its rule.
+        let has_parts = blocks(text).iter().any(|block| block.root() == RULE && block.header != Some(RULES));
+        if has_parts { Vec::new() } else { rules_of(text) }
+    });
+    let equal = up.iter().rev().zip(down.iter().rev()).take_while(|(up, down)| up == down && is_for_either(up)).count();
+    up[up.len() - equal..].to_vec()
+}
+
+/// Whether a rule means the same in both directions.
+fn is_for_either(rule: &str) -> bool {
+    let Some(node) = parse(rule) else { return false };
+    let keys: Vec<&Entry> = entries(&node).iter().flat_map(|rules| list(&rules.node)).flat_map(entries).collect();
+    let has_end = keys.iter().any(|entry| rules::ENDS.contains(&&*entry.key));
+    !has_end || keys.iter().any(|entry| entry.key == "both-ways" && matches!(entry.node.value, Value::Truth(true)))
 }
 
 /// Whether `line` precedes all tables of `text`.
@@ -251,12 +290,22 @@ fn entries(node: &Node) -> &[Entry] {
     if let Value::Table(entries) = &node.value { entries } else { &[] }
 }
 
+fn list(node: &Node) -> &[Node] {
+    if let Value::List(list) = &node.value { list } else { &[] }
+}
+
 /// The table of a direction with the tables of both, as a file for one direction.
 fn of_direction(node: &Node, direction: Direction) -> Option<Node> {
     let (_, own) = DIRECTIONS.into_iter().find(|(other, _)| *other == direction)?;
     let table = entries(node).iter().find(|entry| entry.key == own)?;
-    let others = |entry: &&Entry| DIRECTIONS.iter().all(|(_, name)| *name != entry.key);
-    let all = entries(node).iter().filter(others).chain(entries(&table.node)).cloned().collect();
+    let others = |entry: &&Entry| DIRECTIONS.iter().all(|(_, name)| *name != entry.key) && entry.key != RULE;
+    let mut all: Vec<Entry> = entries(node).iter().filter(others).chain(entries(&table.node)).cloned().collect();
+    if let Some(shared) = entries(node).iter().find(|entry| entry.key == RULE) {
+        match all.iter_mut().find(|entry| entry.key == RULE).map(|own| &mut own.node.value) {
+            Some(Value::List(own)) => own.extend(list(&shared.node).iter().cloned()),
+            _ => all.push(shared.clone()),
+        }
+    }
     Some(with_direction(&Node { place: node.place, value: Value::Table(all) }, direction))
 }
 

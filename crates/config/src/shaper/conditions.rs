@@ -3,6 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 
 use tidegate_core::classify::{self, BuildError, Cause, Classifier, DscpSet, MarkMatch};
 
@@ -56,12 +57,32 @@ impl Match {
             dscp: (!self.dscps.is_empty()).then(|| self.dscps.iter().copied().collect::<DscpSet>()),
             source_ports: ranges(&self.source_ports),
             destination_ports: ranges(&self.destination_ports),
+            lengths: self.lengths.iter().map(|lengths| lengths.first..=lengths.last).collect(),
+            tcp_flags: self.tcp_flags.iter().map(|flags| flags.condition()).collect(),
+            pure_ack: self.pure_ack,
+            icmp_types: self.icmp_types.iter().flat_map(|kind| kind.types()).collect(),
             ..classify::Match::default()
         }];
         spread(&mut all, &self.protocols, |one, protocol| one.protocol = Some(protocol.0));
         spread(&mut all, &self.sources, |one, source| one.source = prefix(source));
         spread(&mut all, &self.destinations, |one, destination| one.destination = prefix(destination));
         all.retain(|one| !one.is_contradiction());
+        either_end(&mut all, &self.hosts, |one, host| {
+            let host = prefix(host)?;
+            one.source = Some(one.source.map_or(Some(host), |source| within_both(source, host))?);
+            Some(())
+        });
+        if !self.ports.is_empty() {
+            let ports = ranges(&self.ports);
+            either_end(&mut all, &[ports], |one, ports: &Vec<_>| {
+                one.source_ports = common_ports(&one.source_ports, ports)?;
+                Some(())
+            });
+        }
+        if self.both_ways {
+            let answers: Vec<_> = all.iter().map(exchanged).filter(|answer| !all.contains(answer)).collect();
+            all.extend(answers);
+        }
         spread(&mut all, &self.marks, |one, mark| one.mark = Some(MarkMatch { value: mark.value, mask: mark.mask }));
         spread(&mut all, &users, |one, user| one.uid = Some(*user..=*user));
         spread(&mut all, &cgroups, |one, cgroup| one.cgroup = Some(*cgroup));
@@ -77,6 +98,9 @@ impl Match {
             self.marks.len(),
             self.users.len(),
             self.cgroups.len(),
+            self.hosts.len().saturating_mul(2),
+            if self.ports.is_empty() { 1 } else { 2 },
+            if self.both_ways { 2 } else { 1 },
         ]
         .iter()
         .fold(1, |product: usize, n| product.saturating_mul((*n).max(1)))
@@ -99,6 +123,56 @@ fn spread<T>(all: &mut Vec<classify::Match>, alternatives: &[T], apply: impl Fn(
             .collect::<Vec<_>>()
     };
     *all = all.iter().flat_map(spread).collect();
+}
+
+/// Combines each of `all` with each of `alternatives`, if there are any, at its source and at its destination. `narrow` adds an
+/// alternative to the source, and returns `None` if no packet can meet both. What remains is free of contradictions.
+fn either_end<T>(
+    all: &mut Vec<classify::Match>,
+    alternatives: &[T],
+    narrow: impl Fn(&mut classify::Match, &T) -> Option<()>,
+) {
+    if alternatives.is_empty() {
+        return;
+    }
+    let mut narrowed = Vec::new();
+    for one in all.iter() {
+        for alternative in alternatives {
+            let (mut sent, mut received) = (one.clone(), exchanged(one));
+            narrowed.extend(narrow(&mut sent, alternative).map(|()| sent));
+            narrowed.extend(narrow(&mut received, alternative).map(|()| exchanged(&received)));
+        }
+    }
+    narrowed.retain(|one| !one.is_contradiction());
+    *all = narrowed;
+}
+
+/// The conditions on the packets that answer.
+fn exchanged(one: &classify::Match) -> classify::Match {
+    classify::Match {
+        source: one.destination,
+        destination: one.source,
+        source_ports: one.destination_ports.clone(),
+        destination_ports: one.source_ports.clone(),
+        ..one.clone()
+    }
+}
+
+/// The prefix that is within both, if they have addresses in common.
+fn within_both(one: classify::Prefix, other: classify::Prefix) -> Option<classify::Prefix> {
+    let (wide, narrow) = if one.length() <= other.length() { (one, other) } else { (other, one) };
+    wide.contains(narrow.address()).then_some(narrow)
+}
+
+/// The ports that are in both lists, where an empty first list stands for all; `None` if there are none.
+fn common_ports(one: &[RangeInclusive<u16>], other: &[RangeInclusive<u16>]) -> Option<Vec<RangeInclusive<u16>>> {
+    if one.is_empty() {
+        return Some(other.to_vec());
+    }
+    let pairs = one.iter().flat_map(|one| other.iter().map(move |other| (one, other)));
+    let common = pairs.map(|(one, other)| *one.start().max(other.start())..=*one.end().min(other.end()));
+    let common: Vec<_> = common.filter(|range| !range.is_empty()).collect();
+    (!common.is_empty()).then_some(common)
 }
 
 /// Numbers for names, where only equality matters. They begin beyond those that a file can write.

@@ -8,7 +8,7 @@ pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
-use crate::values::{Mark, Ports, Prefix, Protocol, User};
+use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, User};
 
 crate::record! {
     /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
@@ -26,7 +26,8 @@ crate::record! {
         /// The class of `discipline` for packets that no rule matches. Default: the `default` of the discipline, else its
         /// first. Classes of a `shaper` state `default = true` themselves.
         pub default_class: Option<Spanned<String>>,
-        /// Rules that assign packets to classes. The first that matches applies.
+        /// Rules that assign packets to classes. The first that matches applies. In a file that shapes both directions these
+        /// are for both, and are tried after those of `up` and of `down`.
         pub rule: Vec<Spanned<RuleSection>>,
         /// The egress direction of a file that shapes both: `[up.shaper]`, `[[up.class]]`, `[up.discipline]` and so on.
         /// Default: the file is for one direction, and these tables are at the top level.
@@ -169,10 +170,17 @@ crate::record! {
         pub source: Many<Spanned<Prefix>>,
         /// Receiving addresses.
         pub destination: Many<Spanned<Prefix>>,
+        /// Addresses at either end, so that one rule serves both directions: packets from them and packets to them.
+        pub host: Many<Spanned<Prefix>>,
         /// Sending ports.
         pub source_port: Many<Spanned<Ports>>,
         /// Receiving ports.
         pub destination_port: Many<Spanned<Ports>>,
+        /// Ports at either end: packets from them and packets to them.
+        pub port: Many<Spanned<Ports>>,
+        /// Whether the rule matches the answers, too: packets that meet its conditions with source and destination exchanged.
+        /// Default false.
+        pub both_ways: Spanned<bool> = false,
         /// Firewall marks.
         pub mark: Many<Mark>,
         /// Owners of the sending socket; forwarded packets have none, and nothing that arrives has.
@@ -180,6 +188,14 @@ crate::record! {
         /// Control groups of the sending socket, with all below them; forwarded packets have none, and nothing that
         /// arrives has.
         pub cgroup: Many<Spanned<String>>,
+        /// Lengths of the packet in bytes with the IP header, as "0-200" or "1400-"; those of fragments are not known.
+        pub length: Many<Spanned<Lengths>>,
+        /// Flags of TCP that are set, as "syn", or are not, as "syn !ack".
+        pub tcp_flags: Many<Spanned<TcpFlags>>,
+        /// Whether the packet is a TCP acknowledgement without data. Default false: it may be one or not.
+        pub pure_ack: Spanned<bool> = false,
+        /// Types of ICMP messages by name, which stands for those of ICMP and of ICMPv6, or by number.
+        pub icmp_type: Many<Spanned<MessageType>>,
         /// The share of each flow relative to flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,
         /// The minimum rate of each flow. Default: none.

@@ -10,6 +10,7 @@ use super::file::{DisplaceSection, File, RuleSection};
 use crate::classes::{Class, Displace, Match, Rule, Shaper, Sharing, ceiling, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
+use crate::values::{Ports, Prefix, Protocol};
 
 pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
     let by_name = numbered(names);
@@ -182,6 +183,7 @@ fn refuse_flow_keys(section: &RuleSection, root: &Root, class: ClassId, diagnost
             }
         }
     }
+    of_packets(section, &per_flow, diagnostics);
 }
 
 fn check_displacement(
@@ -224,15 +226,72 @@ fn matches(section: &RuleSection) -> Match {
         destinations: values(&section.destination),
         source_ports: values(&section.source_port),
         destination_ports: values(&section.destination_port),
+        hosts: values(&section.host),
+        ports: values(&section.port),
+        both_ways: section.both_ways.value,
         marks: section.mark.0.clone(),
         users: section.uid.0.clone(),
         cgroups: section.cgroup.iter().map(|path| path.value.trim_matches('/').to_owned()).collect(),
+        lengths: values(&section.length),
+        tcp_flags: values(&section.tcp_flags),
+        pure_ack: section.pure_ack.value,
+        icmp_types: values(&section.icmp_type),
+    }
+}
+
+/// The conditions about single packets: their keys and places, and the protocols that have them (all if the list is empty).
+fn packet_conditions(section: &RuleSection) -> impl Iterator<Item = (&'static str, Place, &'static [u8])> {
+    const ALL: &[u8] = &[];
+    const TCP: &[u8] = &[6];
+    const ICMP: &[u8] = &[1, 58];
+    [
+        ("length", section.length.first().map(|one| one.place), ALL),
+        ("tcp-flags", section.tcp_flags.first().map(|one| one.place), TCP),
+        ("pure-ack", section.pure_ack.value.then_some(section.pure_ack.place), TCP),
+        ("icmp-type", section.icmp_type.first().map(|one| one.place), ICMP),
+    ]
+    .into_iter()
+    .filter_map(|(key, place, protocols)| Some((key, place?, protocols)))
+}
+
+/// Reports promises to flows (`per_flow`) in a rule about single packets, and protocols whose packets cannot match it.
+fn of_packets(section: &RuleSection, per_flow: &[(&str, Option<Place>)], diagnostics: &mut Diagnostics) {
+    let conditions: Vec<_> = packet_conditions(section).collect();
+    let Some((key, place, _)) = conditions.first() else { return };
+    for (promise, at) in per_flow.iter().filter_map(|(promise, at)| Some((promise, (*at)?))) {
+        diagnostics
+            .error(at, format!("`{promise}` is for flows, and `{key}` is about single packets"))
+            .label("a flow has packets that match and packets that do not")
+            .related(*place, "selects packets")
+            .help(format!("remove `{promise}`, or select whole flows, by addresses and ports"));
+    }
+    for (key, place, protocols) in conditions.iter().filter(|(.., protocols)| !protocols.is_empty()) {
+        let others = |protocol: &&Spanned<Protocol>| !protocols.contains(&protocol.value.0);
+        for protocol in section.protocol.iter().filter(others) {
+            let has = if protocols.len() == 1 { "\"tcp\"" } else { "\"icmp\" or \"icmpv6\"" };
+            diagnostics
+                .error(*place, format!("packets of {} have no `{key}`", protocol.value))
+                .label("nothing matches this")
+                .related(protocol.place, "the protocol")
+                .help(format!("leave `protocol` out, or write {has}"));
+        }
+    }
+    let icmp = conditions.iter().find(|(key, ..)| *key == "icmp-type");
+    let ports = section.source_port.first().or(section.destination_port.first()).or(section.port.first());
+    let of_tcp = conditions.iter().find(|(.., protocols)| protocols.len() == 1).map(|(key, place, _)| (*key, *place));
+    let other = of_tcp.or(ports.map(|ports| ("ports", ports.place)));
+    if let (Some((_, place, _)), Some((other, at))) = (icmp, other) {
+        diagnostics
+            .error(*place, format!("no packet has an `icmp-type` and {other}"))
+            .label("nothing matches this")
+            .related(at, "only TCP or protocols with ports have it")
+            .help("make a rule for each of the two");
     }
 }
 
 /// Reports rules that no packet can match.
 fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
-    let ports = section.source_port.first().or(section.destination_port.first());
+    let ports = section.source_port.first().or(section.destination_port.first()).or(section.port.first());
     if let Some(ports) = ports {
         for protocol in section.protocol.iter().filter(|protocol| !protocol.value.has_ports()) {
             diagnostics
@@ -255,6 +314,12 @@ fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
                 .help("make a rule for each of the two");
         }
     }
+    if section.both_ways.value && end(section).is_none() {
+        diagnostics
+            .error(section.both_ways.place, "`both-ways` without an end to exchange")
+            .label("no source and no destination")
+            .help("add `source`, `destination` or a port of one of them, or remove `both-ways`; `host` and `port` mean either end");
+    }
     for path in section.cgroup.iter() {
         if path.trim_matches('/').is_empty() || path.split('/').any(|part| part == "..") {
             diagnostics
@@ -262,6 +327,36 @@ fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
                 .label("not a path below the root")
                 .help("write for example \"/system.slice/backup.service\"; `systemd-cgls` lists them");
         }
+    }
+}
+
+/// The keys about the sender or the receiver alone.
+pub(super) const ENDS: [&str; 4] = ["source", "destination", "source-port", "destination-port"];
+
+/// The first condition about the sender or the receiver alone: its key and its place.
+fn end(section: &RuleSection) -> Option<(&'static str, Place)> {
+    let address = |list: &Many<Spanned<Prefix>>| list.first().map(|one| one.place);
+    let port = |list: &Many<Spanned<Ports>>| list.first().map(|one| one.place);
+    let places = [
+        address(&section.source),
+        address(&section.destination),
+        port(&section.source_port),
+        port(&section.destination_port),
+    ];
+    ENDS.into_iter().zip(places).find_map(|(key, place)| Some((key, place?)))
+}
+
+/// Reports rules for both directions whose meaning depends on the direction.
+pub(super) fn one_sided(rules: &[Spanned<RuleSection>], diagnostics: &mut Diagnostics) {
+    for rule in rules.iter().filter(|rule| !rule.both_ways.value) {
+        let Some((key, place)) = end(rule) else { continue };
+        let either = if key.ends_with("port") { "port" } else { "host" };
+        diagnostics
+            .error(place, format!("`{key}` in a rule for both directions"))
+            .label("packets of the other direction have it at their other end")
+            .help(format!(
+                "write `{either}` for either end, add both-ways = true, or put the rule into [[up.rule]] or [[down.rule]]"
+            ));
     }
 }
 

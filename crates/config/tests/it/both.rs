@@ -128,3 +128,94 @@ fn what_is_of_no_direction_or_of_both_is_an_error_with_a_remedy() {
     assert!(load(&source, &mut diagnostics).is_none());
     assert!(diagnostics.render(&source).contains("one direction is wanted here"));
 }
+
+/// A file whose rules are written once for both directions.
+const ONCE: &str = r#"version = 1
+
+[up.shaper]
+rate = "20mbit"
+
+[[up.class]]
+name = "guests"
+rate = "2mbit"
+
+[[up.class]]
+name = "rest"
+rate = "10mbit"
+default = true
+
+[down.shaper]
+rate = "90mbit"
+
+[[down.class]]
+name = "guests"
+rate = "9mbit"
+
+[[down.class]]
+name = "rest"
+rate = "50mbit"
+default = true
+
+# Only of what arrives.
+[[down.rule]]
+class = "rest"
+source = "192.168.50.9"
+
+# The guests.
+[[rule]]
+class = "guests"
+host = "192.168.50.0/24"
+
+[[rule]]
+class = "guests"
+source = "192.168.1.5"
+source-port = 443
+both-ways = true
+"#;
+
+#[test]
+fn a_rule_at_the_top_is_for_both_directions_and_follows_their_own() {
+    let (configs, said) = read(ONCE);
+    assert_eq!(said, "");
+    let labels: Vec<Vec<String>> = configs
+        .expect("valid")
+        .iter()
+        .map(|config| config.rules.iter().map(tidegate_config::shaper::Rule::label).collect())
+        .collect();
+    let shared = ["host 192.168.50.0/24", "source 192.168.1.5/32 source-port 443, both ways"];
+    assert_eq!(labels, [shared.to_vec(), vec!["source 192.168.50.9/32", shared[0], shared[1]]]);
+}
+
+#[test]
+fn rules_for_both_directions_stay_one_when_the_file_is_made_again() {
+    let part = |text: &str, direction| split(text, direction).expect("a direction");
+    let [up, down] = [Direction::Egress, Direction::Ingress].map(|direction| part(ONCE, direction));
+    assert!(up.contains("# The guests.\n[[rule]]") && down.contains("# The guests.\n[[rule]]"), "{down}");
+    assert!(down.find("192.168.50.9") < down.find("# The guests."), "{down}");
+    let again = join(&up, &down).expect("tables in common are equal");
+    assert_eq!(again.matches("[[rule]]").count(), 2, "{again}");
+    assert_eq!(again.matches("host = ").count(), 1, "{again}");
+    assert_eq!(
+        [Direction::Egress, Direction::Ingress].map(|direction| part(&again, direction)),
+        [up.clone(), down],
+        "{again}"
+    );
+    // A rule that means another thing in the other direction is written for each.
+    let one_sided = |text: &str| text.replace("both-ways = true\n", "");
+    let again = join(&one_sided(&up), &one_sided(&part(ONCE, Direction::Ingress))).expect("equal tables");
+    assert_eq!((again.matches("[[up.rule]]").count(), again.matches("[[down.rule]]").count()), (2, 3), "{again}");
+}
+
+#[test]
+fn a_rule_for_both_directions_that_has_a_sender_alone_is_refused() {
+    for (from, to, wanted) in [
+        ("both-ways = true\n", "", "`source` in a rule for both directions"),
+        ("host = \"192.168.50.0/24\"", "destination-port = 53", "write `port` for either end"),
+        ("host = \"192.168.50.0/24\"", "both-ways = true", "`both-ways` without an end to exchange"),
+        ("name = \"guests\"\nrate = \"9mbit\"", "name = \"visitors\"\nrate = \"9mbit\"", "there is no class `guests`"),
+    ] {
+        let (configs, said) = read(&ONCE.replace(from, to));
+        assert!(configs.is_none() && said.contains(wanted), "{wanted}: {said}");
+        assert!(said.matches(wanted).count() <= 2, "{said}");
+    }
+}

@@ -377,28 +377,39 @@ fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rul
     let fits = |prefix: &&Prefix| prefix.address.is_ipv4() == (version == Version::V4);
     if let Some(rule) = rule {
         let wanted = &rule.matches;
+        // A probe is a datagram of one size.
+        if wanted.keys_of_packets().next().is_some() {
+            return None;
+        }
         if !wanted.protocols.is_empty() && !wanted.protocols.iter().any(|protocol| protocol.0 == UDP) {
             return None;
         }
         if !wanted.cgroups.is_empty() || wanted.users.iter().any(|user| *user != User::Id(0)) {
             return None;
         }
-        if !wanted.sources.is_empty()
-            && !wanted.sources.iter().any(|prefix| own.address.is_some_and(|own| prefix.contains(own)))
-        {
+        let is_own = |prefix: &Prefix| own.address.is_some_and(|own| prefix.contains(own));
+        if !wanted.sources.is_empty() && !wanted.sources.iter().any(is_own) {
             return None;
         }
         probe.dscp = wanted.dscps.first().map_or(0, |dscp| dscp.value());
         probe.mark = wanted.marks.first().map(|mark| mark.value);
         probe.port = wanted.destination_ports.first().map(|ports| ports.first.max(1).min(ports.last));
         probe.source_port = wanted.source_ports.first().map(|ports| ports.last);
-        if !wanted.destinations.is_empty() {
+        // A port of either end is that of the receiver where the rule leaves this open.
+        if let Some(ports) = wanted.ports.first() {
+            probe.port.get_or_insert(ports.first.max(1).min(ports.last));
+        }
+        let elsewhere: &[Prefix] = if wanted.hosts.iter().any(is_own) { &[] } else { &wanted.hosts };
+        for destinations in [&wanted.destinations[..], elsewhere] {
+            if destinations.is_empty() {
+                continue;
+            }
             match own.direction {
-                Direction::Egress => probe.to = Some(wanted.destinations.iter().find(fits)?.address),
+                Direction::Egress => probe.to = Some(destinations.iter().find(fits)?.address),
                 // An arriving probe is sent to all nodes, so the rule must include that address.
                 Direction::Ingress => {
                     let to = prober.destination(&probe);
-                    wanted.destinations.iter().find(|prefix| prefix.contains(to))?;
+                    destinations.iter().find(|prefix| prefix.contains(to))?;
                 }
             }
         }
