@@ -38,7 +38,7 @@ pub fn of_class(name: &str) -> Option<Traffic> {
     let mut found = None;
     for word in name.split(|c: char| !c.is_alphanumeric()).map(str::to_ascii_lowercase) {
         let matches = |known: &&str| word == **known || word.strip_suffix('s') == Some(*known);
-        let Some((traffic, _)) = WORDS.iter().find(|(_, words)| words.iter().any(|known| matches(&known))) else {
+        let Some((traffic, _)) = WORDS.iter().find(|(_, words)| words.iter().any(matches)) else {
             continue;
         };
         if found.is_some_and(|found| found != *traffic) {
