@@ -115,7 +115,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let class = flow.map_or(classified.class, |flow| flow.class);
         let section = shaper.classes.get(class.0 as usize)?;
         let profile = classified.rule.map_or(0, |rule| rule + 1);
-        let ceiling = fbc.ceiling(class)?;
+        let most = classified.rule.and_then(|rule| self.config.rules.get(rule as usize)?.at_most).map(|most| most.rate);
+        let ceiling = most.into_iter().fold(fbc.ceiling(class)?, Rate::min);
         let rate = match section.advice {
             Advice::None => return None,
             Advice::Ceiling => ceiling,

@@ -55,6 +55,7 @@ fn flow(port: u16, rate: u64) -> FlowObservation {
         arrived_bytes: Bytes::new(1_000),
         sent_packets: 8,
         sent_bytes: Bytes::new(800),
+        held_by: None,
         borrowed_bytes: Bytes::ZERO,
         queue: Queued { packets: 1, bytes: Bytes::new(100) },
         wait: WaitTimes {

@@ -525,11 +525,13 @@ impl<P: Packet> Fbc<P> {
         self.flows.indices().map(|at| self.view(at))
     }
 
-    /// The most that `class` may send over time, while all others are idle: d(q), or with borrowing the total. `None` when there is
-    /// no such class.
+    /// The most that a flow of `class` may send over time, while all others are idle: d(q), or with borrowing the total, and no
+    /// more than each ceiling of the class. `None` when there is no such class.
     pub fn ceiling(&self, class: ClassId) -> Option<Rate> {
         let params = &self.classes.get(class.0)?.params;
-        Some(if params.borrow == Borrow::FromOthers { self.params.rate } else { params.rate })
+        let rate = if params.borrow == Borrow::FromOthers { self.params.rate } else { params.rate };
+        let Ceilings { class, host, flow } = params.at_most;
+        Some([class, host, flow].into_iter().flatten().map(|ceiling| ceiling.rate).fold(rate, Rate::min))
     }
 
     /// d(f) of a flow of `class` and the profile of this number, if it began now. `None` when there is no such class.

@@ -32,6 +32,7 @@ fn flow(n: u16) -> FlowObservation {
         arrived_bytes: Bytes::new(1_500_000),
         sent_packets: 900,
         sent_bytes: Bytes::new(1_350_000),
+        held_by: None,
         borrowed_bytes: Bytes::new(135_000),
         queue: Queued { packets: 10, bytes: Bytes::new(15_000) },
         wait: WaitTimes {
