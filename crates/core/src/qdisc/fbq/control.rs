@@ -2,7 +2,7 @@
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-use super::ceiling::HeldBy;
+use super::ceiling::{Ceilings, HeldBy};
 use super::class::Class;
 use super::fbc::Fbc;
 use super::flow::FlowCounts;
