@@ -85,3 +85,10 @@ fn the_ceiling_is_what_the_class_may_send_and_not_what_others_leave() {
     assert_eq!(value(&share, "flow video", "switches"), 1.0);
     assert!(value(&ceiling, "flow video", "switches") >= 10.0);
 }
+
+/// The rate that is told is the least of all bounds: 2.8 Mbit/s carry the step of 2.35, which the minimum keeps free.
+#[test]
+fn a_ceiling_of_each_flow_bounds_what_is_told() {
+    let bounded = videos(", advice = \"ceiling\", flow-at-most = \"2800kbit\"", ", follow-advice = true");
+    assert_eq!(value(&bounded, "flow video", "switches"), 1.0);
+}
