@@ -284,7 +284,7 @@ fn of_packets(section: &RuleSection, per_flow: &[(&str, Option<Place>)], diagnos
         diagnostics
             .error(*place, format!("no packet has an `icmp-type` and {other}"))
             .label("nothing matches this")
-            .related(at, "only TCP or protocols with ports have it")
+            .related(at, "packets of ICMP do not have it")
             .help("make a rule for each of the two");
     }
 }

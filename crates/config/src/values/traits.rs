@@ -213,7 +213,7 @@ impl fmt::Display for MessageType {
 }
 
 impl Scalar for MessageType {
-    const WANTED: &'static str = "ICMP type";
+    const WANTED: &'static str = "type of ICMP message";
     const EXAMPLE: &'static str = "echo-request";
     fn from_text(text: &str) -> Result<Self, Wrong> {
         let lower = text.trim().to_lowercase().replace('_', "-").replace("neighbor", "neighbour");

@@ -85,12 +85,12 @@ fn traits_wanted() -> impl Strategy<Value = TraitsWanted> {
     let flags = some(&[TcpFlags { set: 2, clear: 16 }, TcpFlags { set: 16, clear: 0 }]);
     let types = some(&[MessageType { v4: Some(8), v6: Some(128) }, MessageType { v4: None, v6: Some(2) }]);
     let signals = prop_oneof![
-        3 => Just((vec![], false, vec![])),
+        15 => Just((vec![], false, vec![])),
         1 => flags.prop_map(|flags| (flags, false, vec![])),
         1 => Just((vec![], true, vec![])),
         1 => types.prop_map(|types| (vec![], false, types)),
     ];
-    (prop_oneof![2 => Just(vec![]), 1 => lengths], signals)
+    (rarely(lengths), signals)
 }
 
 fn traits() -> impl Strategy<Value = Traits> {
@@ -106,6 +106,13 @@ fn traits() -> impl Strategy<Value = Traits> {
     (0_u16..5, select(signals)).prop_map(|(length, signal)| Traits { length, signal })
 }
 
+/// A condition that most rules do not have, so that packets match the others.
+fn rarely<T: Clone + std::fmt::Debug + 'static>(
+    list: impl Strategy<Value = Vec<T>> + 'static,
+) -> impl Strategy<Value = Vec<T>> {
+    prop_oneof![5 => Just(Vec::new()), 1 => list]
+}
+
 fn wanted() -> impl Strategy<Value = Match> {
     let ports = [Ports { first: 1, last: 2 }, Ports { first: 2, last: 3 }, Ports { first: 4, last: 4 }];
     let dscps = [Dscp::BEST_EFFORT, Dscp::EF];
@@ -114,8 +121,8 @@ fn wanted() -> impl Strategy<Value = Match> {
     (
         some(&dscps),
         some(&[Protocol(6), Protocol(17)]),
-        (prefixes(), prefixes(), prefixes()),
-        (some(&ports), some(&ports), some(&ports), any::<bool>()),
+        (prefixes(), prefixes(), rarely(prefixes())),
+        (some(&ports), some(&ports), rarely(some(&ports)), any::<bool>()),
         some(&marks),
         some(&users),
         (some(&["slice1".to_owned(), "slice2".to_owned()]), traits_wanted()),
