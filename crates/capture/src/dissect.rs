@@ -26,7 +26,7 @@
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use tidegate_core::classify::{Fields, Fragment, Hosts};
+use tidegate_core::classify::{Fields, Fragment, Hosts, IcmpType, Signal, Version};
 use tidegate_core::{Dscp, Ecn};
 
 /// The most extension headers that are followed. RFC 8200 recommends seven at most.
@@ -170,11 +170,26 @@ impl std::error::Error for Malformed {}
 #[inline]
 pub fn network(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
     match bytes.first().map(|first| first >> 4) {
-        Some(4) => ipv4(bytes, length),
-        Some(6) => ipv6(bytes, length),
+        Some(4) => ipv4(bytes, length).map(with_traits),
+        Some(6) => ipv6(bytes, length).map(with_traits),
         Some(other) => Err(Malformed::Version(other)),
         None => Err(Malformed::Truncated(0)),
     }
+}
+
+/// Completes the properties of the packet. Those of a fragment stay unknown: its datagram has another length, and only the first
+/// one has the flags.
+#[inline]
+fn with_traits(mut seen: Dissection) -> Dissection {
+    if seen.fields.fragment.is_some() {
+        seen.fields.traits.signal = Signal::Unknown;
+        return seen;
+    }
+    seen.fields.traits.length = u16::try_from(seen.total).unwrap_or(u16::MAX);
+    if let Some(TcpFlags(flags)) = seen.tcp_flags {
+        seen.fields.traits.signal = Signal::Tcp { flags, pure_ack: seen.is_pure_ack() };
+    }
+    seen
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
@@ -326,6 +341,10 @@ fn transport(seen: &mut Dissection, bytes: &[u8], at: usize, protocol: u8) {
         }
         protocol::ICMP | protocol::ICMPV6 => {
             seen.transport_header = if seen.total as usize >= at + 8 { 8 } else { 0 };
+            let version = if protocol == protocol::ICMP { Version::V4 } else { Version::V6 };
+            if let Some(&number) = bytes.get(at) {
+                seen.fields.traits.signal = Signal::Icmp(IcmpType { version, number });
+            }
             return;
         }
         _ => return,

@@ -441,8 +441,12 @@ pub fn matching(conditions: &[(String, String)]) -> Result<Match, String> {
             "mark" => all.marks.push(one(text)?),
             "uid" => all.users.push(one(text)?),
             "cgroup" => all.cgroups.push(text.trim_matches('/').to_owned()),
+            "length" => all.lengths.push(one(text)?),
+            "tcp-flags" => all.tcp_flags.push(one(text)?),
+            "pure-ack" if text == "true" => all.pure_ack = true,
+            "icmp-type" => all.icmp_types.push(one(text)?),
             other => {
-                const KEYS: [&str; 12] = [
+                const KEYS: [&str; 16] = [
                     "dscp",
                     "protocol",
                     "source",
@@ -455,6 +459,10 @@ pub fn matching(conditions: &[(String, String)]) -> Result<Match, String> {
                     "mark",
                     "uid",
                     "cgroup",
+                    "length",
+                    "tcp-flags",
+                    "pure-ack",
+                    "icmp-type",
                 ];
                 return Err(format!("`{other}` is no condition; {}", suggest::help(other, &KEYS)));
             }

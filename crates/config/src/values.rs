@@ -10,6 +10,10 @@ use tidegate_core::{Bytes, Dscp, Rate, Span};
 use crate::decode::{Scalar, Wrong};
 use crate::suggest;
 
+mod traits;
+
+pub use traits::{Lengths, MessageType, TcpFlags, icmp_type_name, tcp_flag_names};
+
 impl From<UnitError> for Wrong {
     fn from(error: UnitError) -> Self {
         let help = format!("write for example {}", error.example());

@@ -59,7 +59,10 @@ use alloc::vec::Vec;
 
 use axes::{Axis, FIXED_SELECTORS, Lookup, Selector};
 pub use cover::{Cause, Shadowed};
-pub use fields::{DscpSet, Fields, Fragment, Hosts, MarkMatch, Match, Prefix, PrefixError, Rule, Version};
+pub use fields::{
+    DscpSet, Fields, FlagMatch, Fragment, Hosts, IcmpType, MarkMatch, Match, Prefix, PrefixError, Rule, Signal, Traits,
+    Version,
+};
 use groups::{NONE, Stage};
 pub use image::{Target, beside, image};
 use sparse::Tables;

@@ -2,6 +2,9 @@
 //!
 //! *Law*: all fragments of a datagram are classified by the fields of the first. Fragments that arrive before the first wait
 //! for it, up to a time limit ([`fragments`]).
+//! *Notes*: every packet is classified by itself; nothing is remembered for its flow. Where rules ask for properties of single
+//! packets (code point, mark, length, TCP flags, ICMP type), packets of one connection go to several classes. They are then a flow
+//! of its own in each of them, whose order is kept.
 //! *Cost*: a look-up in the rules and a keyed hash. Only fragments touch the table of fragments.
 
 use tidegate_config::shaper::{Config, Match};
@@ -58,6 +61,11 @@ impl<H: Copy> Classify<H> {
     #[inline]
     pub(crate) fn on_wire(&self, meta: &PacketMeta) -> OnWire {
         on_wire(meta, self.mtu, self.overhead)
+    }
+
+    /// The length of the longest segment of a superpacket with `length` bytes.
+    pub(crate) fn wire_length(&self, length: u16) -> u16 {
+        length.min(u16::try_from(self.mtu).unwrap_or(u16::MAX))
     }
 
     /// Takes a fragment, and releases it, now or later, with the fields of the first one.

@@ -74,6 +74,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
             self.admit_fragments(now, out);
             return Admission::Consumed;
         }
+        if meta.shape == Shape::Super {
+            // Rules by length are about packets on the wire, and give a superpacket and its segments the same class.
+            let mut fields = meta.fields;
+            fields.traits.length = self.classify.wire_length(fields.traits.length);
+            return self.admit(now, handle, number, (meta, &fields), out);
+        }
         self.admit(now, handle, number, (meta, &meta.fields), out)
     }
 

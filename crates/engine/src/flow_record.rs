@@ -427,7 +427,7 @@ mod tests {
                 mark: 7,
                 uid: has(2).then_some(0),
                 cgroup: has(1).then_some(u64::MAX),
-                fragment: None,
+                ..Fields::default()
             };
             assert_eq!(FlowIdentity::from(&Identity::from(&fields)), FlowIdentity::from(&fields));
         }

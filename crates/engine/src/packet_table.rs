@@ -16,17 +16,15 @@ const NIL: u32 = u32::MAX;
 struct Entry<H> {
     /// The data path's own name for the packet.
     handle: H,
-    /// The number of its insertion; [`FREE`] for a free entry.
-    inserted: u64,
-    /// For a free entry, the next free one.
-    next: u32,
-    /// Whether the packet is in the hold queue.
-    held: bool,
+    /// The number of its insertion, with [`HELD`] if the packet is in the hold queue; for a free entry [`FREE`] and the next free
+    /// one.
+    state: u64,
     fields: Fields,
     packet: QueuedPacket,
 }
 
-const FREE: u64 = u64::MAX;
+const FREE: u64 = 1 << 63;
+const HELD: u64 = 1 << 62;
 
 /// See the [module](self).
 pub(crate) struct PacketTable<H> {
@@ -48,11 +46,10 @@ impl<H: Copy> PacketTable<H> {
     pub(crate) fn insert(&mut self, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> u32 {
         let slot = if self.free == NIL { self.entries.len() as u32 } else { self.free };
         packet.slot = slot;
-        let entry =
-            Entry { handle, packet: *packet, fields: *fields, held: false, inserted: self.insertions, next: NIL };
+        let entry = Entry { handle, packet: *packet, fields: *fields, state: self.insertions };
         match self.entries.get_mut(slot as usize) {
             Some(old) => {
-                self.free = old.next;
+                self.free = old.state as u32;
                 *old = entry;
             }
             None => self.entries.push(entry),
@@ -64,7 +61,7 @@ impl<H: Copy> PacketTable<H> {
     /// Removes a packet and returns its handle. The entry stays readable until the next [`PacketTable::insert`].
     pub(crate) fn remove(&mut self, slot: u32) -> H {
         let entry = &mut self.entries[slot as usize];
-        (entry.inserted, entry.next) = (FREE, self.free);
+        entry.state = FREE | u64::from(self.free);
         let handle = entry.handle;
         self.free = slot;
         self.len -= 1;
@@ -87,15 +84,16 @@ impl<H: Copy> PacketTable<H> {
     }
     /// Whether a packet is in the hold queue.
     pub(crate) fn is_held(&self, slot: u32) -> bool {
-        self.entries[slot as usize].held
+        self.entries[slot as usize].state & HELD != 0
     }
     pub(crate) fn set_held(&mut self, slot: u32, held: bool) {
-        self.entries[slot as usize].held = held;
+        let state = &mut self.entries[slot as usize].state;
+        *state = *state & !HELD | if held { HELD } else { 0 };
     }
     /// The slots of all packets in the order of their insertion. Cost: O(n log n) in the number of entries.
     pub(crate) fn slots(&self) -> Vec<u32> {
-        let used = (0..).zip(&self.entries).filter(|(_, entry)| entry.inserted != FREE);
-        let mut all: Vec<(u64, u32)> = used.map(|(slot, entry)| (entry.inserted, slot)).collect();
+        let used = (0..).zip(&self.entries).filter(|(_, entry)| entry.state & FREE == 0);
+        let mut all: Vec<(u64, u32)> = used.map(|(slot, entry)| (entry.state & !HELD, slot)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, slot)| slot).collect()
     }

@@ -3,6 +3,7 @@
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
 use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, FairBy, FlowBy, Root, Shaper};
+use tidegate_config::suggest;
 use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
@@ -76,6 +77,12 @@ impl Plan {
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
+        let mut keys: Vec<_> = config.rules.iter().flat_map(|rule| rule.matches.keys_of_packets()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        if !keys.is_empty() {
+            lack(format!("rules by {}", suggest::listed(&keys)));
+        }
         if !lacks.is_empty() {
             return Err(StartError::NotInKernel { what: lacks.join("; ") });
         }
@@ -138,7 +145,9 @@ fn examine_arriving(config: &Config, lack: &mut dyn FnMut(String)) {
         by_marks = shaper.flow_by == FlowBy::Mark;
     }
     by_receivers |= config.rules.iter().map(|rule| &rule.matches).any(|matches| {
-        !matches.destinations.is_empty() || !matches.hosts.is_empty() || matches.both_ways && !matches.sources.is_empty()
+        !matches.destinations.is_empty()
+            || !matches.hosts.is_empty()
+            || matches.both_ways && !matches.sources.is_empty()
     });
     if by_receivers && config.interface.data_path == DataPath::Auto {
         lack(
@@ -529,6 +538,12 @@ pub(super) mod tests {
             ),
             (format!("{class}[class.feedback]\necn = true\n"), "`feedback` by code point of class `all`"),
             (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules without classes"),
+            (
+                format!(
+                    "{class}[[rule]]\nclass = \"all\"\npure-ack = true\n[[rule]]\nclass = \"all\"\nlength = \"0-200\"\n"
+                ),
+                "rules by `length` and `pure-ack`",
+            ),
             ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {
             let error = plan(&text).expect_err(&text);

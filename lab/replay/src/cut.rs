@@ -1,8 +1,8 @@
 //! Segments the superpackets of a capture, which an offload made of several packets on the wire, as the kernel would.
 
-use tidegate_capture::dissect::protocol;
+use tidegate_capture::dissect::{TcpFlags, protocol};
 use tidegate_capture::rewrite::header_checksum;
-use tidegate_core::classify::Version;
+use tidegate_core::classify::{Signal, Version};
 use tidegate_engine::{PacketMeta, Shape};
 
 use crate::run::is_segmented;
@@ -31,10 +31,24 @@ fn payload_limit(meta: &PacketMeta, mtu: u32) -> u32 {
 pub fn segments(meta: &PacketMeta, mtu: u32) -> impl Iterator<Item = PacketMeta> + use<> {
     let (meta, payload_limit) = (*meta, payload_limit(meta, mtu));
     let payload = meta.length.saturating_sub(meta.headers);
-    (0..payload.div_ceil(payload_limit).max(1)).map(move |n| {
+    let count = payload.div_ceil(payload_limit).max(1);
+    (0..count).map(move |n| {
         let length = meta.headers + payload_limit.min(payload - n * payload_limit);
-        PacketMeta { length, pure_ack: false, shape: Shape::Single, ..meta }
+        let mut fields = meta.fields;
+        fields.traits.length = u16::try_from(length).unwrap_or(u16::MAX);
+        if let Signal::Tcp { flags, pure_ack } = &mut fields.traits.signal {
+            *flags &= !flags_of_others(n == 0, n + 1 == count);
+            *pure_ack = false;
+        }
+        PacketMeta { fields, length, pure_ack: false, shape: Shape::Single, ..meta }
     })
+}
+
+/// The TCP flags of a superpacket that a segment does not have. Only the last one has FIN and PSH; only the first one has CWR,
+/// because the window was reduced once.
+fn flags_of_others(is_first: bool, is_last: bool) -> u8 {
+    let of_last = if is_last { 0 } else { TcpFlags::FIN | TcpFlags::PSH };
+    of_last | if is_first { 0 } else { TcpFlags::CWR }
 }
 
 /// The bytes of segment `number` (from 1) of a superpacket. `whole` are the captured bytes of the superpacket from the network
@@ -73,14 +87,7 @@ pub fn segment_bytes(whole: &[u8], meta: &PacketMeta, mtu: u32, number: u32) -> 
         (Some(protocol::TCP), 20..) => {
             let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
             transport[4..8].copy_from_slice(&sequence.wrapping_add(from as u32).to_be_bytes());
-            if !is_last {
-                // Only the last segment has FIN and PSH.
-                transport[13] &= !0x09;
-            }
-            if number > 1 {
-                // Only the first segment has CWR: the window was reduced once.
-                transport[13] &= !0x80;
-            }
+            transport[13] &= !flags_of_others(number <= 1, is_last);
             transport[16..18].fill(0);
         }
         (Some(protocol::UDP), 8..) => {

@@ -12,8 +12,8 @@ use std::fmt;
 use std::io::Read;
 
 use tidegate_config::shaper::{Config, Match};
-use tidegate_config::values::{Protocol, User, dscp_name};
-use tidegate_core::classify::Fields;
+use tidegate_config::values::{Protocol, User, dscp_name, icmp_type_name, tcp_flag_names};
+use tidegate_core::classify::{Fields, Signal, Traits};
 use tidegate_core::fbq::{ClassView, FlowView, Levels};
 use tidegate_core::{Colour, Qdisc};
 use tidegate_engine::{Disposition, Names, PacketMeta};
@@ -266,6 +266,32 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
             path.map_or_else(|| format!("number {id}"), |(path, _)| path.clone())
         }),
         fields.cgroup.is_some() && matches.cgroups.iter().any(|path| names.cgroups.get(path) == fields.cgroup.as_ref()),
+    );
+    let Traits { length, signal } = fields.traits;
+    add(
+        "length",
+        matches.lengths.iter().map(ToString::to_string).collect(),
+        (length > 0).then(|| length.to_string()),
+        matches.lengths.iter().any(|lengths| lengths.contains(length)),
+    );
+    let flags = if let Signal::Tcp { flags, .. } = signal { Some(flags) } else { None };
+    add(
+        "tcp-flags",
+        matches.tcp_flags.iter().map(ToString::to_string).collect(),
+        flags.map(tcp_flag_names),
+        flags.is_some_and(|flags| matches.tcp_flags.iter().any(|wanted| wanted.holds(flags))),
+    );
+    let pure_ack = if let Signal::Tcp { pure_ack, .. } = signal { Some(pure_ack) } else { None };
+    let wanted = if matches.pure_ack { vec!["true".to_owned()] } else { Vec::new() };
+    add("pure-ack", wanted, pure_ack.map(|pure_ack| pure_ack.to_string()), pure_ack == Some(true));
+    let kind = if let Signal::Icmp(kind) = signal { Some(kind) } else { None };
+    add(
+        "icmp-type",
+        matches.icmp_types.iter().map(ToString::to_string).collect(),
+        kind.map(icmp_type_name),
+        kind.is_some_and(|kind| {
+            matches.icmp_types.iter().flat_map(|wanted| wanted.types()).any(|wanted| wanted == kind)
+        }),
     );
     explained
 }

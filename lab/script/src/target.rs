@@ -1,7 +1,7 @@
 //! Targets of scripts: a bare discipline, or the engine of a shaper file.
 
 use tidegate_config::shaper::Config;
-use tidegate_core::classify::Hosts;
+use tidegate_core::classify::{Hosts, Signal};
 use tidegate_core::{Backlog, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Qdisc};
 use tidegate_engine::driver::{Arrival, Driver};
 use tidegate_engine::{Change, PacketMeta, Setup, Shape, Sink};
@@ -102,8 +102,17 @@ impl Target for Shaped {
             _ => 0,
         };
         let length = u32::try_from(header.size.as_u64()).unwrap_or(u32::MAX);
+        let mut fields = header.fields;
+        fields.traits.length = u16::try_from(length).unwrap_or(u16::MAX);
+        fields.traits.signal = match fields.traits.signal {
+            // Segments of an open connection have ACK.
+            Signal::Unknown if header.pure_ack || fields.protocol == Some(6) => {
+                Signal::Tcp { flags: 0x10, pure_ack: header.pure_ack }
+            }
+            other => other,
+        };
         let meta = PacketMeta {
-            fields: header.fields,
+            fields,
             ecn: header.ecn,
             length,
             network_header: network.min(length),

@@ -1,5 +1,6 @@
 //! [`SimPacket`]: a packet of the simulation.
 
+use tidegate_core::classify::Signal;
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
 use crate::tcp::{Flags, Segment};
@@ -79,6 +80,15 @@ impl SimPacket {
             dscp: Dscp::BEST_EFFORT,
             colour: Colour::Green,
             transport: Proto::Udp,
+        }
+    }
+    /// What the packet signals to its transport, as rules see it.
+    pub(crate) fn signal(&self) -> Signal {
+        let bits = [(Flags::FIN, 0x01), (Flags::SYN, 0x02), (Flags::ACK, 0x10), (Flags::ECE, 0x40), (Flags::CWR, 0x80)];
+        let has = |(flag, bit): (Flags, u8)| if self.segment.flags.has(flag) { bit } else { 0 };
+        match self.transport {
+            Proto::Tcp => Signal::Tcp { flags: bits.into_iter().map(has).sum(), pure_ack: self.is_pure_ack() },
+            Proto::Udp => Signal::Unknown,
         }
     }
     /// Bytes of application data.

@@ -4,7 +4,7 @@ use etherparse::{LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use tidegate_capture::dissect::{Dissection, Malformed, TcpFlags, network, protocol};
 use tidegate_capture::link::{LinkType, frame};
-use tidegate_core::classify::{Fragment, Hosts};
+use tidegate_core::classify::{Fragment, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_core::random::Stream;
 
 /// Generates IP packets: version, extension headers, transport, payload.
@@ -369,4 +369,43 @@ fn fragments_of_a_datagram_agree_on_the_protocol() {
         assert_eq!(first.fields.source_port.is_some(), protocol == protocol::UDP);
         assert_eq!((first.fields.fragment.unwrap().offset, later.fields.fragment.unwrap().offset), (0, 40));
     }
+}
+
+/// Length, flags and types of single packets, IPv4 and IPv6; a fragment has none.
+#[test]
+fn the_traits_of_a_packet() {
+    let traits = |bytes: &[u8]| network(bytes, bytes.len()).unwrap().fields.traits;
+    let v4 = |protocol: u8, rest: &[u8]| {
+        let mut bytes = vec![0x45, 0, 0, 0, 0, 9, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        bytes.extend(rest);
+        bytes[3] = bytes.len() as u8;
+        bytes
+    };
+    let v6 = |protocol: u8, rest: &[u8]| {
+        let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, protocol, 64];
+        bytes.resize(40, 1);
+        bytes.extend(rest);
+        bytes
+    };
+    let tcp = |flags: u8, data: &[u8]| {
+        let mut bytes = vec![0, 80, 1, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 0, 0, 0, 0, 0, 0];
+        bytes.extend(data);
+        bytes
+    };
+    let signal = |flags, pure_ack| Signal::Tcp { flags, pure_ack };
+    for (make, header) in [(&v4 as &dyn Fn(u8, &[u8]) -> Vec<u8>, 20), (&v6, 40)] {
+        let of = |flags, data: &[u8]| traits(&make(protocol::TCP, &tcp(flags, data)));
+        assert_eq!(of(0x02, &[]), Traits { length: header + 20, signal: signal(0x02, false) });
+        assert_eq!(of(0x10, &[]), Traits { length: header + 20, signal: signal(0x10, true) });
+        assert_eq!(of(0x10, &[7; 9]), Traits { length: header + 29, signal: signal(0x10, false) });
+        assert_eq!(traits(&make(protocol::UDP, &[0; 8])), Traits { length: header + 8, signal: Signal::Unknown });
+        assert_eq!(traits(&make(protocol::TCP, &[0; 8])).signal, Signal::Unknown, "the flags are cut off");
+    }
+    let icmp = |version, number| Signal::Icmp(IcmpType { version, number });
+    assert_eq!(traits(&v4(protocol::ICMP, &[8; 8])).signal, icmp(Version::V4, 8));
+    assert_eq!(traits(&v6(protocol::ICMPV6, &[128; 8])).signal, icmp(Version::V6, 128));
+    assert_eq!(traits(&v6(protocol::ICMPV6, &[])).signal, Signal::Unknown);
+    let mut fragment = v4(protocol::ICMP, &[8; 8]);
+    fragment[6] = 0x20;
+    assert_eq!(traits(&fragment), Traits::default());
 }

@@ -11,7 +11,7 @@ use tidegate_autorate::Bounds;
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
-use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
+use crate::values::{Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, TcpFlags, User, dscp_name};
 
 pub use file::{Bursts, FairBy, FlowBy, Sharing};
 pub(crate) use parameters::profiles;
@@ -209,6 +209,14 @@ pub struct Match {
     pub users: Vec<User>,
     /// Control groups of the sending socket, without the leading slash.
     pub cgroups: Vec<String>,
+    /// Lengths of packets.
+    pub lengths: Vec<Lengths>,
+    /// Flags of TCP segments.
+    pub tcp_flags: Vec<TcpFlags>,
+    /// Whether packets must be TCP acknowledgements without data.
+    pub pure_ack: bool,
+    /// Types of ICMP messages.
+    pub icmp_types: Vec<MessageType>,
 }
 
 impl Rule {
@@ -219,6 +227,17 @@ impl Rule {
 }
 
 impl Match {
+    /// The keys of conditions about single packets, in which the packets of a flow differ.
+    pub fn keys_of_packets(&self) -> impl Iterator<Item = &'static str> {
+        [
+            ("length", !self.lengths.is_empty()),
+            ("tcp-flags", !self.tcp_flags.is_empty()),
+            ("pure-ack", self.pure_ack),
+            ("icmp-type", !self.icmp_types.is_empty()),
+        ]
+        .into_iter()
+        .filter_map(|(key, is_used)| is_used.then_some(key))
+    }
     /// Whether every packet matches.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
@@ -239,11 +258,15 @@ impl fmt::Display for Match {
             ("mark", texts(&self.marks)),
             ("uid", texts(&self.users)),
             ("cgroup", texts(&self.cgroups)),
+            ("length", texts(&self.lengths)),
+            ("tcp-flags", texts(&self.tcp_flags)),
+            ("icmp-type", texts(&self.icmp_types)),
         ];
         let parts: Vec<String> = listed
             .into_iter()
             .filter(|(_, values)| !values.is_empty())
             .map(|(key, values)| format!("{key} {}", values.join(",")))
+            .chain(self.pure_ack.then(|| "pure-ack".into()))
             .collect();
         f.write_str(if parts.is_empty() { "everything" } else { "" })?;
         f.write_str(&parts.join(" "))?;

@@ -57,6 +57,10 @@ impl Match {
             dscp: (!self.dscps.is_empty()).then(|| self.dscps.iter().copied().collect::<DscpSet>()),
             source_ports: ranges(&self.source_ports),
             destination_ports: ranges(&self.destination_ports),
+            lengths: self.lengths.iter().map(|lengths| lengths.first..=lengths.last).collect(),
+            tcp_flags: self.tcp_flags.iter().map(|flags| flags.condition()).collect(),
+            pure_ack: self.pure_ack,
+            icmp_types: self.icmp_types.iter().flat_map(|kind| kind.types()).collect(),
             ..classify::Match::default()
         }];
         spread(&mut all, &self.protocols, |one, protocol| one.protocol = Some(protocol.0));

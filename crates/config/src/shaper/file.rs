@@ -8,7 +8,7 @@ pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
-use crate::values::{Mark, Ports, Prefix, Protocol, User};
+use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, User};
 
 crate::record! {
     /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
@@ -188,6 +188,14 @@ crate::record! {
         /// Control groups of the sending socket, with all below them; forwarded packets have none, and nothing that
         /// arrives has.
         pub cgroup: Many<Spanned<String>>,
+        /// Lengths of the packet in bytes with the IP header, as "0-200" or "1400-"; those of fragments are not known.
+        pub length: Many<Spanned<Lengths>>,
+        /// Flags of TCP that are set, as "syn", or are not, as "syn !ack".
+        pub tcp_flags: Many<Spanned<TcpFlags>>,
+        /// Whether the packet is a TCP acknowledgement without data. Default false: it may be one or not.
+        pub pure_ack: Spanned<bool> = false,
+        /// Types of ICMP messages by name, which stands for those of ICMP and of ICMPv6, or by number.
+        pub icmp_type: Many<Spanned<MessageType>>,
         /// The share of each flow relative to flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,
         /// The minimum rate of each flow. Default: none.

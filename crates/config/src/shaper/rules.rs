@@ -10,7 +10,7 @@ use super::file::{DisplaceSection, File, RuleSection};
 use crate::classes::{Displace, Match, Rule, Shaper, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
-use crate::values::{Ports, Prefix};
+use crate::values::{Ports, Prefix, Protocol};
 
 pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
     let by_name = numbered(names);
@@ -90,6 +90,7 @@ fn rule(
             }
         }
     }
+    of_packets(section, &per_flow, diagnostics);
     if let Some(name) = &section.name
         && (name.is_empty() || name.len() > 64 || name.chars().any(char::is_control))
     {
@@ -155,6 +156,60 @@ fn matches(section: &RuleSection) -> Match {
         marks: section.mark.0.clone(),
         users: section.uid.0.clone(),
         cgroups: section.cgroup.iter().map(|path| path.value.trim_matches('/').to_owned()).collect(),
+        lengths: values(&section.length),
+        tcp_flags: values(&section.tcp_flags),
+        pure_ack: section.pure_ack.value,
+        icmp_types: values(&section.icmp_type),
+    }
+}
+
+/// The conditions about single packets: their keys and places, and the protocols that have them (all if the list is empty).
+fn packet_conditions(section: &RuleSection) -> impl Iterator<Item = (&'static str, Place, &'static [u8])> {
+    const ALL: &[u8] = &[];
+    const TCP: &[u8] = &[6];
+    const ICMP: &[u8] = &[1, 58];
+    [
+        ("length", section.length.first().map(|one| one.place), ALL),
+        ("tcp-flags", section.tcp_flags.first().map(|one| one.place), TCP),
+        ("pure-ack", section.pure_ack.value.then_some(section.pure_ack.place), TCP),
+        ("icmp-type", section.icmp_type.first().map(|one| one.place), ICMP),
+    ]
+    .into_iter()
+    .filter_map(|(key, place, protocols)| Some((key, place?, protocols)))
+}
+
+/// Reports promises to flows (`per_flow`) in a rule about single packets, and protocols whose packets cannot match it.
+fn of_packets(section: &RuleSection, per_flow: &[(&str, Option<Place>)], diagnostics: &mut Diagnostics) {
+    let conditions: Vec<_> = packet_conditions(section).collect();
+    let Some((key, place, _)) = conditions.first() else { return };
+    for (promise, at) in per_flow.iter().filter_map(|(promise, at)| Some((promise, (*at)?))) {
+        diagnostics
+            .error(at, format!("`{promise}` is for flows, and `{key}` is about single packets"))
+            .label("a flow has packets that match and packets that do not")
+            .related(*place, "selects packets")
+            .help(format!("remove `{promise}`, or select whole flows, by addresses and ports"));
+    }
+    for (key, place, protocols) in conditions.iter().filter(|(.., protocols)| !protocols.is_empty()) {
+        let others = |protocol: &&Spanned<Protocol>| !protocols.contains(&protocol.value.0);
+        for protocol in section.protocol.iter().filter(others) {
+            let has = if protocols.len() == 1 { "\"tcp\"" } else { "\"icmp\" or \"icmpv6\"" };
+            diagnostics
+                .error(*place, format!("packets of {} have no `{key}`", protocol.value))
+                .label("nothing matches this")
+                .related(protocol.place, "the protocol")
+                .help(format!("leave `protocol` out, or write {has}"));
+        }
+    }
+    let icmp = conditions.iter().find(|(key, ..)| *key == "icmp-type");
+    let ports = section.source_port.first().or(section.destination_port.first()).or(section.port.first());
+    let of_tcp = conditions.iter().find(|(.., protocols)| protocols.len() == 1).map(|(key, place, _)| (*key, *place));
+    let other = of_tcp.or(ports.map(|ports| ("ports", ports.place)));
+    if let (Some((_, place, _)), Some((other, at))) = (icmp, other) {
+        diagnostics
+            .error(*place, format!("no packet has an `icmp-type` and {other}"))
+            .label("nothing matches this")
+            .related(at, "packets of ICMP do not have it")
+            .help("make a rule for each of the two");
     }
 }
 

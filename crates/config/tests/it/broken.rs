@@ -307,6 +307,43 @@ fn a_rendered_error() {
     assert_eq!(diagnostics.render(&source), expected);
 }
 
+/// Conditions about single packets, in the good file without its promises.
+#[test]
+fn rules_about_single_packets() {
+    let said = |keys: &str| {
+        let rule = GOOD.find("protocol").expect("a rule");
+        let (source, diagnostics, valid) = findings(&format!("{}{keys}\n", &GOOD[..rule]));
+        (valid, diagnostics.render(&source))
+    };
+    for keys in [
+        "tcp-flags = \"syn !ack\"",
+        "tcp-flags = [\"syn\", \"rst\"]\nprotocol = \"tcp\"",
+        "pure-ack = true",
+        "length = [\"0-200\", 1500]\nprotocol = \"udp\"",
+        "icmp-type = [\"echo-request\", 3]\nprotocol = [\"icmp\", \"icmpv6\"]",
+    ] {
+        let (valid, said) = said(keys);
+        assert!(valid, "{keys}: {said}");
+    }
+    for (keys, wanted) in [
+        ("tcp-flags = \"sny\"", "did you mean `syn`?"),
+        ("tcp-flags = 2", "write names"),
+        ("length = \"200-0\"", "write \"0-200\""),
+        ("length = 70000", "at most 65535"),
+        ("icmp-type = \"ping\"", "write \"echo-request\""),
+        ("pure-ack = \"yes\"", "expected true or false"),
+        ("pure-ack = true\nprotocol = \"udp\"", "packets of udp have no `pure-ack`"),
+        ("icmp-type = \"redirect\"\nprotocol = \"tcp\"", "packets of tcp have no `icmp-type`"),
+        ("icmp-type = \"redirect\"\nport = 53", "no packet has an `icmp-type` and ports"),
+        ("icmp-type = \"redirect\"\npure-ack = true", "no packet has an `icmp-type` and pure-ack"),
+        ("pure-ack = true\nminimum = \"1mbit\"", "`minimum` is for flows, and `pure-ack` is about single packets"),
+        ("length = 52\nweight = 2", "`weight` is for flows, and `length` is about single packets"),
+    ] {
+        let (valid, said) = said(keys);
+        assert!(!valid && said.contains(wanted), "{keys}: not `{wanted}`: {said}");
+    }
+}
+
 #[test]
 fn keys_of_other_shapers_are_answered_by_the_key_that_serves() {
     for (from, word, wanted) in [

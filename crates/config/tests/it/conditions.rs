@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use proptest::strategy::ValueTree as _;
 use tidegate_config::shaper::{Match, Owners, UnknownOwner};
-use tidegate_config::values::{Mark, Ports, Prefix, Protocol, User};
+use tidegate_config::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, User};
 use tidegate_core::Dscp;
-use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
 
 struct House;
 
@@ -44,6 +44,16 @@ fn means_as_written(wanted: &Match, packet: &Fields) -> bool {
         && one(&wanted.ports, |ports| within(ports, packet.source_port) || within(ports, packet.destination_port))
         && one(&wanted.marks, |mark| packet.mark & mark.mask == mark.value)
         && one(&wanted.users, |user| packet.uid == Some(if let User::Id(id) = user { *id } else { 1000 }))
+        && one(&wanted.lengths, |lengths| lengths.contains(packet.traits.length))
+        && one(
+            &wanted.tcp_flags,
+            |flags| matches!(packet.traits.signal, Signal::Tcp { flags: has, .. } if flags.holds(has)),
+        )
+        && (!wanted.pure_ack || matches!(packet.traits.signal, Signal::Tcp { pure_ack: true, .. }))
+        && one(
+            &wanted.icmp_types,
+            |kind| matches!(packet.traits.signal, Signal::Icmp(has) if kind.types().any(|one| one == has)),
+        )
         && one(&wanted.cgroups, |path| packet.cgroup == House.cgroup(path))
 }
 
@@ -68,6 +78,41 @@ fn prefixes() -> impl Strategy<Value = Vec<Prefix>> {
     proptest::collection::vec(prefix, 0..3)
 }
 
+type TraitsWanted = (Vec<Lengths>, (Vec<TcpFlags>, bool, Vec<MessageType>));
+
+fn traits_wanted() -> impl Strategy<Value = TraitsWanted> {
+    let lengths = some(&[Lengths { first: 0, last: 2 }, Lengths { first: 2, last: 3 }]);
+    let flags = some(&[TcpFlags { set: 2, clear: 16 }, TcpFlags { set: 16, clear: 0 }]);
+    let types = some(&[MessageType { v4: Some(8), v6: Some(128) }, MessageType { v4: None, v6: Some(2) }]);
+    let signals = prop_oneof![
+        15 => Just((vec![], false, vec![])),
+        1 => flags.prop_map(|flags| (flags, false, vec![])),
+        1 => Just((vec![], true, vec![])),
+        1 => types.prop_map(|types| (vec![], false, types)),
+    ];
+    (rarely(lengths), signals)
+}
+
+fn traits() -> impl Strategy<Value = Traits> {
+    let signals = vec![
+        Signal::Unknown,
+        Signal::Tcp { flags: 2, pure_ack: false },
+        Signal::Tcp { flags: 16, pure_ack: true },
+        Signal::Tcp { flags: 18, pure_ack: false },
+        Signal::Icmp(IcmpType { version: Version::V4, number: 8 }),
+        Signal::Icmp(IcmpType { version: Version::V6, number: 8 }),
+        Signal::Icmp(IcmpType { version: Version::V6, number: 2 }),
+    ];
+    (0_u16..5, select(signals)).prop_map(|(length, signal)| Traits { length, signal })
+}
+
+/// A condition that most rules do not have, so that packets match the others.
+fn rarely<T: Clone + std::fmt::Debug + 'static>(
+    list: impl Strategy<Value = Vec<T>> + 'static,
+) -> impl Strategy<Value = Vec<T>> {
+    prop_oneof![5 => Just(Vec::new()), 1 => list]
+}
+
 fn wanted() -> impl Strategy<Value = Match> {
     let ports = [Ports { first: 1, last: 2 }, Ports { first: 2, last: 3 }, Ports { first: 4, last: 4 }];
     let dscps = [Dscp::BEST_EFFORT, Dscp::EF];
@@ -76,31 +121,34 @@ fn wanted() -> impl Strategy<Value = Match> {
     (
         some(&dscps),
         some(&[Protocol(6), Protocol(17)]),
-        (prefixes(), prefixes(), prefixes()),
-        (some(&ports), some(&ports), some(&ports), any::<bool>()),
+        (prefixes(), prefixes(), rarely(prefixes())),
+        (some(&ports), some(&ports), rarely(some(&ports)), any::<bool>()),
         some(&marks),
         some(&users),
-        some(&["slice1".to_owned(), "slice2".to_owned()]),
+        (some(&["slice1".to_owned(), "slice2".to_owned()]), traits_wanted()),
     )
-        .prop_map(
-            |(dscps, protocols, (sources, destinations, hosts), ports, marks, users, cgroups)| {
-                let (source_ports, destination_ports, ports, both_ways) = ports;
-                Match {
-                    dscps,
-                    protocols,
-                    sources,
-                    destinations,
-                    hosts,
-                    source_ports,
-                    destination_ports,
-                    ports,
-                    both_ways,
-                    marks,
-                    users,
-                    cgroups,
-                }
-            },
-        )
+        .prop_map(|(dscps, protocols, (sources, destinations, hosts), ports, marks, users, (cgroups, traits))| {
+            let (lengths, (tcp_flags, pure_ack, icmp_types)) = traits;
+            let (source_ports, destination_ports, ports, both_ways) = ports;
+            Match {
+                dscps,
+                protocols,
+                sources,
+                destinations,
+                hosts,
+                source_ports,
+                destination_ports,
+                ports,
+                both_ways,
+                marks,
+                users,
+                cgroups,
+                lengths,
+                tcp_flags,
+                pure_ack,
+                icmp_types,
+            }
+        })
 }
 
 fn packet() -> impl Strategy<Value = Fields> {
@@ -116,9 +164,9 @@ fn packet() -> impl Strategy<Value = Fields> {
         (proptest::option::of(0_u16..6), proptest::option::of(0_u16..6)),
         0_u32..8,
         select(vec![None, Some(0), Some(1000)]),
-        select(vec![None, Some(1), Some(2)]),
+        (select(vec![None, Some(1), Some(2)]), traits()),
     )
-        .prop_map(|(hosts, dscp, protocol, (source_port, destination_port), mark, uid, cgroup)| Fields {
+        .prop_map(|(hosts, dscp, protocol, (source_port, destination_port), mark, uid, (cgroup, traits))| Fields {
             hosts,
             dscp,
             protocol,
@@ -127,6 +175,7 @@ fn packet() -> impl Strategy<Value = Fields> {
             mark,
             uid,
             cgroup,
+            traits,
             ..Fields::default()
         })
 }

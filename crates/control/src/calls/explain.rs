@@ -40,6 +40,18 @@ pub struct Explain {
     /// Owner of the sending socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// Length with the IP header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length_bytes: Option<u16>,
+    /// The octet of TCP flags, FIN the lowest bit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_flags: Option<u8>,
+    /// Whether it is a TCP acknowledgement without data.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pure_ack: bool,
+    /// Type of an ICMP message; of ICMPv6 with IPv6 addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp_type: Option<u8>,
 }
 
 /// The reply to `explain`.

@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
+#[cfg(doc)]
+use super::fields::Signal;
 use super::fields::{Fields, Hosts, Match, Prefix, Rule, Version};
 use super::intervals::{Intervals, Key};
 
@@ -23,11 +25,17 @@ pub(super) enum Selector {
     /// Version and protocol together: `257 * [v6] + protocol`, with 256 for an unknown protocol.
     Kind,
     Dscp,
+    /// The length; 0 is unknown.
+    Length,
+    /// Flags and kind of a TCP segment: [`Signal::tcp_key`].
+    Tcp,
+    /// Version and type of an ICMP message: [`Signal::icmp_key`].
+    Icmp,
     /// The mark under one mask: different masks are different fields.
     Mark(u32),
 }
 
-pub(super) const FIXED_SELECTORS: [Selector; 8] = [
+pub(super) const FIXED_SELECTORS: [Selector; 11] = [
     Selector::Source,
     Selector::Destination,
     Selector::SourcePort,
@@ -36,12 +44,15 @@ pub(super) const FIXED_SELECTORS: [Selector; 8] = [
     Selector::Cgroup,
     Selector::Kind,
     Selector::Dscp,
+    Selector::Length,
+    Selector::Tcp,
+    Selector::Icmp,
 ];
 
 impl Selector {
     /// Whether the field has so few values that tables over it stay small.
     pub(super) fn is_small(self) -> bool {
-        matches!(self, Self::Kind | Self::Dscp)
+        matches!(self, Self::Kind | Self::Dscp | Self::Tcp | Self::Icmp)
     }
 }
 
@@ -55,14 +66,20 @@ fn ranges(matching: &Match, selector: Selector) -> Option<Vec<Wide>> {
         Vec::from([(u8::from(version == Version::V6), low, high)])
     };
     let wide = |low: u32, high: u32| (0, u128::from(low), u128::from(high));
+    let listed = |list: &[core::ops::RangeInclusive<u16>]| {
+        let range = |range: &core::ops::RangeInclusive<u16>| wide((*range.start()).into(), (*range.end()).into());
+        (!list.is_empty()).then(|| list.iter().filter(|range| !range.is_empty()).map(range).collect())
+    };
+    let one = |key: u16| wide(key.into(), key.into());
     match selector {
         Selector::Source => matching.source.map(prefix),
         Selector::Destination => matching.destination.map(prefix),
-        Selector::SourcePort | Selector::DestinationPort => {
-            let source = selector == Selector::SourcePort;
-            let list = if source { &matching.source_ports } else { &matching.destination_ports };
-            let port = |range: &core::ops::RangeInclusive<u16>| wide((*range.start()).into(), (*range.end()).into());
-            (!list.is_empty()).then(|| list.iter().filter(|range| !range.is_empty()).map(port).collect())
+        Selector::SourcePort => listed(&matching.source_ports),
+        Selector::DestinationPort => listed(&matching.destination_ports),
+        Selector::Length => listed(&matching.lengths),
+        Selector::Tcp => matching.has_tcp().then(|| matching.tcp_keys().map(one).collect()),
+        Selector::Icmp => {
+            (!matching.icmp_types.is_empty()).then(|| matching.icmp_types.iter().map(|kind| one(kind.key())).collect())
         }
         Selector::Uid => matching
             .uid
@@ -232,6 +249,9 @@ pub(super) enum Lookup {
     Cgroup(Intervals<u64>),
     Kind(Intervals<u16>),
     Dscp(Intervals<u16>),
+    Length(Intervals<u16>),
+    Tcp(Intervals<u16>),
+    Icmp(Intervals<u16>),
     Mark(u32, Intervals<u32>),
 }
 
@@ -259,6 +279,9 @@ impl Lookup {
             Selector::Cgroup => Self::Cgroup(map(starts, values, 0)),
             Selector::Kind => Self::Kind(map(starts, values, 0)),
             Selector::Dscp => Self::Dscp(map(starts, values, 0)),
+            Selector::Length => Self::Length(map(starts, values, 0)),
+            Selector::Tcp => Self::Tcp(map(starts, values, 0)),
+            Selector::Icmp => Self::Icmp(map(starts, values, 0)),
             Selector::Mark(mask) => Self::Mark(mask, map(starts, values, 0)),
         }
     }
@@ -293,6 +316,12 @@ impl Lookup {
                 Hosts::Unknown => return None,
                 _ => map.begin(fields.dscp.value().into()),
             },
+            Self::Length(map) => match fields.traits.length {
+                0 => return None,
+                length => map.begin(length),
+            },
+            Self::Tcp(map) => map.begin(fields.traits.signal.tcp_key()?),
+            Self::Icmp(map) => map.begin(fields.traits.signal.icmp_key()?),
             Self::Mark(mask, map) => map.begin(fields.mark & mask),
         })
     }
@@ -302,7 +331,8 @@ impl Lookup {
     pub(super) fn finish(&self, fields: &Fields, link: u32) -> u32 {
         match (self, fields.hosts) {
             // Sixteen bits need one step.
-            (Self::SourcePort(_) | Self::DestinationPort(_) | Self::Kind(_) | Self::Dscp(_), _) => link,
+            (Self::SourcePort(_) | Self::DestinationPort(_) | Self::Kind(_) | Self::Dscp(_), _)
+            | (Self::Length(_) | Self::Tcp(_) | Self::Icmp(_), _) => link,
             (Self::Source(v4, _), Hosts::V4 { source, .. }) => v4.finish(source.to_bits(), link),
             (Self::Source(_, v6), Hosts::V6 { source, .. }) => v6.finish(source.to_bits(), link),
             (Self::Destination(v4, _), Hosts::V4 { destination, .. }) => v4.finish(destination.to_bits(), link),
@@ -318,6 +348,7 @@ impl Lookup {
         match self {
             Self::Source(v4, v6) | Self::Destination(v4, v6) => v4.memory() + v6.memory(),
             Self::SourcePort(map) | Self::DestinationPort(map) | Self::Kind(map) | Self::Dscp(map) => map.memory(),
+            Self::Length(map) | Self::Tcp(map) | Self::Icmp(map) => map.memory(),
             Self::Uid(map) | Self::Mark(_, map) => map.memory(),
             Self::Cgroup(map) => map.memory(),
         }

@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 use alloc::vec::Vec;
 
 use super::Classifier;
-use super::fields::{Fields, Hosts, Match, Prefix, Version};
+use super::fields::{Fields, Hosts, Match, Prefix, Signal, Traits, Version};
 use crate::packet::Dscp;
 
 /// A rule that no packet can match.
@@ -85,6 +85,11 @@ impl Match {
                 outer.mask & !inner.mask == 0 && outer.value == inner.value & outer.mask
             })
             && allows(&self.version, &other.versions(), Version::eq)
+            && ports(&self.lengths, &other.lengths)
+            && (!self.has_tcp()
+                || other.has_tcp() && other.tcp_keys().all(|key| self.matches_tcp(Signal::of_tcp_key(key))))
+            && (self.icmp_types.is_empty()
+                || !other.icmp_types.is_empty() && other.icmp_types.iter().all(|kind| self.icmp_types.contains(kind)))
     }
 
     /// A packet that matches, unless the conditions are contradictory; fields without a condition are unknown.
@@ -115,6 +120,18 @@ impl Match {
             uid: self.uid.as_ref().map(|uid| *uid.start()),
             cgroup: self.cgroup,
             fragment: None,
+            traits: Traits {
+                length: self
+                    .lengths
+                    .iter()
+                    .find(|range| !range.is_empty() && *range.end() > 0)
+                    .map_or(0, |range| *range.start().max(&1)),
+                signal: match self.icmp_types.first() {
+                    Some(kind) => Signal::Icmp(*kind),
+                    None if self.has_tcp() => self.tcp_keys().next().map(Signal::of_tcp_key).unwrap_or_default(),
+                    None => Signal::Unknown,
+                },
+            },
         }
     }
 
@@ -135,5 +152,7 @@ impl Match {
             || empty(&self.destination_ports)
             || self.mark.is_some_and(|mark| mark.value & !mark.mask != 0)
             || self.uid.as_ref().is_some_and(RangeInclusive::is_empty)
+            || !self.lengths.is_empty() && self.lengths.iter().all(|range| range.is_empty() || *range.end() == 0)
+            || self.has_tcp() && (!self.icmp_types.is_empty() || self.tcp_keys().next().is_none())
     }
 }

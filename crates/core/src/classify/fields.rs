@@ -85,6 +85,80 @@ impl Fragment {
     }
 }
 
+/// The properties of one packet, in which the other packets of its flow may differ. Of fragments they are not known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Traits {
+    /// Bytes from the network header on; more than 65,535 count as that many. 0 if unknown.
+    pub length: u16,
+    /// What the packet signals to its transport.
+    pub signal: Signal,
+}
+
+/// The part of a transport header that says what kind of packet it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Signal {
+    /// Neither TCP nor ICMP, or a header that could not be read.
+    #[default]
+    Unknown,
+    /// A TCP segment (RFC 9293, section 3.1).
+    Tcp {
+        /// The eight flags from CWR, the highest, to FIN.
+        flags: u8,
+        /// Whether it is an acknowledgement without data.
+        pure_ack: bool,
+    },
+    /// A message of ICMP (RFC 792) or ICMPv6 (RFC 4443).
+    Icmp(IcmpType),
+}
+
+/// The type of a message of ICMP or ICMPv6.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IcmpType {
+    /// The version of IP: V6 for ICMPv6.
+    pub version: Version,
+    /// The number of the type.
+    pub number: u8,
+}
+
+impl Signal {
+    /// The number of different [`tcp_key`](Self::tcp_key)s.
+    pub(super) const TCP_KEYS: u16 = 512;
+
+    /// Flags and kind of a TCP segment as one number.
+    pub(super) const fn tcp_key(self) -> Option<u16> {
+        match self {
+            Self::Tcp { flags, pure_ack } => Some((pure_ack as u16) << 8 | flags as u16),
+            _ => None,
+        }
+    }
+    /// The segment of [`tcp_key`](Self::tcp_key).
+    pub(super) const fn of_tcp_key(key: u16) -> Self {
+        Self::Tcp { flags: key as u8, pure_ack: key >> 8 & 1 == 1 }
+    }
+    /// The type of an ICMP message as one number for both versions.
+    pub(super) const fn icmp_key(self) -> Option<u16> {
+        match self {
+            Self::Icmp(kind) => Some(kind.key()),
+            _ => None,
+        }
+    }
+}
+
+impl IcmpType {
+    pub(super) const fn key(self) -> u16 {
+        (matches!(self.version, Version::V6) as u16) << 8 | self.number as u16
+    }
+}
+
+/// A condition on the flags of a TCP segment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FlagMatch {
+    /// The required value of the selected flags.
+    pub value: u8,
+    /// The selected flags.
+    pub mask: u8,
+}
+
 /// The fields of a packet that rules can match. A field that the data path cannot determine has its default, and no
 /// rule with a condition on it matches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -107,6 +181,8 @@ pub struct Fields {
     pub cgroup: Option<u64>,
     /// Set for a fragment.
     pub fragment: Option<Fragment>,
+    /// The properties of this one packet.
+    pub traits: Traits,
 }
 
 impl Fields {
@@ -295,6 +371,14 @@ pub struct Match {
     pub uid: Option<RangeInclusive<u32>>,
     /// The id of the control group.
     pub cgroup: Option<u64>,
+    /// The length is in one of these ranges; an empty list is no condition.
+    pub lengths: Vec<RangeInclusive<u16>>,
+    /// The TCP flags meet one of these conditions; an empty list is no condition.
+    pub tcp_flags: Vec<FlagMatch>,
+    /// Whether the packet must be a TCP acknowledgement without data.
+    pub pure_ack: bool,
+    /// The ICMP type is one of these; an empty list is no condition.
+    pub icmp_types: Vec<IcmpType>,
 }
 
 impl Match {
@@ -318,6 +402,25 @@ impl Match {
             && self.mark.is_none_or(|mark| fields.mark & mark.mask == mark.value)
             && self.uid.as_ref().is_none_or(|range| fields.uid.is_some_and(|uid| range.contains(&uid)))
             && self.cgroup.is_none_or(|wanted| fields.cgroup == Some(wanted))
+            && in_ports(&self.lengths, Some(fields.traits.length).filter(|length| *length > 0))
+            && (!self.has_tcp() || self.matches_tcp(fields.traits.signal))
+            && (self.icmp_types.is_empty()
+                || matches!(fields.traits.signal, Signal::Icmp(kind) if self.icmp_types.contains(&kind)))
+    }
+
+    /// Whether there is a condition on what a TCP segment signals.
+    pub(super) fn has_tcp(&self) -> bool {
+        self.pure_ack || !self.tcp_flags.is_empty()
+    }
+    /// Whether `signal` meets the conditions on flags and kind of a TCP segment.
+    pub(super) fn matches_tcp(&self, signal: Signal) -> bool {
+        let Signal::Tcp { flags, pure_ack } = signal else { return false };
+        (pure_ack || !self.pure_ack)
+            && (self.tcp_flags.is_empty() || self.tcp_flags.iter().any(|wanted| flags & wanted.mask == wanted.value))
+    }
+    /// The keys of the TCP segments that meet these conditions.
+    pub(super) fn tcp_keys(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..Signal::TCP_KEYS).filter(|key| self.matches_tcp(Signal::of_tcp_key(*key)))
     }
 }
 

@@ -275,7 +275,7 @@ mod tests {
             mark: 7,
             uid: Some(8),
             cgroup: Some(9),
-            fragment: None,
+            ..Fields::default()
         };
         let back = Hosts::V4 { source: [10, 0, 0, 2].into(), destination: [10, 0, 0, 1].into() };
         let six = |low| Hosts::V6 { source: [0, 0, 0, 0, 0, 0, 0, low].into(), destination: [1; 8].into() };

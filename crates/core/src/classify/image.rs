@@ -121,6 +121,10 @@ fn axis(image: &mut Vec<u64>, field: &FieldParts) -> [u64; AXIS] {
         Selector::Kind => (6, u64::MAX),
         Selector::Dscp => (7, u64::MAX),
         Selector::Mark(mask) => (8, mask.into()),
+        // The program reads no field of these numbers: whoever builds an image refuses such rules first.
+        Selector::Length => (9, u64::MAX),
+        Selector::Tcp => (10, u64::MAX),
+        Selector::Icmp => (11, u64::MAX),
     };
     let lists = [0, 1].map(|version| {
         let (at, mut count, mut last) = (image.len(), 0, None);

@@ -55,6 +55,27 @@ impl Draw {
         Dscp::new([0, 10, 46, 63][self.stream.below(4) as usize]).unwrap()
     }
 
+    fn flags(&mut self) -> FlagMatch {
+        let mask = [2, 0x12, 7, 0xff, 0][self.stream.below(5) as usize];
+        let stray = u8::from(self.one_in(20)) << 7;
+        FlagMatch { value: [2, 0x10, 0x12, 1][self.stream.below(4) as usize] & mask | stray, mask }
+    }
+    fn icmp(&mut self) -> IcmpType {
+        let version = if self.one_in(2) { Version::V4 } else { Version::V6 };
+        IcmpType { version, number: [0, 8, 128, 255][self.stream.below(4) as usize] }
+    }
+    fn traits(&mut self) -> Traits {
+        let signal = match self.stream.below(4) {
+            0 => Signal::Unknown,
+            1 => Signal::Icmp(self.icmp()),
+            _ => {
+                let flags = [2, 0x10, 0x12, 0x11, 4, 0][self.stream.below(6) as usize];
+                Signal::Tcp { flags, pure_ack: flags == 0x10 && self.one_in(2) }
+            }
+        };
+        Traits { length: if self.one_in(6) { 0 } else { self.port() }, signal }
+    }
+
     /// A rule in which each condition is present with a probability of 1/`sparsity`.
     fn rule(&mut self, sparsity: u64) -> Rule {
         let mut m = Match::default();
@@ -92,6 +113,16 @@ impl Draw {
         if self.one_in(2 * sparsity) {
             m.cgroup = Some(self.stream.below(5) << 30);
         }
+        if self.one_in(2 * sparsity) {
+            m.lengths = self.ports();
+        }
+        match self.stream.below(5 * sparsity) {
+            0 => m.tcp_flags = (0..1 + self.stream.below(2)).map(|_| self.flags()).collect(),
+            1 => m.pure_ack = true,
+            2 => m.icmp_types = (0..1 + self.stream.below(2)).map(|_| self.icmp()).collect(),
+            3 if self.one_in(9) => (m.pure_ack, m.icmp_types) = (true, vec![self.icmp()]),
+            _ => {}
+        }
         Rule { matching: m, target: 0 }
     }
 
@@ -112,6 +143,7 @@ impl Draw {
             uid: (!self.one_in(3)).then(|| self.stream.below(4500) as u32 / 250 * 250),
             cgroup: (!self.one_in(3)).then(|| self.stream.below(5) << 30),
             fragment: None,
+            traits: self.traits(),
         }
     }
     /// A packet at an edge of `rule`: it matches, or one condition fails by one.
@@ -160,6 +192,12 @@ impl Draw {
             .map(|uid| pick(self, (*uid.start()).into(), (*uid.start().max(uid.end())).into()) as u32)
             .or(packet.uid);
         packet.cgroup = m.cgroup.or(packet.cgroup);
+        if let Some(range) = m.lengths.first() {
+            packet.traits.length = pick(self, (*range.start()).into(), (*range.end()).into()) as u16;
+        }
+        if (m.has_tcp() || !m.icmp_types.is_empty()) && !self.one_in(4) {
+            packet.traits.signal = m.example().traits.signal;
+        }
         packet
     }
 }
@@ -222,6 +260,7 @@ fn agrees_with_large_rule_sets() {
                 m.source_ports
                     .iter_mut()
                     .chain(&mut m.destination_ports)
+                    .chain(&mut m.lengths)
                     .for_each(|range| *range = *range.start()..=*range.start());
                 if (m.source, m.destination) == (None, None)
                     && m.source_ports.is_empty()
@@ -293,6 +332,41 @@ fn what_is_not_known_matches_no_condition() {
     assert_eq!(classifier.classify(&Fields::default()), None);
     assert_eq!(classifier.classify(&Fields { uid: Some(7), ..Fields::default() }), Some(1));
     assert_eq!(classifier.classify(&Fields { destination_port: Some(0), ..Fields::default() }), Some(0));
+}
+
+/// Properties of a packet beside those of its flow, IPv4 and IPv6.
+#[test]
+fn packets_of_one_flow_are_told_apart() {
+    let tcp = |flags, pure_ack| Signal::Tcp { flags, pure_ack };
+    let echo = |version, number| IcmpType { version, number };
+    let rules = vec![
+        rule(Match { tcp_flags: vec![FlagMatch { value: 0x02, mask: 0x12 }], ..Match::default() }),
+        rule(Match { pure_ack: true, protocol: Some(6), ..Match::default() }),
+        rule(Match { icmp_types: vec![echo(Version::V4, 8), echo(Version::V6, 128)], ..Match::default() }),
+        rule(Match { lengths: vec![0..=200, 1_400..=1_500], ..Match::default() }),
+    ];
+    let classifier = Classifier::new(rules).unwrap();
+    let v4 = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
+    let v6 = Hosts::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST };
+    for hosts in [v4, v6] {
+        let class = |length, signal| {
+            let traits = Traits { length, signal };
+            classifier.classify(&Fields { hosts, protocol: Some(6), traits, ..Fields::default() })
+        };
+        assert_eq!(class(60, tcp(0x02, false)), Some(0), "a SYN");
+        assert_eq!(class(60, tcp(0x12, false)), Some(3), "a SYN with ACK is only short");
+        assert_eq!(class(600, tcp(0x12, false)), None);
+        assert_eq!(class(52, tcp(0x10, true)), Some(1), "a pure acknowledgement");
+        assert_eq!(class(52, tcp(0x10, false)), Some(3));
+        assert_eq!(
+            [201, 1_399, 1_400, 1_501].map(|length| class(length, tcp(0x10, false))),
+            [None, None, Some(3), None]
+        );
+        assert_eq!(class(0, Signal::Unknown), None, "an unknown length matches no range");
+        assert_eq!(class(84, Signal::Icmp(echo(Version::V4, 8))), Some(2));
+        assert_eq!(class(84, Signal::Icmp(echo(Version::V6, 128))), Some(2));
+        assert_eq!(class(600, Signal::Icmp(echo(Version::V4, 128))), None, "128 is an echo request of ICMPv6 alone");
+    }
 }
 
 #[test]

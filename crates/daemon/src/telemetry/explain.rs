@@ -3,7 +3,7 @@
 use tidegate_config::shaper::Config;
 use tidegate_control::calls::{Buckets, Explain, Explained, Queued};
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_core::{Credit, Dscp, Qdisc};
 use tidegate_engine::FlowIdentity;
 use tidegate_live::shaping::LiveEngine;
@@ -80,6 +80,13 @@ fn fields_of(request: &Explain) -> Result<Fields, Refusal> {
     let Some(dscp) = Dscp::new(request.dscp.unwrap_or(0)) else {
         return invalid("a code point has six bits", "give 0 to 63");
     };
+    let version = hosts.version().unwrap_or(Version::V4);
+    let signal = match (request.tcp_flags, request.icmp_type) {
+        (Some(_), Some(_)) => return invalid("no packet has TCP flags and an ICMP type", "give one of them"),
+        (Some(flags), None) => Signal::Tcp { flags, pure_ack: request.pure_ack },
+        (None, Some(number)) => Signal::Icmp(IcmpType { version, number }),
+        (None, None) => Signal::Unknown,
+    };
     Ok(Fields {
         hosts,
         dscp,
@@ -88,6 +95,7 @@ fn fields_of(request: &Explain) -> Result<Fields, Refusal> {
         destination_port: request.destination_port,
         mark: request.mark.unwrap_or(0),
         uid: request.uid,
+        traits: Traits { length: request.length_bytes.unwrap_or(0), signal },
         ..Fields::default()
     })
 }

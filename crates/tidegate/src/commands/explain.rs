@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tidegate_config::Scalar;
 use tidegate_config::shaper::Config;
-use tidegate_config::values::{Protocol, User};
+use tidegate_config::values::{MessageType, Protocol, TcpFlags, User};
 use tidegate_control::Client;
 use tidegate_control::calls::{DirectionObservation, Explain, Flow, FlowObservation, Flows, InForce};
 use tidegate_core::Dscp;
-use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_replay::explain::{self, Belongs, Explanation, NotExplained};
 use tidegate_replay::recording::Reader;
 use tidegate_replay::run::{Run, Settings};
@@ -89,9 +89,39 @@ pub struct Args {
     /// The user that owns the sending socket
     #[arg(long, value_name = "N", conflicts_with = "file")]
     uid: Option<u32>,
+    /// The length in bytes, with the IP header
+    #[arg(long, value_name = "BYTES", conflicts_with = "file")]
+    length: Option<u16>,
+    /// The flags of TCP that are set, for example "syn ack"
+    #[arg(long, value_name = "FLAGS", conflicts_with = "file", value_parser = scalar::<TcpFlags>)]
+    tcp_flags: Option<TcpFlags>,
+    /// The packet is a TCP acknowledgement without data
+    #[arg(long, conflicts_with_all = ["file", "tcp_flags"])]
+    pure_ack: bool,
+    /// The type of an ICMP message: a name or a number
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["file", "tcp_flags", "pure_ack"], value_parser = scalar::<MessageType>)]
+    icmp_type: Option<MessageType>,
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// The flags of a TCP segment that is described.
+    fn flags(&self) -> Option<u8> {
+        const ACK: u8 = 0x10;
+        self.tcp_flags.map(|flags| flags.set).or(self.pure_ack.then_some(ACK))
+    }
+    /// The type of an ICMP message that is described.
+    fn kind(&self) -> Option<IcmpType> {
+        let version = if self.source.is_some_and(|source| source.is_ipv6()) { Version::V6 } else { Version::V4 };
+        self.icmp_type.and_then(|kind| kind.types().find(|kind| kind.version == version))
+    }
+    /// The protocol, which flags and types imply.
+    fn protocol(&self) -> Option<u8> {
+        let icmp = self.kind().map(|kind| if kind.version == Version::V4 { 1 } else { 58 });
+        self.protocol.map(|protocol| protocol.0).or(self.flags().map(|_| 6)).or(icmp)
+    }
 }
 
 /// A value with the syntax of a shaper file.
@@ -187,7 +217,9 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
             if args.protocol.is_some()
                 || args.dscp.is_some()
                 || args.source_port.is_some()
-                || args.destination_port.is_some() =>
+                || args.destination_port.is_some()
+                || args.flags().is_some()
+                || args.icmp_type.is_some() =>
         {
             return Err(Failure::Usage(
                 "a packet with a protocol, ports or a code point has addresses; give --source and --destination".into(),
@@ -199,14 +231,20 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
         }
         _ => return Err(Failure::Usage("give both, --source and --destination, or neither".into())),
     };
+    let signal = match (args.flags(), args.kind()) {
+        (Some(flags), _) => Signal::Tcp { flags, pure_ack: args.pure_ack },
+        (None, Some(kind)) => Signal::Icmp(kind),
+        (None, None) => Signal::Unknown,
+    };
     Ok(Fields {
         hosts,
         dscp: args.dscp.unwrap_or_default(),
-        protocol: args.protocol.map(|protocol| protocol.0),
+        protocol: args.protocol(),
         source_port: args.source_port,
         destination_port: args.destination_port,
         mark: args.mark.unwrap_or(0),
         uid: args.uid,
+        traits: Traits { length: args.length.unwrap_or(0), signal },
         ..Fields::default()
     })
 }
@@ -218,7 +256,7 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let fields = fields(args)?;
     let explained = client.explain(&Explain {
         direction: args.way.clone(),
-        protocol: args.protocol.map(|protocol| tidegate_control::calls::Protocol(protocol.0)),
+        protocol: args.protocol().map(tidegate_control::calls::Protocol),
         source: args.source,
         source_port: args.source_port,
         destination: args.destination,
@@ -226,6 +264,10 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         dscp: args.dscp.map(Dscp::value),
         mark: args.mark,
         uid: args.uid,
+        length_bytes: args.length,
+        tcp_flags: args.flags(),
+        pure_ack: args.pure_ack,
+        icmp_type: args.kind().map(|kind| kind.number),
     })?;
     let text = client.in_force(&InForce { direction: Some(explained.direction.clone()) })?;
     let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;

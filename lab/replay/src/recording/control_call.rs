@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_config::edit;
 use tidegate_config::shaper;
-use tidegate_core::classify::{Classifier, DscpSet, MarkMatch, Match, Prefix, Rule, Version};
+use tidegate_core::classify::{Classifier, DscpSet, FlagMatch, IcmpType, MarkMatch, Match, Prefix, Rule, Version};
 use tidegate_core::fbq::{Displace, Terms};
 use tidegate_core::reservation::{Request, Service, TSpec};
 use tidegate_core::{Bytes, ClassId, Dscp, Rate};
@@ -105,6 +105,31 @@ pub struct Conditions {
     uid: Option<(u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cgroup: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lengths: Vec<(u16, u16)>,
+    /// Values and masks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tcp_flags: Vec<(u8, u8)>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pure_ack: bool,
+    /// 4 or 6, and the number of the type.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    icmp_types: Vec<(u8, u8)>,
+}
+
+fn version_number(version: Version) -> u8 {
+    match version {
+        Version::V4 => 4,
+        Version::V6 => 6,
+    }
+}
+
+fn version_of(number: u8) -> Result<Version, String> {
+    match number {
+        4 => Ok(Version::V4),
+        6 => Ok(Version::V6),
+        other => Err(format!("version {other} of IP")),
+    }
 }
 
 impl From<&Rule> for Conditions {
@@ -115,10 +140,7 @@ impl From<&Rule> for Conditions {
         };
         Self {
             target: rule.target,
-            version: matching.version.map(|version| match version {
-                Version::V4 => 4,
-                Version::V6 => 6,
-            }),
+            version: matching.version.map(version_number),
             dscp: matching.dscp.map(DscpSet::bits),
             protocol: matching.protocol,
             source: matching.source.map(|prefix| prefix.to_string()),
@@ -128,6 +150,10 @@ impl From<&Rule> for Conditions {
             mark: matching.mark.map(|mark| (mark.value, mark.mask)),
             uid: matching.uid.as_ref().map(|range| (*range.start(), *range.end())),
             cgroup: matching.cgroup,
+            lengths: ports(&matching.lengths),
+            tcp_flags: matching.tcp_flags.iter().map(|flags| (flags.value, flags.mask)).collect(),
+            pure_ack: matching.pure_ack,
+            icmp_types: matching.icmp_types.iter().map(|kind| (version_number(kind.version), kind.number)).collect(),
         }
     }
 }
@@ -141,12 +167,7 @@ impl Conditions {
         let ports = |ranges: &[(u16, u16)]| ranges.iter().map(|(first, last)| *first..=*last).collect::<Vec<_>>();
         let codes = |bits: u64| (0..64).filter(move |code| bits >> code & 1 == 1).filter_map(Dscp::new).collect();
         let matching = Match {
-            version: match self.version {
-                None => None,
-                Some(4) => Some(Version::V4),
-                Some(6) => Some(Version::V6),
-                Some(other) => return Err(format!("version {other} of IP")),
-            },
+            version: self.version.map(version_of).transpose()?,
             dscp: self.dscp.map(codes),
             protocol: self.protocol,
             source: prefix(&self.source)?,
@@ -156,6 +177,14 @@ impl Conditions {
             mark: self.mark.map(|(value, mask)| MarkMatch { value, mask }),
             uid: self.uid.map(|(first, last)| first..=last),
             cgroup: self.cgroup,
+            lengths: ports(&self.lengths),
+            tcp_flags: self.tcp_flags.iter().map(|&(value, mask)| FlagMatch { value, mask }).collect(),
+            pure_ack: self.pure_ack,
+            icmp_types: self
+                .icmp_types
+                .iter()
+                .map(|&(version, number)| Ok(IcmpType { version: version_of(version)?, number }))
+                .collect::<Result<_, String>>()?,
         };
         Ok(Rule { matching, target: self.target })
     }
@@ -179,6 +208,10 @@ fn pairs(matches: &shaper::Match) -> Vec<(String, String)> {
         .chain(of("mark", &matches.marks))
         .chain(of("uid", &matches.users))
         .chain(of("cgroup", &matches.cgroups))
+        .chain(of("length", &matches.lengths))
+        .chain(of("tcp-flags", &matches.tcp_flags))
+        .chain(of("pure-ack", matches.pure_ack.then_some(true).as_slice()))
+        .chain(of("icmp-type", &matches.icmp_types))
         .collect()
 }
 

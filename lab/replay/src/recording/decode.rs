@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use tidegate_capture::dissect::network;
 use tidegate_core::classify::{Fields, Fragment, Hosts};
 use tidegate_core::{ClassId, DropReason, Dscp, Ecn, Rate};
 use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
@@ -390,7 +391,7 @@ impl Decoder {
             *slot = Some(define(cursor)?);
         }
         let place = slot.as_mut()?;
-        let length = cursor.small()?;
+        let length: u32 = cursor.small()?;
         let mut fields = place.fields;
         if flags & bits::FRAGMENT != 0 {
             let id = cursor.small()?;
@@ -430,6 +431,9 @@ impl Decoder {
         };
         self.scratch.clear();
         self.scratch.extend_from_slice(bytes);
+        // The record has the headers that the data path has read them from.
+        let traits = network(bytes, length as usize).map(|seen| seen.fields.traits).unwrap_or_default();
+        let meta = PacketMeta { fields: Fields { traits, ..meta.fields }, ..meta };
         Some(Record::Arrives { now, number, meta })
     }
 }
@@ -469,7 +473,8 @@ fn define(cursor: &mut Cursor<'_>) -> Option<Place> {
     let mark = cursor.small()?;
     let uid = if has(5) { Some(cursor.small()?) } else { None };
     let cgroup = if has(6) { Some(cursor.number()?) } else { None };
-    let fields = Fields { hosts, dscp, protocol, source_port, destination_port, mark, uid, cgroup, fragment: None };
+    let fields =
+        Fields { hosts, dscp, protocol, source_port, destination_port, mark, uid, cgroup, ..Fields::default() };
     let (network_header, headers) = (cursor.small()?, cursor.small()?);
     Some(Place { fields, network_header, headers, before: [0; DIFFERENCE], length: 0 })
 }

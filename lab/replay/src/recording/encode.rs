@@ -1,7 +1,7 @@
 //! [`Encoder`] encodes records.
 
 use tidegate_core::DropReason;
-use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::classify::{Fields, Hosts, Traits};
 use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::Instant;
 
@@ -176,7 +176,8 @@ impl Encoder {
         self.arrivals = number + 1;
         let fragment = meta.fields.fragment;
         let common = Common {
-            fields: Fields { fragment: None, ..meta.fields },
+            // What differs between the packets of a flow is in their headers.
+            fields: Fields { fragment: None, traits: Traits::default(), ..meta.fields },
             network_header: meta.network_header,
             headers: meta.headers,
         };

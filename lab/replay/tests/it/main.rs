@@ -1,4 +1,5 @@
 //! Tests of recordings and of captures.
 
 mod captures;
+mod conditions;
 mod recording;

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tidegate_config::suggest;
-use tidegate_config::values::{Mark, Protocol};
-use tidegate_core::classify::{Fields, Hosts};
+use tidegate_config::values::{Mark, MessageType, Protocol, TcpFlags};
+use tidegate_core::classify::{Fields, Hosts, Signal, Version};
 use tidegate_core::{Bytes, Colour, Dscp, Ecn};
 
 use super::cursor::Cursor;
@@ -12,9 +12,23 @@ use super::parser::{Parsed, Parser};
 use crate::packet::Header;
 
 /// The words that begin a field.
-pub(super) const FIELDS: [&str; 14] = [
-    "udp", "tcp", "icmp", "protocol", "size", "dscp", "ecn", "colour", "mark", "uid", "class", "profile", "segments",
+pub(super) const FIELDS: [&str; 16] = [
+    "udp",
+    "tcp",
+    "icmp",
+    "protocol",
+    "size",
+    "dscp",
+    "ecn",
+    "colour",
+    "mark",
+    "uid",
+    "class",
+    "profile",
+    "segments",
     "ack",
+    "flags",
+    "icmp-type",
 ];
 
 /// The largest packet, which is larger than a superpacket of 64 KiB.
@@ -150,6 +164,27 @@ pub(super) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: 
                 }
             }
             "ack" => header.pure_ack = true,
+            "flags" => {
+                let place = line.place();
+                let flags = line.scalar::<TcpFlags>(parser)?;
+                if flags.clear != 0 {
+                    let help = "name the flags that are set, for example flags syn+ack";
+                    return parser.error(place, "a packet has flags or has them not", help);
+                }
+                header.fields.protocol = Some(6);
+                header.fields.traits.signal = Signal::Tcp { flags: flags.set, pure_ack: false };
+            }
+            "icmp-type" => {
+                let (place, kind) = (line.place(), line.scalar::<MessageType>(parser)?);
+                let version = header.fields.hosts.version().unwrap_or(Version::V4);
+                let Some(kind) = kind.types().find(|kind| kind.version == version) else {
+                    let help = "write addresses of the other version of IP before it";
+                    return parser.error(place, format!("this version of ICMP has no `{kind}`"), help);
+                };
+                header.fields.protocol = Some(if version == Version::V4 { 1 } else { 58 });
+                (header.fields.source_port, header.fields.destination_port) = (None, None);
+                header.fields.traits.signal = Signal::Icmp(kind);
+            }
             other if is_meant_as_address(other) => {
                 let help = "write for example 10.0.0.1:5004 or [2001:db8::1]:5004, with a port up to 65535";
                 return parser.error(place, format!("`{other}` is not an address"), help);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_config::shaper::Config;
 use tidegate_config::values::User;
-use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::classify::{Fields, Hosts, Traits};
 use tidegate_engine::{Names, Target};
 
 use crate::packet::SimPacket;
@@ -44,7 +44,8 @@ impl Identity {
     /// The fields that rules match for `packet`.
     pub fn fields(&self, packet: &SimPacket) -> Fields {
         let back = usize::from(packet.source != self.from);
-        let mut fields = Fields { dscp: packet.dscp, ..self.fields[back] };
+        let traits = Traits { length: u16::try_from(packet.size).unwrap_or(u16::MAX), signal: packet.signal() };
+        let mut fields = Fields { dscp: packet.dscp, traits, ..self.fields[back] };
         if self.many {
             let port = FIRST_SHARED_PORT + ((packet.flow >> 1) % PORTS) as u16;
             if back == 0 {

@@ -9,7 +9,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::FileExt;
 
-use tidegate_core::classify::{Fields, Fragment, Hosts};
+use tidegate_core::classify::{Fields, Fragment, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_core::{Bytes, Dscp, Ecn};
 use tidegate_engine::HeldPacket;
 use tidegate_units::Instant;
@@ -21,7 +21,7 @@ const BEHIND_STATE: u64 = 32 << 20;
 /// The most packets of a list: what both queues hold.
 const MOST: u64 = 2 * 65_536;
 /// The bytes of a packet in the list.
-const RECORD: usize = 112;
+const RECORD: usize = 118;
 
 /// Writes the list of `held`.
 ///
@@ -104,6 +104,14 @@ fn encode(packet: &HeldPacket<Handle>) -> [u8; RECORD] {
     to.put(&[fields.fragment.is_some().into(), more.into()]);
     to.put(&id.to_ne_bytes());
     to.put(&offset.to_ne_bytes());
+    let (kind, number, pure_ack) = match fields.traits.signal {
+        Signal::Unknown => (0, 0, false),
+        Signal::Tcp { flags, pure_ack } => (1, flags, pure_ack),
+        Signal::Icmp(IcmpType { version: Version::V4, number }) => (2, number, false),
+        Signal::Icmp(IcmpType { version: Version::V6, number }) => (3, number, false),
+    };
+    to.put(&fields.traits.length.to_ne_bytes());
+    to.put(&[kind, number, pure_ack.into()]);
     to.record
 }
 
@@ -159,8 +167,22 @@ fn decode(record: &[u8]) -> Option<HeldPacket<Handle>> {
     let piece = Fragment { id: u32::from_ne_bytes(from.take()?), offset: u16::from_ne_bytes(from.take()?), more };
     let dscp = Dscp::new(dscp)?;
     let fragment = is_fragment.then_some(piece);
-    let fields = Fields { hosts, dscp, protocol, source_port, destination_port, mark, uid, cgroup, fragment };
+    let traits = traits(&mut from)?;
+    let fields = Fields { hosts, dscp, protocol, source_port, destination_port, mark, uid, cgroup, fragment, traits };
     Some(HeldPacket { handle, fields, ecn: Ecn::from_bits(ecn), size, segments, pure_ack, arrived })
+}
+
+fn traits(from: &mut Reader<'_>) -> Option<Traits> {
+    let length = u16::from_ne_bytes(from.take()?);
+    let ([kind, number], is_pure_ack) = (from.take()?, from.flag()?);
+    let signal = match kind {
+        0 => Signal::Unknown,
+        1 => Signal::Tcp { flags: number, pure_ack: is_pure_ack },
+        2 => Signal::Icmp(IcmpType { version: Version::V4, number }),
+        3 => Signal::Icmp(IcmpType { version: Version::V6, number }),
+        _ => return None,
+    };
+    Some(Traits { length, signal })
 }
 
 #[cfg(test)]
@@ -190,11 +212,15 @@ mod tests {
             uid: Some(u32::MAX),
             cgroup: Some(u64::MAX),
             fragment: Some(Fragment { id: 9, offset: 1_480, more: true }),
+            traits: Traits { length: u16::MAX, signal: Signal::Tcp { flags: 0x12, pure_ack: true } },
         };
+        let echo = Signal::Icmp(IcmpType { version: Version::V6, number: 128 });
+        let echo = Fields { traits: Traits { length: 84, signal: echo }, ..Fields::default() };
         vec![
             plain,
             HeldPacket { fields: Fields { hosts: v4, ..Fields::default() }, ecn: Ecn::Ce, ..plain },
             HeldPacket { fields: full, segments: 44, pure_ack: true, ..plain },
+            HeldPacket { fields: echo, ..plain },
         ]
     }
 
@@ -202,7 +228,7 @@ mod tests {
     fn a_list_is_read_as_it_was_written() {
         let (file, packets) = (guardian::state_file().unwrap(), packets());
         write(&file, &packets).unwrap();
-        assert_eq!(read(&file, 3).unwrap(), packets);
+        assert_eq!(read(&file, 4).unwrap(), packets);
         assert_eq!(read(&file, 2).unwrap(), packets[..2]);
     }
 
@@ -211,7 +237,7 @@ mod tests {
         let file = guardian::state_file().unwrap();
         assert!(read(&file, 1).is_err(), "it is empty");
         write(&file, &packets()).unwrap();
-        assert!(read(&file, 4).is_err(), "it is shorter");
+        assert!(read(&file, 5).is_err(), "it is shorter");
         assert!(read(&file, MOST + 1).is_err());
         // The version of the addresses.
         file.write_all_at(&[5], BEHIND_STATE + 38).unwrap();

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use tidegate_capture::dissect::network;
 use tidegate_config::{Diagnostics, Source as Text, edit, shaper};
 use tidegate_core::classify::{Classifier, Fields, Fragment, Hosts, Match, Rule};
 use tidegate_core::fbq::Terms;
@@ -103,14 +104,14 @@ fn packet(draw: &mut Stream) -> (PacketMeta, Vec<u8>) {
         uid: (flow.is_multiple_of(3)).then_some(1000),
         cgroup: (flow.is_multiple_of(7)).then_some(u64::MAX - 3),
         mark: u32::from(flow / 20) << 31,
-        fragment: None,
+        ..Fields::default()
     };
     let shape = if draw.below(20) == 0 { Shape::Super } else { Shape::Single };
     if shape == Shape::Single && draw.below(30) == 0 {
         fields.fragment = Some(Fragment { id: draw.below(4) as u32, offset: 1480 * draw.below(2) as u16, more: true });
     }
     let length = if shape == Shape::Super { 20_000 } else { 60 + draw.below(1_440) as u32 };
-    let meta = PacketMeta {
+    let mut meta = PacketMeta {
         fields,
         ecn: Ecn::from_bits(draw.below(4) as u8),
         length,
@@ -119,8 +120,10 @@ fn packet(draw: &mut Stream) -> (PacketMeta, Vec<u8>) {
         pure_ack: draw.below(9) == 0,
         shape,
     };
-    let mut bytes = vec![0x45; 128];
+    let mut bytes = vec![0x45; 128.min(length as usize)];
     bytes[4..8].copy_from_slice(&draw.next_u64().to_le_bytes()[..4]);
+    // A data path has read them from the bytes.
+    meta.fields.traits = network(&bytes, length as usize).unwrap().fields.traits;
     (meta, bytes)
 }
 
