@@ -464,7 +464,7 @@ pub fn matching(conditions: &[(String, String)]) -> Result<Match, String> {
                     "pure-ack",
                     "icmp-type",
                 ];
-                return Err(format!("`{other}` is no condition; {}", suggest::help(other, &KEYS)));
+                return Err(format!("`{other}` is no condition; {}", suggest::key(other, &KEYS)));
             }
         }
     }

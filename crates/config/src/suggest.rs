@@ -79,7 +79,7 @@ const SYNONYMS: &[(&[&str], &[(&str, &str)])] = &[
         &["time", "times", "hours", "schedule", "days", "at"],
         &[
             ("when", "= \"mon-fri 08:00-18:00\""),
-            ("mark", "matches what nftables marks: `meta hour 08:00-18:00 meta mark set 0x10`"),
+            ("mark", "matches what nftables marks: `meta hour \"08:00\"-\"18:00\" meta mark set 0x10`"),
         ],
     ),
     (
