@@ -80,6 +80,23 @@ fn every_key_with_its_example_fits_the_schema_and_the_reader() {
         minimum = "1mbit"
         flows = 10
         displace = { below = "2mbit", to = "b" }
+        [[rule]]
+        class = "b"
+        host = ["10.0.0.0/8", "2001:db8::1"]
+        port = [53, "5000-5100"]
+        source-port = 53
+        both-ways = true
+        [[rule]]
+        class = "b"
+        protocol = "tcp"
+        length = ["0-200", "1400-", 1000]
+        tcp-flags = ["syn !ack", "rst"]
+        [[rule]]
+        class = "b"
+        pure-ack = true
+        [[rule]]
+        class = "b"
+        icmp-type = ["echo-request", 3]
     "#;
     assert_eq!(fits(text), Ok(()));
     let source = Source::new("test", text);
