@@ -308,7 +308,7 @@ mod tests {
             destination_port: Some(53),
             uid: None,
         };
-        let flow = |udp: &Flow, direction, gateway, width| super::flow(udp, direction, gateway, &Hosts::new(), width);
+        let flow = |udp: &Flow, direction, gateway, width| flow(udp, direction, gateway, &Hosts::new(), width);
         assert_eq!(flow(&udp, "up", false, 40), "udp 10.0.0.1:5 > 10.0.0.2:53");
         assert_eq!(flow(&udp, "up", false, 20), "udp :5 > 10.0.0.2:53");
         assert_eq!(flow(&udp, "wan0.down", false, 20), "udp 10.0.0.1:5 > :53");

@@ -1,6 +1,6 @@
 //! The answer of each direction on the screen, and the colours with a meaning.
 
-use ratatui::style::{Color, Style, Stylize};
+use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span as Words};
 use tidegate_control::answer::kind::of_class;
 use tidegate_control::answer::{Answer, Evidence, Grade};
