@@ -128,9 +128,8 @@ pub fn matches(flow: &FlowObservation, names: &Names, programs: &Programs, filte
 /// The rate on the line of a direction, how full that is, the rate of the line itself, and the part that its overhead takes.
 pub fn line(direction: &DirectionObservation) -> String {
     let mut text = rate(direction.line.used);
-    match direction.limit.zip(direction.used_part()) {
-        Some((limit, part)) => text.push_str(&format!(" of {} ({:.0} %)", rate(limit), part * 100.0)),
-        None => {}
+    if let Some((limit, part)) = direction.limit.zip(direction.used_part()) {
+        text.push_str(&format!(" of {} ({:.0} %)", rate(limit), part * 100.0));
     }
     if let Some(carries) = direction.line.carries {
         text.push_str(&format!(", line {}", rate(carries)));
