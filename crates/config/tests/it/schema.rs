@@ -12,7 +12,7 @@ fn fits(text: &str) -> Result<(), String> {
 }
 
 fn reads(text: &str) -> bool {
-    shaper::load(&Source::new("test", text), &mut Diagnostics::new()).is_some()
+    shaper::load_all(&Source::new("test", text), &mut Diagnostics::new()).is_some()
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use tidegate_config::shaper::{Direction, split};
 use tidegate_config::{Diagnostics, Source, preset};
 use tidegate_core::cake::Wire;
 use tidegate_core::{Bytes, Rate};
@@ -138,7 +139,9 @@ fn examples_folder() -> PathBuf {
 fn open(name: &str) -> std::io::Result<Source> {
     let preset = name.strip_prefix("preset ").and_then(|name| name.rsplit_once(' '));
     let Some((link, way)) = preset else {
-        return Ok(Source::new(name, std::fs::read_to_string(examples_folder().join(name))?));
+        let text = std::fs::read_to_string(examples_folder().join(name))?;
+        // A link has one direction of a file for both.
+        return Ok(Source::new(name, split(&text, Direction::Egress).unwrap_or(text)));
     };
     let rate = |its| (way == its).then(|| Rate::from_mbit(20));
     let wire = preset::wire_of(link).expect("a kind of line");

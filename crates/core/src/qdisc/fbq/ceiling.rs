@@ -182,9 +182,8 @@ impl Class {
             (Some((_, flow)), _) => Some((flow, Instant::ZERO)),
             (None, held) => held.map(|(until, flow)| (flow, until)),
         };
-        let until = next.map_or(Instant::MAX, |(flow, until)| {
-            until.max(pays_at(group.ceiling.as_ref(), flows[flow].head_size))
-        });
+        let until = next
+            .map_or(Instant::MAX, |(flow, until)| until.max(pays_at(group.ceiling.as_ref(), flows[flow].head_size)));
         let Some((flow, _)) = next.filter(|_| until < Instant::MAX) else {
             hosts.unlist(at);
             return;

@@ -71,10 +71,13 @@ fn each_guest_has_its_own_ceiling_however_many_connections_it_has() {
     for flows in [1, 6] {
         let outcome = line(", host-at-most = \"1mbit\"", flows, CALL);
         for guest in ["guest1", "guest2"] {
-            // 1 Mbit/s with headers of 3 %.
+            // Headers are 3 %, and data counts when it is in order: what six connections lost before the measurement and sent
+            // again releases as much as a tenth more, or less for the other.
             let rate = value(&outcome, &format!("flow {guest}"), "goodput");
-            assert!((0.93e6..=0.98e6).contains(&rate), "{guest} with {flows}: {rate:.0}");
+            assert!((0.85e6..=1.1e6).contains(&rate), "{guest} with {flows}: {rate:.0}");
         }
+        let both = class(&outcome, "guests");
+        assert!((1.95e6..=2.005e6).contains(&both), "both with {flows}: {both:.0}");
         let p99 = value(&outcome, "flow call", "delay p99");
         assert!(p99 < 12e6, "the call waits {p99} ns");
     }
