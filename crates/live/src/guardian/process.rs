@@ -179,7 +179,8 @@ impl Guard {
         let _ = write!(rest, "{} guardian {} {text}", timing::now().as_nanos(), self.own);
         let used = room - rest.len();
         line[used] = b'\n';
-        let _ = io::stderr().write_all(&line[..=used]);
+        // Not by the standard library, whose state of this stream is made with its first use.
+        let _ = rustix::io::write(rustix::stdio::stderr(), &line[..=used]);
     }
 
     /// Takes the turn, and says so; returns whether the shaper had it.
