@@ -40,7 +40,7 @@ enum Way {
     Interval,
     /// Quinn with its own pacer; the window is the rate times the round trip.
     Quinn,
-    /// Quinn with Cubic over this crate's socket.
+    /// Quinn over this crate's socket; the window is twice that, so that the socket limits the rate.
     QuinnOverPaced,
 }
 

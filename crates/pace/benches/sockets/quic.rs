@@ -42,7 +42,7 @@ pub fn serve() -> SocketAddr {
     address.recv().expect("the server starts")
 }
 
-/// Sends to `to` for `span`: over a paced socket with these settings, or by the window of `rate`.
+/// Sends to `to` for `span`: over a paced socket with these settings, or by quinn's pacer and a window of `rate`.
 pub async fn send(to: SocketAddr, rate: Rate, span: Duration, paced: Option<Settings>) -> io::Result<()> {
     let mut roots = RootCertStore::empty();
     roots.add(IDENTITY.0.clone()).map_err(io::Error::other)?;
@@ -51,12 +51,12 @@ pub async fn send(to: SocketAddr, rate: Rate, span: Duration, paced: Option<Sett
     // The last datagrams wait for the end of the line.
     transport.send_window(64 << 20);
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    // Above a paced socket the window is twice as large, so that it is the socket that limits the rate.
+    let window = if paced.is_some() { Rate::from_bps(2 * rate.as_bps()) } else { rate };
+    transport.congestion_controller_factory(Arc::new(Window { rate: window, window: 0 }));
     let socket: Arc<dyn AsyncUdpSocket> = match paced {
         Some(settings) => Arc::new(Socket::bind(local, settings)?),
-        None => {
-            transport.congestion_controller_factory(Arc::new(Window { rate, window: 0 }));
-            TokioRuntime.wrap_udp_socket(std::net::UdpSocket::bind(local)?)?
-        }
+        None => TokioRuntime.wrap_udp_socket(std::net::UdpSocket::bind(local)?)?,
     };
     config.transport_config(Arc::new(transport));
     let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime))?;
