@@ -122,10 +122,11 @@ pub fn a_flow_is_told_the_ceiling_of_its_class_and_nothing_else_changes() -> End
     let counted = |shaping: &Shaping| shaping.status().unwrap()[0].counts.advised;
     assert_eq!(counted(&shaping), 2 * (4 + 1));
     // Another file while it runs: no advice any more, and again some.
-    shaping.reconfigure(&config(class), None).unwrap();
+    pair.left.run(|| shaping.reconfigure(&config(class), None)).unwrap().unwrap();
     let (sender, receiver) = udp(&pair, 0);
     assert_eq!(tell(&sender, &receiver, &unknown(2)), [None; 2]);
-    shaping.reconfigure(&config(&format!("{}advice = \"ceiling\"\n", class.replace("5mbit", "20mbit"))), None).unwrap();
+    let faster = format!("{}advice = \"ceiling\"\n", class.replace("5mbit", "20mbit"));
+    pair.left.run(|| shaping.reconfigure(&config(&faster), None)).unwrap().unwrap();
     assert_eq!(tell(&sender, &receiver, &unknown(2)), [Some(45); 2]);
     assert_eq!(counted(&shaping), 2 * (4 + 1) + 2);
     shaping.stop().unwrap();
