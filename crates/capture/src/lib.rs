@@ -1,5 +1,5 @@
-//! Packets as bytes: parsing of headers ([`dissect`]), writing of code points and marks ([`rewrite`]), and capture
-//! files ([`read`], [`write`](mod@write)).
+//! Packets as bytes: parsing of headers ([`dissect`]), writing of code points and marks ([`rewrite`]), rate advice in QUIC
+//! datagrams ([`scone`]), and capture files ([`read`], [`write`](mod@write)).
 #![deny(missing_docs)]
 
 pub mod dissect;
@@ -7,6 +7,7 @@ pub mod link;
 pub mod passive;
 pub mod read;
 pub mod rewrite;
+pub mod scone;
 pub mod write;
 
 pub use dissect::{Dissection, Malformed};

@@ -56,7 +56,7 @@ fn change_class(packet: &mut [u8], change: impl Fn(u8) -> Option<u8>) -> bool {
 }
 
 /// RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
-fn adjusted(checksum: u16, old: u16, new: u16) -> u16 {
+pub(crate) fn adjusted(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16

@@ -2,3 +2,4 @@
 
 mod dissect;
 mod files;
+mod scone;
