@@ -179,6 +179,16 @@ impl<H: Copy + Send + 'static> Driver<H> {
         }
     }
 
+    /// Has the data path segment a packet although the engine could queue it whole: each segment then comes back with all its
+    /// bytes. Later packets of the flow follow it, as after [`Offered::Segment`].
+    pub fn divert(&mut self, arrival: &Arrival<'_, H>) -> Offered<H> {
+        self.counters.segmented += 1;
+        if self.params.segmentation == Segmentation::Deferred {
+            self.diverted.insert(self.engine.classify(&arrival.meta.fields).flow.flow);
+        }
+        Offered::Segment(arrival.handle)
+    }
+
     /// Ends the diversion of flows: every packet that was returned for segmentation has been offered again. With
     /// [`Segmentation::Deferred`] the data path calls it when nothing more is to be received.
     pub fn segmentation_done(&mut self) {

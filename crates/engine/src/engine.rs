@@ -22,6 +22,7 @@ use tidegate_core::{Deadline, DropReason, Event, Instant, Outlet, Qdisc};
 
 use crate::account::Accounting;
 use crate::admit::{Admit, Decision};
+use crate::advice::ToldFlows;
 use crate::classify::Classify;
 use crate::hold_queue::Step;
 use crate::packet::QueuedPacket;
@@ -40,6 +41,8 @@ pub struct Engine<H: Send> {
     pub(crate) admit: Admit<H>,
     pub(crate) tree: Tree,
     pub(crate) leases: Leases,
+    /// Present while a class advises rates.
+    pub(crate) told: Option<ToldFlows>,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
 }
 
@@ -56,6 +59,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             admit: Admit::new(),
             tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
             leases,
+            told: ToldFlows::of(config),
             recorder: None,
             config: config.clone(),
             setup: setup.clone(),

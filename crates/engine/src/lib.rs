@@ -8,6 +8,7 @@
 
 mod account;
 mod admit;
+pub mod advice;
 mod class_names;
 mod classes;
 mod classify;

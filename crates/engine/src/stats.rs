@@ -26,6 +26,8 @@ pub struct ClassCounts {
     pub marked: u64,
     /// Dequeued packets whose code point was changed.
     pub remarked: u64,
+    /// Packets in which a rate was written for the flow's endpoints.
+    pub advised: u64,
     /// Queueing delays of the packets that left through this class.
     pub waited: Delays,
     rate: RateMeter,
@@ -101,6 +103,7 @@ impl ClassCounts {
         self.backlog.bytes += other.backlog.bytes;
         self.marked += other.marked;
         self.remarked += other.remarked;
+        self.advised += other.advised;
         self.waited.add(&other.waited);
         self.rate.add(now, other.rate);
         if other.jitter() > self.jitter() {

@@ -31,6 +31,7 @@ use tidegate_core::cbq::{Cbq, Class};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
 use crate::account::{LineOverhead, flows_of};
+use crate::advice::ToldFlows;
 use crate::class_names::{cbq_of, names_of, numbers_of};
 use crate::engine::Engine;
 use crate::flows::Flows;
@@ -187,6 +188,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             SwapKind::Replaced => std::mem::replace(&mut self.tree, tree),
         };
         self.setup = setup;
+        self.told = ToldFlows::succeed(self.told.take(), &self.config);
         self.account.overhead = LineOverhead::of(&self.config);
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;

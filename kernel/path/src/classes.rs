@@ -1,6 +1,6 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
-use tidegate_config::shaper::{Class, Config, EcnFeedback, Shaper};
+use tidegate_config::shaper::{Advice, Class, Config, EcnFeedback, Shaper};
 use tidegate_core::fbq::{Borrow, Displace, FairBy, Spare};
 use tidegate_core::{Bytes, Span};
 
@@ -136,6 +136,9 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     }
     if class.l4s_step.is_some() {
         lack(format!("`l4s-step` of class `{name}`"));
+    }
+    if class.advice != Advice::None {
+        lack(format!("`advice` of class `{name}`"));
     }
 }
 

@@ -513,6 +513,7 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             (format!("{class}l4s-step = \"1ms\"\n"), "`l4s-step` of class `all`"),
+            (format!("{class}advice = \"ceiling\"\n"), "`advice` of class `all`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             (
                 format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),

@@ -107,6 +107,20 @@ crate::choices! {
     }
 }
 
+crate::choices! {
+    /// The rate that the shaper advises to flows of QUIC that ask for it.
+    pub enum Advice as "kind of rate advice" {
+        /// No rate is advised.
+        None = "none",
+        /// The most that the class may send: its rate, or with `borrow` the total.
+        Ceiling = "ceiling",
+        /// The share of the flow among those that its class has now.
+        FairShare = "fair-share",
+        /// The minimum that the flow is granted; nothing to flows without one.
+        Promise = "promise",
+    }
+}
+
 crate::record! {
     /// When to notify the owner of a flow that its queue is filling up.
     pub struct FeedbackSection as "feedback" {

@@ -13,7 +13,7 @@ use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 use crate::discipline::Discipline;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
-pub use file::{Bursts, FairBy, FlowBy, Sharing};
+pub use file::{Advice, Bursts, FairBy, FlowBy, Sharing};
 pub(crate) use parameters::profiles;
 pub(crate) use resolve::{lookup, resolve};
 
@@ -130,6 +130,8 @@ pub struct Class {
     pub feedback: Option<Feedback>,
     /// The delay from which packets of ECT(1) are marked.
     pub l4s_step: Option<Span>,
+    /// The rate advised to flows of QUIC that ask for it.
+    pub advice: Advice,
     /// A discipline instead of one queue per flow.
     pub queue: Option<Discipline>,
 }

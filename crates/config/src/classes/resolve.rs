@@ -6,7 +6,7 @@ use tidegate_autorate::Bounds;
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
 use super::file::{FeedbackSection, FollowSection, ShaperSection};
-use super::{Borrow, Bursts, Class, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Shaper, Sharing};
+use super::{Advice, Borrow, Bursts, Class, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Shaper, Sharing};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::discipline::ClassSection;
@@ -197,8 +197,14 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         increment: section.increment,
         feedback,
         l4s_step: section.l4s_step.map(|step| step.value),
+        advice: section.advice.value,
         queue: queue.as_ref().map(|queue| queue.value.clone()),
     }
+}
+
+/// Where advice is asked for that depends on the queue of the flow.
+fn by_flow(advice: Spanned<Advice>) -> Option<Place> {
+    matches!(advice.value, Advice::FairShare | Advice::Promise).then_some(advice.place)
 }
 
 /// Reports keys about single flows in a class whose packets wait in another discipline, given at `queue`.
@@ -208,6 +214,7 @@ fn refuse_flow_keys(section: &ClassSection, queue: Place, diagnostics: &mut Diag
         ("flow-limit", section.flow_limit.map(|limit| limit.place)),
         ("feedback", section.feedback.as_ref().map(|feedback| feedback.above.place)),
         ("l4s-step", section.l4s_step.map(|step| step.place)),
+        ("advice", by_flow(section.advice)),
     ];
     for (key, place) in flow_keys {
         if let Some(place) = place {

@@ -11,7 +11,7 @@ use tidegate_core::{ClassId, Packet, Qdisc, Rate, Span};
 pub use super::kinds::{FbqQueue, ProfileSection};
 use super::section::{Section, Site};
 use crate::classes::file::ShaperSection;
-use crate::classes::{self, Displace, FairBy, FlowBy, Match, Rule, Shaper};
+use crate::classes::{self, Advice, Displace, FairBy, FlowBy, Match, Rule, Shaper};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -25,6 +25,12 @@ impl FbqQueue {
                     .error(default.place, "`default` belongs to the classes of a shaper file")
                     .label("packets carry the number of their class here")
                     .help("leave it out; in a shaper file with this discipline write default-class");
+            }
+            if class.advice.value != Advice::None {
+                diagnostics
+                    .error(class.advice.place, "`advice` belongs to the classes of a shaper file")
+                    .label("this discipline does not write into packets")
+                    .help("leave it out, or write the classes as [[class]]");
             }
         }
         let total = ShaperSection {

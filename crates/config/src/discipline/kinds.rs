@@ -13,7 +13,7 @@ use super::{
     ared, cake, codel, drr, dualpi2, fair, fifo, fq_codel, fq_pie, ingress_filter, mered, meredt, outside, pie, ras,
     red, rio, sfq, wred,
 };
-use crate::classes::file::{Bursts, DisplaceSection, FeedbackSection, Sharing};
+use crate::classes::file::{Advice, Bursts, DisplaceSection, FeedbackSection, Sharing};
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::node::Node;
@@ -228,8 +228,12 @@ crate::record! {
         /// The delay from which packets of ECT(1), the code point of scalable senders (L4S), are marked, if two more packets of
         /// their flow wait. 1ms is usual. Default: they are treated as all others.
         pub l4s_step: Option<Spanned<Span>>,
+        /// The rate advised to flows of QUIC that ask for it with SCONE packets, written into these as they pass, and only
+        /// where it is lower than the rate in them. Default none: a rate that is advised tells how the line is divided.
+        pub advice: Spanned<Advice> = "none",
         /// A discipline behind the token bucket of the class, instead of one queue per flow. Keys about single flows
-        /// (`flow-burst`, `flow-limit`, `feedback`, `l4s-step`, minimum rates) then do not apply. Default: none.
+        /// (`flow-burst`, `flow-limit`, `feedback`, `l4s-step`, `advice` by flow, minimum rates) then do not apply. Default:
+        /// none.
         pub queue: Option<Spanned<Discipline>>,
         /// Whether this class takes the packets that match no rule. Exactly one class must. Default false.
         pub default: Option<Spanned<bool>>,

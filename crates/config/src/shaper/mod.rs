@@ -19,8 +19,8 @@ use crate::node::{Entry, Node, Value};
 use crate::schema::Schemas;
 
 pub use crate::classes::{
-    Borrow, Bursts, Class, Displace, DividedBy, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Match, Rule, Shaper,
-    Sharing,
+    Advice, Borrow, Bursts, Class, Displace, DividedBy, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Match, Rule,
+    Shaper, Sharing,
 };
 pub use conditions::{Owners, UnknownOwner};
 pub use config::{Config, Interface, MOST_INTERFACES, MOST_THREADS, Root, Statistics};

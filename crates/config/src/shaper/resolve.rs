@@ -9,7 +9,7 @@ use super::file::{Direction, File, InterfaceSection, StatisticsSection};
 use super::rules::{numbered, rules};
 use super::{control, metrics};
 use crate::classes::file::ShaperSection;
-use crate::classes::{self, FairBy, FlowBy, Shaper, Sharing, lookup};
+use crate::classes::{self, Advice, FairBy, FlowBy, Shaper, Sharing, lookup};
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::discipline::ClassSection;
@@ -237,6 +237,9 @@ fn shaper(file: &File, interface: &Interface, diagnostics: &mut Diagnostics) -> 
     }
     let default_class = default_class(&file.class, diagnostics);
     let mut shaper = classes::resolve(file.shaper.as_ref(), &file.class, largest, diagnostics);
+    if interface.threads > 1 {
+        without_shares(&file.class, diagnostics);
+    }
     if let Some(section) = &file.shaper {
         hosts(file, section, interface.direction, diagnostics);
     }
@@ -247,6 +250,16 @@ fn shaper(file: &File, interface: &Interface, diagnostics: &mut Diagnostics) -> 
         };
     }
     (shaper, default_class)
+}
+
+/// Reports advice that one of several threads cannot give.
+fn without_shares(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnostics) {
+    for class in classes.iter().filter(|class| class.advice.value == Advice::FairShare) {
+        diagnostics
+            .error(class.advice.place, "a fair share cannot be advised by one of several threads")
+            .label("a thread knows its own flows only")
+            .help("write advice = \"ceiling\", or threads = 1");
+    }
 }
 
 /// Reports settings that conflict with sharing by hosts, and files in which each flow is a host.

@@ -1,5 +1,6 @@
 //! Tests of the configuration language.
 
+mod advice;
 mod any_text;
 mod aqm;
 mod both;

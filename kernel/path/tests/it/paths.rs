@@ -76,6 +76,7 @@ fn features() -> Vec<(String, String)> {
         ("`dscp` of a class", format!("{CLASS}dscp = \"ef\"\n")),
         ("`[class.feedback]`", format!("{CLASS}[class.feedback]\n")),
         ("`[class.feedback]` by code point", format!("{CLASS}[class.feedback]\necn = true\n")),
+        ("`advice` of a class", format!("{CLASS}advice = \"ceiling\"\n")),
         ("rules by ports, protocol and code point", rule("protocol = \"udp\"\ndestination-port = 5060\ndscp = \"ef\"")),
         ("rules by address", rule("source = \"10.0.0.0/8\"")),
         ("rules by owner", rule("uid = 1000")),

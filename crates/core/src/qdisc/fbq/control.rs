@@ -5,7 +5,7 @@ use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 use super::class::Class;
 use super::fbc::Fbc;
 use super::flow::FlowCounts;
-use super::params::Spare;
+use super::params::{Borrow, Spare};
 use super::profile::{Profile, Terms};
 use super::shares::Ratio;
 use crate::accounts::Account;
@@ -505,6 +505,19 @@ impl<P: Packet> Fbc<P> {
     /// The states of all flows. Cost: linear, for the control plane.
     pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
         self.flows.indices().map(|at| self.view(at))
+    }
+
+    /// The most that `class` may send over time, while all others are idle: d(q), or with borrowing the total. `None` when there is
+    /// no such class.
+    pub fn ceiling(&self, class: ClassId) -> Option<Rate> {
+        let params = &self.classes.get(class.0)?.params;
+        Some(if params.borrow == Borrow::FromOthers { self.params.rate } else { params.rate })
+    }
+
+    /// d(f) of a flow of `class` and the profile of this number, if it began now. `None` when there is no such class.
+    pub fn prospect(&self, class: ClassId, profile: u32) -> Option<Rate> {
+        let (class, profile) = (self.classes.get(class.0)?, self.profile(profile));
+        Some(class.shares.prospect(profile.weight).max(profile.minimum))
     }
 
     /// The rate at which flow `key` sends, or would send as a new flow of `class`, if the others continue as now: its
