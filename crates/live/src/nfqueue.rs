@@ -299,12 +299,7 @@ impl QueueSocket {
     }
 
     fn set_up(&mut self, queue: u16, settings: &QueueSettings) -> Result<QueueReport> {
-        self.configure(&format!("set what queue {queue} copies"), queue, |m| {
-            let mut parameters = [0; 5];
-            parameters[..4].copy_from_slice(&settings.copy_range.to_be_bytes());
-            parameters[4] = COPY_PACKET;
-            m.attr(CFG_PARAMS, &parameters);
-        })?;
+        self.set_copy_range(queue, settings.copy_range)?;
         let max_length = self.configure("set the queue's length", queue, |m| {
             m.be32(CFG_QUEUE_MAXLEN, settings.max_length);
         });
@@ -314,6 +309,19 @@ impl QueueSocket {
             owners: self.flag(queue, FLAG_UID_GID, settings.owners == Owners::Included),
             fail_open: self.flag(queue, FLAG_FAIL_OPEN, settings.when_full == WhenFull::Pass),
             max_length: outcome(max_length),
+        })
+    }
+
+    /// Sets how many bytes of each packet of `queue` are copied from now on. Receive with a [`Ring`] of at least that range.
+    ///
+    /// # Errors
+    /// When the kernel refuses it; the range stays as it was.
+    pub fn set_copy_range(&mut self, queue: u16, copy_range: u32) -> Result<()> {
+        self.configure(&format!("set what queue {queue} copies"), queue, |m| {
+            let mut parameters = [0; 5];
+            parameters[..4].copy_from_slice(&copy_range.to_be_bytes());
+            parameters[4] = COPY_PACKET;
+            m.attr(CFG_PARAMS, &parameters);
         })
     }
 

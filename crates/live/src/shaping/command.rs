@@ -11,6 +11,7 @@ use tidegate_units::Instant;
 
 use super::interfaces::InterfaceCounters;
 use super::passing::Observer;
+use super::queue::Written;
 use crate::marks::{Action, MarkLayout};
 use crate::nfqueue::{SocketCounters, Verdicts};
 use crate::timing::ThreadUsage;
@@ -124,11 +125,14 @@ pub struct VerdictSink {
     listeners: Vec<Listener>,
     /// Present while a rate follows the line.
     pub(super) observer: Option<Box<Observer>>,
+    /// Packets that leave with a rate written into them.
+    pub(super) written: Written,
 }
 
 impl VerdictSink {
     pub(super) fn new(marks: MarkLayout, counters: Arc<InterfaceCounters>, now: Instant) -> Self {
-        Self { verdicts: Verdicts::new(), marks, counters, now, listeners: Vec::new(), observer: None }
+        let (listeners, written) = (Vec::new(), Written::default());
+        Self { verdicts: Verdicts::new(), marks, counters, now, listeners, observer: None, written }
     }
     /// Adds a listener.
     pub(super) fn listen(&mut self, listener: Listener) {
@@ -143,14 +147,16 @@ impl Sink<Handle> for VerdictSink {
             observer.left(&handle);
         }
         let action = Action { dscp: change.dscp.map(|dscp| dscp.value()), congestion: change.congestion };
-        if action.is_none() {
-            self.verdicts.accept(handle.queue, handle.id);
-        } else {
-            self.verdicts.accept_marked(handle.queue, handle.id, self.marks.with_action(handle.mark, action));
+        let mark = (!action.is_none()).then(|| self.marks.with_action(handle.mark, action));
+        match (self.written.take(&handle), mark) {
+            (Some(bytes), mark) => self.verdicts.accept_rewritten(handle.queue, handle.id, mark, &bytes),
+            (None, Some(mark)) => self.verdicts.accept_marked(handle.queue, handle.id, mark),
+            (None, None) => self.verdicts.accept(handle.queue, handle.id),
         }
     }
     fn drop_packet(&mut self, handle: Handle, _reason: DropReason) {
         self.counters.dropped(handle.interface, handle.length);
+        self.written.take(&handle);
         self.verdicts.drop(handle.queue, handle.id);
     }
     fn set_time(&mut self, now: Instant) {

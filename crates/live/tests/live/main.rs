@@ -13,6 +13,7 @@ mod places;
 mod proof;
 mod queue;
 mod restricted;
+mod scone;
 mod steady;
 mod threads;
 mod together;
@@ -42,6 +43,9 @@ fn main() {
         mark::senders_are_identified_by_uid,
         mark::senders_are_identified_by_control_group,
         l4s::dualpi2_marks_scalable_senders_and_bleaches_nothing,
+        scone::a_flow_is_told_the_ceiling_of_its_class_and_nothing_else_changes,
+        scone::shares_and_promises_are_told_as_they_are,
+        scone::every_datagram_of_a_superpacket_is_looked_at,
         filters::code_points_and_marks_are_written_at_tc,
         filters::what_arrives_passes_another_device,
         crash::kill_leaves_traffic_passing_and_nothing_behind,

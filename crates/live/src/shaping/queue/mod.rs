@@ -9,6 +9,7 @@
 //! Traffic passes even if the process fails: [`guardian`](crate::guardian) lists which mechanism covers which fault. An orderly
 //! stop sends every verdict first.
 
+mod advice;
 mod division;
 mod guard;
 mod held;
@@ -32,6 +33,7 @@ use crate::rules::{Installed, Interface, Rules, Spec};
 
 pub use guard::{Inherited, Successor};
 
+pub(in crate::shaping) use advice::Written;
 use division::Division;
 
 pub(super) use start::start;

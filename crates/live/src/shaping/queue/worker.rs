@@ -18,7 +18,7 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{PacketMeta, Shape, guarded};
 use tidegate_units::{Instant, Span};
 
-use super::held;
+use super::{advice, held};
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
 use crate::marks::MarkLayout;
 use crate::netlink::Error;
@@ -108,6 +108,8 @@ struct QueuePath {
     probes: Option<(u64, ProbeWatch)>,
     /// Whether the waker was readable when the thread last waited.
     woken: bool,
+    /// Whether the second queue copies all bytes of its packets, for advice that is written into them.
+    copies_all: bool,
 }
 
 impl QueuePath {
@@ -124,7 +126,8 @@ impl QueuePath {
         let counters = Arc::clone(&parts.counters);
         let sink = VerdictSink::new(parts.marks, counters, started);
         let (waiter, ring) = (Waiter::new(parts.spin), Ring::new(parts.copy_range));
-        (Self { parts, clock, waiter, ring, sink, started, unreadable: 0, probes: None, woken: false }, readiness)
+        let (probes, woken, copies_all) = (None, false, false);
+        (Self { parts, clock, waiter, ring, sink, started, unreadable: 0, probes, woken, copies_all }, readiness)
     }
 
     fn offer_all(&mut self, now: Instant, driver: &mut Driver<Handle>) {
@@ -147,8 +150,15 @@ impl QueuePath {
                 observer.arrived(&handle, &headers, packet.payload);
             }
             let segmented = packet.queue != parts.whole;
-            let arrival = Arrival { handle, meta: &meta, bytes: packet.payload, segmented };
-            match driver.offer(now, arrival, sink) {
+            // A recording has no more of a packet than without advice.
+            let recorded = &packet.payload[..packet.payload.len().min(parts.copy_range as usize)];
+            let arrival = Arrival { handle, meta: &meta, bytes: recorded, segmented };
+            let diverted = !segmented && advice::needs_all_bytes(now, driver.engine_mut(), (&packet, &headers), &meta);
+            if segmented && let Some(bytes) = advice::written(now, driver.engine_mut(), (&packet, &headers), &meta) {
+                sink.written.keep(&handle, bytes);
+            }
+            let offered = if diverted { driver.divert(&arrival) } else { driver.offer(now, arrival, sink) };
+            match offered {
                 Offered::Consumed => parts.counters.received(interface, length),
                 // Packets that follow a superpacket take the same path, so that order is kept.
                 Offered::Segment(handle) => {
@@ -190,6 +200,19 @@ impl QueuePath {
             self.sink.verdicts.discard();
         }
         Ok(())
+    }
+
+    /// Has the second queue copy as much of a packet as the configuration needs. If the kernel refuses, nothing is advised.
+    fn set_copies(&mut self, all: bool) {
+        self.copies_all = all;
+        let range = if all { advice::ALL_BYTES.max(self.parts.copy_range) } else { self.parts.copy_range };
+        if all {
+            // Longer copies may still arrive after the range was lowered: buffers only grow.
+            self.ring = Ring::new(range);
+        }
+        if let Err(error) = self.parts.socket.set_copy_range(self.parts.cut, range) {
+            self.parts.state.note(format!("no rate can be advised: {error}"));
+        }
     }
 
     /// Whether no packet arrives for a while.
@@ -326,6 +349,9 @@ impl DataPath for QueuePath {
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
         if self.parts.state.page.turn() != Turn::Shaper {
             self.take_back(now, driver)?;
+        }
+        if driver.engine().advises() != self.copies_all {
+            self.set_copies(driver.engine().advises());
         }
         let received = self.parts.socket.receive(&mut self.ring)?;
         let before = driver.counters().segmented;
