@@ -69,7 +69,8 @@ pub struct PromiseCall {
     /// The direction of the traffic. Default: the first that is shaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// The class in which rate is reserved for flows to come. Default: the one that the rules choose for such flows.
+    /// The class in which rate is reserved for flows to come. Default: the one in which most of such flows are now; if there are
+    /// none yet, the one that the rules choose for such flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// The minimum rate of each of these flows.
@@ -132,6 +133,9 @@ pub struct PromiseState {
     pub direction: String,
     /// The class in which rate is reserved for flows to come.
     pub class: String,
+    /// Another class in which flows under the promise are now, and have their minimum from, or wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<String>,
     /// The flows under the promise.
     pub target: Target,
     /// The minimum rate of each flow.

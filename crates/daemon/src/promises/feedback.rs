@@ -3,12 +3,12 @@
 use tidegate_config::shaper::Root;
 use tidegate_control::calls::{Authority, Feedback, FlowState, Watching};
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_engine::PromiseError;
-use tidegate_units::{Rate, Span};
+use tidegate_units::Span;
 
-use super::requests::refusal;
+use super::present::Present;
+use super::requests::without_flows;
 use super::targets::Selection;
-use super::{Promises, REVIEWED, Watch};
+use super::{Promises, Watch, present};
 use crate::caller::Caller;
 use crate::directions::{ShapedDirection, direction_named};
 use crate::notifier::Notifier;
@@ -38,7 +38,7 @@ impl Promises {
         let direction = &directions[index];
         subscriptions.check(caller)?;
         let Root::Shaper(_) = &direction.config.root else {
-            return Err(refusal(PromiseError::NoShaper, "", Rate::ZERO, 1));
+            return Err(without_flows());
         };
         direction.has_flows()?;
         let selection = Selection::of(caller, request.target, false, &mut self.reader)?;
@@ -64,20 +64,8 @@ impl Promises {
         }
         subscriptions.add(caller, subscription);
         let names = direction.config.class_names();
-        let mut flows = Vec::new();
-        for shard in direction.shards() {
-            let mut from = Some(0);
-            while let Some(place) = from.filter(|_| flows.len() < LISTED) {
-                let matches = matches.clone();
-                let mut some = Vec::new();
-                (from, some) = direction.ask_shard(shard, move |engine, now| {
-                    let wanted = |fields: &_| matches.iter().any(|one| one.matches(fields));
-                    (engine.promises(now).find(place, REVIEWED, wanted, &mut some), some)
-                })?;
-                flows.extend(some);
-            }
-        }
-        let state = |(key, fields, state): &(u64, _, tidegate_engine::FlowState)| FlowState {
+        let flows = present::flows(direction, &matches, LISTED)?;
+        let state = |(key, fields, state): &Present| FlowState {
             flow: flow_of(*key, Some(fields)),
             class: names.get(state.class.0 as usize).map(ToString::to_string).unwrap_or_default(),
             granted: state.rate,

@@ -8,6 +8,7 @@
 mod feedback;
 pub mod lookup;
 mod owners;
+mod present;
 mod requests;
 mod targets;
 

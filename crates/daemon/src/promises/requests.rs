@@ -14,7 +14,7 @@ use tidegate_live::shaping::LiveEngine;
 use tidegate_units::{Rate, Span};
 
 use super::targets::Selection;
-use super::{Promise, Promises};
+use super::{Promise, Promises, present};
 use crate::caller::Caller;
 use crate::directions::{ShapedDirection, beyond_bounds, direction_named};
 use crate::notifier::Notifier;
@@ -26,6 +26,8 @@ const PROMISES: usize = 1_024;
 const PROMISES_OF_ONE: usize = 256;
 /// The maximum number of flows for which one promise reserves rate.
 const FLOWS: u32 = 1_024;
+/// The number of present flows after which no more are counted to find the class of a promise.
+const COUNTED: usize = 1_024;
 
 impl Promises {
     /// Answers `promise`.
@@ -61,6 +63,10 @@ impl Promises {
         let number = notifier.next_number();
         let subscription = notifier.next_number();
         let (terms, flows, wait) = (Terms { minimum, steps: request.prefer, displace }, request.flows, request.wait);
+        // A flow that is displaced may get it elsewhere.
+        if let Some(never) = never_fits(direction, class, minimum).filter(|_| displace.is_none()) {
+            return Err(never);
+        }
         let outcome = make(direction, number, terms, class, flows, wait)?;
         outcome.map_err(|error| refusal(error, &name, minimum, flows))?;
         self.promises.push(Promise {
@@ -206,12 +212,15 @@ impl Promises {
             (sum, free)
         });
         let (view, free) = sum.unwrap_or_default();
+        let names = direction.config.class_names();
+        let elsewhere = view.elsewhere.and_then(|class| names.get(class.0 as usize));
         let remaining = |until: Instant| until.saturating_duration_since(Instant::now()).as_nanos();
         Ok(PromiseState {
             promise: number,
             uid: promise.uid,
             direction: direction.name.clone(),
             class: promise.class.clone(),
+            elsewhere: elsewhere.map(ToString::to_string),
             target: promise.selection.target.clone(),
             minimum: promise.minimum,
             prefer: promise.steps,
@@ -283,42 +292,68 @@ fn from_now(lease: Span) -> Instant {
     Instant::now() + Duration::from_nanos(lease.as_nanos())
 }
 
-/// The refusal of a promise by the engine.
-pub(super) fn refusal(error: PromiseError, class: &str, minimum: Rate, flows: u32) -> Refusal {
-    match error {
-        PromiseError::NoShaper => Refusal::new(Code::Unsupported, "this discipline has no promises to flows")
-            .help("promises need a shaper file with [[class]]"),
-        PromiseError::NoRoom(free) => {
-            let wanted = if flows == 1 { minimum.to_string() } else { format!("{minimum} for each of {flows} flows") };
-            let text = format!("class `{class}` has {free} left to promise, not {wanted}");
-            Refusal::new(Code::NoRoom, text).help(if free.is_zero() {
-                "wait for what others release: `--wait`, or `wait` over the socket".to_owned()
-            } else {
-                format!("ask for at most {free}, or wait for what others release: `--wait`, or `wait` over the socket")
-            })
-        }
-    }
+/// The refusal of a promise where the discipline has no flows.
+pub(super) fn without_flows() -> Refusal {
+    Refusal::new(Code::Unsupported, "this discipline has no promises to flows")
+        .help("promises need a shaper file with [[class]]")
 }
 
-/// The class of this name, or the one that the rules choose for such flows.
+/// The refusal of a promise by the engine.
+pub(super) fn refusal(error: PromiseError, class: &str, minimum: Rate, flows: u32) -> Refusal {
+    let PromiseError::NoRoom(free) = error else { return without_flows() };
+    let each = Rate::from_bps(free.as_bps() / u64::from(flows.max(1)));
+    let (wanted, fits) = match flows {
+        1 => (minimum.to_string(), free.to_string()),
+        _ => (format!("{minimum} for each of {flows} flows"), format!("{each} for each of {flows} flows")),
+    };
+    let text = format!("class `{class}` has {free} left to promise, not {wanted}");
+    let wait = "wait for what others release: `--wait`, or `wait` over the socket";
+    let holders = "`tidegate promise` without conditions lists who holds the rest";
+    Refusal::new(Code::NoRoom, text).help(match each.is_zero() {
+        true => format!("{wait}; {holders}"),
+        false => format!("ask for at most {fits}, or {wait}; {holders}"),
+    })
+}
+
+/// The refusal of a minimum that exceeds the rate of its class, and is therefore never granted there, however long a flow waits.
+fn never_fits(direction: &ShapedDirection, class: ClassId, minimum: Rate) -> Option<Refusal> {
+    let Root::Shaper(shaper) = &direction.config.root else { return None };
+    let own = shaper.classes.get(class.0 as usize).filter(|own| minimum > own.rate)?;
+    let text = format!("class `{}` has {} in all, which is less than {minimum}", own.name, own.rate);
+    let larger = shaper.classes.iter().find(|other| other.rate >= minimum);
+    let elsewhere = larger.map_or_else(String::new, |other| {
+        format!(", or a rule that leads these flows to class `{}`, which has {}", other.name, other.rate)
+    });
+    let help =
+        format!("ask for at most {}; more needs a higher rate of the class in the shaper file{elsewhere}", own.rate);
+    Some(Refusal::new(Code::NoRoom, text).help(help))
+}
+
+/// The class of this name, or else the one in which such flows are now, or if there are none, the one that the rules choose for
+/// them.
 fn class_of(
     direction: &ShapedDirection,
     name: Option<&str>,
     selection: &Selection,
 ) -> Result<(ClassId, String), Refusal> {
-    let Root::Shaper(_) = &direction.config.root else {
-        return Err(refusal(PromiseError::NoShaper, "", Rate::ZERO, 1));
-    };
+    let Root::Shaper(_) = &direction.config.root else { return Err(without_flows()) };
     let class = match name {
         Some(name) => direction.class_named(name)?,
-        None => {
-            let (samples, default) = (selection.samples(), direction.config.default_class);
-            direction.ask(move |engine, _| {
-                let mut classified = samples.iter().map(|fields| engine.classify(fields));
-                classified.find(|classification| classification.rule.is_some()).map_or(default, |found| found.class)
-            })?
-        }
+        None => match present::class_of_most(&present::flows(direction, &selection.matches, COUNTED)?) {
+            Some(class) => class,
+            None => by_rules(direction, selection)?,
+        },
     };
     let name = direction.config.class_names().get(class.0 as usize).map(ToString::to_string).unwrap_or_default();
     Ok((class, name))
+}
+
+/// The class that the rules choose for packets as such flows may send them. A rule on something that the selection leaves open
+/// does not match these.
+fn by_rules(direction: &ShapedDirection, selection: &Selection) -> Result<ClassId, Refusal> {
+    let (samples, default) = (selection.samples(), direction.config.default_class);
+    direction.ask(move |engine, _| {
+        let mut classified = samples.iter().map(|fields| engine.classify(fields));
+        classified.find(|classification| classification.rule.is_some()).map_or(default, |found| found.class)
+    })
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Apply, Displacement, PromiseCall, Target};
+use tidegate_control::calls::{Apply, Displacement, PromiseCall, PromiseState, Target};
 use tidegate_control::{Code, EventKind, Pushed};
 use tidegate_testbed::topology::Pair;
 use tidegate_testbed::{FlowSpec, Senders, Sink};
@@ -190,5 +190,57 @@ pub fn a_process_tree_has_its_promise_before_it_sends() -> Ended {
     assert!(found, "a flow of the tree is promised its minimum: {listed:?}");
     let missing = PromiseCall { target: Target { pid: Some(4_000_000), ..Target::default() }, ..call };
     assert_eq!(refusal(client.promise(&missing).unwrap_err()).code, Code::NotFound);
+    Ended::Passed
+}
+
+/// Flows to the receiver's address go to `films` by a rule that says nothing of ports, all others to `rest`.
+const BY_ADDRESS: &str = "version = 1\n\
+    [shaper]\nidle-timeout = \"30s\"\n\
+    [[class]]\nname = \"films\"\nrate = \"5mbit\"\nborrow = false\n\
+    [[class]]\nname = \"rest\"\nrate = \"8mbit\"\ndefault = true\nborrow = false\n\
+    [[rule]]\nclass = \"films\"\ndestination = \"10.77.0.2\"\n";
+
+/// A port alone does not tell the class where flows go by address; where the flow is now, does.
+pub fn a_promise_is_made_in_the_class_where_the_flow_is() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, BY_ADDRESS);
+    let mut client = running.client();
+    let free = |class: usize| running.client().status().unwrap().directions[0].classes[class].unpromised;
+    // Without a flow the rules decide, and none of them is about ports.
+    let early = client.promise(&minimum(5_100, 1_000)).unwrap();
+    assert_eq!(early.state.class, "rest");
+    client.release(early.promise).unwrap();
+    let flows = [udp(5_004, 1)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    until("the flow", || running.client().status().unwrap().directions[0].classes[0].flows == Some(1));
+    // 6 Mbit/s never fit into a class of 5: refused also to who would wait, and nothing is held in any class.
+    for wait in [false, true] {
+        let refused = refusal(client.promise(&PromiseCall { wait, ..minimum(5_004, 6_000) }).unwrap_err());
+        assert_eq!(
+            (refused.code, refused.message.as_str()),
+            (Code::NoRoom, "class `films` has 5mbit in all, which is less than 6mbit")
+        );
+        let help = refused.help.as_deref().unwrap_or_default();
+        assert!(help.contains("ask for at most 5mbit") && help.contains("class `rest`, which has 8mbit"), "{help}");
+    }
+    assert_eq!((free(0), free(1)), (Some(Rate::from_mbit(5)), Some(Rate::from_mbit(8))));
+    let given = client.promise(&minimum(5_004, 4_000)).unwrap();
+    let PromiseState { class, elsewhere, flows: present, waiting, held, .. } = &given.state;
+    assert_eq!((class.as_str(), elsewhere.as_deref(), *present, *waiting, *held), ("films", None, 1, 0, 0));
+    assert_eq!((free(0), free(1)), (Some(Rate::from_mbit(1)), Some(Rate::from_mbit(8))));
+    // What would fit is told, for each of several flows as well.
+    let refused = refusal(client.promise(&minimum(5_004, 2_000)).unwrap_err());
+    assert!(refused.message.contains("class `films` has 1mbit left to promise, not 2mbit"), "{refused}");
+    assert!(refused.help.as_deref().unwrap_or_default().contains("ask for at most 1mbit,"), "{refused:?}");
+    let several = PromiseCall { flows: 4, ..minimum(5_004, 500) };
+    let refused = refusal(client.promise(&several).unwrap_err());
+    assert!(refused.help.as_deref().unwrap_or_default().contains("250kbit for each of 4 flows"), "{refused:?}");
+    client.release(given.promise).unwrap();
+    // Rate may be held in another class on purpose; then the state names the one where the flow is.
+    let given = client.promise(&PromiseCall { class: Some("rest".into()), ..minimum(5_004, 2_000) }).unwrap();
+    assert_eq!((given.state.class.as_str(), given.state.elsewhere.as_deref()), ("rest", Some("films")));
+    senders.stop();
+    sink.stop();
     Ended::Passed
 }

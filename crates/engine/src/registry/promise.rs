@@ -157,6 +157,7 @@ impl PromiseControl<'_> {
             view.flows += 1;
             view.waiting += u64::from(!flow.granted && !flow.minimum.is_zero());
             view.rate += flow.rate;
+            view.elsewhere = view.elsewhere.or(Some(flow.class).filter(|class| *class != entry.class));
         }
         Some(view)
     }
@@ -231,6 +232,8 @@ pub struct PromiseView {
     pub rate: Rate,
     /// The number of flows to come for which rate is held.
     pub held: u32,
+    /// A class of its flows that is not the one in which rate is held.
+    pub elsewhere: Option<ClassId>,
 }
 
 impl PromiseView {
@@ -239,6 +242,7 @@ impl PromiseView {
         self.flows += other.flows;
         self.waiting += other.waiting;
         self.rate += other.rate;
+        self.elsewhere = self.elsewhere.or(other.elsewhere);
     }
 }
 

@@ -64,7 +64,7 @@ pub struct Args {
     /// Move them to CLASS when they are granted less than RATE, by default an eighth more than --min
     #[arg(long, value_name = "[RATE:]CLASS", help_heading = "What")]
     below: Option<String>,
-    /// Hold the rate in this class, not in the one to which the rules lead
+    /// Hold the rate in this class, not in the one where such flows are, or to which the rules lead
     #[arg(long, value_name = "NAME", help_heading = "What")]
     class: Option<String>,
     /// Wait until others release the rate, if it is not free
@@ -233,6 +233,9 @@ fn told(state: &PromiseState) -> String {
         1 => format!("; one flow, granted {} now", rate(state.granted)),
         flows => format!("; {flows} flows, granted {} together now", rate(state.granted)),
     };
+    if let Some(class) = &state.elsewhere {
+        text += &format!("; flows of it are in class {class}");
+    }
     if state.held > 0 {
         text += &format!("; held for {} to come", state.held);
     }
