@@ -36,3 +36,9 @@ macro_rules! quantity {
 quantity!(bps, Rate, from_bps, as_bps);
 quantity!(bytes, Bytes, new, as_u64);
 quantity!(ns, Span, from_nanos, as_nanos);
+
+/// Whether a count is left out because nothing was counted.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+pub fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

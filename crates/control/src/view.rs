@@ -93,6 +93,8 @@ pub enum ClassQuantity {
     Marked,
     /// Packets sent with another code point than they arrived with.
     Remarked,
+    /// QUIC datagrams into which a rate was written as advice.
+    Advised,
     /// Whether its rate was kept.
     Promise,
 }
@@ -121,6 +123,7 @@ impl Shown<ClassQuantity> for ClassObservation {
             Q::Dropped => Value::Packets(self.dropped_packets()),
             Q::Marked => Value::Packets(self.marked_packets),
             Q::Remarked => Value::Packets(self.remarked_packets),
+            Q::Advised => Value::Packets(self.advised_packets),
             Q::Promise => Value::Promise(self.promise()),
         }
     }
@@ -146,6 +149,7 @@ impl Shown<ClassQuantity> for ClassStatus {
             Q::Dropped => Value::Packets(packets(&self.dropped)),
             Q::Marked => Value::Packets(self.marked_packets),
             Q::Remarked => Value::Packets(self.remarked_packets),
+            Q::Advised => Value::Packets(self.advised_packets),
             Q::Rate | Q::Borrowed | Q::WaitP90 | Q::Jitter | Q::BorrowedBytes | Q::Promise => Value::Number(None),
         }
     }

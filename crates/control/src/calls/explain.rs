@@ -69,6 +69,12 @@ pub struct Explained {
     /// The rate at which its flow sends, or would, while others continue; none where the discipline has no shares.
     #[serde(rename = "outlook_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Rate>,
+    /// The rate that its class advises to its flow, as payload of datagrams; none where nothing is advised.
+    #[serde(rename = "advice_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Rate>,
+    /// The policy of that advice: `ceiling`, `fair-share` or `promise`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advised_by: Option<String>,
     /// The time until the next queued packet may leave; none when nothing is queued.
     #[serde(rename = "due_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Span>,

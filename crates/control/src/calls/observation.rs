@@ -10,7 +10,7 @@ use tidegate_units::{Bytes, Rate, Span};
 use super::events::Flow;
 use super::hosts::HostObservation;
 use super::status::{DropCount, FollowStatus, GuardianStatus, InterfaceStatus};
-use crate::quantities::{bps, bytes, ns};
+use crate::quantities::{bps, bytes, is_zero, ns};
 
 /// The request `classes`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -277,6 +277,9 @@ pub struct ClassObservation {
     pub marked_packets: u64,
     /// Packets sent with another code point than they arrived with.
     pub remarked_packets: u64,
+    /// QUIC datagrams into which a rate was written as advice; absent where there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub advised_packets: u64,
     /// The waits of its packets.
     #[serde(flatten)]
     pub wait: WaitTimes,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
 use super::observation::{QueueFields, Queued};
-use crate::quantities::{bps, bytes, ns};
+use crate::quantities::{bps, bytes, is_zero, ns};
 
 /// The request `status`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -226,6 +226,9 @@ pub struct ClassStatus {
     pub marked_packets: u64,
     /// Packets sent with another code point than they arrived with.
     pub remarked_packets: u64,
+    /// QUIC datagrams into which a rate was written as advice; absent where there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub advised_packets: u64,
     /// The median wait.
     #[serde(rename = "wait_p50_ns", with = "ns")]
     pub wait_p50: Span,

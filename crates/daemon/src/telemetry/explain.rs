@@ -27,6 +27,7 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
             let lease = engine.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
             let (tree, row) = (engine.tree(), engine.flow_row(key));
             let (shaper, backlog) = (tree.shaper(), tree.backlog());
+            let advice = engine.advice(&fields);
             let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
             Explained {
                 direction: String::new(),
@@ -43,6 +44,8 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
                     all_depth_bytes: levels.all_depth.as_u64(),
                 }),
                 outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
+                advice: advice.map(|(_, rate)| rate),
+                advised_by: advice.map(|(policy, _)| policy.word().to_owned()),
                 due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
                 seen: row.map(|row| flow(&row, now, &known, &config)),
             }

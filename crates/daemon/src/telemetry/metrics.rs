@@ -166,7 +166,7 @@ impl Collector for Collected {
     }
 }
 
-const CLASSES: [(&str, &str, ClassQuantity); 13] = [
+const CLASSES: [(&str, &str, ClassQuantity); 14] = [
     ("class_promised_bytes_per_second", "What the class is promised", ClassQuantity::Promised),
     (
         "class_unpromised_bytes_per_second",
@@ -192,6 +192,7 @@ const CLASSES: [(&str, &str, ClassQuantity); 13] = [
         "Packets that left with another code point than they came with",
         ClassQuantity::Remarked,
     ),
+    ("class_advised_packets", "QUIC datagrams into which a rate was written as advice", ClassQuantity::Advised),
 ];
 
 /// A rate that follows the line.

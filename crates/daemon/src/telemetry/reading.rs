@@ -66,6 +66,7 @@ pub(super) fn class(
         dropped: drops(counts),
         marked_packets: counts.marked,
         remarked_packets: counts.remarked,
+        advised_packets: counts.advised,
         wait: WaitTimes {
             p50: quantiles[0],
             p90: quantiles[1],
@@ -184,6 +185,7 @@ pub fn class_status(status: &EngineStatus) -> ClassStatus {
         dropped: drops(counts),
         marked_packets: counts.marked,
         remarked_packets: counts.remarked,
+        advised_packets: counts.advised,
         wait_p50: counts.waited_at(0.5),
         wait_p99: counts.waited_at(0.99),
     }

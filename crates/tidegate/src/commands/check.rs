@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::preset::Place;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
+use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
@@ -294,6 +294,14 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
                 class.rate,
             )?;
         }
+        if class.advice != Advice::None {
+            let what = match class.advice {
+                Advice::Ceiling | Advice::None => format!("{}, less headers", sum.at_most),
+                Advice::FairShare => "what each has now, less headers".into(),
+                Advice::Promise => "the minimum of those that have one, less headers".into(),
+            };
+            writeln!(out, "advised in `{}` to flows of QUIC: {}, {what}", class.name, class.advice.word())?;
+        }
     }
     Ok(())
 }
@@ -418,6 +426,7 @@ fn shaper_json(config: &Config, shaper: &Shaper) -> Value {
                 "share": class.share.word(),
                 "borrow": class.borrow == Borrow::Allowed,
                 "priority": class.priority,
+                "advice": class.advice.word(),
                 "dscp": class.dscp.map(|dscp| dscp.value()),
                 "limit_bytes": class.limit.as_u64(),
                 "flow_limit_bytes": class.flow_limit.as_u64(),

@@ -206,6 +206,10 @@ fn print_direction(
             direction.name, direction.kernel_dropped_packets
         )?;
     }
+    for class in direction.classes.iter().filter(|class| class.advised_packets > 0) {
+        let (packets, name) = (class.advised_packets, &class.name);
+        writeln!(out, "{}: class {name} wrote its advice into {packets} datagrams of QUIC", direction.name)?;
+    }
     if let Some(discipline) = &direction.in_kernel {
         let place = if direction.name.ends_with("down") { "a device for what arrives" } else { "the interface" };
         writeln!(out, "{}: in the kernel, {discipline} at the root of {place}", direction.name)?;

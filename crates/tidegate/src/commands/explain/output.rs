@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use tidegate_capture::scone::Signal;
 use tidegate_config::values::dscp_name;
 use tidegate_control::calls::Explained;
 use tidegate_core::DropReason;
@@ -37,6 +38,16 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
     }
     if let Some(rate) = explained.outlook {
         writeln!(out, "    as things stand its flow may send at {}", output::rate(rate))?;
+    }
+    if let (Some(rate), Some(policy)) = (explained.advice, &explained.advised_by) {
+        let signal = Signal::at_most(rate);
+        writeln!(
+            out,
+            "    its class advises {policy} to flows of QUIC: {} of payload, told as {} (signal {})",
+            output::rate(rate),
+            output::rate(signal.rate()),
+            signal.number()
+        )?;
     }
     let Some(seen) = &explained.seen else {
         return writeln!(out, "its flow is not there, or flows are not counted; `tidegate top` lists them");
