@@ -151,8 +151,8 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
 }
 
 /// Reads the values in the folder of a sweep.
-fn sweep(folder: &PathBuf, only: &[(String, String)]) -> Result<Vec<Quantity>, Failure> {
-    let table = read(std::slice::from_ref(folder))?;
+fn sweep(folder: &Path, only: &[(String, String)]) -> Result<Vec<Quantity>, Failure> {
+    let table = read(&[folder.to_owned()])?;
     let wrong = |why: String| {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
         Failure::Usage(format!("{}: {why}{advice}", folder.display()))
