@@ -57,6 +57,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             file.display()
         )));
     }
+    if !args.only.is_empty() && !args.files.iter().any(|path| path.is_dir()) {
+        return Err(Failure::Usage("--only chooses runs of a sweep; name the folder of one".to_owned()));
+    }
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
     let load = |path: &PathBuf| if path.is_dir() { sweep(path, &args.only) } else { load(path) };
     let loaded = args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?;
