@@ -78,6 +78,8 @@ const PATTERNS: [(&str, Losses<'static>, Differs); 12] = [
 ///
 /// With RFC 6675 nothing is sent in a recovery until half of the window has arrived, which costs most where the window is a few
 /// segments and most of the time is recovery; PRR does not have that. With every 5th lost the window is two to three segments.
+/// Of every 100th the kernel, in most runs with tail loss probes, halves its window once more, for a segment that it retransmits
+/// without need.
 fn long_patterns() -> [(&'static str, Vec<(u32, usize)>, [u64; 2]); 10] {
     let last = LONG - 10;
     let every = |n: u32| (n - 1..last).step_by(n as usize).map(|segment| (segment, 1));
@@ -89,7 +91,7 @@ fn long_patterns() -> [(&'static str, Vec<(u32, usize)>, [u64; 2]); 10] {
     });
     let growing = (1..).map(|n: u32| n * (n + 7) / 2).take_while(|&segment| segment < last);
     [
-        ("every 100th", every(100).collect(), [10, 10]),
+        ("every 100th", every(100).collect(), [10, 35]),
         ("every 50th", every(50).collect(), [10, 10]),
         ("every 30th", every(30).collect(), [10, 10]),
         ("every 20th", every(20).collect(), [20, 10]),
