@@ -72,9 +72,14 @@ fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<(&'a str, &'a Column)> {
     };
     let axes: Vec<(&str, &Column)> =
         table.columns().filter(|(name, column)| !OWN.contains(name) && varies(column)).collect();
-    let end = |name: &'a str| name.rsplit_once('.').map_or(name, |(_, end)| end);
     let is_unique = |name: &str| axes.iter().filter(|(other, _)| end(other) == name).count() == 1;
-    axes.iter().map(|(name, column)| (if is_unique(end(name)) { end(name) } else { *name }, *column)).collect()
+    let shown = |&(name, column): &(&'a str, &'a Column)| (if is_unique(end(name)) { end(name) } else { name }, column);
+    axes.iter().map(shown).collect()
+}
+
+/// The last part of the path of an axis.
+fn end(path: &str) -> &str {
+    path.rsplit_once('.').map_or(path, |(_, end)| end)
 }
 
 /// The value of an axis for people: a section that has a kind alone is named by it.

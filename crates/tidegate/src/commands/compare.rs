@@ -57,6 +57,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             file.display()
         )));
     }
+    if !args.only.is_empty() && !args.files.iter().any(|path| path.is_dir()) {
+        return Err(Failure::Usage("--only chooses runs of a sweep; name the folder of one".to_owned()));
+    }
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
     let load = |path: &PathBuf| if path.is_dir() { sweep(path, &args.only) } else { load(path) };
     let loaded = args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?;
@@ -151,8 +154,8 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
 }
 
 /// Reads the values in the folder of a sweep.
-fn sweep(folder: &PathBuf, only: &[(String, String)]) -> Result<Vec<Quantity>, Failure> {
-    let table = read(std::slice::from_ref(folder))?;
+fn sweep(folder: &Path, only: &[(String, String)]) -> Result<Vec<Quantity>, Failure> {
+    let table = read(&[folder.to_owned()])?;
     let wrong = |why: String| {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
         Failure::Usage(format!("{}: {why}{advice}", folder.display()))

@@ -21,6 +21,8 @@ struct Sent {
     start: u64,
     end: u64,
     at: Instant,
+    /// Its number among all transmissions of the connection.
+    order: u64,
     retransmitted: bool,
     lost: bool,
     sacked: bool,
@@ -57,8 +59,10 @@ pub(super) struct Transmissions {
     sacked: usize,
     retransmitted: usize,
     lost: usize,
-    // RACK (RFC 8985, 5.2).
-    xmit: (Instant, u64),
+    transmissions: u64,
+    // RACK (RFC 8985, 5.2). RACK.xmit_ts is a number here: the RFC tells transmissions of one tick apart by their sequence
+    // numbers, which a retransmission does not have in the order of sending.
+    xmit: u64,
     rtt: Span,
     min_rtt: Span,
     fack: u64,
@@ -91,7 +95,8 @@ impl Default for Transmissions {
             sacked: 0,
             retransmitted: 0,
             lost: 0,
-            xmit: (Instant::ZERO, 0),
+            transmissions: 0,
+            xmit: 0,
             rtt: Span::ZERO,
             min_rtt: Span::MAX,
             fack: 0,
@@ -146,10 +151,12 @@ impl Transmissions {
             self.first_sent_at = now;
             self.delivered_at = now;
         }
+        self.transmissions += 1;
         let new = Sent {
             start,
             end,
             at: now,
+            order: self.transmissions,
             retransmitted: false,
             lost: false,
             sacked: false,
@@ -202,8 +209,8 @@ impl Transmissions {
         }
         // An acknowledgement that arrives too early belongs to the original transmission.
         let is_first = sent.retransmitted && rtt < self.min_rtt;
-        if !is_first && (sent.at, sent.end) >= self.xmit {
-            self.xmit = (sent.at, sent.end);
+        if !is_first && sent.order >= self.xmit {
+            self.xmit = sent.order;
             self.rtt = rtt;
         }
         if sent.end > self.fack {
@@ -289,7 +296,7 @@ impl Transmissions {
         let wait = self.rtt + self.reo_wnd(in_recovery, srtt);
         let mut found = false;
         for sent in self.segments.iter_mut().filter(|sent| !sent.sacked && !sent.lost) {
-            if (sent.at, sent.end) >= self.xmit {
+            if sent.order >= self.xmit {
                 continue;
             }
             let due = sent.at + wait;

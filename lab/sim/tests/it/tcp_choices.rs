@@ -50,6 +50,18 @@ fn a_probe_finds_losses_before_it_by_sack() {
     assert_eq!(wire.ends[0].ssthresh(), 2_000, "half of the flight of three, but at least two segments");
 }
 
+/// A window leaves at one instant on this wire, so that a retransmission is sent at the time of new data before it, whose
+/// acknowledgement arrives first. It does not show that the retransmission was lost (RFC 8985, 6.2: sent *after* it).
+#[test]
+fn newer_data_of_the_same_instant_does_not_show_a_retransmission_lost() {
+    let lost = |number: usize| number % 50 == 49 && number < 560;
+    for config in [rack(), Config { prr: true, ..rack() }] {
+        let wire = transfer(config, 590, |number| if lost(number) { Fate::Drop } else { Fate::Pass });
+        let counters = wire.ends[0].counters();
+        assert_eq!((counters.timeouts, counters.retransmitted, counters.duplicates_reported), (0, 11, 0));
+    }
+}
+
 #[test]
 fn a_lost_retransmission_is_found_by_time() {
     for (config, timeouts) in [(rack(), 0), (config(), 1)] {

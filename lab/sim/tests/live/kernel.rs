@@ -16,21 +16,19 @@ use tidegate_live::netns::Namespace;
 use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 use tidegate_live::tun;
 
-use crate::linux_tcp::{Losses, SIZE, is_lost};
+use crate::linux_tcp::{Losses, SIZE, Stack, is_lost};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 const DELAY: Duration = Duration::from_millis(50);
 
 /// The kernel's TCP as the simulator's is configured: nothing that RFC 6675 does not have and that can be switched off.
-const SETTINGS: [(&str, &str); 11] = [
+const SETTINGS: [(&str, &str); 10] = [
     ("tcp_congestion_control", "reno"),
     ("tcp_timestamps", "0"),
     ("tcp_sack", "1"),
     ("tcp_dsack", "0"),
     ("tcp_frto", "0"),
-    // No tail loss probe.
-    ("tcp_early_retrans", "0"),
     ("tcp_no_metrics_save", "1"),
     // Every segment out of order is acknowledged at once.
     ("tcp_comp_sack_nr", "0"),
@@ -38,6 +36,9 @@ const SETTINGS: [(&str, &str); 11] = [
     ("tcp_ecn", "0"),
     ("tcp_mtu_probing", "0"),
 ];
+
+/// The kernel's tail loss probes, off and on.
+const TAIL_LOSS_PROBES: &str = "ipv4/tcp_early_retrans";
 
 /// Why it cannot run here, if so.
 pub fn available() -> Result<(), String> {
@@ -52,7 +53,7 @@ pub fn available() -> Result<(), String> {
 }
 
 /// A host behind a TUN device.
-fn host(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(Namespace, File)> {
+fn host(address: Ipv4Addr, peer: Ipv4Addr, stack: Stack) -> io::Result<(Namespace, File)> {
     let namespace = Namespace::create()?;
     let device = namespace.run(|| -> io::Result<_> {
         let device = tun::create("tg0")?;
@@ -64,6 +65,7 @@ fn host(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(Namespace, File)> {
         for (name, value) in SETTINGS {
             sysctl::write(&format!("ipv4/{name}"), value)?;
         }
+        sysctl::write(TAIL_LOSS_PROBES, if stack == Stack::RackPrr { "3" } else { "0" })?;
         Ok(device)
     })??;
     // No delayed acknowledgements.
@@ -76,9 +78,9 @@ fn host(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(Namespace, File)> {
 }
 
 /// Transfers `segments` segments. Returns the time in milliseconds and the number of each data segment that was sent.
-pub fn transfer(losses: Losses, segments: u32) -> io::Result<Vec<(u64, u32)>> {
-    let (sender, mut left) = host(SENDER, RECEIVER)?;
-    let (receiver, mut right) = host(RECEIVER, SENDER)?;
+pub fn transfer(losses: Losses<'_>, segments: u32, stack: Stack) -> io::Result<Vec<(u64, u32)>> {
+    let (sender, mut left) = host(SENDER, RECEIVER, stack)?;
+    let (receiver, mut right) = host(RECEIVER, SENDER, stack)?;
     let listener = receiver.run(|| TcpListener::bind((RECEIVER, 5001)))??;
     let done = AtomicBool::new(false);
     let bytes = (segments * SIZE) as usize;
@@ -107,7 +109,7 @@ pub fn transfer(losses: Losses, segments: u32) -> io::Result<Vec<(u64, u32)>> {
 type Flying = (Instant, usize, bool, Vec<u8>);
 
 /// Carries packets both ways until `done`.
-fn carry(left: &mut File, right: &mut File, losses: Losses, done: &AtomicBool) -> io::Result<Vec<(u64, u32)>> {
+fn carry(left: &mut File, right: &mut File, losses: Losses<'_>, done: &AtomicBool) -> io::Result<Vec<(u64, u32)>> {
     let began = Instant::now();
     let mut lost = is_lost(losses);
     let mut first = None;

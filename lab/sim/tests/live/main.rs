@@ -9,6 +9,8 @@ mod wire;
 fn main() {
     tidegate_testbed::tests!(
         #[nightly, once]
-        linux_tcp::losses_are_repaired_as_by_the_kernel
+        linux_tcp::losses_are_repaired_as_by_the_kernel,
+        #[nightly, once]
+        linux_tcp::losses_cost_the_time_that_they_cost_the_kernel
     );
 }
