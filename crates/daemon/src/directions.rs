@@ -7,7 +7,7 @@ use tidegate_config::values::User;
 use tidegate_control::calls::{FollowStatus, GuardianStatus};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
-use tidegate_live::guardian::{Condition, Guardian, Page, Turn};
+use tidegate_live::guardian::{Condition, Guardian, Page};
 use tidegate_live::shaping::{
     Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, Successor, VerdictSink, WorkerCounts,
     user_number,
@@ -136,15 +136,6 @@ impl ShapedDirection {
             restricted: granted.dropped,
             reachable: guardian.is_some_and(Guardian::is_reachable),
         })
-    }
-    /// How often guardians have taken the turn, and how many packets they let pass; `None` while they have it.
-    pub(crate) fn taken_over(&self) -> Option<(u64, u64)> {
-        let shaping = self.shaping()?;
-        let mut pages = shaping.pages();
-        if pages.any(|page| page.turn() != Turn::Shaper) {
-            return None;
-        }
-        Some((shaping.pages().map(Page::takeovers).sum(), shaping.pages().map(Page::passed).sum()))
     }
     /// Looks at the guardian. Called with every tick.
     pub(crate) fn tend_guardian(&mut self) -> Condition {

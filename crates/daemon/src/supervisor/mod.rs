@@ -66,8 +66,6 @@ struct PathState {
     unreadable: bool,
     /// The packets that the kernel dropped while they waited, as logged last.
     kernel_dropped: u64,
-    /// How often guardians had taken the turn, and how many packets had passed, as logged last.
-    guarded: (u64, u64),
 }
 
 /// When to start shaping again.
@@ -104,14 +102,12 @@ impl Supervisor {
     /// # Errors
     /// When the thread of the watchdog cannot be started.
     pub fn start(directions: &[ShapedDirection], options: Options) -> std::io::Result<Self> {
-        let state = |direction: &ShapedDirection| PathState {
+        let state = |_| PathState {
             recovery: Recovery::new(),
             unproven: None,
             bypass: Vec::new(),
             unreadable: false,
             kernel_dropped: 0,
-            // Those of a predecessor were its own.
-            guarded: direction.taken_over().unwrap_or_default(),
         };
         let supervisor = Self {
             options,
@@ -160,7 +156,6 @@ impl Supervisor {
                 }
             }
         }
-        self.report_takeovers(directions, grants.notifier);
         directions.iter_mut().for_each(ShapedDirection::note_progress);
         for index in 0..directions.len() {
             self.prove(directions, grants.notifier, index);
@@ -169,22 +164,6 @@ impl Supervisor {
             self.inspected = Instant::now();
             for index in 0..directions.len() {
                 self.inspect(directions, grants, index);
-            }
-        }
-    }
-
-    /// Logs what guardians did while the data path did not run, once it runs again.
-    fn report_takeovers(&mut self, directions: &[ShapedDirection], notifier: &Notifier) {
-        for (direction, state) in directions.iter().zip(&mut self.states) {
-            let Some((takeovers, passed)) = direction.taken_over() else { continue };
-            let (often, packets) = (takeovers.saturating_sub(state.guarded.0), passed.saturating_sub(state.guarded.1));
-            state.guarded = (takeovers, passed);
-            if often > 0 {
-                let name = &direction.name;
-                notifier.log(&format!(
-                    "{name}: the data path made no progress, and its guardian let {packets} packets pass unshaped; it shapes \
-                     again"
-                ));
             }
         }
     }
