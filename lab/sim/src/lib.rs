@@ -38,7 +38,7 @@ pub use ids::{FlowId, LinkId, NodeId};
 pub use link::{Conditioner, Line, Stage, Tap, Verdict};
 pub use loss::Loss;
 pub use network::{Network, NetworkError};
-pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
+pub use packet::{Advice, Proto, SimPacket, TCP_HEADER, UDP_HEADER};
 pub use shaper::{FIRST_USER, LinkSink, Notification, ShaperQueue};
 pub use shared::Shared;
 pub use srpt::Srpt;

@@ -1,5 +1,6 @@
 //! [`SimPacket`]: a packet of the simulation.
 
+use tidegate_capture::scone::Signal;
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
 use crate::tcp::{Flags, Segment};
@@ -47,6 +48,35 @@ pub struct SimPacket {
     pub colour: Colour,
     /// The transport protocol.
     pub transport: Proto,
+    /// The rate advice that it carries, as a SCONE packet of QUIC in front of its data does.
+    pub advice: Advice,
+}
+
+/// The place for rate advice in a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Advice {
+    /// It has none.
+    #[default]
+    None,
+    /// Its sender asks for advice, and no queue has answered.
+    Asked,
+    /// The lowest signal of the queues on its path.
+    Told(Signal),
+}
+
+impl Advice {
+    /// Writes `signal`, if there is a place for it and no lower one; returns whether it was written.
+    pub fn lower(&mut self, signal: Signal) -> bool {
+        let lower = match *self {
+            Self::None => false,
+            Self::Asked => true,
+            Self::Told(told) => signal < told,
+        };
+        if lower {
+            *self = Self::Told(signal);
+        }
+        lower
+    }
 }
 
 /// The transport protocol of a packet.
@@ -79,6 +109,7 @@ impl SimPacket {
             dscp: Dscp::BEST_EFFORT,
             colour: Colour::Green,
             transport: Proto::Udp,
+            advice: Advice::None,
         }
     }
     /// Bytes of application data.

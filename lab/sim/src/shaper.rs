@@ -16,6 +16,7 @@ mod identity;
 
 use std::collections::VecDeque;
 
+use tidegate_capture::scone::Signal;
 use tidegate_config::shaper::{Config, Direction, Root};
 use tidegate_config::values::User;
 use tidegate_core::classify::Fields;
@@ -28,7 +29,7 @@ use tidegate_engine::{
 
 use tidegate_engine::shards::{Shard, merged, not_sharable};
 
-use crate::packet::SimPacket;
+use crate::packet::{Advice, SimPacket};
 pub use identity::FIRST_USER;
 pub(crate) use identity::{Identity, Population, names};
 
@@ -299,6 +300,16 @@ impl ShaperQueue {
         Ok(all)
     }
 
+    /// Writes the advice of its class into a packet that has a place for it, if its flow is to be told now.
+    fn advise(&mut self, now: Instant, shard: usize, fields: &Fields, packet: &mut SimPacket) {
+        let engine = self.drivers[shard].engine_mut();
+        if let Some((class, rate)) = engine.tell(now, fields)
+            && packet.advice.lower(Signal::at_most(rate))
+        {
+            engine.count_advised(class);
+        }
+    }
+
     /// When [`ShaperQueue::poll`] is due next, if at all.
     pub(crate) fn next_poll(&self) -> Option<Instant> {
         self.shards().filter_map(Engine::next_poll).min().filter(|at| *at != Instant::MAX)
@@ -342,13 +353,17 @@ impl Qdisc<SimPacket> for ShaperQueue {
             pure_ack: packet.is_pure_ack(),
             shape: Shape::Single,
         };
-        let slot = self.packets.insert(packet);
-        // The offer cannot fail: a single packet needs no segmentation.
-        let sink = &mut LinkSink { now, packets: &mut self.packets, out };
         let shard = match self.drivers.len() {
             1 => 0,
             shards => self.drivers[0].engine().shard_of(&meta.fields, shards),
         };
+        let mut packet = packet;
+        if packet.advice != Advice::None && self.drivers[shard].engine().advises() {
+            self.advise(now, shard, &meta.fields, &mut packet);
+        }
+        let slot = self.packets.insert(packet);
+        // The offer cannot fail: a single packet needs no segmentation.
+        let sink = &mut LinkSink { now, packets: &mut self.packets, out };
         let _ = self.drivers[shard].offer(now, Arrival::new(slot, &meta), sink);
         self.end_turn(shard, now, out);
         Queued::default()

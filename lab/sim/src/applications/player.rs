@@ -2,12 +2,14 @@
 //!
 //! *Law*: a segment is requested when the previous one has arrived and the buffer has room for it. Its rate is the
 //! lowest of the ladder while the buffer is within the reservoir, and the highest above reservoir and cushion. In
-//! between it follows a line from one to the other, with a hysteresis of one step.
+//! between it follows a line from one to the other, with a hysteresis of one step. A player that is told a rate requests
+//! the highest that is not above the lowest one of a monitoring period instead, and the lowest while less than a segment is left.
 //! *Source*: Huang, Johari, McKeown, Trunnell, Watson, "A buffer-based approach to rate adaptation", SIGCOMM 2014:
-//! algorithm 1 (BBA-0).
+//! algorithm 1 (BBA-0). draft-ietf-scone-protocol, *Following Throughput Advice*.
 //! *Units*: buffer levels are in nanoseconds of video.
 
 use tidegate_core::Rate;
+use tidegate_engine::advice::PERIOD;
 
 use crate::workload::Video;
 
@@ -28,6 +30,8 @@ pub(crate) struct Player {
     begun: u64,
     at: u64,
     started: bool,
+    /// The rates that it was told, with their times, both rising: the first that still holds is the lowest.
+    told: Vec<(u64, Rate)>,
     result: Playback,
 }
 
@@ -74,6 +78,7 @@ impl Player {
             begun: now,
             at: now,
             started: false,
+            told: Vec::new(),
             result: Playback::default(),
         }
     }
@@ -97,6 +102,19 @@ impl Player {
         self.at = now;
     }
 
+    /// A rate is advised to it.
+    pub fn told(&mut self, now: u64, rate: Rate) {
+        // Rates that are not lower than a later one never count again, and neither do those of an earlier period.
+        self.told.retain(|(told, earlier)| *earlier < rate && now.saturating_sub(*told) < PERIOD.as_nanos());
+        self.told.push((now, rate));
+    }
+
+    /// The lowest rate that it was told within a monitoring period.
+    fn advice(&self) -> Option<Rate> {
+        let lasts = |(told, _): &&(u64, Rate)| self.at.saturating_sub(*told) < PERIOD.as_nanos();
+        self.told.iter().find(lasts).map(|(_, rate)| *rate)
+    }
+
     /// Chooses the rate of the next segment and returns its size in bytes.
     pub fn request(&mut self, now: u64) -> u64 {
         self.play(now);
@@ -109,9 +127,13 @@ impl Player {
         (bits / 8).max(1) as u64
     }
 
-    /// Algorithm 1: the step of the ladder for the next segment.
+    /// The step of the ladder for the next segment: by the advice, or by algorithm 1.
     fn choose(&self) -> usize {
         let top = self.ladder.len() - 1;
+        if let Some(rate) = self.advice() {
+            let stalls = self.started && self.buffer < self.segment;
+            return if stalls { 0 } else { self.ladder.partition_point(|step| *step <= rate).saturating_sub(1) };
+        }
         if self.buffer <= self.reservoir {
             return 0;
         }
@@ -178,6 +200,24 @@ mod tests {
         // At 153 s the line is half way from 235 to 4,300 kbit/s, 2,267.5: from below to the highest rate under it,
         // from above to the lowest over it, and a rate whose neighbours lie on both sides of it stays.
         assert_eq!([at(153, 0), at(153, 9), at(153, 5), at(153, 6)], [5, 6, 5, 6]);
+    }
+
+    #[test]
+    fn the_lowest_advice_of_a_period_is_followed() {
+        let second = 1_000_000_000;
+        let mut player = player();
+        let mut at = |time: u64, told: Option<u64>, buffer: u64| {
+            (player.at, player.started, player.buffer) = (time * second, true, buffer * second);
+            if let Some(kbit) = told {
+                player.told(time * second, Rate::from_kbit(kbit));
+            }
+            player.choose()
+        };
+        // 2,350 kbit/s is step 6, 1,050 is step 4; the buffer alone would choose the lowest.
+        assert_eq!([at(1, Some(2_400), 8), at(10, Some(1_050), 8), at(20, Some(5_000), 8)], [6, 4, 4]);
+        // The advice of 10 s holds until 77 s; then the next lowest, of 20 s, until 87 s; then the buffer decides.
+        assert_eq!([at(76, None, 8), at(77, None, 8), at(86, None, 8), at(87, None, 8)], [4, 9, 9, 0]);
+        assert_eq!([at(88, Some(2_400), 3), at(88, None, 4), at(88, Some(100), 8)], [0, 6, 0]);
     }
 
     #[test]

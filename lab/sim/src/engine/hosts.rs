@@ -6,8 +6,9 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Colour, Ecn, Instant};
 
 use super::{Connection, EventKind, KIND_SHIFT, Role, Simulation, book_completion, target};
+use crate::applications::Application;
 use crate::link::NEVER;
-use crate::packet::{Proto, SimPacket, TCP_HEADER};
+use crate::packet::{Advice, Proto, SimPacket, TCP_HEADER};
 use crate::tcp::{Algorithm, Endpoint, Flags, Segment, State};
 use crate::trace::Occurrence;
 use crate::workload::{Transport, Workload};
@@ -43,6 +44,11 @@ impl Simulation {
         if packet.transport == Proto::Udp {
             self.receive_datagram(packet, side);
             return;
+        }
+        if let (Advice::Told(signal), Some(Application::Play(player))) =
+            (packet.advice, self.sources[packet.group as usize].application.as_deref_mut())
+        {
+            player.told(self.now, signal.rate());
         }
         // The slot may be empty or reused: the connection of a late packet can be over.
         let Some(Some(connection)) = self.connections.get_mut(packet.slot as usize) else { return };
@@ -109,6 +115,8 @@ impl Simulation {
     ) {
         let spec = &self.flows[group as usize];
         let (source, destination) = if side == 0 { (spec.from, spec.to) } else { (spec.to, spec.from) };
+        let asks = side == 1 && segment.len > 0 && spec.workload.asks_for_advice();
+        let advice = if asks { Advice::Asked } else { Advice::None };
         let packet = SimPacket {
             flow,
             sent: self.now,
@@ -126,6 +134,7 @@ impl Simulation {
             dscp: spec.dscp,
             colour: Colour::Green,
             transport,
+            advice,
         };
         let index = self.packets.insert(&packet);
         self.forward(index);

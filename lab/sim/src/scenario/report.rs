@@ -60,7 +60,7 @@ pub(super) fn status(
 
 fn class(status: &ClassStatus, unpromised: Option<Rate>, sent: u64, now: Instant) -> Value {
     let counts = &status.counts;
-    json!({
+    let mut class = json!({
         "name": status.name,
         "rate_bps": status.rate.map(Rate::as_bps),
         "unpromised_bps": unpromised.map(Rate::as_bps),
@@ -80,7 +80,12 @@ fn class(status: &ClassStatus, unpromised: Option<Rate>, sent: u64, now: Instant
         "wait_p99_ns": counts.waited_at(0.99).as_nanos(),
         "promise_kept_seconds": counts.promise().kept(),
         "promise_missed_seconds": counts.promise().missed(),
-    })
+    });
+    // Absent where there is none, as in the control protocol.
+    if counts.advised > 0 {
+        class["advised_packets"] = counts.advised.into();
+    }
+    class
 }
 
 /// Formats drop counters by reason, without those that are zero.

@@ -90,6 +90,8 @@ pub struct Video {
     pub start: Span,
     /// The size of a request. Default 350 B.
     pub request: Bytes,
+    /// Whether the player asks for rate advice and follows it. Default no.
+    pub follow_advice: bool,
 }
 
 impl Default for Video {
@@ -102,6 +104,7 @@ impl Default for Video {
             cushion: Span::from_secs(126),
             start: Span::from_secs(4),
             request: Bytes::new(350),
+            follow_advice: false,
         }
     }
 }

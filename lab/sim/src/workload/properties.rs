@@ -70,6 +70,11 @@ impl Workload {
         }
     }
 
+    /// Whether the data carries places for rate advice.
+    pub(crate) fn asks_for_advice(&self) -> bool {
+        matches!(self, Self::Video(video) if video.follow_advice)
+    }
+
     /// The mean offered rate in a direction, in bit/s, that does not depend on congestion; 0 for a workload that waits
     /// for acknowledgements.
     pub(crate) fn offered(&self, transport: &Transport, side: usize) -> f64 {

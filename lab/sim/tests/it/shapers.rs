@@ -1,5 +1,6 @@
 //! Shaper files in the simulator: what rules see of simulated packets, and what is done to a shaper while it runs.
 
+mod advice;
 mod shards;
 
 use std::path::Path;

@@ -81,6 +81,10 @@ tidegate_config::record! {
         pub start: Option<Span>,
         /// The size of a request. Default 350 B.
         pub request: Spanned<Bytes> = "350B",
+        /// Whether the player asks for rate advice, as an endpoint of QUIC does with SCONE packets, and requests the highest
+        /// rate that is not above the lowest advice of the last 67 s; without advice it follows its buffer. Default no. A
+        /// class of a shaper file on the path advises by its `advice`.
+        pub follow_advice: bool = false,
     }
 }
 

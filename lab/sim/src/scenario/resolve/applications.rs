@@ -91,6 +91,7 @@ impl Resolver<'_> {
             cushion: section.cushion.unwrap_or(part(21)),
             start: section.start.unwrap_or(section.segment.value),
             request: section.request.value,
+            follow_advice: section.follow_advice,
         };
         let wanted = (video.reservoir + video.cushion).max(video.start + video.segment);
         if video.cushion.is_zero() {
