@@ -60,9 +60,12 @@ pub fn help(given: &str, names: &[&str]) -> String {
     }
 }
 
+/// Words, and the keys that serve with their remarks.
+type Synonyms = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
 /// Keys of other shapers, or words that people try, with the keys here that serve, the best first: the first one that a table has
 /// is suggested, with its remark.
-const SYNONYMS: &[(&[&str], &[(&str, &str)])] = &[
+const SYNONYMS: &[Synonyms] = &[
     (
         &["maximum", "max", "ceil", "ceiling", "max-rate", "cap", "upper"],
         &[

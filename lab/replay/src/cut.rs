@@ -104,6 +104,7 @@ mod tests {
     use super::*;
     use tidegate_capture::dissect::network;
     use tidegate_core::Ecn;
+    use tidegate_core::classify::Fields;
 
     /// 4,000 bytes of payload behind 20 + 20: segments of 1,460, 1,460 and 1,080 bytes over an MTU of 1,500.
     #[test]
@@ -130,7 +131,9 @@ mod tests {
             let bytes = segment_bytes(&whole, &meta, 1500, number);
             assert_eq!(bytes.len(), *length as usize);
             let cut = network(&bytes, bytes.len()).unwrap();
-            assert_eq!((cut.fields, cut.total), (meta.fields, *length));
+            // Length and flags are those of the segment.
+            let flow = Fields { traits: meta.fields.traits, ..cut.fields };
+            assert_eq!((flow, cut.total), (meta.fields, *length));
             assert_eq!(header_checksum(&bytes[..20]), u16::from_be_bytes([bytes[10], bytes[11]]));
             assert_eq!(bytes[5], 9 + number as u8 - 1, "identifications count up");
             assert_eq!(bytes[24..28], sequence.to_be_bytes());

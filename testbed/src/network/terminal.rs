@@ -55,11 +55,13 @@ impl Terminal {
     /// Waits for the question, and answers it.
     pub fn answer(&mut self, question: &str, answer: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.shown.contains(question) {
+        // A question that is wider than the terminal is broken between words.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        while !words(&self.shown).contains(question) {
             assert!(self.read() && Instant::now() < deadline, "{question} is not asked, but {}", self.shown);
         }
         // What follows is another question.
-        self.shown = self.shown.split_once(question).unwrap().1.to_owned();
+        self.shown = words(&self.shown).split_once(question).unwrap().1.to_owned();
         writeln!(self.master, "{answer}").unwrap();
     }
 

@@ -233,7 +233,7 @@ fn direction(
         _ => "besteffort",
     };
     // Arriving code points are those of strangers, and ignored unless that is switched off.
-    if way == Way::Down && !queue.get("squash_ingress").is_some_and(|value| value == "0") {
+    if way == Way::Down && queue.get("squash_ingress").is_none_or(|value| value != "0") {
         cake.tins = "besteffort";
     }
     line_layer(input, queue, &mut cake)?;

@@ -92,6 +92,6 @@ mod tests {
             text.starts_with("up: 9mbit allowed, between 1mbit and 20mbit, base 5mbit\nbecause the line has a queue"),
             "{text}"
         );
-        assert!(text.contains("least round trip: unknown") && text.contains("42.0ms"), "{text}");
+        assert!(text.contains("least round trip: unknown") && text.contains("42.0 ms"), "{text}");
     }
 }

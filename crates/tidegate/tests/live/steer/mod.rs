@@ -303,7 +303,7 @@ pub fn status_events_and_top_show_what_arrives() -> Ended {
     assert!(shown.contains(&format!("{DEVICE}: shaping by ")) && shown.contains("is in force"), "{shown}");
     assert!(shown.contains("up: 6.00 Mbit/s in total"), "{shown}");
     let row = shown.lines().find(|line| line.starts_with("media ")).unwrap_or_else(|| panic!("{shown}"));
-    assert!(row.contains("1mbit") && row.contains(&format!(" {count} ")), "{row}");
+    assert!(row.contains("1.00 Mbit/s") && row.contains(&format!(" {count} ")), "{row}");
     assert_eq!(stage.does(&["status", "--file"]), SHAPER);
 
     // Who listens hears of the end, and is not told that all is well.
