@@ -76,11 +76,12 @@ pub fn print(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// `text` for a terminal of `width` characters.
+/// `text` for a terminal of `width` characters. A command to be copied, on an indented line of its own, stays one line.
 pub fn broken(text: &str, width: usize) -> String {
     let line = |line: &str| {
         let indent = line.len() - line.trim_start_matches(' ').len();
-        match line.width() <= width {
+        let is_command = indent > 0 && line[indent..].starts_with("tidegate ");
+        match is_command || line.width() <= width {
             true => format!("{line}\n"),
             false => format!("{}\n", hanging(line, Some(width), indent + 2)),
         }
@@ -172,6 +173,7 @@ mod tests {
     #[test]
     fn wide_lines_are_broken_between_words_and_keep_their_indent() {
         assert_eq!(broken("one two\n  three four five\n", 12), "one two\n  three four\n    five\n");
+        assert_eq!(broken("  tidegate run one.toml\n", 12), "  tidegate run one.toml\n");
         // Without room for a word, that word alone is wider.
         assert_eq!(broken("a incomprehensibilities b", 10), "a\n  incomprehensibilities\n  b\n");
     }
