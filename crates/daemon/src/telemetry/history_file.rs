@@ -194,7 +194,7 @@ fn note_bytes(note: &Note) -> Vec<u8> {
     let mut out = note.second.to_le_bytes().to_vec();
     out.push(u8::from(note.kind == NoteKind::Change));
     let end = note.text.floor_char_boundary(LONGEST_NOTE);
-    out.extend(note.text[..end].as_bytes());
+    out.extend(&note.text.as_bytes()[..end]);
     out
 }
 

@@ -74,13 +74,16 @@ const PATTERNS: [(&str, Losses<'static>, Differs); 12] = [
     ("one and two retransmissions", &[(10, 3)], Differs::Timeouts),
 ];
 
+/// Name, segments lost with how often each, and bounds in percent.
+type Pattern = (&'static str, Vec<(u32, usize)>, [u64; 2]);
+
 /// Losses in a transfer of [`LONG`] segments, and by how many percent the end may differ with RFC 6675 and with RACK and PRR.
 ///
 /// With RFC 6675 nothing is sent in a recovery until half of the window has arrived, which costs most where the window is a few
 /// segments and most of the time is recovery; PRR does not have that. With every 5th lost the window is two to three segments.
 /// Of every 100th the kernel, in most runs with tail loss probes, halves its window once more, for a segment that it retransmits
 /// without need.
-fn long_patterns() -> [(&'static str, Vec<(u32, usize)>, [u64; 2]); 10] {
+fn long_patterns() -> [Pattern; 10] {
     let last = LONG - 10;
     let every = |n: u32| (n - 1..last).step_by(n as usize).map(|segment| (segment, 1));
     // Numerical Recipes' generator: losses of 3 % without a period, the same in every run.
@@ -152,7 +155,7 @@ impl Trace {
         let mut others = other.segments();
         let mut is_new =
             |number: &u32| others.iter().position(|other| other == number).map(|at| others.remove(at)).is_none();
-        self.segments().iter().filter(|number| is_new(*number)).count()
+        self.segments().iter().filter(|number| is_new(number)).count()
     }
 
     /// Whether `kernel` did the same, as far as it is not allowed to differ.
