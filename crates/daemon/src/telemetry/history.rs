@@ -7,7 +7,7 @@
 //! *Cost*: 2,760 points of 60 B, 166 kB a class; at most [`MOST`] classes are remembered, 10.6 MB. Everything is allocated
 //! when a class first appears. A push is constant for each class, except after a gap, which is filled.
 //! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew. Minutes that are
-//! over are kept in a file ([`history_file`](super::history_file)), and [restored](History::restore) from there: the finer
+//! over are kept in a file ([`history_file`](super::history_file)), and restored from there: the finer
 //! rings are filled with even parts of them.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! [`HistoryFile`]: the last day in a file, so that it survives a crash, a hand-over and a restart of the machine.
+//! The last day in a file, so that it survives a crash, a hand-over and a restart of the machine.
 //!
 //! *Law*: a file is a heading and blocks, each a minute of the classes or a note. A block is appended when its minute is
 //! over, and at an orderly end; so a crash loses less than a minute, and a block that was cut off by it is dropped. Once the
