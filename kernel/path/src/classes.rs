@@ -137,6 +137,10 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     if class.l4s_step.is_some() {
         lack(format!("`l4s-step` of class `{name}`"));
     }
+    let params = class.params();
+    if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
+        lack(format!("`borrow` of class `{name}`, which has share = \"strict\""));
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::file::{Direction, File, InterfaceSection, StatisticsSection};
 use super::rules::{numbered, rules};
 use super::{control, metrics};
 use crate::classes::file::ShaperSection;
-use crate::classes::{self, FairBy, FlowBy, Shaper, Sharing, lookup};
+use crate::classes::{self, Borrow, Class, FairBy, FlowBy, Shaper, Sharing, lookup};
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::discipline::ClassSection;
@@ -193,7 +193,18 @@ fn threads(section: Option<&InterfaceSection>, root: &Root, diagnostics: &mut Di
             &format!("a flow by {} has packets of any address, and flows are divided by addresses", shaper.flow_by),
             "remove `threads`, or `flow-by`",
         ),
-        Root::Shaper(_) => {}
+        Root::Shaper(shaper) => {
+            let borrows = |class: &&Class| class.share == Sharing::Strict && class.borrow == Borrow::Allowed;
+            if let Some(class) = shaper.classes.iter().find(borrows) {
+                refuse(
+                    &format!(
+                        "class `{}` borrows with strict shares, and no thread knows what others leave",
+                        class.name
+                    ),
+                    "remove `threads`, or `borrow` or `share` of the class",
+                );
+            }
+        }
     }
 }
 

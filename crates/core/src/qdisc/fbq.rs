@@ -15,7 +15,9 @@
 //! 5. Preference: a flow preferred by k steps has the nominal rate that it would have without preference and k·`incr`
 //!    of d(q) more, at most what the others have above their minimums (4.5), for as long as it is preferred,
 //!    whichever flows join or leave.
-//! 6. Hosts: with [`FairBy::Source`] or [`FairBy::Destination`] two hosts that stay backlogged in a class are served
+//! 6. Strict shares: with [`Spare::Idle`] a backlogged flow never has more than its share of d(q). In a class that
+//!    borrows, d(q) is its rate and its part of what other classes leave, and a function of time as in (5.1).
+//! 7. Hosts: with [`FairBy::Source`] or [`FairBy::Destination`] two hosts that stay backlogged in a class are served
 //!    equally, up to one packet each and the unused TB(f) of one of them, however many flows they have, and each has
 //!    an equal part of the buffer. 2 holds; 3 and 5 hold among the flows of a host.
 //!
@@ -48,6 +50,8 @@ mod deciders;
 mod fbc;
 mod flow;
 mod hosts;
+mod lending;
+mod openings;
 mod params;
 mod profile;
 mod shard;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::fbc::{Fbc, FbcParams, ParamError};
 use super::hosts::FairBy;
-use super::params::{Borrow, ClassParams, Spare};
+use super::params::{ClassParams, Spare};
 use super::profile::Profile;
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Credit, Instant, Rate};
@@ -21,9 +21,6 @@ pub(super) fn check(total: &FbcParams, classes: &[ClassParams], profiles: &[Prof
     for (class, params) in (0..).zip(classes) {
         if params.burst == tidegate_units::Bytes::ZERO {
             return Err(ParamError::ZeroBurst { class });
-        }
-        if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
-            return Err(ParamError::StrictBorrower { class });
         }
         if params.spare == Spare::Idle && total.fair_by != FairBy::Flow {
             return Err(ParamError::StrictHosts { class });
@@ -82,6 +79,7 @@ impl<P: Packet> Fbc<P> {
         self.root_changed();
         self.params = FbcParams { catch_up: self.params.catch_up, ..params };
         self.forgets_at = now;
+        self.renew_lending(now);
         self.pool_changes(now);
         self.change_profiles(now, profiles);
         Ok(())
@@ -103,14 +101,15 @@ impl<P: Packet> Fbc<P> {
         if self.classes[q].params.rate != params.rate {
             self.change_class_rate(now, id, params.rate);
         }
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
-        class.settle(now);
-        class.bucket.set_depth(now, params.burst);
+        class.settle(own);
+        class.bucket.set_depth(own, params.burst);
         class.params = params;
         self.class_order.allow(params.priority);
         let class = &mut self.classes[q];
         class.shares_changed();
-        class.step_changed(&mut self.flows, now);
+        class.step_changed(&mut self.flows, own);
         self.rechoose(id.0, now);
     }
 
@@ -136,9 +135,10 @@ impl<P: Packet> Fbc<P> {
     pub fn succeed<O: Packet>(&mut self, now: Instant, old: &Fbc<O>, predecessor: impl Fn(ClassId) -> Option<ClassId>) {
         self.limit_allowance(now, old.allowance(now));
         for q in self.classes.all() {
-            let before = predecessor(ClassId(q)).and_then(|id| old.classes.get(id.0));
-            if let Some(before) = before {
-                self.classes[q].bucket.limit(now, before.bucket.level(now));
+            let before = predecessor(ClassId(q)).and_then(|id| Some((id.0, old.classes.get(id.0)?)));
+            if let Some((id, before)) = before {
+                let (own, level) = (self.time_of(q, now), before.bucket.level(old.time_of(id, now)));
+                self.classes[q].bucket.limit(own, level);
             }
         }
     }

@@ -111,8 +111,9 @@ impl<P: Packet> Fbc<P> {
     pub(super) fn join(&mut self, now: Instant, at: u32, q: u32) {
         let line = self.line;
         self.line += 1;
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
-        class.settle(now);
+        class.settle(own);
         let flow = &mut self.flows[at];
         flow.class = q;
         flow.granted = false;
@@ -134,7 +135,7 @@ impl<P: Packet> Fbc<P> {
         }
         flow.weight = class.shares.join(flow.stake());
         class.join_host(flow, now);
-        class.admit(&mut self.flows, at, now);
+        class.admit(&mut self.flows, at, own);
         class.shares_changed();
         let flow = &self.flows[at];
         if let Some(displace) = flow.displace()
@@ -149,13 +150,17 @@ impl<P: Packet> Fbc<P> {
             class.key(&mut self.flows, at);
         }
         self.choose(q, now);
+        if !self.flows[at].backlog.is_empty() {
+            self.use_changed(now, q);
+        }
     }
 
     /// Removes the record `at` from its class, with its queue.
     fn part(&mut self, now: Instant, at: u32) {
         let q = self.flows[at].class;
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
-        class.settle(now);
+        class.settle(own);
         let chosen = class.candidate.is_some_and(|candidate| candidate.flow == at);
         class.unkey(&mut self.flows, at);
         let flow = &mut self.flows[at];
@@ -182,6 +187,9 @@ impl<P: Packet> Fbc<P> {
             self.rechoose(q, now);
         } else {
             self.choose(q, now);
+        }
+        if !self.flows[at].backlog.is_empty() {
+            self.use_changed(now, q);
         }
     }
 
@@ -266,10 +274,11 @@ impl<P: Packet> Fbc<P> {
     }
 
     fn settle(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
+        let own = self.time_of(q, now);
         for _ in 0..WEIGHED_A_CALL {
             let class = &mut self.classes[q];
             let Some(at) = class.next_stale() else { break };
-            if class.weigh(&mut self.flows, at, now) {
+            if class.weigh(&mut self.flows, at, own) {
                 self.choose(q, now);
             }
         }
@@ -292,6 +301,7 @@ impl<P: Packet> Fbc<P> {
 
     /// Grants the first waiting minimum if it fits (4.4).
     fn grant(&mut self, now: Instant, q: u32) {
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
         let Some((&line, &at)) = class.waiting.first_key_value() else { return };
         let minimum = self.flows[at].profile().minimum;
@@ -301,7 +311,7 @@ impl<P: Packet> Fbc<P> {
             return;
         }
         class.waiting.remove(&line);
-        class.change(&mut self.flows, at, now, |_, _, _| true);
+        class.change(&mut self.flows, at, own, |_, _, _| true);
         self.choose(q, now);
     }
 
@@ -361,12 +371,12 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let q = self.flows[at].class;
-        let line = self.line;
+        let (line, own) = (self.line, self.time_of(q, now));
         self.line += 1;
         let class = &mut self.classes[q];
         let shard = self.shard.as_deref();
         let (mut promise, mut before) = (Promise::Granted, 0);
-        class.change(&mut self.flows, at, now, |special, granted, shares| {
+        class.change(&mut self.flows, at, own, |special, granted, shares| {
             before = special.waiting_since;
             if let Some(shard) = shard.filter(|_| granted) {
                 shard.release(q, special.profile.minimum);
@@ -399,7 +409,8 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let q = self.flows[at].class;
-        self.classes[q].change(&mut self.flows, at, now, |special, granted, _| {
+        let own = self.time_of(q, now);
+        self.classes[q].change(&mut self.flows, at, own, |special, granted, _| {
             special.preferred = steps;
             granted
         });
@@ -414,6 +425,7 @@ impl<P: Packet> Fbc<P> {
     /// total.
     pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
         let changed = self.change_class_rate(now, class, rate);
+        self.renew_lending(now.max(self.now));
         self.pool_changes(now.max(self.now));
         changed
     }
@@ -425,8 +437,9 @@ impl<P: Packet> Fbc<P> {
         if class.0 >= self.classes.slots() || others + rate > self.params.rate {
             return false;
         }
+        let own = self.time_of(class.0, now);
         let q = &mut self.classes[class.0];
-        q.settle(now);
+        q.settle(own);
         let shard = self.shard.as_deref();
         while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
             || shard.is_some_and(|shard| shard.promised(class.0) > rate)
@@ -436,7 +449,7 @@ impl<P: Packet> Fbc<P> {
             let Some(at) = youngest else { break };
             let line = self.line;
             self.line += 1;
-            q.change(flows, at, now, |special, _, _| {
+            q.change(flows, at, own, |special, _, _| {
                 special.waiting_since = line;
                 if let Some(shard) = shard {
                     shard.release(class.0, special.profile.minimum);
@@ -446,7 +459,7 @@ impl<P: Packet> Fbc<P> {
             q.waiting.insert(line, at);
         }
         q.params.rate = rate;
-        q.bucket.set_rate(now, rate);
+        q.bucket.set_rate(own, rate);
         q.shares.set_rate(rate);
         q.shares_changed();
         self.rechoose(class.0, now);
@@ -456,6 +469,7 @@ impl<P: Packet> Fbc<P> {
     /// Sets the total, at least the sum of the classes (otherwise returns `false` and changes nothing).
     pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
         let changed = self.change_rate(now, rate);
+        self.renew_lending(now.max(self.now));
         self.pool_changes(now.max(self.now));
         changed
     }
@@ -490,7 +504,7 @@ impl<P: Packet> Fbc<P> {
     pub fn levels(&self, now: Instant, class: ClassId) -> Option<Levels> {
         let bucket = &self.classes.get(class.0)?.bucket;
         Some(Levels {
-            class: bucket.level(now),
+            class: bucket.level(self.time_of(class.0, now)),
             class_depth: bucket.depth(),
             all: self.root.level(now),
             all_depth: self.root.depth(),
