@@ -179,7 +179,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         diagnostics.error(step.place, "`l4s-step` must be above 0, for example 1ms").label("cannot work");
     }
     let feedback = section.feedback.as_ref().map(|section| feedback(section, diagnostics));
-    let borrow = borrow(section, diagnostics);
+    let borrow = borrow(section);
     let at_most = ceilings(section, (burst, flow_burst), diagnostics);
     if section.bursts == Bursts::Loose
         && let Some(burst) = section.burst
@@ -258,18 +258,9 @@ fn feedback(section: &FeedbackSection, diagnostics: &mut Diagnostics) -> Feedbac
     }
 }
 
-fn borrow(section: &ClassSection, diagnostics: &mut Diagnostics) -> Borrow {
-    let strict = section.share.value == Sharing::Strict;
-    if let Some(Spanned { value: true, place }) = section.borrow
-        && strict
-    {
-        diagnostics
-            .error(place, "a class with strict sharing cannot borrow")
-            .label("its flows would get more than their shares")
-            .related(section.share.place, "no flow gets more than its share")
-            .help("remove `borrow`, or write share = \"work-conserving\"");
-    }
-    if section.borrow.map_or(!strict, |borrow| borrow.value) { Borrow::Allowed } else { Borrow::Never }
+fn borrow(section: &ClassSection) -> Borrow {
+    let by_default = section.share.value != Sharing::Strict;
+    if section.borrow.map_or(by_default, |borrow| borrow.value) { Borrow::Allowed } else { Borrow::Never }
 }
 
 /// The ceilings of a class, whose bursts are at least those of the class and of a flow. Reports those that contradict the

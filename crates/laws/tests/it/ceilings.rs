@@ -496,8 +496,11 @@ fn ceilings_that_contradict_are_refused_with_their_class() {
     assert_eq!(of(FairBy::Flow, &[strict(per_flow)], vec![]), Some(ParamError::StrictCeiling { class: 0 }));
     let capped = vec![Profile { at_most: mbit(1), ..Profile::default() }];
     assert_eq!(of(FairBy::Flow, &[strict(Ceilings::default())], capped), Some(ParamError::StrictCeiling { class: 0 }));
-    // A guarantee is not raised above the ceiling of its class.
     let of_class = Ceilings { class: mbit(5), ..Ceilings::default() };
+    let borrower = ClassParams { borrow: Borrow::FromOthers, ..strict(of_class) };
+    assert_eq!(of(FairBy::Flow, &[plain, borrower], vec![]), Some(ParamError::StrictBorrowerCeiling { class: 1 }));
+    assert_eq!(of(FairBy::Flow, &[plain, strict(of_class)], vec![]), None);
+    // A guarantee is not raised above the ceiling of its class.
     let mut shaper = shaper(20, FairBy::Flow, &[class(4, of_class)], &[]);
     assert!(!shaper.set_class_rate(start(), ClassId(0), Rate::from_mbit(6)));
     assert!(shaper.set_class_rate(start(), ClassId(0), Rate::from_mbit(5)));
