@@ -264,7 +264,7 @@ fn borrow(section: &ClassSection) -> Borrow {
 }
 
 /// The ceilings of a class, whose bursts are at least those of the class and of a flow. Reports those that contradict the
-/// guarantee or the sharing of the class.
+/// guarantee, the sharing or the borrowing of the class.
 fn ceilings(section: &ClassSection, (burst, flow_burst): (Bytes, Bytes), diagnostics: &mut Diagnostics) -> Ceilings {
     let ClassSection { name, rate, share, at_most, host_at_most, flow_at_most, .. } = section;
     for (key, ceiling) in [("at-most", at_most), ("host-at-most", host_at_most), ("flow-at-most", flow_at_most)] {
@@ -306,6 +306,15 @@ fn ceilings(section: &ClassSection, (burst, flow_burst): (Bytes, Bytes), diagnos
                 .related(borrow.place, "because of this")
                 .help("remove `borrow`: `at-most` bounds what is borrowed; or remove `at-most`");
         }
+    }
+    if let (Some(most), Some(Spanned { value: true, place })) = (at_most, section.borrow)
+        && share.value == Sharing::Strict
+    {
+        diagnostics
+            .error(most.place, "`at-most` in a class that borrows with strict sharing")
+            .label("each flow has its share of whatever the class gets at the time")
+            .related(place, "because of this")
+            .help("remove `at-most`, or write share = \"work-conserving\"");
     }
     let of = |rate: Option<Spanned<Rate>>, burst| rate.map(|rate| ceiling(rate.value, burst));
     Ceilings { class: of(*at_most, burst), host: of(*host_at_most, flow_burst), flow: of(*flow_at_most, flow_burst) }

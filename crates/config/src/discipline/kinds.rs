@@ -217,7 +217,8 @@ crate::record! {
         /// if a network polices the class.
         pub borrow: Option<Spanned<bool>>,
         /// What the class sends at most, borrowed capacity included: a bound, where `rate` is a promise. At least `rate`, which
-        /// may be small. Default: all that others leave, or with `borrow = false` its rate.
+        /// may be small. Not possible in a class that borrows with strict sharing. Default: all that others leave, or with
+        /// `borrow = false` its rate.
         pub at_most: Option<Spanned<Rate>>,
         /// What each host sends or receives in the class at most. Needs `fair-by`, which says what a host is, and does not apply
         /// to a class with a `queue`. Default: no bound.
