@@ -409,6 +409,9 @@ fn ceilings_change_while_packets_wait_and_leave_no_arrears() {
         (of_class(2), 1_000, 18_000),
         (Ceilings::default(), 5_000, 10_000),
         (Ceilings { class: mbit(3), flow: mbit(1), host: None }, 1_000, 18_000),
+        // Less than the class is guaranteed, so that it does not borrow.
+        (Ceilings { flow: kbit(400, 3_028), ..Ceilings::default() }, 400, 19_200),
+        (Ceilings::default(), 5_000, 10_000),
     ] {
         let before = shaper.backlog();
         let classes = [class(1, at_most), class(1, Ceilings::default())];

@@ -193,6 +193,9 @@ impl<P: Packet> Fbc<P> {
         if self.classes[q].params.rate != params.rate {
             self.change_class_rate(now, id, params.rate);
         }
+        if self.classes[q].params.borrow != params.borrow {
+            self.start_borrowing(q);
+        }
         let own = self.time_of(q, now);
         let class = &mut self.classes[q];
         class.settle(own);

@@ -232,6 +232,9 @@ impl<P: Packet> Fbc<P> {
             let (borrows, priority) = (class.params.borrow == Borrow::FromOthers, class.params.priority);
             let waits = candidate.ready > base;
             let length = (borrows && !waits).then(|| class.borrow_length(candidate.size));
+            if length.is_some() && self.class_order.is_waiting(q) {
+                self.start_borrowing(q);
+            }
             let borrow = length.map(|length| self.borrowed_until[q] + length);
             self.class_order.set(q, candidate.due, priority, borrow);
             let waits = borrows && waits && candidate.ready < Instant::MAX;
@@ -255,7 +258,7 @@ impl<P: Packet> Fbc<P> {
         }
     }
     /// Class `q` begins to borrow at the present virtual time of borrowing, without arrears.
-    fn start_borrowing(&mut self, q: u32) {
+    pub(super) fn start_borrowing(&mut self, q: u32) {
         let until = &mut self.borrowed_until[q];
         *until = self.borrow_now.max(*until);
     }
