@@ -83,6 +83,7 @@ impl<P: Packet> Fbc<P> {
         }
         let now = now.max(self.now);
         self.now = now;
+        self.stop_strict_borrowing(now, classes);
         let total = self.params.rate.max(params.rate);
         self.change_rate(now, total);
         // Shrinking classes first, so that the sum never exceeds the total.
@@ -96,9 +97,10 @@ impl<P: Packet> Fbc<P> {
         self.root_changed();
         self.params = FbcParams { catch_up: self.params.catch_up, ..params };
         self.forgets_at = now;
-        self.renew_lending(now);
         self.pool_changes(now);
         self.change_profiles(now, profiles);
+        // A class begins to borrow with strict shares once none of its flows has a ceiling.
+        self.renew_lending(now);
         Ok(())
     }
 

@@ -208,6 +208,10 @@ impl Class {
             moved
         };
         self.bucket = moved(&self.bucket);
+        // No flow of such a class has a ceiling, so that nothing waits in its groups.
+        if let Some(hosts) = &mut self.hosts {
+            hosts.time = to;
+        }
         let own: Vec<u32> = flows.indices().filter(|&at| flows[at].class == q).collect();
         for at in own {
             if let Some(special) = flows[at].special.as_deref_mut() {
@@ -252,6 +256,22 @@ impl<P: Packet> Fbc<P> {
     pub(super) fn update_lending(&mut self, now: Instant) {
         if self.lending.as_mut().is_some_and(|lending| lending.expire(now)) {
             self.find_openings();
+        }
+    }
+
+    /// To be called before the classes get the parameters `classes`: those that will not borrow with strict shares any more
+    /// cease to do so, because the ceilings that they may get are in real time.
+    pub(super) fn stop_strict_borrowing(&mut self, now: Instant, classes: &[ClassParams]) {
+        let mut any = false;
+        for (q, wanted) in (0..).zip(classes) {
+            let params = &mut self.classes[q].params;
+            if is_strict_borrower(params) && !is_strict_borrower(wanted) {
+                params.borrow = Borrow::Never;
+                any = true;
+            }
+        }
+        if any {
+            self.renew_lending(now);
         }
     }
 
