@@ -143,6 +143,10 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     if class.advice != Advice::None {
         lack(format!("`advice` of class `{name}`"));
     }
+    let params = class.params();
+    if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
+        lack(format!("`borrow` of class `{name}`, which has share = \"strict\""));
+    }
     let Ceilings { class, host, flow } = class.at_most;
     for (key, ceiling) in [("at-most", class), ("host-at-most", host), ("flow-at-most", flow)] {
         if ceiling.is_some() {

@@ -102,7 +102,8 @@ crate::choices! {
     pub enum Sharing as "kind of sharing" {
         /// The other flows of the class use it, in proportion to their shares.
         WorkConserving = "work-conserving",
-        /// Nobody: a flow never gets more than its share, as in the paper.
+        /// Nobody: a flow never gets more than its share, as in the paper. With `borrow = true` that is its share of what
+        /// the class has at the time, the rate that other classes leave included.
         Strict = "strict",
     }
 }

@@ -69,9 +69,9 @@ impl Class {
             priority: u32::from(self.priority),
             dscp: self.dscp,
             spare,
-            borrow: match (self.borrow, spare) {
-                (super::Borrow::Allowed, Spare::Shared) => Borrow::FromOthers,
-                _ => Borrow::Never,
+            borrow: match self.borrow {
+                super::Borrow::Allowed => Borrow::FromOthers,
+                super::Borrow::Never => Borrow::Never,
             },
             limit: self.limit,
             flow_limit: self.flow_limit,

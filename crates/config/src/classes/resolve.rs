@@ -179,7 +179,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         diagnostics.error(step.place, "`l4s-step` must be above 0, for example 1ms").label("cannot work");
     }
     let feedback = section.feedback.as_ref().map(|section| feedback(section, diagnostics));
-    let borrow = borrow(section, diagnostics);
+    let borrow = borrow(section);
     let at_most = ceilings(section, (burst, flow_burst), diagnostics);
     if section.bursts == Bursts::Loose
         && let Some(burst) = section.burst
@@ -258,22 +258,13 @@ fn feedback(section: &FeedbackSection, diagnostics: &mut Diagnostics) -> Feedbac
     }
 }
 
-fn borrow(section: &ClassSection, diagnostics: &mut Diagnostics) -> Borrow {
-    let strict = section.share.value == Sharing::Strict;
-    if let Some(Spanned { value: true, place }) = section.borrow
-        && strict
-    {
-        diagnostics
-            .error(place, "a class with strict sharing cannot borrow")
-            .label("its flows would get more than their shares")
-            .related(section.share.place, "no flow gets more than its share")
-            .help("remove `borrow`, or write share = \"work-conserving\"");
-    }
-    if section.borrow.map_or(!strict, |borrow| borrow.value) { Borrow::Allowed } else { Borrow::Never }
+fn borrow(section: &ClassSection) -> Borrow {
+    let by_default = section.share.value != Sharing::Strict;
+    if section.borrow.map_or(by_default, |borrow| borrow.value) { Borrow::Allowed } else { Borrow::Never }
 }
 
 /// The ceilings of a class, whose bursts are at least those of the class and of a flow. Reports those that contradict the
-/// guarantee or the sharing of the class.
+/// guarantee, the sharing or the borrowing of the class.
 fn ceilings(section: &ClassSection, (burst, flow_burst): (Bytes, Bytes), diagnostics: &mut Diagnostics) -> Ceilings {
     let ClassSection { name, rate, share, at_most, host_at_most, flow_at_most, .. } = section;
     for (key, ceiling) in [("at-most", at_most), ("host-at-most", host_at_most), ("flow-at-most", flow_at_most)] {
@@ -315,6 +306,15 @@ fn ceilings(section: &ClassSection, (burst, flow_burst): (Bytes, Bytes), diagnos
                 .related(borrow.place, "because of this")
                 .help("remove `borrow`: `at-most` bounds what is borrowed; or remove `at-most`");
         }
+    }
+    if let (Some(most), Some(Spanned { value: true, place })) = (at_most, section.borrow)
+        && share.value == Sharing::Strict
+    {
+        diagnostics
+            .error(most.place, "`at-most` in a class that borrows with strict sharing")
+            .label("each flow has its share of whatever the class gets at the time")
+            .related(place, "because of this")
+            .help("remove `at-most`, or write share = \"work-conserving\"");
     }
     let of = |rate: Option<Spanned<Rate>>, burst| rate.map(|rate| ceiling(rate.value, burst));
     Ceilings { class: of(*at_most, burst), host: of(*host_at_most, flow_burst), flow: of(*flow_at_most, flow_burst) }

@@ -213,11 +213,12 @@ crate::record! {
         /// Who gets the share that a flow leaves unused. Default work-conserving: no capacity stays idle.
         pub share: Spanned<Sharing> = "work-conserving",
         /// Whether the class may use capacity that other classes leave unused. Default true, so that no capacity stays
-        /// idle; false with strict sharing, where no flow gets more than its share. Set it to false if a network
-        /// polices the class.
+        /// idle; false with strict sharing, so that what a flow may send does not depend on other classes. Set it to false
+        /// if a network polices the class.
         pub borrow: Option<Spanned<bool>>,
         /// What the class sends at most, borrowed capacity included: a bound, where `rate` is a promise. At least `rate`, which
-        /// may be small. Default: all that others leave, or with `borrow = false` its rate.
+        /// may be small. Not possible in a class that borrows with strict sharing. Default: all that others leave, or with
+        /// `borrow = false` its rate.
         pub at_most: Option<Spanned<Rate>>,
         /// What each host sends or receives in the class at most. Needs `fair-by`, which says what a host is, and does not apply
         /// to a class with a `queue`. Default: no bound.

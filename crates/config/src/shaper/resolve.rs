@@ -9,7 +9,7 @@ use super::file::{Direction, File, InterfaceSection, StatisticsSection};
 use super::rules::{numbered, rules};
 use super::{control, metrics};
 use crate::classes::file::ShaperSection;
-use crate::classes::{self, Advice, FairBy, FlowBy, Rule, Shaper, Sharing, lookup};
+use crate::classes::{self, Advice, Borrow, Class, FairBy, FlowBy, Rule, Shaper, Sharing, lookup};
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::discipline::ClassSection;
@@ -193,16 +193,26 @@ fn threads(section: Option<&InterfaceSection>, root: &Root, rules: &[Rule], diag
             &format!("a flow by {} has packets of any address, and flows are divided by addresses", shaper.flow_by),
             "remove `threads`, or `flow-by`",
         ),
-        Root::Shaper(shaper)
+        Root::Shaper(shaper) => {
             if shaper.classes.iter().any(|class| class.at_most.class.is_some())
-                || rules.iter().any(|rule| rule.at_most.is_some()) =>
-        {
-            refuse(
-                "each thread would keep a ceiling of a class or a rule for itself",
-                "remove `threads` or `at-most`; `host-at-most` and `flow-at-most` are possible",
-            );
+                || rules.iter().any(|rule| rule.at_most.is_some())
+            {
+                refuse(
+                    "each thread would keep a ceiling of a class or a rule for itself",
+                    "remove `threads` or `at-most`; `host-at-most` and `flow-at-most` are possible",
+                );
+            }
+            let borrows = |class: &&Class| class.share == Sharing::Strict && class.borrow == Borrow::Allowed;
+            if let Some(class) = shaper.classes.iter().find(borrows) {
+                refuse(
+                    &format!(
+                        "class `{}` borrows with strict shares, and no thread knows what others leave",
+                        class.name
+                    ),
+                    "remove `threads`, or `borrow` or `share` of the class",
+                );
+            }
         }
-        Root::Shaper(_) => {}
     }
 }
 

@@ -159,15 +159,31 @@ fn guarantees_that_do_not_add_up() {
 }
 
 #[test]
-fn modes_that_exclude_each_other() {
+fn strict_shares_borrow_on_one_thread() {
+    use tidegate_core::fbq::{Borrow, Spare};
+    let strict = GOOD.replace("default = true", "default = true\nshare = \"strict\"\nborrow = true");
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&Source::new("strict.toml", strict), &mut diagnostics).unwrap();
+    let shaper::Root::Shaper(shaper) = &config.root else { panic!("classes") };
+    let params = shaper.classes[1].params();
+    assert_eq!((params.spare, params.borrow), (Spare::Idle, Borrow::FromOthers));
+    // Without `borrow` a strict class uses its own rate.
+    let strict = GOOD.replace("default = true", "default = true\nshare = \"strict\"");
+    let config = shaper::load(&Source::new("strict.toml", strict), &mut diagnostics).unwrap();
+    let shaper::Root::Shaper(shaper) = &config.root else { panic!("classes") };
+    assert_eq!(shaper.classes[1].params().borrow, Borrow::Never);
     broken(
-        "default = true",
-        "default = true\nshare = \"strict\"\nborrow = true",
-        (20, 10),
-        "true",
-        "a class with strict sharing cannot borrow",
-        "work-conserving",
+        "name = \"eth0\"\n\n[shaper]\nrate = \"80mbit\"\n\n[[class]]\nname = \"premium\"",
+        "name = \"eth0\"\nthreads = 2\n\n[shaper]\nrate = \"80mbit\"\n\n[[class]]\nname = \"premium\"\nshare = \"strict\"\nborrow = true",
+        (5, 11),
+        "2",
+        "this shaper cannot be divided over threads",
+        "remove `threads`, or `borrow`",
     );
+}
+
+#[test]
+fn modes_that_exclude_each_other() {
     broken(
         "[shaper]\n",
         "[discipline]\nkind = \"fifo\"\n[shaper]\n",

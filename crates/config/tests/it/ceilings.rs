@@ -63,6 +63,13 @@ fn what_contradicts_a_ceiling_is_named_with_a_remedy() {
         ("", "share = \"strict\"\nflow-at-most = \"1mbit\"", "", "in a class with strict sharing", "work-conserving"),
         (
             "",
+            "share = \"strict\"\nborrow = true\nat-most = \"5mbit\"",
+            "",
+            "`at-most` in a class that borrows with strict sharing",
+            "work-conserving",
+        ),
+        (
+            "",
             "queue = { kind = \"fifo\" }\nflow-at-most = \"1mbit\"",
             "",
             "with a `queue` of its own",
@@ -129,6 +136,16 @@ fn several_threads_keep_the_ceilings_of_hosts_and_flows_only() {
         assert_eq!(config.is_some(), possible, "{said}");
         assert_eq!(said.contains("each thread would keep a ceiling"), !possible, "{said}");
     }
+}
+
+/// Both reasons are reported at once.
+#[test]
+fn several_threads_keep_neither_ceilings_nor_borrowing_with_strict_shares() {
+    let rest = "share = \"strict\"\nborrow = true\n[interface]\nthreads = 2\n";
+    let (config, said) = read(&file("", "at-most = \"5mbit\"", rest));
+    assert!(config.is_none());
+    assert!(said.contains("each thread would keep a ceiling"), "{said}");
+    assert!(said.contains("class `rest` borrows with strict shares"), "{said}");
 }
 
 /// A line that follows does not move a ceiling, and no guarantee rises above it.

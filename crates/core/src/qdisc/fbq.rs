@@ -15,14 +15,15 @@
 //! 5. Preference: a flow preferred by k steps has the nominal rate that it would have without preference and k·`incr`
 //!    of d(q) more, at most what the others have above their minimums (4.5), for as long as it is preferred,
 //!    whichever flows join or leave.
-//! 6. Hosts: with [`FairBy::Source`] or [`FairBy::Destination`] two hosts that stay backlogged in a class are served
+//! 6. Strict shares: with [`Spare::Idle`] a backlogged flow never has more than its share of d(q). In a class that
+//!    borrows, d(q) is its rate and its part of what other classes leave, and a function of time as in (5.1).
+//! 7. Hosts: with [`FairBy::Source`] or [`FairBy::Destination`] two hosts that stay backlogged in a class are served
 //!    equally, up to one packet each and the unused TB(f) of one of them, however many flows they have, and each has
 //!    an equal part of the buffer. 2 holds; 3 and 5 hold among the flows of a host.
-//!
-//! 7. Ceilings: what has a ceiling ([`Ceilings`], [`Profile::at_most`]) sends within τ at most
+//! 8. Ceilings: what has a ceiling ([`Ceilings`], [`Profile::at_most`]) sends within τ at most
 //!    `max(burst, largest packet) + rate·(τ + catch_up)` of the ceiling, borrowed rate included. While it waits for its
-//!    ceiling, 1 to 6 hold for the others as if it had no packet. A minimum under the ceiling of its host or of its rule
-//!    has no precedence.
+//!    ceiling, 1 to 7 hold for the others as if it had no packet, except that its class lends nothing to those with strict
+//!    shares (6). A minimum under the ceiling of its host or of its rule has no precedence.
 //!
 //! *Source*: FBQ paper, equations (4.1) to (5.4). With spare rate shared, the next flow of a class is selected by
 //! self-clocked fair queueing (Golestani, INFOCOM 1994) with a bucket of unused service for each flow.
@@ -55,6 +56,8 @@ mod error;
 mod fbc;
 mod flow;
 mod hosts;
+mod lending;
+mod openings;
 mod params;
 mod profile;
 mod shard;

@@ -55,6 +55,11 @@ impl Tournament {
         let Entrant { key, member } = self.first;
         (key != NO_KEY).then_some((key, member))
     }
+    /// Whether `member` has a key.
+    pub fn has(&self, member: u32) -> bool {
+        let (at, place) = self.place(member);
+        self.matches[at][place].key != NO_KEY
+    }
     /// The match of a member and its place in it.
     #[inline]
     fn place(&self, member: u32) -> (usize, usize) {

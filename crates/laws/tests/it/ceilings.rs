@@ -12,6 +12,8 @@ use tidegate_core::{Accounted, Bytes, ClassId, Deadline, Instant, Outlet, Qdisc,
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 use tidegate_testbed::share;
 
+mod strict;
+
 fn start() -> Instant {
     Instant::from_nanos(1_000_000_000)
 }
@@ -61,6 +63,7 @@ struct Changing {
     fbc: Fbc<TestPacket>,
     params: FbcParams,
     random: Stream,
+    draw: fn(&mut Stream, FairBy) -> Drawn,
     arrived: u64,
 }
 
@@ -68,7 +71,7 @@ impl Qdisc<TestPacket> for Changing {
     fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) -> Queued {
         self.arrived += 1;
         if self.arrived.is_multiple_of(48) {
-            let Drawn { classes, profiles } = draw(&mut self.random, self.params.fair_by);
+            let Drawn { classes, profiles } = (self.draw)(&mut self.random, self.params.fair_by);
             let before = self.fbc.backlog();
             self.fbc.change(now, self.params, &classes, profiles).expect("valid");
             assert_eq!(self.fbc.backlog(), before, "a change loses nothing");
@@ -89,23 +92,28 @@ impl Qdisc<TestPacket> for Changing {
 #[test]
 fn obey_the_laws() {
     for fair_by in [FairBy::Flow, FairBy::Source] {
-        for (draws, catch_up) in [(0, Span::ZERO), (1, Span::from_millis(5)), (2, Span::ZERO)] {
-            let params = total(fair_by, catch_up);
-            let make = || {
-                let mut random = Stream::named(draws, "ceilings");
-                let Drawn { classes, profiles } = draw(&mut random, fair_by);
-                let fbc = Fbc::new(params, classes, profiles, start()).expect("valid");
-                Accounted::new(Changing { fbc, params, random, arrived: 0 })
-            };
-            for shape in [
-                Shape { flows: 24, ..Shape::default() },
-                Shape { flows: 3, enqueues: 60, ..Shape::default() },
-                Shape { flows: 300, longest_wait: Span::from_millis(400), enqueues: 140, ..Shape::default() },
-                Shape { flows: 12, sizes: (40, 20_000), ..Shape::default() },
-            ] {
-                let report = check_seeds(make, &shape, share(8), 1_500);
-                assert!(report.dequeued > share(1_000) && report.deadlines > share(300), "{report:?}");
-            }
+        assert_laws(fair_by, draw);
+    }
+}
+
+/// Asserts the laws with parameters by `draw`, which change while packets wait.
+fn assert_laws(fair_by: FairBy, draw: fn(&mut Stream, FairBy) -> Drawn) {
+    for (draws, catch_up) in [(0, Span::ZERO), (1, Span::from_millis(5)), (2, Span::ZERO)] {
+        let params = total(fair_by, catch_up);
+        let make = || {
+            let mut random = Stream::named(draws, "ceilings");
+            let Drawn { classes, profiles } = draw(&mut random, fair_by);
+            let fbc = Fbc::new(params, classes, profiles, start()).expect("valid");
+            Accounted::new(Changing { fbc, params, random, draw, arrived: 0 })
+        };
+        for shape in [
+            Shape { flows: 24, ..Shape::default() },
+            Shape { flows: 3, enqueues: 60, ..Shape::default() },
+            Shape { flows: 300, longest_wait: Span::from_millis(400), enqueues: 140, ..Shape::default() },
+            Shape { flows: 12, sizes: (40, 20_000), ..Shape::default() },
+        ] {
+            let report = check_seeds(make, &shape, share(8), 1_500);
+            assert!(report.dequeued > share(1_000) && report.deadlines > share(300), "{report:?}");
         }
     }
 }
@@ -409,6 +417,9 @@ fn ceilings_change_while_packets_wait_and_leave_no_arrears() {
         (of_class(2), 1_000, 18_000),
         (Ceilings::default(), 5_000, 10_000),
         (Ceilings { class: mbit(3), flow: mbit(1), host: None }, 1_000, 18_000),
+        // Less than the class is guaranteed, so that it does not borrow.
+        (Ceilings { flow: kbit(400, 3_028), ..Ceilings::default() }, 400, 19_200),
+        (Ceilings::default(), 5_000, 10_000),
     ] {
         let before = shaper.backlog();
         let classes = [class(1, at_most), class(1, Ceilings::default())];
@@ -496,8 +507,11 @@ fn ceilings_that_contradict_are_refused_with_their_class() {
     assert_eq!(of(FairBy::Flow, &[strict(per_flow)], vec![]), Some(ParamError::StrictCeiling { class: 0 }));
     let capped = vec![Profile { at_most: mbit(1), ..Profile::default() }];
     assert_eq!(of(FairBy::Flow, &[strict(Ceilings::default())], capped), Some(ParamError::StrictCeiling { class: 0 }));
-    // A guarantee is not raised above the ceiling of its class.
     let of_class = Ceilings { class: mbit(5), ..Ceilings::default() };
+    let borrower = ClassParams { borrow: Borrow::FromOthers, ..strict(of_class) };
+    assert_eq!(of(FairBy::Flow, &[plain, borrower], vec![]), Some(ParamError::StrictBorrowerCeiling { class: 1 }));
+    assert_eq!(of(FairBy::Flow, &[plain, strict(of_class)], vec![]), None);
+    // A guarantee is not raised above the ceiling of its class.
     let mut shaper = shaper(20, FairBy::Flow, &[class(4, of_class)], &[]);
     assert!(!shaper.set_class_rate(start(), ClassId(0), Rate::from_mbit(6)));
     assert!(shaper.set_class_rate(start(), ClassId(0), Rate::from_mbit(5)));

@@ -71,6 +71,7 @@ fn features() -> Vec<(String, String)> {
         ("a class with `fq-codel`", format!("{CLASS}queue = {{ kind = \"fq-codel\" }}\n")),
         ("a discipline in one of several classes", format!("{TWO}queue = {{ kind = \"codel\" }}\n")),
         ("`share = \"strict\"`", format!("{CLASS}share = \"strict\"\n")),
+        ("`share = \"strict\"` with `borrow = true`", format!("{CLASS}share = \"strict\"\nborrow = true\n")),
         ("`fair-by = \"host\"`", format!("[shaper]\nfair-by = \"host\"\n{CLASS}")),
         ("`flow-by = \"socket\"`", format!("[shaper]\nflow-by = \"socket\"\n{CLASS}")),
         ("`at-most` of a class", format!("{CLASS}at-most = \"20mbit\"\n")),

@@ -4,6 +4,7 @@
 //! Floyd and V. Jacobson, "Link-sharing and resource management models for packet networks", 1995. The README,
 //! `lab/papers/cbq/README.md`, explains the expectations, the results and the bounds.
 
+mod bursts;
 mod driver;
 mod goals;
 mod issues;
@@ -142,6 +143,13 @@ fn kernel(mtu: u64) -> Params {
 fn held_clock(mtu: u64) -> Params {
     let lead = LINK.time_for_ceil(Bytes::new(16 * mtu)).unwrap_or(Span::MAX);
     Params { link_clock: LinkClock::Clamp(lead), ..kernel(mtu) }
+}
+
+/// Like [`held_clock`], with the lead of ALTQ's later source: 16 packets, or 4 where one takes over 10 ms.
+fn source_clock(mtu: u64) -> Params {
+    let packet = LINK.time_for_ceil(Bytes::new(mtu)).unwrap_or(Span::MAX);
+    let packets = if packet > Span::from_millis(10) { 4 } else { 16 };
+    Params { link_clock: LinkClock::Clamp(packet.saturating_mul(packets)), ..kernel(mtu) }
 }
 
 /// CBQ's parameters with all cures.

@@ -6,7 +6,8 @@ use super::ceiling::{Ceiling, Ceilings};
 use super::error::ParamError;
 use super::fbc::{Fbc, FbcParams};
 use super::hosts::FairBy;
-use super::params::{Borrow, ClassParams, Spare};
+use super::lending::is_strict_borrower;
+use super::params::{ClassParams, Spare};
 use super::profile::Profile;
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Credit, Instant, Rate};
@@ -24,9 +25,6 @@ pub(super) fn check(total: &FbcParams, classes: &[ClassParams], profiles: &[Prof
         if params.burst == tidegate_units::Bytes::ZERO {
             return Err(ParamError::ZeroBurst { class });
         }
-        if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
-            return Err(ParamError::StrictBorrower { class });
-        }
         if params.spare == Spare::Idle && total.fair_by != FairBy::Flow {
             return Err(ParamError::StrictHosts { class });
         }
@@ -40,6 +38,9 @@ pub(super) fn check(total: &FbcParams, classes: &[ClassParams], profiles: &[Prof
         let of_flows = at_most.flow.is_some() || profiles.iter().any(|profile| profile.at_most.is_some());
         if params.spare == Spare::Idle && of_flows {
             return Err(ParamError::StrictCeiling { class });
+        }
+        if is_strict_borrower(params) && at_most.class.is_some() {
+            return Err(ParamError::StrictBorrowerCeiling { class });
         }
     }
     for (profile, wanted) in (0..).zip(profiles) {
@@ -82,6 +83,7 @@ impl<P: Packet> Fbc<P> {
         }
         let now = now.max(self.now);
         self.now = now;
+        self.stop_strict_borrowing(now, classes);
         let total = self.params.rate.max(params.rate);
         self.change_rate(now, total);
         // Shrinking classes first, so that the sum never exceeds the total.
@@ -97,7 +99,80 @@ impl<P: Packet> Fbc<P> {
         self.forgets_at = now;
         self.pool_changes(now);
         self.change_profiles(now, profiles);
+        // A class begins to borrow with strict shares once none of its flows has a ceiling.
+        self.renew_lending(now);
         Ok(())
+    }
+
+    /// Sets the rate of a class; queued packets are not touched. Minimums that no longer fit wait again, those of the
+    /// youngest flows first. Cost: linear in the flows when that happens.
+    ///
+    /// Returns `false` and changes nothing when there is no such class, the rate exceeds the ceiling of the class, or the sum
+    /// of the classes would exceed the total.
+    pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
+        let changed = self.change_class_rate(now, class, rate);
+        self.renew_lending(now.max(self.now));
+        self.pool_changes(now.max(self.now));
+        changed
+    }
+    /// [`Fbc::set_class_rate`] without the pool.
+    fn change_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
+        let now = now.max(self.now);
+        let others: Rate =
+            (0..).zip(self.classes.values()).filter(|(q, _)| *q != class.0).map(|(_, class)| class.params.rate).sum();
+        if class.0 >= self.classes.slots() || others + rate > self.params.rate {
+            return false;
+        }
+        let most = self.classes[class.0].params.at_most.class;
+        if most.is_some_and(|ceiling| ceiling.rate < rate) {
+            return false;
+        }
+        let own = self.time_of(class.0, now);
+        let q = &mut self.classes[class.0];
+        q.settle(own);
+        let shard = self.shard.as_deref();
+        while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
+            || shard.is_some_and(|shard| shard.promised(class.0) > rate)
+        {
+            let flows = &mut self.flows;
+            let youngest = flows.indices().filter(|&at| flows[at].class == class.0 && flows[at].granted).max();
+            let Some(at) = youngest else { break };
+            let line = self.line;
+            self.line += 1;
+            q.change(flows, at, own, |special, _, _| {
+                special.waiting_since = line;
+                if let Some(shard) = shard {
+                    shard.release(class.0, special.profile.minimum);
+                }
+                false
+            });
+            q.waiting.insert(line, at);
+        }
+        q.params.rate = rate;
+        q.bucket.set_rate(own, rate);
+        q.shares.set_rate(rate);
+        q.shares_changed();
+        self.rechoose(class.0, now);
+        true
+    }
+
+    /// Sets the total, at least the sum of the classes (otherwise returns `false` and changes nothing).
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
+        let changed = self.change_rate(now, rate);
+        self.renew_lending(now.max(self.now));
+        self.pool_changes(now.max(self.now));
+        changed
+    }
+    /// [`Fbc::set_rate`] without the pool.
+    fn change_rate(&mut self, now: Instant, rate: Rate) -> bool {
+        let now = now.max(self.now);
+        if self.classes.values().map(|class| class.params.rate).sum::<Rate>() > rate {
+            return false;
+        }
+        self.params.rate = rate;
+        self.root.set_rate(now, rate);
+        self.root_changed();
+        true
     }
 
     /// To be called when rates or bursts have changed.
@@ -120,9 +195,13 @@ impl<P: Packet> Fbc<P> {
         if self.classes[q].params.rate != params.rate {
             self.change_class_rate(now, id, params.rate);
         }
+        if self.classes[q].params.borrow != params.borrow {
+            self.start_borrowing(q);
+        }
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
-        class.settle(now);
-        class.bucket.set_depth(now, params.burst);
+        class.settle(own);
+        class.bucket.set_depth(own, params.burst);
         Ceiling::set(params.at_most.class, &mut class.ceiling, now);
         class.params = params;
         if regroups {
@@ -131,7 +210,7 @@ impl<P: Packet> Fbc<P> {
         self.class_order.allow(params.priority);
         let class = &mut self.classes[q];
         class.shares_changed();
-        class.step_changed(&mut self.flows, now);
+        class.step_changed(&mut self.flows, own);
         self.rechoose(id.0, now);
     }
 
@@ -168,10 +247,11 @@ impl<P: Packet> Fbc<P> {
     pub fn succeed<O: Packet>(&mut self, now: Instant, old: &Fbc<O>, predecessor: impl Fn(ClassId) -> Option<ClassId>) {
         self.limit_allowance(now, old.allowance(now));
         for q in self.classes.all() {
-            let before = predecessor(ClassId(q)).and_then(|id| old.classes.get(id.0));
-            if let Some(before) = before {
+            let before = predecessor(ClassId(q)).and_then(|id| Some((id.0, old.classes.get(id.0)?)));
+            if let Some((id, before)) = before {
+                let (own, level) = (self.time_of(q, now), before.bucket.level(old.time_of(id, now)));
                 let class = &mut self.classes[q];
-                class.bucket.limit(now, before.bucket.level(now));
+                class.bucket.limit(own, level);
                 if let (Some(new), Some(before)) = (&mut class.ceiling, &before.ceiling) {
                     new.limit(now, before.level(now));
                 }

@@ -191,6 +191,11 @@ impl Class {
         self.virtual_at = now;
     }
 
+    /// Sets the instant to which V belongs, on another clock.
+    pub fn restart(&mut self, now: Instant) {
+        (self.virtual_at, self.virtual_rest) = (now, 0);
+    }
+
     /// To be called after a flow joined, left or got another minimum, or d(q) changed: discards the remainder of the
     /// previous division (less than one unit) and marks the weights of preferred flows for recomputation.
     pub fn shares_changed(&mut self) {

@@ -91,6 +91,11 @@ impl ClassOrder {
         self.held.set(q, None);
         self.borrowers.set(q, Some(finish));
     }
+    /// Whether class `q`, which may borrow, waits for a ceiling.
+    #[inline(always)]
+    pub fn is_waiting(&self, q: u32) -> bool {
+        !self.held.is_empty() && self.held.has(q)
+    }
     /// Whether all classes that may borrow wait for a ceiling.
     pub fn is_held(&self) -> bool {
         self.borrowers.is_empty()

@@ -118,8 +118,9 @@ impl<P: Packet> Fbc<P> {
     pub(super) fn join(&mut self, now: Instant, at: u32, q: u32) {
         let line = self.line;
         self.line += 1;
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
-        class.settle(now);
+        class.settle(own);
         let flow = &mut self.flows[at];
         flow.class = q;
         flow.granted = false;
@@ -146,7 +147,7 @@ impl<P: Packet> Fbc<P> {
         }
         flow.weight = class.shares.join(flow.stake());
         class.join_host(flow, now);
-        class.admit(&mut self.flows, at, now);
+        class.admit(&mut self.flows, at, own);
         class.shares_changed();
         let flow = &self.flows[at];
         if let Some(displace) = flow.displace()
@@ -161,13 +162,17 @@ impl<P: Packet> Fbc<P> {
             class.key(&mut self.flows, at);
         }
         self.choose(q, now);
+        if !self.flows[at].backlog.is_empty() {
+            self.use_changed(now, q);
+        }
     }
 
     /// Removes the record `at` from its class, with its queue.
     fn part(&mut self, now: Instant, at: u32) {
         let q = self.flows[at].class;
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
-        class.settle(now);
+        class.settle(own);
         let chosen = class.candidate.is_some_and(|candidate| candidate.flow == at);
         class.unkey(&mut self.flows, at);
         let flow = &mut self.flows[at];
@@ -194,6 +199,9 @@ impl<P: Packet> Fbc<P> {
             self.rechoose(q, now);
         } else {
             self.choose(q, now);
+        }
+        if !self.flows[at].backlog.is_empty() {
+            self.use_changed(now, q);
         }
     }
 
@@ -278,10 +286,11 @@ impl<P: Packet> Fbc<P> {
     }
 
     fn settle(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
+        let own = self.time_of(q, now);
         for _ in 0..WEIGHED_A_CALL {
             let class = &mut self.classes[q];
             let Some(at) = class.next_stale() else { break };
-            if class.weigh(&mut self.flows, at, now) {
+            if class.weigh(&mut self.flows, at, own) {
                 self.choose(q, now);
             }
         }
@@ -304,6 +313,7 @@ impl<P: Packet> Fbc<P> {
 
     /// Grants the first waiting minimum if it fits (4.4).
     fn grant(&mut self, now: Instant, q: u32) {
+        let own = self.time_of(q, now);
         let class = &mut self.classes[q];
         let Some((&line, &at)) = class.waiting.first_key_value() else { return };
         let minimum = self.flows[at].profile().minimum;
@@ -313,7 +323,7 @@ impl<P: Packet> Fbc<P> {
             return;
         }
         class.waiting.remove(&line);
-        class.change(&mut self.flows, at, now, |_, _, _| true);
+        class.change(&mut self.flows, at, own, |_, _, _| true);
         self.choose(q, now);
     }
 
@@ -373,12 +383,12 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let q = self.flows[at].class;
-        let line = self.line;
+        let (line, own) = (self.line, self.time_of(q, now));
         self.line += 1;
         let class = &mut self.classes[q];
         let shard = self.shard.as_deref();
         let (mut promise, mut before) = (Promise::Granted, 0);
-        class.change(&mut self.flows, at, now, |special, granted, shares| {
+        class.change(&mut self.flows, at, own, |special, granted, shares| {
             before = special.waiting_since;
             if let Some(shard) = shard.filter(|_| granted) {
                 shard.release(q, special.profile.minimum);
@@ -411,80 +421,13 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let q = self.flows[at].class;
-        self.classes[q].change(&mut self.flows, at, now, |special, granted, _| {
+        let own = self.time_of(q, now);
+        self.classes[q].change(&mut self.flows, at, own, |special, granted, _| {
             special.preferred = steps;
             granted
         });
         self.choose(q, now);
         Ok(())
-    }
-
-    /// Sets the rate of a class; queued packets are not touched. Minimums that no longer fit wait again, those of the
-    /// youngest flows first. Cost: linear in the flows when that happens.
-    ///
-    /// Returns `false` and changes nothing when there is no such class, the rate exceeds the ceiling of the class, or the sum
-    /// of the classes would exceed the total.
-    pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
-        let changed = self.change_class_rate(now, class, rate);
-        self.pool_changes(now.max(self.now));
-        changed
-    }
-    /// [`Fbc::set_class_rate`] without the pool.
-    pub(super) fn change_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
-        let now = now.max(self.now);
-        let others: Rate =
-            (0..).zip(self.classes.values()).filter(|(q, _)| *q != class.0).map(|(_, class)| class.params.rate).sum();
-        if class.0 >= self.classes.slots() || others + rate > self.params.rate {
-            return false;
-        }
-        let most = self.classes[class.0].params.at_most.class;
-        if most.is_some_and(|ceiling| ceiling.rate < rate) {
-            return false;
-        }
-        let q = &mut self.classes[class.0];
-        q.settle(now);
-        let shard = self.shard.as_deref();
-        while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
-            || shard.is_some_and(|shard| shard.promised(class.0) > rate)
-        {
-            let flows = &mut self.flows;
-            let youngest = flows.indices().filter(|&at| flows[at].class == class.0 && flows[at].granted).max();
-            let Some(at) = youngest else { break };
-            let line = self.line;
-            self.line += 1;
-            q.change(flows, at, now, |special, _, _| {
-                special.waiting_since = line;
-                if let Some(shard) = shard {
-                    shard.release(class.0, special.profile.minimum);
-                }
-                false
-            });
-            q.waiting.insert(line, at);
-        }
-        q.params.rate = rate;
-        q.bucket.set_rate(now, rate);
-        q.shares.set_rate(rate);
-        q.shares_changed();
-        self.rechoose(class.0, now);
-        true
-    }
-
-    /// Sets the total, at least the sum of the classes (otherwise returns `false` and changes nothing).
-    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
-        let changed = self.change_rate(now, rate);
-        self.pool_changes(now.max(self.now));
-        changed
-    }
-    /// [`Fbc::set_rate`] without the pool.
-    pub(super) fn change_rate(&mut self, now: Instant, rate: Rate) -> bool {
-        let now = now.max(self.now);
-        if self.classes.values().map(|class| class.params.rate).sum::<Rate>() > rate {
-            return false;
-        }
-        self.params.rate = rate;
-        self.root.set_rate(now, rate);
-        self.root_changed();
-        true
     }
 
     /// Sets the lateness that is compensated; see [`FbcParams`](super::FbcParams::catch_up).
@@ -502,13 +445,13 @@ impl<P: Packet> Fbc<P> {
         self.classes.get(class.0).map(|of| self.class_view(of, self.unpromised(class)))
     }
 
-    /// The levels of the buckets for packets of `class` at `now`.
-    pub fn levels(&self, now: Instant, class: ClassId) -> Option<Levels> {
-        let class = self.classes.get(class.0)?;
+    /// The levels of the buckets for packets of class `id` at `now`.
+    pub fn levels(&self, now: Instant, id: ClassId) -> Option<Levels> {
+        let class = self.classes.get(id.0)?;
         let bucket = &class.bucket;
         Some(Levels {
             ceiling: class.ceiling.map(|ceiling| (ceiling.level(now), ceiling.depth())),
-            class: bucket.level(now),
+            class: bucket.level(self.time_of(id.0, now)),
             class_depth: bucket.depth(),
             all: self.root.level(now),
             all_depth: self.root.depth(),

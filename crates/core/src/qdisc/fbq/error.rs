@@ -22,12 +22,6 @@ pub enum ParamError {
         /// The number of the class.
         class: u32,
     },
-    /// A class with [`Spare::Idle`](super::Spare::Idle) must not borrow, because its flows must not exceed their
-    /// shares.
-    StrictBorrower {
-        /// The number of the class.
-        class: u32,
-    },
     /// A class with [`Spare::Idle`](super::Spare::Idle) shares by flows only.
     StrictHosts {
         /// The number of the class.
@@ -45,6 +39,12 @@ pub enum ParamError {
     },
     /// A class with [`Spare::Idle`](super::Spare::Idle) has ceilings of flows, which its shares bound already.
     StrictCeiling {
+        /// The number of the class.
+        class: u32,
+    },
+    /// A class that borrows with [`Spare::Idle`](super::Spare::Idle) has a ceiling. Such a class counts its time by the rate
+    /// that it has, and a ceiling is a rate in real time.
+    StrictBorrowerCeiling {
         /// The number of the class.
         class: u32,
     },
@@ -77,9 +77,6 @@ impl fmt::Display for ParamError {
                 write!(f, "the classes add up to {sum}, more than the total of {total}")
             }
             Self::ZeroBurst { class } => write!(f, "class {class} has a burst of zero"),
-            Self::StrictBorrower { class } => {
-                write!(f, "class {class} limits flows to their share, so it cannot borrow")
-            }
             Self::StrictHosts { class } => {
                 write!(f, "class {class} limits flows to their share, so hosts cannot share it")
             }
@@ -87,6 +84,9 @@ impl fmt::Display for ParamError {
             Self::NoHosts { class } => write!(f, "class {class} has a ceiling of hosts, but flows share it"),
             Self::StrictCeiling { class } => {
                 write!(f, "class {class} limits flows to their share, so they cannot have ceilings")
+            }
+            Self::StrictBorrowerCeiling { class } => {
+                write!(f, "class {class} borrows and limits flows to their share, so it cannot have a ceiling")
             }
             Self::FairBy => write!(f, "what shares a class equally cannot be changed"),
             Self::NumberOfClasses { now, asked } => write!(f, "there are {now} classes, and {asked} were specified"),

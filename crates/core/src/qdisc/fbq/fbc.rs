@@ -12,6 +12,8 @@ use super::class_order::ClassOrder;
 use super::error::ParamError;
 use super::flow::{Flow, Flows, NONE};
 use super::hosts::FairBy;
+use super::lending::Lending;
+use super::openings::Openings;
 use super::params::{Borrow, ClassParams, Feedback, Marking};
 use super::profile::Profile;
 use super::shard::Shard;
@@ -104,7 +106,9 @@ pub struct Fbc<P> {
     /// Its place among several with a pool of credit.
     pub(super) shard: Option<Box<Shard>>,
     pub(super) class_order: ClassOrder,
-    openings: Openings,
+    /// The rate that classes lend to those with strict shares, if any class borrows in this way.
+    pub(super) lending: Option<Box<Lending>>,
+    pub(super) openings: Openings,
     /// The virtual time of borrowing, and the position of each class in it.
     borrow_now: u128,
     borrowed_until: Slab<u32, u128>,
@@ -128,14 +132,17 @@ impl<P: Packet> Fbc<P> {
         now: Instant,
     ) -> Result<Self, ParamError> {
         super::change::check(&params, &classes, &profiles)?;
+        let class_order = ClassOrder::new(classes.iter().map(|class| class.priority));
+        let classes = classes.into_iter().map(|class| Class::new(class, params.fair_by, now)).collect();
         Ok(Self {
             params,
             now,
-            class_order: ClassOrder::new(classes.iter().map(|class| class.priority)),
-            openings: Openings { own: Instant::MAX, borrowed: Instant::MAX, first: 0, borrower: 0 },
+            class_order,
+            lending: Lending::new(now, now, params.rate, &classes),
+            openings: Openings::NEVER,
             borrow_now: 0,
-            borrowed_until: classes.iter().map(|_| 0).collect(),
-            classes: classes.into_iter().map(|class| Class::new(class, params.fair_by, now)).collect(),
+            borrowed_until: classes.values().map(|_| 0).collect(),
+            classes,
             profiles,
             flows: Flows::new(),
             root: TokenBucket::full(params.rate, params.burst, now),
@@ -149,8 +156,10 @@ impl<P: Packet> Fbc<P> {
     }
 
     /// Makes it shard `number` of several with the same parameters: its classes and borrowers send with credit of `pool`
-    /// only. To be called while nothing is queued.
+    /// only. To be called while nothing is queued. Classes with [`Spare::Idle`](super::Spare::Idle) then
+    /// borrow nothing.
     pub fn share(&mut self, pool: Arc<dyn PoolAccess>, number: u32) {
+        self.lending = None;
         self.shard = Some(Box::new(Shard::new(pool, number, self.classes.slots())));
     }
     /// A pool for `shards` shapers with these parameters.
@@ -174,6 +183,7 @@ impl<P: Packet> Fbc<P> {
     /// Selects the candidate of class `q` as of `base` if it has none, and updates the position of the class.
     #[inline]
     pub(super) fn choose(&mut self, q: u32, base: Instant) {
+        let base = self.time_of(q, base);
         if !self.classes[q].has_chosen(base) {
             self.choose_anew(q, base);
         }
@@ -212,11 +222,21 @@ impl<P: Packet> Fbc<P> {
     #[inline(always)]
     fn order(&mut self, q: u32, base: Instant) {
         let class = &mut self.classes[q];
+        if let Some(lending) = self.lending.as_mut().filter(|lending| lending.is_of(q)) {
+            lending.place(q, class);
+            // `base` is no instant at which a ceiling may pay.
+            self.release_borrowers(self.now);
+            return;
+        }
         if let Some(candidate) = class.candidate {
-            let borrows = class.params.borrow == Borrow::FromOthers;
+            let (borrows, priority) = (class.params.borrow == Borrow::FromOthers, class.params.priority);
             let waits = candidate.ready > base;
-            let borrow = (borrows && !waits).then(|| self.borrowed_until[q] + class.borrow_length(candidate.size));
-            self.class_order.set(q, candidate.due, class.params.priority, borrow);
+            let length = (borrows && !waits).then(|| class.borrow_length(candidate.size));
+            if length.is_some() && self.class_order.is_waiting(q) {
+                self.start_borrowing(q);
+            }
+            let borrow = length.map(|length| self.borrowed_until[q] + length);
+            self.class_order.set(q, candidate.due, priority, borrow);
             let waits = borrows && waits && candidate.ready < Instant::MAX;
             self.class_order.hold(q, waits.then_some(candidate.ready));
         } else {
@@ -237,8 +257,8 @@ impl<P: Packet> Fbc<P> {
             self.class_order.release(q, finish);
         }
     }
-    /// A class begins to borrow at the present virtual time of borrowing, without arrears.
-    fn start_borrowing(&mut self, q: u32) {
+    /// Class `q` begins to borrow at the present virtual time of borrowing, without arrears.
+    pub(super) fn start_borrowing(&mut self, q: u32) {
         let until = &mut self.borrowed_until[q];
         *until = self.borrow_now.max(*until);
     }
@@ -254,6 +274,7 @@ impl<P: Packet> Fbc<P> {
 
     /// Selects a new candidate of class `q`, after its flow moved or its rate changed.
     pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
+        let base = self.time_of(q, base);
         let class = &mut self.classes[q];
         class.choose(&mut self.flows, base);
         self.place(q, base);
@@ -262,69 +283,6 @@ impl<P: Packet> Fbc<P> {
     /// To be called after a change of the total bucket.
     pub(super) fn root_changed(&mut self) {
         self.find_openings();
-    }
-
-    /// When the total bucket has credit for the candidate of class `q`, not before `from`.
-    #[inline]
-    fn root_time(&self, q: u32, from: Instant) -> Option<Instant> {
-        let size = self.classes[q].candidate?.size;
-        self.root.time_for(from, size)
-    }
-
-    /// Finds out when a class may send next: to be called after the order of the classes or the total bucket has changed.
-    #[inline(always)]
-    fn find_openings(&mut self) {
-        let (due, first) = self.class_order.first().unwrap_or((Instant::MAX, 0));
-        let mut found = Openings { own: Instant::MAX, borrowed: Instant::MAX, first, borrower: 0 };
-        if due < Instant::MAX {
-            found.own = self.root_time(first, due).unwrap_or(Instant::MAX);
-        }
-        // A class that is entitled by then precedes a borrower.
-        if let Some(q) = self.class_order.borrower()
-            && let Some(time) = self.borrowing_time(q).filter(|&time| time < due)
-        {
-            (found.borrowed, found.borrower) = (time, q);
-        }
-        self.openings = found;
-    }
-
-    /// When class `q` may borrow.
-    #[inline(never)]
-    fn borrowing_time(&self, q: u32) -> Option<Instant> {
-        let candidate = self.classes[q].candidate?;
-        let from = candidate.ready.max(self.flows[candidate.flow].head_arrived);
-        let time = self.root_time(q, from)?;
-        Some(self.shard.as_ref().map_or(time, |shard| time.max(shard.spare_from())))
-    }
-
-    /// The class that sends at `now`, the time as of which it is charged, and whether it borrows.
-    #[inline]
-    fn pick(&mut self, now: Instant) -> Option<(u32, Instant, bool)> {
-        let earliest = now.saturating_sub(self.params.catch_up);
-        let Openings { own: time, first, borrowed, borrower: q } = self.openings;
-        if time <= now && time < Instant::MAX {
-            // By the time at which the total has credit for the first class, others may be due; the one of the best
-            // priority sends if the total has credit for it too. A class that became due after that time is served
-            // later, also when this call is late; otherwise classes of high priority would gain from the lateness of
-            // the caller.
-            let best = self.class_order.best(time).filter(|&q| {
-                if q == first {
-                    return true;
-                }
-                let due = self.classes[q].candidate.map(|candidate| candidate.due);
-                due.and_then(|due| self.root_time(q, due)).is_some_and(|affordable| affordable <= time)
-            });
-            return Some((best.unwrap_or(first), time.max(earliest), false));
-        }
-        if borrowed > now || borrowed == Instant::MAX {
-            return None;
-        }
-        let size = self.classes[q].candidate?.size;
-        // Spare credit was asked for in vain: the deadline is the time to ask again.
-        if self.shard.as_ref().is_some_and(|shard| !shard.may_borrow(size)) {
-            return None;
-        }
-        Some((q, borrowed.max(earliest), true))
     }
 
     /// The record of the flow of `packet`, created if it is new. `None` when there are too many flows.
@@ -389,15 +347,6 @@ impl<P: Packet> Fbc<P> {
     }
 }
 
-/// When the class that is due first may leave, and when the next borrower may; [`Instant::MAX`] for never.
-#[derive(Clone, Copy, Debug)]
-struct Openings {
-    own: Instant,
-    borrowed: Instant,
-    first: u32,
-    borrower: u32,
-}
-
 impl<P: Packet> Qdisc<P> for Fbc<P> {
     fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) -> Queued {
         let now = now.max(self.now);
@@ -409,9 +358,9 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             return out.refused(packet, DropReason::FlowLimit);
         };
         let size = packet.size();
-        let flow = &mut self.flows[at];
-        let q = flow.class;
-        let class = &mut self.classes[q];
+        let q = self.flows[at].class;
+        let (own, was_empty) = (self.time_of(q, now), self.classes[q].backlog.is_empty());
+        let (flow, class) = (&mut self.flows[at], &mut self.classes[q]);
         if let Some(reason) = class.refusal(flow, size) {
             flow.counts.dropped.count(size);
             out.dropped(packet, reason);
@@ -425,7 +374,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
                 }
             }
             let index = self.nodes.insert(Node { packet: Some(packet), arrived: now, next: NONE });
-            if class.backlog.is_empty() {
+            if was_empty {
                 // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
                 let until = &mut self.borrowed_until[q];
                 *until = self.borrow_now.max(*until);
@@ -442,13 +391,17 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
                 class.queues(flow);
                 class.host_queued(flow, size);
                 self.flows.idle_take(at);
-                class.activate(&mut self.flows, at, now);
+                class.activate(&mut self.flows, at, own);
             }
             if watched {
                 self.feed_back(at, out);
             }
         }
         self.choose(q, now);
+        if was_empty {
+            self.use_changed(now, q);
+        }
+        self.update_lending(now);
         self.housekeep(now, Some(q), out);
         Queued { slot: at }
     }
@@ -463,6 +416,9 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         if borrowed && self.class_order.is_held() {
             self.start_borrowing(q);
         }
+        // A class that borrows with strict shares is charged now: its clock has no past. It has no ceiling.
+        let own =
+            if self.lending.as_ref().is_some_and(|lending| lending.is_of(q)) { self.time_of(q, now) } else { then };
         let class = &mut self.classes[q];
         let candidate = class.candidate.take()?;
         let at = candidate.flow;
@@ -476,12 +432,12 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             flow.counts.borrowed.count(size);
             class.borrowed.count(size);
         } else {
-            class.bucket.charge(then, size);
+            class.bucket.charge(own, size);
         }
         if let Some(shard) = &mut self.shard {
             shard.sent(q, borrowed, size);
         }
-        class.charge_flow(flow, candidate.by, then);
+        class.charge_flow(flow, candidate.by, own);
         let dscp = class.params.dscp;
         flow.counts.sent.count(size);
         let node = &mut self.nodes[flow.head];
@@ -507,8 +463,13 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             class.unkey(&mut self.flows, at);
             self.flows.idle_push(at);
         }
-        class.choose(&mut self.flows, then);
-        self.place(q, then);
+        class.choose(&mut self.flows, own);
+        let is_empty = class.backlog.is_empty();
+        self.place(q, own);
+        if is_empty {
+            self.use_changed(now, q);
+        }
+        self.update_lending(now);
         if let Some(dscp) = dscp {
             packet.set_dscp(dscp);
         }

@@ -23,7 +23,8 @@ pub enum Borrow {
     /// It uses only its own rate.
     #[default]
     Never,
-    /// It uses what the others leave, in proportion to the rates of the borrowing classes.
+    /// It uses what the others leave, in proportion to the rates of the borrowing classes. With [`Spare::Idle`] its rate
+    /// d(q) rises by that, and with it what each flow may send; packets are then not counted as borrowed.
     FromOthers,
 }
 

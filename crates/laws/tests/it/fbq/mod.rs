@@ -19,6 +19,7 @@ mod equations;
 mod limits;
 mod order;
 mod preference;
+mod strict;
 mod terms;
 
 type Shaper = Fbc<TestPacket>;

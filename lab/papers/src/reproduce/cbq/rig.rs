@@ -7,13 +7,15 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 use tidegate_core::aqm::AqmFifo;
-use tidegate_core::cbq::{Cbq, Class, Params};
+use tidegate_core::cbq::{Accounting, Cbq, Class, Params};
 use tidegate_core::classify::{Fields, Fragment, Hosts};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::fragments::{self, Fragments};
 use tidegate_core::red::{self, Red, Thresholds};
 use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
 use tidegate_sim::{Driver, FlowSpec, Line, Network, SimPacket, Stage, Verdict, Workload, tcp};
+
+use super::bursts::{Bursts, limited};
 
 /// The root of every tree here.
 pub const ROOT: ClassId = ClassId(0);
@@ -64,6 +66,8 @@ pub struct Rig {
     pub delayed_ack: Option<Span>,
     /// The thresholds of RED in the queues of the classes, which are FIFOs without it.
     pub red: Option<Thresholds>,
+    /// The bursts of classes whose use is measured by idle time.
+    pub bursts: Bursts,
     pub seconds: u64,
     pub seed: u64,
 }
@@ -113,6 +117,7 @@ impl Rig {
             fragmenting: Fragmenting::None,
             delayed_ack: Some(ms(200)),
             red: None,
+            bursts: Bursts::Limited,
             seconds: 30,
             seed: 1,
         }
@@ -122,12 +127,21 @@ impl Rig {
         Self { driver: Some(driver), ..self }
     }
 
+    /// The class with the bursts that ALTQ gives it, if its use is measured by idle time.
+    fn as_altq(&self, class: Class) -> Class {
+        let Accounting::IdleTime { .. } = self.params.accounting else { return class };
+        match self.bursts {
+            Bursts::Unlimited => class,
+            Bursts::Limited => limited(&self.params, class),
+        }
+    }
+
     /// Runs the experiment.
     pub fn run(&self) -> Outcome {
         let zero = Instant::ZERO;
         let mut tree = Cbq::<SimPacket, Box<dyn Qdisc<SimPacket>>>::new(self.params).expect("the tree is valid");
         for &(id, parent, class) in &self.inner {
-            tree.add_inner(zero, ClassId(id), parent, class).expect("the class fits");
+            tree.add_inner(zero, ClassId(id), parent, self.as_altq(class)).expect("the class fits");
         }
         for leaf in &self.leaves {
             let queue: Box<dyn Qdisc<SimPacket>> = match self.red {
@@ -137,7 +151,8 @@ impl Rig {
                     Box::new(AqmFifo::new(Limit::packets(QUEUE), red.expect("the thresholds are in order")))
                 }
             };
-            tree.add_leaf(zero, ClassId(leaf.id), leaf.parent, leaf.class, queue).expect("the class fits");
+            let class = self.as_altq(leaf.class);
+            tree.add_leaf(zero, ClassId(leaf.id), leaf.parent, class, queue).expect("the class fits");
         }
         let mut network = Network::new(self.seed);
         let (router, sink) = (network.router("router"), network.host("sink"));
@@ -418,6 +433,31 @@ impl Outcome {
                     if let Some(at) = waiting.pop_front().filter(|&at| at >= begin) {
                         longest = longest.max(packet.at.since(at));
                     }
+                }
+                _ => {}
+            }
+        }
+        longest.as_secs_f64() * 1e3
+    }
+
+    /// The longest time for which the first packet of a class's queue waited for its turn, in ms.
+    pub fn longest_turn_ms(&self, class: u32, skip: u64) -> f64 {
+        let begin = Instant::ZERO + Span::from_secs(skip);
+        let (mut queued, mut since, mut longest) = (0_u64, begin, Span::ZERO);
+        for packet in self.observations.iter().filter(|packet| packet.class == class) {
+            match packet.stage {
+                Stage::Arrived => {
+                    if queued == 0 {
+                        since = packet.at;
+                    }
+                    queued += 1;
+                }
+                Stage::Dropped(_) => queued -= 1,
+                Stage::Dequeued => {
+                    if since >= begin {
+                        longest = longest.max(packet.at.since(since));
+                    }
+                    (queued, since) = (queued - 1, packet.at);
                 }
                 _ => {}
             }
