@@ -1,6 +1,6 @@
 //! Ceilings on a real interface: each host below its own, all together below that of their class, while the line is idle.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::fbq::HeldBy;
@@ -28,6 +28,15 @@ fn held_by(shaping: &Shaping) -> Option<HeldBy> {
     shaping.with_shard(0, |engine, _| engine.tree().classes()[0].held_by).expect("an engine")
 }
 
+/// Waits until nothing is queued: hosts of an earlier part would send beside those of the next.
+fn drained(shaping: &Shaping) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while shaping.with_shard(0, |engine, _| engine.queued()).expect("an engine") > 0 {
+        assert!(Instant::now() < deadline, "packets still wait");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 pub fn hosts_and_their_class_stay_below_their_ceilings_through_a_change() -> Ended {
     patiently(|| {
         let pair = Pair::new();
@@ -37,8 +46,10 @@ pub fn hosts_and_their_class_stay_below_their_ceilings_through_a_change() -> End
         // Two hosts have 1 Mbit/s each; six would have six, and have the 3 of their class.
         let two = flood(&shaping, &all[..2], second, (2_000_000, 2 * BURST + 1_514));
         let held = [held_by(&shaping)];
+        drained(&shaping);
         let six = flood(&shaping, &all, second, (3_000_000, BURST + 1_514));
         let held = [held[0], held_by(&shaping)];
+        drained(&shaping);
         pair.left.run(|| shaping.reconfigure(&config("8mbit", "1500kbit"), None)).unwrap().unwrap();
         let raised = flood(&shaping, &all[..4], second, (6_000_000, 6 * BURST + 1_514));
         pair.left.run(|| shaping.stop()).unwrap().unwrap();
