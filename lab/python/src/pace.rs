@@ -52,7 +52,8 @@ impl PacedSocket {
                     UdpSocket::from_std(socket, settings)
                 }),
                 (None, None) => {
-                    let text = "neither a peer nor an address to bind; write for example UdpSocket(\"192.0.2.1:5000\", ..)";
+                    let text =
+                        "neither a peer nor an address to bind; write for example UdpSocket(\"192.0.2.1:5000\", ..)";
                     return Err(PyValueError::new_err(text));
                 }
             };
@@ -185,7 +186,9 @@ fn address(py: Python<'_>, text: Option<&str>) -> PyResult<Option<SocketAddr>> {
         return Ok(Some(address));
     }
     let found = failure::guarded(py, || text.to_socket_addrs().map(|mut found| found.next()).map_err(os))?;
-    found.map(Some).ok_or_else(|| PyValueError::new_err(format!("`{text}` has no address; write for example 192.0.2.1:5000")))
+    found
+        .map(Some)
+        .ok_or_else(|| PyValueError::new_err(format!("`{text}` has no address; write for example 192.0.2.1:5000")))
 }
 
 fn choice(text: &str) -> PyResult<Choice> {
@@ -211,5 +214,9 @@ fn value(error: impl std::fmt::Display) -> PyErr {
 
 /// An invalid argument is a `ValueError`, anything else an `OSError`.
 fn os(error: io::Error) -> PyErr {
-    if error.kind() == io::ErrorKind::InvalidInput && error.raw_os_error().is_none() { value(error) } else { error.into() }
+    if error.kind() == io::ErrorKind::InvalidInput && error.raw_os_error().is_none() {
+        value(error)
+    } else {
+        error.into()
+    }
 }
