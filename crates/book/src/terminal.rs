@@ -234,7 +234,7 @@ impl Page {
     }
 }
 
-/// What stands behind the text of a link: the chapter that it leads to, or an address outside of the book.
+/// The target of a link, put behind its text: the chapter that it leads to, or an address outside of the book.
 fn named(to: &str) -> Option<String> {
     if to.contains("://") {
         return Some(to.to_owned());

@@ -41,7 +41,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// What other shapers call a key of ours.
+/// Names that other shapers have for a key.
 const ELSEWHERE: [(&str, &str); 5] =
     [("ceil", "at-most"), ("ceiling", "at-most"), ("max", "at-most"), ("max-rate", "at-most"), ("maximum", "at-most")];
 

@@ -85,7 +85,7 @@ pub struct TrafficAnswer {
     /// How well it works; absent where the kind is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
-    /// What the grade is derived from.
+    /// The evidence from which the grade is derived.
     #[serde(flatten)]
     pub evidence: Evidence,
     /// The rate of this traffic.

@@ -47,7 +47,7 @@ use crate::udp::{Backend, Choice, Gate, Paced, Settings, Turn, UdpSocket, now};
 pub struct Socket {
     inner: Arc<dyn AsyncUdpSocket>,
     gate: Gate,
-    /// The same socket, for its options; absent for a socket of another making.
+    /// A second handle of the socket, for its options; absent for a socket of another making.
     options: Option<UdpSocket>,
 }
 
@@ -93,7 +93,7 @@ impl Socket {
     pub fn new(inner: Arc<dyn AsyncUdpSocket>, settings: impl Into<Settings>) -> io::Result<Self> {
         Ok(Self { inner, gate: Gate::new(&settings.into(), Backend::Timers)?, options: None })
     }
-    /// What keeps departures apart.
+    /// The back end that keeps departures apart.
     pub fn backend(&self) -> Backend {
         self.gate.backend()
     }

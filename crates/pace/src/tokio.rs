@@ -124,7 +124,7 @@ impl UdpSocket {
     pub fn get_ref(&self) -> &udp::UdpSocket {
         self.socket.get_ref()
     }
-    /// What keeps departures apart.
+    /// The back end that keeps departures apart.
     pub fn backend(&self) -> Backend {
         self.get_ref().backend()
     }

@@ -114,7 +114,7 @@ impl PacedSocket {
         state.set_item("late_ns", status.late.as_nanos())?;
         Ok(state)
     }
-    /// What keeps departures apart, as text.
+    /// The back end that keeps departures apart, as text.
     #[getter]
     fn backend(&self) -> String {
         self.socket.backend().to_string()

@@ -113,7 +113,7 @@ impl SimPacket {
             advice: Advice::None,
         }
     }
-    /// What the packet signals to its transport, as rules see it.
+    /// The signal of the packet to its transport, as rules see it.
     pub(crate) fn signal(&self) -> Signal {
         let bits = [(Flags::FIN, 0x01), (Flags::SYN, 0x02), (Flags::ACK, 0x10), (Flags::ECE, 0x40), (Flags::CWR, 0x80)];
         let has = |(flag, bit): (Flags, u8)| if self.segment.flags.has(flag) { bit } else { 0 };

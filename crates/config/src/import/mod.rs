@@ -44,7 +44,7 @@ const QUOTED: usize = 80;
 pub struct Import {
     /// The text of the file. Its first comment names what could not be carried over.
     pub text: String,
-    /// What could not be carried over, in the order of the input.
+    /// Settings that could not be carried over, in the order of the input.
     pub left: Vec<Left>,
 }
 
@@ -53,7 +53,7 @@ pub struct Import {
 pub struct Left {
     /// The line of the input, from 1.
     pub line: usize,
-    /// What it is, and what to do about it.
+    /// Its name, and a remedy.
     pub text: String,
 }
 
@@ -62,7 +62,7 @@ pub struct Left {
 pub struct ImportError {
     /// The file, and its line where one is at fault.
     pub place: String,
-    /// What is wrong.
+    /// The problem in a sentence.
     pub message: String,
     /// The way out.
     pub help: String,

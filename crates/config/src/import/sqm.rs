@@ -247,7 +247,7 @@ fn direction(
     Ok(Some(cake.file(name, word)))
 }
 
-/// What the line adds to each packet.
+/// The overhead of the line for each packet.
 fn line_layer(input: &Input<'_>, queue: &Queue, cake: &mut Cake) -> Result<(), ImportError> {
     let layer = queue.get("linklayer").unwrap_or("none");
     if matches!(layer, "none") {

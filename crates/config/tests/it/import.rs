@@ -5,7 +5,7 @@ use std::process::Command;
 use tidegate_config::{Diagnostics, Source, import, shaper};
 use tidegate_testbed::files::skip;
 
-/// What the kernel and `tc` of this machine make of a tree.
+/// A tree as the kernel and `tc` of this machine show it.
 #[test]
 fn a_tree_that_tc_made_in_a_namespace_is_imported() {
     let script = "set -e; ip link set lo up\n\

@@ -1,4 +1,4 @@
-//! What kind of traffic a class or a flow carries.
+//! The kind of traffic that a class or a flow carries.
 //!
 //! Three sources are asked in turn, and the first that knows decides: the name that the operator gave the class, the code point
 //! at arrival, and what the flow does. Where none of them knows, the kind is [`Traffic::Unknown`].

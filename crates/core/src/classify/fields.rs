@@ -90,7 +90,7 @@ impl Fragment {
 pub struct Traits {
     /// Bytes from the network header on; more than 65,535 count as that many. 0 if unknown.
     pub length: u16,
-    /// What the packet signals to its transport.
+    /// The signal of the packet to its transport.
     pub signal: Signal,
 }
 

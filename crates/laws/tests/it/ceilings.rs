@@ -165,7 +165,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// What a packet has to be paid by.
+    /// Buckets that a packet has to be paid by.
     fn payers(&self, packet: &TestPacket) -> Vec<(Who, Ceiling)> {
         let (class, flow, rule) = (packet.class.0, packet.flow.flow, packet.profile);
         let Ceilings { class: of_class, host, flow: of_flow } = self.drawn.classes[class as usize].at_most;

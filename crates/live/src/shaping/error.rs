@@ -150,7 +150,7 @@ pub struct RewritingRule {
     pub number: usize,
     /// Its conditions.
     pub matches: String,
-    /// What it asks for.
+    /// The change that it asks for.
     pub rewritten: Rewritten,
     /// Whether it takes packets that it is not for, or misses those that it is for.
     pub effect: Effect,
@@ -165,7 +165,7 @@ pub enum Effect {
     Misses,
 }
 
-/// What another program can change of a packet.
+/// Fields of a packet that another program can change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rewritten {
     /// The firewall mark.

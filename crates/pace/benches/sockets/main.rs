@@ -32,7 +32,7 @@ enum Way {
     Blocking(SpinBudget, Choice),
     /// This crate's socket in a task.
     Task,
-    /// The same by batches.
+    /// Gaps between batches.
     Batches,
     /// After each datagram a sleep of its time at the rate.
     PlainSleep,

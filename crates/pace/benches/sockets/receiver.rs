@@ -58,7 +58,7 @@ impl Receiver {
         });
         Ok(Self { address, stop, thread })
     }
-    /// What arrived.
+    /// Datagrams that arrived.
     pub fn report(self) -> Report {
         // What waits in the buffer still counts.
         std::thread::sleep(Duration::from_millis(100));

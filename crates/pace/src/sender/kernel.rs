@@ -48,7 +48,7 @@ pub struct KernelHelp {
     headroom: Headroom,
 }
 
-/// What in the kernel holds datagrams that were handed over before they are due.
+/// The queueing discipline that holds datagrams that were handed over before they are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
     /// The queueing discipline, until the transmit time of each.

@@ -108,7 +108,7 @@ impl Gate {
     pub(crate) fn waited(&self, wait: Wait, from: Instant) {
         self.lock().waited(wait, from, now());
     }
-    /// What keeps departures apart.
+    /// The back end that keeps departures apart.
     pub(crate) fn backend(&self) -> Backend {
         self.backend
     }

@@ -53,7 +53,7 @@ pub struct Settings {
     /// The largest batch of datagrams that is sent at once (UDP GSO), as the time that it takes at the rate; always at
     /// least one datagram. Default: 250 us, at 100 Mbit/s two datagrams of 1400 bytes.
     pub burst: Span,
-    /// What keeps departures apart. Default: what the kernel supports on the way to the peer.
+    /// The back end that keeps departures apart. Default: what the kernel supports on the way to the peer.
     pub backend: Choice,
     /// An address on the way of the datagrams, by which the back end is chosen. Default: the peer of a connected
     /// socket. Without either, timers of the process keep departures apart.
@@ -105,7 +105,7 @@ pub enum Choice {
     MaxRate,
 }
 
-/// What keeps departures apart.
+/// A back end, which keeps departures apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
     /// Timers of the process: a wake-up for each departure, as exact as wake-ups of this machine are.
@@ -152,7 +152,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What sockets of every kind offer besides sending.
+/// Methods besides sending that sockets of every kind have.
 pub trait Paced {
     /// Sets the rate from now on; the datagram that waits is sent by the new one.
     ///

@@ -127,7 +127,7 @@ impl UdpSocket {
         let segments = AtomicBool::new(help.segmentation());
         Ok(Self { socket, gate, help, told, segments })
     }
-    /// What keeps departures apart.
+    /// The back end that keeps departures apart.
     pub fn backend(&self) -> Backend {
         self.gate.backend()
     }

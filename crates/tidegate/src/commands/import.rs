@@ -168,7 +168,7 @@ fn default_sqm(interface: Option<&str>) -> PathBuf {
     debian.filter(|path| path.exists()).unwrap_or_else(|| "/etc/config/sqm".into())
 }
 
-/// What `tc` shows of an interface.
+/// The output of `tc` for an interface.
 fn shown(interface: &str) -> Result<Source, Failure> {
     let mut text = String::new();
     for what in ["qdisc", "class", "filter"] {

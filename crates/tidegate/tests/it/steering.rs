@@ -1,4 +1,4 @@
-//! What is asked for by other words, and files of other shapers.
+//! Requests in the words of other programs, and files of other shapers.
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,4 +1,4 @@
-//! What the demonstration showed, in plain words.
+//! The result of the demonstration in plain words.
 
 use serde::Serialize;
 use tidegate_control::answer::kind::of_code_point;

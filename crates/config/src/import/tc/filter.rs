@@ -66,7 +66,7 @@ pub fn rules(
 }
 
 /// # Errors
-/// What has no counterpart.
+/// Parts of filters without a counterpart.
 fn conditions(filter: &Record) -> Result<Conditions, String> {
     match filter.kind.as_str() {
         "u32" => u32_matches(filter),

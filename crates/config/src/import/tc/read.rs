@@ -1,4 +1,4 @@
-//! What `tc` prints, as records: its text, which has a line for each object and indented ones below it, and its JSON.
+//! The output of `tc` as records: its text, which has a line for each object and indented ones below it, and its JSON.
 
 use std::fmt;
 

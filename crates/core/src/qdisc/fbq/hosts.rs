@@ -101,7 +101,7 @@ impl Host {
 pub(super) struct Hosts {
     records: Slab<u32, Host>,
     index: KeyIndex,
-    /// What shares the class equally.
+    /// Flows or hosts, which share the class equally.
     fair_by: FairBy,
     /// The number of those that have flows.
     present: u64,

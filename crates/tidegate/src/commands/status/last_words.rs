@@ -1,4 +1,4 @@
-//! What became of a daemon that does not answer: its last words, and those of its guardian.
+//! The end of a daemon that does not answer: its last words, and those of its guardian.
 
 use std::path::Path;
 
