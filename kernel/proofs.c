@@ -636,9 +636,11 @@ void prove_parts_of_a_limit(void)
 	ANY(u64, unpromised);
 	ANY(u64, bytes);
 	ANY(u64, queued);
+	u64 part;
 
 	ASSUME(queued < MANY / 4);
-	PROVE(minimum > rate || fbq_promised_part(limit, minimum, rate) <= limit);
+	part = fbq_promised_part(limit, minimum, rate);
+	PROVE(minimum > rate || part <= limit);
 	PROVE(fbq_kept(limit, unpromised, rate) <= limit / 8);
 	PROVE(unpromised < rate || fbq_kept(limit, unpromised, rate) == 0);
 	fbq_is_within_part(bytes, limit, queued);
