@@ -112,11 +112,10 @@ class Results:
         after `simulate(..., parts=True)`."""
     @property
     def differences(self) -> Table:
-        """One row for each pair of variants and each quantity: `subject`, `measure`, `unit`, `first`, `second`, `difference` (the
-        first minus the second), its 95 % interval by Student's t (`half_width_95`) and by the bootstrap
-        (`bootstrap_low_95`, `bootstrap_high_95`), `test`, `pairs`, `p`, `p_holm` (corrected for the `comparisons` of the
-        measure), `decided` (at 0.05) and `more_runs`, which would decide it. Runs with the same seed are compared as pairs.
-        Empty without variants, and with one run."""
+        """One row for each pair of variants and each quantity: subject, measure, unit, first, second, difference (the first minus
+        the second), its 95 % interval by Student's t (half_width_95) and by the bootstrap, p, and p_holm, which is
+        corrected for all pairs of the measure and decides at 0.05. Runs with the same seed are compared as pairs. more_runs is
+        how many more would decide. Empty without variants, and with one run."""
     def value(self, subject: str, measure: str, variant: str = "") -> float:
         """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
 
@@ -268,10 +267,10 @@ class Ack:
         """The number of bytes delivered in ECN-capable packets so far."""
     @property
     def ecn_ce(self) -> int:
-        """Of these, those that were marked: counted exactly with accurate ECN (RFC 9768), by ECN-Echo without."""
+        """The number of these bytes that were marked "congestion experienced" (CE)."""
 
 class DeliverySample:
-    """What was delivered with an acknowledgement, cumulative or selective."""
+    """The data delivered by an acknowledgement, cumulative or selective."""
 
     @property
     def rate_bps(self) -> int | None:
@@ -299,13 +298,13 @@ class DeliverySample:
         """Whether the newest segment was retransmitted."""
     @property
     def newly_acked(self) -> int:
-        """Bytes that the acknowledgement newly delivers."""
+        """The number of bytes that the acknowledgement newly delivers."""
     @property
     def lost(self) -> int:
-        """Bytes that were considered lost since the newest segment was sent."""
+        """The number of bytes that were considered lost since the newest segment was sent."""
     @property
     def tx_in_flight(self) -> int:
-        """Bytes in the network right after the newest segment was sent."""
+        """The bytes in flight right after the newest segment was sent."""
 
 class Packet:
     """A packet held by a discipline in Python. The discipline gives it up exactly once, by returning it from `dequeue` or
@@ -459,7 +458,7 @@ def run_explain(
     file."""
 def simulate(scenario: Checked, seed: int, runs: int | None, jobs: int, parts: bool) -> Results:
     """Simulates a scenario with the seeds `seed`, `seed + 1`, ..., each with all variants. `jobs` simulations run at a
-    time."""
+    time. Without `runs` the scenario decides, by its number or by its rule."""
 def run_all(simulations: list[Simulation], times: list[int]) -> list[int]:
     """Runs several simulations at the same time, each until its own time in ns. Returns their simulated times in ns."""
 def run_script(text: str, name: str, folder: str, make: Callable[[], Any] | None = None) -> ScriptResult:
@@ -534,7 +533,7 @@ class PacedSocket:
         """The state of the schedule, as a dictionary."""
     @property
     def backend(self) -> str:
-        """What keeps departures apart, as text."""
+        """The back end that keeps departures apart, as text."""
     @property
     def told(self) -> list[str]:
         """A line about each feature of the kernel: whether it is used, and why not."""

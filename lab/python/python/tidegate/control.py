@@ -185,6 +185,10 @@ class _Calls:
         dscp: int | None = None,
         mark: int | None = None,
         uid: int | None = None,
+        length_bytes: int | None = None,
+        tcp_flags: int | None = None,
+        pure_ack: bool | None = None,
+        icmp_type: int | None = None,
     ) -> Any:
         """Which rule a packet would match, its class and its flow, and their queues now. Protocols are numbers (6 TCP, 17 UDP)."""
         return self.call("explain", **_given(locals()))
