@@ -174,7 +174,7 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
     }
 }
 
-/// What other programs call a command of this one, or a wish that several commands together fulfil.
+/// Names that other programs have for a command of this one, or for a wish that several commands together fulfil.
 const WAYS: [(&[&str], &str); 5] = [
     (
         &["undo", "rollback", "revert", "cancel", "back"],

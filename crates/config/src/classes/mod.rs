@@ -122,7 +122,7 @@ pub struct Class {
     pub share: Sharing,
     /// Whether the class uses capacity that other classes leave unused.
     pub borrow: Borrow,
-    /// What the class, each of its hosts and each of its flows send at most.
+    /// The ceilings of the class, of each of its hosts and of each of its flows.
     pub at_most: Ceilings,
     /// The queue limit of the class in bytes.
     pub limit: Bytes,
@@ -186,7 +186,7 @@ pub struct Rule {
     pub flows: u32,
     /// The class to which a flow moves when its share falls too low.
     pub displace: Option<Displace>,
-    /// What all packets that match send at most together.
+    /// The ceiling of all packets that match, together.
     pub at_most: Option<Ceiling>,
 }
 

@@ -46,7 +46,7 @@ impl FairBy {
     }
 }
 
-/// What the flows of a group have in common: a rule, or else a host or themselves.
+/// The key of a group of flows: a rule, or else a host or the flow itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Group {
     /// The profile of a rule with a ceiling, or [`NONE`].

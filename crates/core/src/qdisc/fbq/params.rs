@@ -78,7 +78,7 @@ pub struct ClassParams {
     pub feedback: Option<Feedback>,
     /// The step for packets of ECT(1), by the queue of their flow, if there is one.
     pub step: Option<Step>,
-    /// What the class, its hosts and its flows send at most, borrowed rate included.
+    /// The ceilings of the class, its hosts and its flows, borrowed rate included.
     pub at_most: Ceilings,
 }
 

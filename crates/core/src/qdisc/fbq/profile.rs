@@ -24,7 +24,7 @@ pub struct Profile {
     pub minimum: Rate,
     /// Displacement, if any.
     pub displace: Option<Displace>,
-    /// What all flows with this profile in a class send at most together, borrowed rate included.
+    /// The ceiling of all flows with this profile in a class together, borrowed rate included.
     pub at_most: Option<Ceiling>,
 }
 
