@@ -216,14 +216,14 @@ crate::record! {
         /// idle; false with strict sharing, so that what a flow may send does not depend on other classes. Set it to false
         /// if a network polices the class.
         pub borrow: Option<Spanned<bool>>,
-        /// What the class sends at most, borrowed capacity included: a bound, where `rate` is a promise. At least `rate`, which
+        /// The most that the class sends, borrowed capacity included: a bound, where `rate` is a promise. At least `rate`, which
         /// may be small. Not possible in a class that borrows with strict sharing. Default: all that others leave, or with
         /// `borrow = false` its rate.
         pub at_most: Option<Spanned<Rate>>,
-        /// What each host sends or receives in the class at most. Needs `fair-by`, which says what a host is, and does not apply
+        /// The most that each host sends or receives in the class. Needs `fair-by`, which says what a host is, and does not apply
         /// to a class with a `queue`. Default: no bound.
         pub host_at_most: Option<Spanned<Rate>>,
-        /// What each flow sends in the class at most. Does not apply to a class with a `queue`. Default: no bound.
+        /// The most that each flow sends in the class. Does not apply to a class with a `queue`. Default: no bound.
         pub flow_at_most: Option<Spanned<Rate>>,
         /// The queue limit of the class in bytes. Default: 200 ms at its rate, at least 64 packets of the largest size.
         pub limit: Option<Spanned<Bytes>>,
@@ -283,7 +283,7 @@ crate::record! {
         pub minimum: Option<Spanned<Rate>>,
         /// The class to which a flow moves when its share falls too low. Default: it stays.
         pub displace: Option<DisplaceSection>,
-        /// What all flows of the profile send at most together. Default: no bound.
+        /// The most that all flows of the profile send together. Default: no bound.
         pub at_most: Option<Spanned<Rate>>,
     }
 }
