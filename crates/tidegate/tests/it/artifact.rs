@@ -71,7 +71,7 @@ fn packed(scratch: &Folder) -> PathBuf {
             "--title",
             "Lines that <change>",
             "--claim",
-            "CoDel waits less",
+            "CoDel waits less=queueing p50 of link a->b: codel < fifo",
             "--tolerance",
             "goodput=5",
         ],
@@ -115,7 +115,7 @@ fn an_artifact_is_reproduced_elsewhere_and_says_so() {
         "Lines that \\<change\\>",
         "## Badges",
         "## Claims",
-        "**C1**: CoDel waits less",
+        "**C1**: CoDel waits less (queueing p50 of link a-\\>b: codel \\< fifo)",
         "## Requirements",
         "## Steps",
         "## Expected result",
@@ -134,6 +134,7 @@ fn an_artifact_is_reproduced_elsewhere_and_says_so() {
     let output = reproduce(&moved, PROGRAM);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).ends_with("reproduced\n") && text(&output).contains("bit for bit"), "{}", text(&output));
+    assert!(text(&output).contains("claim supported: CoDel waits less"), "{}", text(&output));
     let [expected, found] = ["expected", "reproduced"].map(|folder| fs::read(moved.join(folder).join("delay.svg")));
     assert_eq!(expected.expect("a figure"), found.expect("a figure"));
     // Again, over what the first time wrote.
@@ -170,6 +171,34 @@ fn other_results_are_within_their_tolerance_or_named() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let said = text(&output);
     assert!(said.contains("delay") && said.contains("measured was") && said.contains("not reproduced: "), "{said}");
+}
+
+#[test]
+fn a_claim_that_the_results_do_not_support_is_refused() {
+    let scratch = Folder::new("artifact-claims");
+    let pack = packed(&scratch);
+    let line = "study/scenarios/line.toml";
+    let wrong = |folder: &str, claim: &str| {
+        let output = tidegate(&scratch.0, &["artifact", folder, "--scenario", line, "--claim", claim]);
+        (output.status.code(), text(&output))
+    };
+    let (code, said) = wrong("turned", "queueing p50 of link a->b: fifo < codel");
+    assert!(code == Some(1) && said.contains("claim not supported") && said.contains("fifo has"), "{said}");
+    let (code, said) = wrong("unknown", "queueing p50 of link b->a: fifo < codel");
+    assert!(code == Some(1) && said.contains("measured were: flow bulk, link a->b"), "{said}");
+    let (code, said) = wrong("words", "CoDel waits less");
+    assert!(code == Some(2) && said.contains("MEASURE of SUBJECT: VARIANT < VARIANT"), "{said}");
+    // One that somebody turned in the artifact, whose digest is right.
+    let path = pack.join("artifact.json");
+    let manifest = fs::read_to_string(&path).expect("a manifest");
+    let turned = manifest
+        .replace("\"less\": \"codel\"", "\"less\": \"fifo\"")
+        .replace("\"more\": \"fifo\"", "\"more\": \"codel\"");
+    assert_ne!(manifest, turned);
+    fs::write(&path, turned).expect("written");
+    let output = reproduce(&pack, PROGRAM);
+    let said = text(&output);
+    assert!(output.status.code() == Some(1) && said.contains("not reproduced: 1 of"), "{said}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `tidegate artifact`: packs a simulation with what it gave, so that others can repeat it and are told whether they did.
 
+mod claims;
 mod inputs;
 mod pack;
 mod readme;
@@ -15,6 +16,7 @@ use tidegate_report::simulation::{Quantity, Simulation};
 use tidegate_report::{Look, Report, Source as Text};
 use tidegate_sim::scenario::{Outcome, Scenario};
 
+use self::claims::Claim;
 use super::simulate::{runs, shown};
 use crate::Failure;
 
@@ -42,9 +44,10 @@ pub struct Args {
     /// How figures are drawn; see `tidegate help simulate`
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look, default_value = "column", hide_default_value = true)]
     look: String,
-    /// A claim of the paper that these results support; may be repeated. Default: what the comparison says
-    #[arg(long, value_name = "TEXT")]
-    claim: Vec<String>,
+    /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`; it is
+    /// checked when the artifact is packed and when it is repeated. May be repeated. Default: what the comparison says
+    #[arg(long, value_name = "[TEXT=]MEASURE of SUBJECT: A < B", value_parser = Claim::parse)]
+    claim: Vec<Claim>,
     /// By how many percent values may differ where the digest does, for one measure or for all; may be repeated. Default: 2
     #[arg(long, value_name = "[MEASURE=]PERCENT", value_parser = Tolerance::parse)]
     tolerance: Vec<Tolerance>,
@@ -146,6 +149,8 @@ struct Manifest {
     digests: Vec<String>,
     look: String,
     figures: Vec<FigureSpec>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    claims: Vec<Claim>,
     tolerances: Vec<Tolerance>,
     figure_tolerance_percent: f64,
     values: Vec<Expected>,

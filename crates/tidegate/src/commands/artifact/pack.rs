@@ -46,6 +46,10 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     let (seed, count) = (scenario.seed, args.runs.unwrap_or(scenario.runs));
     let ran = Ran::new(source, scenario, seed, count, args.jobs)?;
     let simulation = ran.simulation();
+    let comparison = simulation.comparison();
+    for claim in &args.claim {
+        claim.check(&comparison).map_err(|why| Failure::Failed(format!("{why}; the artifact is not complete")))?;
+    }
     let mut figures = args.figure.clone();
     if figures.is_empty() {
         figures.push(FigureSpec { name: "comparison".into(), plot: None });
@@ -61,6 +65,7 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
         digests: ran.outcomes.iter().map(|outcome| outcome.digest.to_string()).collect(),
         look: args.look.clone(),
         figures,
+        claims: args.claim.clone(),
         tolerances: args.tolerance.clone(),
         figure_tolerance_percent: FIGURE_TOLERANCE,
         values: simulation.quantities().into_iter().map(Expected::from).collect(),
@@ -78,9 +83,8 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     json.push(b'\n');
     write(Path::new("artifact.json"), &json)?;
     write(Path::new("expected/report.html"), report.html().as_bytes())?;
-    let comparison = simulation.comparison();
     let inputs: Vec<String> = inputs.files.keys().map(|path| path.display().to_string()).collect();
-    write(Path::new("README.md"), readme::text(&manifest, &comparison, &ran, (&inputs, &args.claim)).as_bytes())?;
+    write(Path::new("README.md"), readme::text(&manifest, &comparison, &ran, &inputs).as_bytes())?;
     write(Path::new("reproduce"), SCRIPT.as_bytes())?;
     let script = folder.join("reproduce");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;

@@ -3,6 +3,7 @@
 use tidegate_display::human;
 use tidegate_report::comparison::Comparison;
 
+use super::claims::Claim;
 use super::{Manifest, Ran, TOLERANCE, Tolerance};
 
 /// The text, with a place `{{name}}` for each fact.
@@ -33,13 +34,11 @@ fn tolerances(given: &[Tolerance]) -> String {
 }
 
 /// Writes the README.
-pub fn text(
-    manifest: &Manifest,
-    comparison: &Comparison,
-    ran: &Ran,
-    (inputs, claims): (&[String], &[String]),
-) -> String {
-    let claims: Vec<String> = if claims.is_empty() { comparison.sentences() } else { claims.to_vec() };
+pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[String]) -> String {
+    let claims: Vec<String> = match manifest.claims.as_slice() {
+        [] => comparison.sentences(),
+        given => given.iter().map(Claim::line).collect(),
+    };
     let claim = |(n, claim): (usize, &String)| format!("- **C{}**: {}\n", n + 1, plain(claim));
     let claims: String = match claims.is_empty() {
         true => "- **C1**: the values below.\n".to_owned(),

@@ -33,6 +33,13 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         writeln!(out, "digest {digest}: expected was {}; values are compared with their tolerances", manifest.digest)?;
         wrong.extend(values(&manifest, &ran));
     }
+    let comparison = ran.simulation().comparison();
+    for claim in &manifest.claims {
+        match claim.check(&comparison) {
+            Ok(()) => writeln!(out, "claim supported: {}", claim.line())?,
+            Err(why) => wrong.push(why),
+        }
+    }
     let look = Look::parse(&manifest.look).map_err(|why| Failure::Usage(format!("artifact.json: {why}")))?;
     let report = ran.report();
     let new = fresh(&folder.join("reproduced"))?;
@@ -70,9 +77,9 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     }
     writeln!(
         out,
-        "not reproduced: {} of {} values and figures differ",
+        "not reproduced: {} of {} values, claims and figures differ",
         wrong.len(),
-        manifest.values.len() + manifest.figures.len()
+        manifest.values.len() + manifest.claims.len() + manifest.figures.len()
     )?;
     out.flush()?;
     Err(Failure::Negative)
@@ -87,8 +94,8 @@ fn read(folder: &Path) -> Result<Manifest, Failure> {
     if manifest.artifact != 1 {
         return Err(wrong(format!("form {} is of a later tidegate; this one knows form 1", manifest.artifact)));
     }
-    if !(1..=100_000).contains(&manifest.runs) || manifest.figures.len() > 1_000 {
-        return Err(wrong("from 1 to 100000 runs and at most 1000 figures are expected".into()));
+    if !(1..=100_000).contains(&manifest.runs) || manifest.figures.len().max(manifest.claims.len()) > 1_000 {
+        return Err(wrong("from 1 to 100000 runs and at most 1000 figures and claims are expected".into()));
     }
     if let Some(figure) = manifest.figures.iter().find(|figure| !is_plain(&figure.name)) {
         return Err(wrong(format!("`{}` cannot be the name of a figure", figure.name)));

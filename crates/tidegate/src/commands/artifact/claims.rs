@@ -1,0 +1,113 @@
+//! The claims of an artifact: orders of two variants by a measure, which the results must support here and elsewhere.
+
+use serde::{Deserialize, Serialize};
+use tidegate_report::comparison::{Comparison, Group};
+
+/// A statement that a measure of one variant is less than that of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The statement in the words of the paper; empty if there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    text: String,
+    measure: String,
+    subject: String,
+    less: String,
+    more: String,
+}
+
+impl Claim {
+    /// Parses `[TEXT=]MEASURE of SUBJECT: A < B`, or with `>` between the variants.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let form = "expected [TEXT=]MEASURE of SUBJECT: VARIANT < VARIANT, such as \
+                    `CoDel waits less=delay p99 of flow bulk: codel < fifo`";
+        let (words, relation) = text.rsplit_once('=').unwrap_or(("", text));
+        let parts = || {
+            let (of, order) = relation.rsplit_once(": ")?;
+            let (measure, subject) = of.split_once(" of ")?;
+            let (a, b, turned) = match order.split_once(" < ") {
+                Some((a, b)) => (a, b, false),
+                None => order.split_once(" > ").map(|(a, b)| (a, b, true))?,
+            };
+            let [measure, subject, a, b] = [measure, subject, a, b].map(|part| part.trim().to_owned());
+            let (less, more) = if turned { (b, a) } else { (a, b) };
+            Some(Self { text: words.trim().to_owned(), measure, subject, less, more })
+        };
+        let claim = parts().ok_or(form)?;
+        let complete = [&claim.measure, &claim.subject, &claim.less, &claim.more].iter().all(|part| !part.is_empty());
+        if complete { Ok(claim) } else { Err(form.into()) }
+    }
+
+    /// The claim in one line: the words of the paper, if there are any, and the order that stands for them.
+    pub fn line(&self) -> String {
+        let order = format!("{} of {}: {} < {}", self.measure, self.subject, self.less, self.more);
+        if self.text.is_empty() { order } else { format!("{} ({order})", self.text) }
+    }
+
+    /// Checks that the means have this order and, with several runs, that the paired differences decide it at 5 %, corrected for
+    /// the number of pairs.
+    ///
+    /// # Errors
+    /// The reason why the results do not support the claim.
+    pub fn check(&self, comparison: &Comparison) -> Result<(), String> {
+        let wrong = |why: String| format!("claim not supported: {}: {why}", self.line());
+        let group = comparison.groups.iter().find(|group| group.name == self.subject);
+        let names = |names: Vec<&str>| names.join(", ");
+        let group = group.ok_or_else(|| {
+            let subjects = comparison.groups.iter().map(|group| group.name.as_str()).collect();
+            wrong(format!("`{}` was not measured; measured were: {}", self.subject, names(subjects)))
+        })?;
+        let at = group.measures.iter().position(|measure| measure.name == self.measure).ok_or_else(|| {
+            let measures = group.measures.iter().map(|measure| measure.name.as_str()).collect();
+            wrong(format!("it has no measure `{}`, but {}", self.measure, names(measures)))
+        })?;
+        let unit = &group.measures[at].unit;
+        let [less, more] = [&self.less, &self.more].map(|variant| mean(group, at, variant).map_err(wrong));
+        let (less, more) = (less?, more?);
+        let [shown_less, shown_more] = [less, more].map(|value| tidegate_display::human(value, unit));
+        // A NaN supports nothing.
+        if !matches!(less.partial_cmp(&more), Some(std::cmp::Ordering::Less)) {
+            return Err(wrong(format!("{} has {shown_less}, {} has {shown_more}", self.less, self.more)));
+        }
+        let contrasts = comparison.contrasts();
+        let pair = contrasts.iter().find(|contrast| {
+            let [a, b] = &contrast.variants;
+            contrast.subject == self.subject
+                && contrast.measure == self.measure
+                && ((a == &self.less && b == &self.more) || (a == &self.more && b == &self.less))
+        });
+        match pair {
+            Some(pair) if !pair.is_decided() => {
+                let more = pair.more_runs().map(|more| format!("; about {more} more would")).unwrap_or_default();
+                Err(wrong(format!("{shown_less} and {shown_more} are not told apart by these runs{more}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The mean of a measure of a variant.
+fn mean(group: &Group, at: usize, variant: &str) -> Result<f64, String> {
+    let row = group.rows.iter().find(|row| row.name == variant);
+    let estimate = row.and_then(|row| row.cells.get(at)?.as_ref());
+    estimate.map(|estimate| estimate.mean).ok_or_else(|| {
+        let variants: Vec<&str> = group.rows.iter().map(|row| row.name.as_str()).collect();
+        format!("variant `{variant}` has no such value; the variants are {}", variants.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_has_words_and_an_order() {
+        let claim = Claim::parse("It waits less=delay p99 of flow bulk: codel < fifo").expect("a claim");
+        assert_eq!(claim.line(), "It waits less (delay p99 of flow bulk: codel < fifo)");
+        let turned = Claim::parse("goodput of link a->b: codel > fifo").expect("a claim");
+        assert_eq!(turned.line(), "goodput of link a->b: fifo < codel");
+        for wrong in ["CoDel waits less", "delay of x: a", " of x: a < b", "delay of x: a < "] {
+            assert!(Claim::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
