@@ -80,7 +80,8 @@ type Pattern = (&'static str, Vec<(u32, usize)>, [u64; 2]);
 /// Losses in a transfer of [`LONG`] segments, and by how many percent the end may differ with RFC 6675 and with RACK and PRR.
 ///
 /// With RFC 6675 nothing is sent in a recovery until half of the window has arrived, which costs most where the window is a few
-/// segments and most of the time is recovery; PRR does not have that. With every 5th lost the window is two to three segments.
+/// segments and most of the time is recovery; PRR does not have that. With every 5th lost the window is two to three segments;
+/// the kernel grows it by the acknowledgement that ends a recovery, too, so that it is three where the simulator's is two.
 /// Of every 100th the kernel, in most runs with tail loss probes, halves its window once more, for a segment that it retransmits
 /// without need.
 fn long_patterns() -> [Pattern; 10] {
@@ -99,7 +100,7 @@ fn long_patterns() -> [Pattern; 10] {
         ("every 30th", every(30).collect(), [10, 10]),
         ("every 20th", every(20).collect(), [20, 10]),
         ("every 10th", every(10).collect(), [20, 10]),
-        ("every 5th", every(5).collect(), [60, 20]),
+        ("every 5th", every(5).collect(), [70, 25]),
         (
             "two adjacent of every 40",
             every(40).flat_map(|(segment, _)| [(segment - 1, 1), (segment, 1)]).collect(),
