@@ -33,6 +33,7 @@ pub mod netlink;
 pub mod netns;
 pub mod nfqueue;
 pub mod nft;
+pub mod peers;
 pub mod privileges;
 pub mod probe;
 pub mod rtnl;

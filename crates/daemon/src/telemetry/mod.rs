@@ -2,6 +2,7 @@
 //! page, and the program that is run on events.
 
 mod answers;
+mod connections;
 pub(crate) mod explain;
 pub mod history;
 pub mod history_file;

@@ -10,17 +10,17 @@
 //! It listens on loopback unless `anywhere` is specified, and everybody who can connect may read: on a machine with several
 //! users, all of them. A page of another site cannot read it: requests must name an address or `localhost` as their host
 //! (which refuses DNS rebinding), and nothing is shared across origins. A request whose meaning or length is ambiguous is
-//! refused (RFC 9112, 3.2 and 6.3). At most [`CONNECTIONS`] connections are open; where another one comes, the oldest is
-//! closed, so that connections that are not read do not exclude others. A request must be there within 5 s, and no
-//! connection lasts longer than a minute and a half.
+//! refused (RFC 9112, 3.2 and 6.3). At most [`CONNECTIONS`] connections are open, 16 of a client: a user of this machine, or an
+//! address of another. Where another one comes, the oldest of the client with the most is closed at once, so that who leaves requests
+//! unfinished or replies unread takes places from himself alone. A request must be there within 5 s, and no connection lasts longer
+//! than a minute and a half.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -34,17 +34,17 @@ use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowSort, Obs
 use tidegate_control::view::{ClassQuantity, FlowQuantity, Shown, Value as Quantity};
 use tidegate_display::assets;
 use tidegate_engine::guard::lock;
+use tidegate_live::peers::Peers;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
+pub use super::connections::CONNECTIONS;
+use super::connections::{Client, Connections};
 use super::metrics;
 use super::observer::Shared;
 
-/// The maximum number of connections.
-pub const CONNECTIONS: usize = 32;
-/// The age at which a connection may be closed in favour of another one; answering a request takes milliseconds.
-const YOUNG: Duration = Duration::from_secs(1);
+/// Connections that the kernel keeps until they are accepted. One for which there is no room is tried again by its client, after 1 s.
+const WAITING: i32 = 4_096;
 /// The time within which a request must be complete.
 const HEADERS: Duration = Duration::from_secs(5);
 /// The time after which a connection takes no more requests; after [`PATIENCE`] more it is closed.
@@ -128,6 +128,9 @@ impl Web {
         let listen = |source| WebError::Listen { address, source };
         let listener = std::net::TcpListener::bind(address).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
+        rustix::net::listen(&listener, WAITING).map_err(|error| listen(error.into()))?;
+        // Without it every connection from this machine is of one client.
+        let peers = Peers::open().ok();
         let bound = listener.local_addr().map_err(listen)?;
         let served = Arc::new(Served { shared, control: Mutex::default() });
         let (stop, stopped) = oneshot::channel();
@@ -140,7 +143,7 @@ impl Web {
             .name("tidegate-web".into())
             .spawn({
                 let served = Arc::clone(&served);
-                move || runtime.block_on(serve(listener, served, stopped))
+                move || runtime.block_on(serve(listener, peers, served, stopped))
             })
             .map_err(WebError::Thread)?;
         Ok(Self { settings, address: bound, served, stop: Some(stop), thread: Some(thread) })
@@ -170,9 +173,14 @@ impl Drop for Web {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, served: Arc<Served>, mut stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: std::net::TcpListener,
+    mut peers: Option<Peers>,
+    served: Arc<Served>,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let mut open: VecDeque<(Instant, AbortHandle)> = VecDeque::new();
+    let mut open = Connections::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -180,33 +188,14 @@ async fn serve(listener: std::net::TcpListener, served: Arc<Served>, mut stopped
         };
         match accepted {
             Ok((stream, _)) => {
-                tokio::select! {
-                    () = make_room(&mut open) => {}
-                    _ = &mut stopped => return,
-                }
+                // One that has been closed meanwhile has no client.
+                let Some(client) = Client::of(&stream, peers.as_mut()) else { continue };
+                open.make_room(client);
                 let connection = tokio::spawn(connection(stream, Arc::clone(&served)));
-                open.push_back((Instant::now(), connection.abort_handle()));
+                open.add(client, connection.abort_handle());
             }
             // Out of descriptors, most likely: wait for connections to end.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
-}
-
-/// Waits until fewer than [`CONNECTIONS`] connections are open, and closes the oldest one as soon as it is not young.
-async fn make_room(open: &mut VecDeque<(Instant, AbortHandle)>) {
-    loop {
-        open.retain(|(_, connection)| !connection.is_finished());
-        match open.front() {
-            Some((began, oldest)) if open.len() >= CONNECTIONS => {
-                if began.elapsed() >= YOUNG {
-                    oldest.abort();
-                    open.pop_front();
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            _ => return,
         }
     }
 }
@@ -408,6 +397,8 @@ const ICON: &str = include_str!("../../assets/icon.svg");
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -547,6 +538,48 @@ mod tests {
         // They would be closed after 90 s.
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         drop(holders);
+    }
+
+    struct Killed(std::process::Child);
+    impl Drop for Killed {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// Another user opens connections as fast as he can, and never completes a request.
+    #[test]
+    fn half_requests_of_another_user_do_not_delay() {
+        use std::os::unix::process::CommandExt;
+        use std::process::{Command, Stdio};
+
+        const NOBODY: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIP: only root can be two users");
+        }
+        let address = "127.0.0.1:0".parse().unwrap();
+        let web = Web::start(WebSettings { address, reach: Reach::Loopback }, Arc::default()).unwrap();
+        let script = format!(
+            "while :; do for n in {{1..200}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{0} && printf 'GET /metrics HT' >&$fd; \
+             held[n]=$fd; done; for fd in ${{held[@]}}; do exec {{fd}}>&-; done; done",
+            web.address().port()
+        );
+        let mut hostile = Command::new("bash");
+        hostile.args(["-c", &script]).uid(NOBODY).current_dir("/").stderr(Stdio::null());
+        let mut hostile: Vec<_> = (0..2).map(|_| Killed(hostile.spawn().unwrap())).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        let mut times: Vec<Duration> = (0..100)
+            .map(|_| {
+                let began = Instant::now();
+                assert!(ask(&web, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").contains(" 200 "));
+                began.elapsed()
+            })
+            .collect();
+        assert!(hostile.iter_mut().all(|one| one.0.try_wait().unwrap().is_none()), "bash goes on");
+        times.sort_unstable();
+        // A connection that the kernel refused would be tried again after 1 s.
+        assert!(times[90] < Duration::from_secs(1), "{times:?}");
     }
 
     /// Everything that the page loads is served here, and nothing comes from elsewhere.

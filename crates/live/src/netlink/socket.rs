@@ -23,6 +23,8 @@ pub enum Protocol {
     Route,
     /// nf_tables, NFQUEUE, conntrack.
     Netfilter,
+    /// Sockets of this machine (`sock_diag`).
+    Diagnosis,
 }
 
 /// A netlink socket for requests and their answers. It belongs to the network namespace of the thread that opened it.
@@ -46,6 +48,7 @@ impl Socket {
             // The number of this one is zero.
             Protocol::Route => None,
             Protocol::Netfilter => Some(rustix::net::netlink::NETFILTER),
+            Protocol::Diagnosis => Some(rustix::net::netlink::SOCK_DIAG),
         };
         let system = |operation: &str| {
             let operation = operation.to_owned();
