@@ -54,6 +54,21 @@ impl Stack {
     }
 }
 
+/// Why the packet filter sees no packets of an interface of this kind, and what to shape instead; `None` if it does.
+pub fn unseen(kind: &str) -> Option<(&'static str, &'static str)> {
+    match kind {
+        "macvtap" | "ipvtap" => Some((
+            "its packets are those of a program, a virtual machine in most cases, and pass the packet filter by",
+            "shape inside that machine, or limit the machine where it is defined",
+        )),
+        "vrf" => Some((
+            "it stands for a table of routes, and packets leave by the interfaces in it",
+            "shape one of these; `ip link show master` with its name lists them",
+        )),
+        _ => None,
+    }
+}
+
 /// Returns the interfaces above `link`, in the network namespace of the calling thread.
 ///
 /// # Errors
@@ -253,6 +268,14 @@ fn names(what: &[u8], link: &Link) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interfaces_whose_packets_are_not_seen_have_a_remedy() {
+        assert!(["macvtap", "ipvtap", "vrf"].iter().all(|kind| unseen(kind).is_some()));
+        assert!(
+            ["", "veth", "vlan", "macvlan", "bridge", "ppp", "wireguard"].iter().all(|kind| unseen(kind).is_none())
+        );
+    }
 
     fn wan() -> Link {
         Link { index: 7, name: "wan0".into(), ..Link::default() }

@@ -69,6 +69,10 @@ fn state(found: &mut Examination, link: &Link, mtu: Option<u32>) {
 /// Interfaces above it, which have the packets that it carries.
 fn above(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
     let name = &link.name;
+    if let Some((why, remedy)) = link.kind.as_deref().and_then(bypass::unseen) {
+        found.add("stack", Severity::Prevents, format!("{name} cannot be shaped: {why}"), remedy);
+        return;
+    }
     let stack = match bypass::stack(rtnl, link) {
         Ok(stack) => stack,
         Err(error) => {

@@ -34,6 +34,18 @@ pub enum StartError {
         /// The one of them to shape.
         name: String,
     },
+    /// The packet filter sees no packets of an interface of this kind.
+    #[error("{interface} cannot be shaped: it is a {kind}: {why}; {remedy}")]
+    Unseen {
+        /// The name of the interface.
+        interface: String,
+        /// Its kind.
+        kind: String,
+        /// The reason.
+        why: &'static str,
+        /// What to do instead.
+        remedy: &'static str,
+    },
     /// A flow table forwards connections past all rules.
     #[error("forwarded packets would pass {interface} unshaped: {offload}; {remedy}")]
     Offloaded {

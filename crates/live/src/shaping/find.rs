@@ -52,6 +52,10 @@ pub(super) fn check_bypass(index: u32, direction: Direction) -> Result<(Vec<Stri
     let Some(link) = rtnl.link_by_index(index)? else { return Ok((Vec::new(), false)) };
     let (interface, mut warnings) = (link.name.clone(), Vec::new());
     let mut offloaded = false;
+    let kind = link.kind.clone().unwrap_or_default();
+    if let Some((why, remedy)) = bypass::unseen(&kind) {
+        return Err(StartError::Unseen { interface, kind, why, remedy });
+    }
     let stack = bypass::stack(&mut rtnl, &link)?;
     match stack.above.first() {
         Some(first) if stack.carries_all => {

@@ -91,6 +91,7 @@ fn main() {
         places::an_uplink_with_a_delegated_prefix_is_shaped,
         places::what_a_translator_sends_is_shaped_at_the_uplink,
         places::a_card_with_several_queues_is_shaped,
+        places::the_interface_of_a_virtual_machine_is_refused,
         together::each_of_several_interfaces_is_proven_locked_and_counted,
         together::one_of_several_interfaces_vanishes_and_returns,
         together::other_interfaces_are_taken_over_without_a_rule_left,

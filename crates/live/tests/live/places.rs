@@ -235,6 +235,31 @@ pub fn what_a_translator_sends_is_shaped_at_the_uplink() -> Ended {
 }
 
 /// A link with four queues each way, and superpackets, as a card of today has.
+/// The packets of the program that has a macvtap's character device pass the packet filter by: nothing would be shaped.
+pub fn the_interface_of_a_virtual_machine_is_refused() -> Ended {
+    let pair = Pair::new();
+    let make = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        let card = rtnl.index(DEVICE).unwrap();
+        let mut socket = Socket::open(Protocol::Route).unwrap();
+        socket.request("create a macvtap", libc::RTM_NEWLINK, CREATE | EXCL, |message| {
+            message.raw(&[0; 16]).string(libc::IFLA_IFNAME, "tap0").u32(libc::IFLA_LINK, card);
+            message.nest(libc::IFLA_LINKINFO, |info| {
+                info.string(libc::IFLA_INFO_KIND, "macvtap");
+            });
+        })
+    };
+    if let Err(error) = pair.left.run(make).unwrap() {
+        return Ended::Skipped(format!("this kernel makes no macvtap: {error}"));
+    }
+    let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n";
+    let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("a file");
+    let options = Options { interfaces: vec!["tap0".into()], ..Options::default() };
+    let refused = pair.left.run(|| Shaping::start(&config, &options).map(drop).unwrap_err().to_string()).unwrap();
+    assert!(refused.contains("macvtap") && refused.contains("shape inside that machine"), "{refused}");
+    Ended::Passed
+}
+
 pub fn a_card_with_several_queues_is_shaped() -> Ended {
     const NUM_TX_QUEUES: u16 = 31;
     const NUM_RX_QUEUES: u16 = 32;
