@@ -46,6 +46,17 @@ fn mered(params: mered::Params, limit: Limit, seed: u64) -> Result<Box<dyn Qdisc
     Ok(Box::new(Mered::new(mered::Params { limit, elephant_limit, ..params }, seed, "mered")?))
 }
 
+/// MERED by the paper's rules alone, with mice up to `threshold`.
+pub fn mered_as_published(
+    link: Rate,
+    threshold: Bytes,
+    limit: Limit,
+    seed: u64,
+) -> Result<Box<dyn Qdisc<SimPacket>>, ParamError> {
+    let floor = Probability::ZERO;
+    mered(mered::Params { threshold, floor, pair: None, ..mered::Params::for_link(link) }, limit, seed)
+}
+
 impl Peer {
     pub const ALL: [Self; 15] = [
         Self::Fifo,
@@ -122,10 +133,7 @@ impl Peer {
                 params.elephant_limit = Bytes::new(limit.bytes.as_u64() / 2);
                 Box::new(Meredt::new(params, seed, "meredt")?)
             }
-            Self::MeredAsPublished => {
-                let floor = Probability::ZERO;
-                mered(mered::Params { floor, pair: None, ..mered::Params::for_link(link) }, limit, seed)?
-            }
+            Self::MeredAsPublished => mered_as_published(link, mered::Params::for_link(link).threshold, limit, seed)?,
             Self::MeredByPackets => {
                 // The threshold in bytes is converted to packets of 1000 B, plus those that a connection needs to begin
                 // and end.
