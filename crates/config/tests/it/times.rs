@@ -24,7 +24,7 @@ fn a_rule_holds_in_one_of_its_spans() {
     assert_eq!(report, "", "a rule with times does not shadow the next one");
     assert_eq!(config.timed_rule(), Some(0));
     assert_eq!(config.rules[0].matches.to_string(), "when mon-fri 08:00-12:00,sat");
-    let off = |day, hour| config.rules_off(WeekMinute::new(day, hour * 60)).into_iter().collect::<Vec<_>>();
+    let off = |day: u32, hour: u32| config.rules_off(WeekMinute::new(day, hour * 60)).into_iter().collect::<Vec<_>>();
     assert_eq!((off(0, 8), off(0, 12), off(5, 23), off(6, 9)), (vec![], vec![0], vec![], vec![0]));
 }
 
@@ -40,5 +40,5 @@ fn two_rules_without_times_still_shadow_each_other() {
 fn an_error_shows_the_place_and_an_example() {
     let (config, report) = load("[[rule]]\nclass = \"a\"\nwhen = \"mon-fri 8:00 to 18:00\"\n");
     assert!(config.is_none() && report.contains("write for example \"mon-fri 08:00-18:00\""), "{report}");
-    assert!(report.contains("times.toml:10"), "{report}");
+    assert!(report.contains("times.toml:11"), "{report}");
 }
