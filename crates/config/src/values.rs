@@ -10,8 +10,10 @@ use tidegate_core::{Bytes, Dscp, Rate, Span};
 use crate::decode::{Scalar, Wrong};
 use crate::suggest;
 
+mod times;
 mod traits;
 
+pub use times::{Times, WallStart, WeekMinute};
 pub use traits::{Lengths, MessageType, TcpFlags, icmp_type_name, tcp_flag_names};
 
 impl From<UnitError> for Wrong {

@@ -33,6 +33,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// The interval at which the shaper file is checked for changes, and whether the control socket is there.
 const FILE: Duration = Duration::from_secs(2);
 
+/// The interval at which the times of rules are looked at.
+const TIMES: Duration = Duration::from_secs(1);
+
 /// The place of the control socket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum ControlSocket {
@@ -142,6 +145,8 @@ pub struct Daemon {
     limit: Option<Duration>,
     leave: Arc<AtomicBool>,
     checked: Instant,
+    /// When the times of rules were looked at last.
+    timed: Instant,
 }
 
 impl Daemon {
@@ -213,6 +218,7 @@ impl Daemon {
             limit,
             leave,
             checked: Instant::now(),
+            timed: Instant::now(),
         })
     }
 
@@ -305,6 +311,7 @@ impl Daemon {
             follower,
             handover,
             kept,
+            timed,
             ..
         } = self;
         supervisor.tick(directions, &mut Grants { promises: &mut *promises, reservations, notifier });
@@ -313,6 +320,12 @@ impl Daemon {
         telemetry.tick(directions, &supervisor.health(&interface), notifier);
         store.tick(directions, Followers { promises, telemetry, notifier, supervisor, interface: &interface });
         reservations.tick(directions);
+        if timed.elapsed() >= TIMES {
+            *timed = Instant::now();
+            for direction in directions.iter_mut() {
+                direction.renew_rules().iter().for_each(|line| notifier.log(&format!("{}: {line}", direction.name)));
+            }
+        }
         if kept.elapsed() >= handover::EVERY {
             *kept = Instant::now();
             handover.keep(directions, promises, reservations, notifier);

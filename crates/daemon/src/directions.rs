@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_config::shaper::{Bounds, Config, Direction};
-use tidegate_config::values::User;
+use tidegate_config::shaper::{Bounds, Config, Direction, Rule};
+use tidegate_config::values::{User, WeekMinute};
 use tidegate_control::calls::{FollowStatus, GuardianStatus};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
@@ -72,6 +72,16 @@ impl ShapedDirection {
     /// Sets the total rate of a line that varies; `None` while there is no data path. No class comes or goes.
     pub(crate) fn set_line_rate(&mut self, rate: Rate) -> Option<Result<bool, StartError>> {
         self.shaping.as_mut().map(|shaping| shaping.set_line_rate(rate))
+    }
+    /// Puts the rules in force that hold at this minute. Returns lines for the log.
+    pub(crate) fn renew_rules(&mut self) -> Vec<String> {
+        let rate = self.following.as_ref().map(|following| following.allowed);
+        let Some(shaping) = &mut self.shaping else { return Vec::new() };
+        match shaping.renew_rules(rate) {
+            Ok(false) => Vec::new(),
+            Ok(true) => shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect(),
+            Err(error) => vec![format!("rules with `when` could not be changed: {error}")],
+        }
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {
@@ -335,4 +345,12 @@ pub(crate) fn name_of(config: &Config) -> &'static str {
         Direction::Egress => "up",
         Direction::Ingress => "down",
     }
+}
+
+/// Describes a rule that holds at some times only.
+fn timed_rule(config: &Config, (at, holds, change): (usize, bool, Option<WeekMinute>)) -> String {
+    let label = config.rules.get(at).map(Rule::label).unwrap_or_default();
+    let state = if holds { "holds now" } else { "does not hold now" };
+    let until = change.map_or_else(String::new, |at| format!(", until {at}"));
+    format!("rule {} ({label}) {state}{until}", at + 1)
 }

@@ -1,6 +1,6 @@
 //! The rules of a configuration, with the users and control groups of this machine: they map a packet to a class and a flow.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use tidegate_config::discipline::Discipline;
@@ -18,6 +18,11 @@ pub enum BuildFailure {
     Rules(BuildError),
     /// The discipline cannot be built.
     Tree(String),
+    /// A rule has times, and the data path has no wall clock.
+    NoWallClock {
+        /// The number of the rule, from 1.
+        rule: usize,
+    },
     /// A rule names a user that this machine does not have.
     UnknownUser {
         /// The number of the rule, from 1.
@@ -41,6 +46,10 @@ impl fmt::Display for BuildFailure {
         match self {
             Self::Rules(error) => write!(f, "the rules cannot be built: {error}"),
             Self::Tree(text) => write!(f, "the discipline cannot be built: {text}"),
+            Self::NoWallClock { rule } => write!(
+                f,
+                "rule {rule} has `when`, and there is no wall clock here; remove it, or use `tidegate run`, or a scenario with `starts`"
+            ),
             Self::UnknownUser { rule, name } => {
                 write!(f, "rule {rule}: no user is called `{name}` here; write a number, or create the user first")
             }
@@ -51,13 +60,16 @@ impl fmt::Display for BuildFailure {
 
 impl std::error::Error for BuildFailure {}
 
-/// The ids of the users and control groups that rules name, on this machine. Empty for a data path that knows no owners.
+/// What rules depend on besides the configuration: the ids of the users and control groups that they name, on this machine, and the
+/// rules that do not hold now. Empty for a data path that knows no owners and where all rules hold.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// The numbers of users by name.
     pub users: HashMap<String, u32>,
     /// The numbers of control groups by path, as the data path will set them in [`Fields::cgroup`].
     pub cgroups: HashMap<String, u64>,
+    /// The indices of the rules that match nothing now, because it is not their time.
+    pub off: BTreeSet<u32>,
 }
 
 /// The parameters of an engine that are not part of its configuration.
@@ -111,10 +123,10 @@ pub(crate) struct Rules {
     default: ClassId,
 }
 
-/// Builds a classifier whose targets are the indices of `matches`.
-fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Result<Classifier, BuildFailure> {
+/// Builds a classifier whose targets are the numbers of `matches`.
+fn classifier<'a>(matches: impl Iterator<Item = (u32, &'a Match)>, names: &Names) -> Result<Classifier, BuildFailure> {
     let mut rules = Vec::new();
-    for (target, matches) in (0_u32..).zip(matches) {
+    for (target, matches) in matches {
         // All alternatives of a rule have its index as the target, so that the first rule that matches counts.
         let alternatives = matches.conjunctions(&mut &*names);
         for matching in alternatives.map_err(|owner| BuildFailure::unknown(target as usize, owner))? {
@@ -155,10 +167,12 @@ impl Rules {
         };
         let hash = FlowHash::new(setup.secret, flow_by(by));
         let hash = if hosts { hash } else { hash.without_hosts() };
+        let all = (0..).zip(config.rules.iter().map(|rule| &rule.matches));
+        let hold = all.filter(|(rule, _)| !setup.names.off.contains(rule));
         Ok(Self {
             reserved: None,
             reserved_classes: Vec::new(),
-            classifier: classifier(config.rules.iter().map(|rule| &rule.matches), &setup.names)?,
+            classifier: classifier(hold, &setup.names)?,
             salts: salts(&hash, config),
             hash,
             classes: config.rules.iter().map(|rule| rule.class).collect(),
@@ -168,7 +182,7 @@ impl Rules {
 
     /// Sets the rules of reservations.
     pub(crate) fn set_reserved(&mut self, rules: &[(&Match, ClassId)], names: &Names) -> Result<(), BuildFailure> {
-        let built = classifier(rules.iter().map(|(matches, _)| *matches), names)?;
+        let built = classifier((0..).zip(rules.iter().map(|(matches, _)| *matches)), names)?;
         self.reserved = (!rules.is_empty()).then_some(built);
         self.reserved_classes = rules.iter().map(|(_, class)| *class).collect();
         Ok(())
@@ -238,6 +252,13 @@ impl BuildFailure {
     pub fn unknown_owner(config: &Config, names: &Names) -> Option<Self> {
         let mut rules = config.rules.iter().enumerate();
         rules.find_map(|(at, rule)| rule.matches.conjunctions(&mut &*names).err().map(|owner| Self::unknown(at, owner)))
+    }
+    /// Checks that no rule has times, for a data path without a wall clock.
+    ///
+    /// # Errors
+    /// [`BuildFailure::NoWallClock`] for the first rule that has them.
+    pub fn without_clock(config: &Config) -> Result<(), Self> {
+        config.timed_rule().map_or(Ok(()), |at| Err(Self::NoWallClock { rule: at + 1 }))
     }
     /// Returns the failure of the rule at index `at`.
     fn unknown(at: usize, owner: UnknownOwner) -> Self {

@@ -30,6 +30,7 @@ pub(crate) fn driver(config: Option<&Config>) -> Result<Driver<u32>, BuildFailur
         loaded.ok_or_else(|| BuildFailure::Tree("the configuration of an unshaped direction is invalid".into()))
     };
     let config = config.map_or_else(unshaped, |config| Ok(config.clone()))?;
+    BuildFailure::without_clock(&config)?;
     let now = timing::now();
     Ok(Driver::new(Engine::new(&config, &setup, now)?, Params::default(), now))
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, Timespec};
+use tidegate_config::values::WeekMinute;
 use tidegate_sys::time::Readable;
 use tidegate_sys::{process, time};
 use tidegate_units::{Instant, Span};
@@ -53,6 +54,14 @@ pub fn read(clock: Clock) -> Instant {
         Clock::ProcessCpu => ClockId::ProcessCPUTime,
     };
     Instant::from_nanos(nanos(rustix::time::clock_gettime(id)))
+}
+
+/// The minute of the week on the wall clock of the host, in its time zone: `TZ`, else `/etc/localtime`, else UTC. It jumps with the
+/// clock of the system and with summer time.
+pub fn week_minute() -> WeekMinute {
+    let now = jiff::Zoned::now();
+    let number = |n: i8| u32::from(n.unsigned_abs());
+    WeekMinute::new(number(now.weekday().to_monday_zero_offset()), number(now.hour()) * 60 + number(now.minute()))
 }
 
 /// The time of the clock used for shaping.

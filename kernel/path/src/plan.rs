@@ -78,6 +78,7 @@ impl Plan {
             lack("rules without classes that have a queue for each flow".into());
         }
         let mut keys: Vec<_> = config.rules.iter().flat_map(|rule| rule.matches.keys_of_packets()).collect();
+        keys.extend(config.timed_rule().map(|_| "when"));
         keys.sort_unstable();
         keys.dedup();
         if !keys.is_empty() {

@@ -318,10 +318,21 @@ pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u3
     let explained = |(n, rule): (usize, &tidegate_config::shaper::Rule)| RuleExplanation {
         number: n + 1,
         class: name(rule.class.0),
-        conditions: conditions(&rule.matches, fields, names),
+        conditions: conditions(&rule.matches, fields, names)
+            .into_iter()
+            .chain(times(n, &rule.matches, names))
+            .collect(),
     };
     let until = matched.map_or(config.rules.len(), |rule| rule as usize);
     config.rules.iter().take(until).enumerate().map(explained).collect()
+}
+
+/// Whether the rule at index `rule` holds now, if it holds at some times only.
+fn times(rule: usize, matches: &Match, names: &Names) -> Option<Condition> {
+    let holds = !names.off.contains(&(rule as u32));
+    let wanted = matches.when.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let has = if holds { "within its times" } else { "another time" };
+    (!wanted.is_empty()).then(|| Condition { key: "when", wanted, has: has.into(), holds })
 }
 
 /// The state of `run` for a packet with these fields.

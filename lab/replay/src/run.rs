@@ -66,6 +66,8 @@ impl Settings {
     pub fn like_recorded(&mut self, setup: &RecordedSetup) {
         let invented = std::mem::replace(&mut self.setup, setup.engine()).names;
         let names = &mut self.setup.names;
+        // The rules of the recording are others.
+        names.off = invented.off;
         for (name, id) in invented.users {
             names.users.entry(name).or_insert(id);
         }

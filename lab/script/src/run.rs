@@ -5,7 +5,7 @@ use tidegate_config::{Diagnostics, Place, Source, suggest};
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::{ClassId, Deadline, Instant, Qdisc, Span};
 use tidegate_engine::driver::{Driver, Params};
-use tidegate_engine::{Engine, Names, Setup};
+use tidegate_engine::{BuildFailure, Engine, Names, Setup};
 use tidegate_metrics::Digest;
 
 use crate::expect::{Checker, check_state};
@@ -79,7 +79,9 @@ impl Script {
                         ));
                     }
                 }
-                let engine = Engine::new(config, &self.setup(), Instant::ZERO).map_err(|failure| {
+                let built = BuildFailure::without_clock(config)
+                    .and_then(|()| Engine::new(config, &self.setup(), Instant::ZERO));
+                let engine = built.map_err(|failure| {
                     self.finding(self.subject_place, &failure.to_string(), "change the configuration")
                 })?;
                 Runner::new(self, Shaped(Driver::new(engine, Params::default(), Instant::ZERO)), Vec::new()).run()
@@ -204,7 +206,9 @@ impl<'a, T: Target> Runner<'a, T> {
                 Action::Back(span) => self.time_back = span,
                 Action::Reconfigure(number) => {
                     let (config, setup) = (&self.script.configs[number], self.script.setup());
-                    let done = self.call(now, |target, _, out| target.reconfigure(now, config, &setup, out));
+                    let clocked = BuildFailure::without_clock(config).map_err(|failure| failure.to_string());
+                    let done = clocked
+                        .and_then(|()| self.call(now, |target, _, out| target.reconfigure(now, config, &setup, out)));
                     if let Err(why) = done {
                         return Err(self.script.finding(step.place, &why, "change the configuration, or leave it"));
                     }

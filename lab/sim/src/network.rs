@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use tidegate_autorate::Side;
 use tidegate_config::shaper::Config;
+use tidegate_config::values::WallStart;
 use tidegate_core::{Instant, Qdisc, Rate, Span};
 use tidegate_metrics::Series;
 
@@ -195,6 +196,7 @@ pub struct Network {
     transfers: bool,
     shared_lines: u32,
     followers: Vec<Follower>,
+    starts: WallStart,
 }
 
 impl Network {
@@ -213,6 +215,7 @@ impl Network {
             transfers: false,
             shared_lines: 0,
             followers: Vec::new(),
+            starts: WallStart::default(),
         }
     }
 
@@ -347,6 +350,10 @@ impl Network {
         self.flows.push(flow);
         FlowId((self.flows.len() - 1) as u32)
     }
+    /// Sets the wall clock at time 0, for rules with times; Monday 00:00 otherwise.
+    pub fn starts(&mut self, starts: WallStart) {
+        self.starts = starts;
+    }
     /// Draws the random values of flows from this seed instead of that of the network.
     pub fn workload_seed(&mut self, seed: u64) {
         self.workload_seed = seed;
@@ -413,7 +420,7 @@ impl Network {
             }
         }
         let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(QueueSpec::Shaper(..))));
-        let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
+        let population = shapers.then(|| Population::new(self.addresses(), &self.flows, self.starts));
         // Owners of sockets are known on the links that begin at their node. A shared queue may have links of several
         // nodes.
         let begins_at: Vec<Option<u32>> = self

@@ -139,6 +139,8 @@ pub struct ShaperQueue {
     turn: usize,
     /// When the pending poll of watched flows is due.
     pub(crate) poll_armed: u64,
+    /// When other rules may hold.
+    minute_ends: Instant,
 }
 
 impl ShaperQueue {
@@ -151,7 +153,7 @@ impl ShaperQueue {
         link: u64,
         shards: usize,
     ) -> Result<Self, BuildFailure> {
-        let names = names(config, population);
+        let names = names(config, population, Instant::ZERO);
         // Flow keys follow from the seed, so that runs are reproducible.
         let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, names };
         let mut engines = Vec::with_capacity(shards);
@@ -172,6 +174,7 @@ impl ShaperQueue {
             begins_at,
             turn: 0,
             poll_armed: crate::link::NEVER,
+            minute_ends: Instant::ZERO,
         };
         queue.identify();
         Ok(queue)
@@ -276,7 +279,7 @@ impl ShaperQueue {
         config: &Config,
         out: &mut dyn Outlet<SimPacket>,
     ) -> Result<SwapReport, SwapError> {
-        let setup = Setup { names: names(config, &self.population), ..self.engine().setup().clone() };
+        let setup = Setup { names: names(config, &self.population, now), ..self.engine().setup().clone() };
         let prepared = self.drivers.iter().map(|_| PreparedConfig::new(config, &setup, now));
         let mut prepared = prepared.collect::<Result<Vec<_>, _>>().map_err(SwapError::Build)?;
         if prepared.len() > 1 {
@@ -297,7 +300,19 @@ impl ShaperQueue {
             all = SwapReport { how: swapped.how, rehomed: all.rehomed + swapped.rehomed };
         }
         self.identify();
+        self.minute_ends = self.population.rules_off(config, now).1;
         Ok(all)
+    }
+
+    /// Puts the rules in force that hold at `now`. They decide about packets that arrive, so the next arrival is early enough.
+    fn renew_rules(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
+        let (off, next) = self.population.rules_off(self.engine().config(), now);
+        self.minute_ends = next;
+        if off != self.engine().setup().names.off {
+            let config = self.engine().config().clone();
+            // The configuration runs already, and reservations fit it.
+            let _ = self.reconfigure(now, &config, out);
+        }
     }
 
     /// Writes the advice of its class into a packet that has a place for it, if its flow is to be told now.
@@ -343,6 +358,9 @@ fn same_flows(one: &Config, other: &Config) -> bool {
 
 impl Qdisc<SimPacket> for ShaperQueue {
     fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) -> Queued {
+        if now >= self.minute_ends {
+            self.renew_rules(now, out);
+        }
         let payload = packet.payload();
         let meta = PacketMeta {
             fields: self.fields(&packet),

@@ -158,7 +158,7 @@ pub(crate) type SharedTracer = Rc<RefCell<Tracer>>;
 
 impl Tracer {
     pub fn new(selection: Selection, links: Vec<String>, addresses: Vec<IpAddr>, flows: &[FlowSpec]) -> SharedTracer {
-        let identities = Population::new(addresses, flows).identities(&Default::default(), None);
+        let identities = Population::new(addresses, flows, Default::default()).identities(&Default::default(), None);
         let flows = flows.iter().map(|flow| flow.name.clone()).collect();
         Rc::new(RefCell::new(Self {
             selection,

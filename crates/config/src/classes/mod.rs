@@ -12,7 +12,9 @@ use tidegate_core::fbq::{Ceiling, Ceilings};
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
-use crate::values::{Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, TcpFlags, User, dscp_name};
+use crate::values::{
+    Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, TcpFlags, Times, User, WeekMinute, dscp_name,
+};
 
 pub use file::{Advice, Bursts, FairBy, FlowBy, Sharing};
 pub(crate) use parameters::profiles;
@@ -225,6 +227,8 @@ pub struct Match {
     pub pure_ack: bool,
     /// Types of ICMP messages.
     pub icmp_types: Vec<MessageType>,
+    /// Times at which the rule holds.
+    pub when: Vec<Times>,
 }
 
 impl Rule {
@@ -245,6 +249,10 @@ impl Match {
         ]
         .into_iter()
         .filter_map(|(key, is_used)| is_used.then_some(key))
+    }
+    /// Whether the conditions can hold at the minute `now` of the week.
+    pub fn holds_at(&self, now: WeekMinute) -> bool {
+        self.when.is_empty() || self.when.iter().any(|times| times.contains(now))
     }
     /// Whether every packet matches.
     pub fn is_everything(&self) -> bool {
@@ -269,6 +277,7 @@ impl fmt::Display for Match {
             ("length", texts(&self.lengths)),
             ("tcp-flags", texts(&self.tcp_flags)),
             ("icmp-type", texts(&self.icmp_types)),
+            ("when", texts(&self.when)),
         ];
         let parts: Vec<String> = listed
             .into_iter()

@@ -217,8 +217,11 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
     let last = place(conjunctions.last().map_or(0, |rule| rule.target));
     let number = conjunctions.len();
     let targets: Vec<u32> = conjunctions.iter().map(|rule| rule.target).collect();
+    // A rule that holds at some times only takes no packets from later rules at others. It is left out of the comparison.
+    let always = |rule: &classify::Rule| rules[rule.target as usize].matches.when.is_empty();
+    let compared: Vec<_> = conjunctions.iter().filter(|rule| always(rule)).cloned().collect();
     match Classifier::new(conjunctions) {
-        Ok(classifier) if number <= MOST_COMPARED => shadowed(&classifier, &targets, &place, diagnostics),
+        Ok(_) if number <= MOST_COMPARED => shadowed(compared, &place, diagnostics),
         Ok(_) => {
             diagnostics
                 .warning(last, format!("the rules make {number} combinations: too many to compare with each other"))
@@ -239,13 +242,16 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
 }
 
 /// Warns of rules that earlier rules cover completely.
-fn shadowed(classifier: &Classifier, targets: &[u32], place: &dyn Fn(u32) -> Place, diagnostics: &mut Diagnostics) {
+fn shadowed(rules: Vec<classify::Rule>, place: &dyn Fn(u32) -> Place, diagnostics: &mut Diagnostics) {
+    let targets: Vec<u32> = rules.iter().map(|rule| rule.target).collect();
+    // All rules together can be built, and these are some of them.
+    let Ok(classifier) = Classifier::new(rules) else { return };
     let mut causes: BTreeMap<u32, Vec<Cause>> = BTreeMap::new();
     for shadowed in classifier.shadowed() {
         causes.entry(targets[shadowed.rule as usize]).or_default().push(shadowed.cause);
     }
     let mut parts: HashMap<u32, usize> = HashMap::new();
-    for target in targets {
+    for target in &targets {
         *parts.entry(*target).or_default() += 1;
     }
     for (target, causes) in causes {

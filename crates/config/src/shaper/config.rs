@@ -1,5 +1,6 @@
 //! The validated form of a shaper file.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_core::fbq::Profile;
@@ -11,6 +12,7 @@ use super::metrics::Metrics;
 use crate::classes::{self, Follow, Rule, Shaper};
 use crate::discipline::Discipline;
 use crate::node::Node;
+use crate::values::WeekMinute;
 
 /// The largest packet of Ethernet.
 pub(super) const DEFAULT_MTU: Bytes = Bytes::new(1500);
@@ -73,6 +75,15 @@ impl Config {
             Root::Shaper(shaper) => Some(Self { root: Root::Shaper(shaper.at_rate(rate)), ..self.clone() }),
             Root::Discipline(_) => None,
         }
+    }
+    /// The indices of the rules that do not hold at the minute `now` of the week.
+    pub fn rules_off(&self, now: WeekMinute) -> BTreeSet<u32> {
+        let rules = (0_u32..).zip(&self.rules);
+        rules.filter(|(_, rule)| !rule.matches.holds_at(now)).map(|(at, _)| at).collect()
+    }
+    /// The index of the first rule that holds at some times only, if there is one.
+    pub fn timed_rule(&self) -> Option<usize> {
+        self.rules.iter().position(|rule| !rule.matches.when.is_empty())
     }
     /// How the rate follows the line, if it does.
     pub fn follow(&self) -> Option<&Follow> {

@@ -8,7 +8,7 @@ pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
-use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, User};
+use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, Times, User};
 
 crate::record! {
     /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
@@ -196,6 +196,9 @@ crate::record! {
         pub pure_ack: Spanned<bool> = false,
         /// Types of ICMP messages by name, which stands for those of ICMP and of ICMPv6, or by number.
         pub icmp_type: Many<Spanned<MessageType>>,
+        /// Times at which the rule holds, in the time zone of the host, as "mon-fri 08:00-18:00", "sat,sun" or "22:00-06:00". At
+        /// other times later rules decide. Hours that end before they begin end on the next day. Default: always.
+        pub when: Many<Spanned<Times>>,
         /// The share of each flow relative to flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,
         /// The minimum rate of each flow. Default: none.

@@ -236,6 +236,7 @@ fn matches(section: &RuleSection) -> Match {
         tcp_flags: values(&section.tcp_flags),
         pure_ack: section.pure_ack.value,
         icmp_types: values(&section.icmp_type),
+        when: values(&section.when),
     }
 }
 

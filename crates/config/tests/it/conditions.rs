@@ -147,6 +147,7 @@ fn wanted() -> impl Strategy<Value = Match> {
                 tcp_flags,
                 pure_ack,
                 icmp_types,
+                when: Vec::new(),
             }
         })
 }

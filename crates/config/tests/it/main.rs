@@ -22,3 +22,4 @@ mod outside;
 mod readme;
 mod schema;
 mod threads;
+mod times;

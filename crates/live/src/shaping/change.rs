@@ -3,7 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use tidegate_config::shaper::{Config, DataPath};
+use tidegate_config::shaper::{Config, DataPath, Rule};
+use tidegate_config::values::{Times, WeekMinute};
 use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::{Instant, Rate};
@@ -32,7 +33,7 @@ impl Shaping {
         let setup = Setup { names, ..before.1.clone() };
         let next = self.prepared(config, &setup, text)?;
         self.backend.begin_change(&self.running)?;
-        let swapped = self.exchange(next).inspect_err(|_| {
+        let swapped = self.exchange(next, None).inspect_err(|_| {
             let _ = self.backend.revert(&before.0);
         })?;
         self.backend.finish_change();
@@ -43,12 +44,45 @@ impl Shaping {
             Err(error) => {
                 (self.running.config, self.running.setup) = before;
                 let back = self.prepared(&self.running.config, &self.running.setup, None)?;
-                self.exchange(back)?;
+                self.exchange(back, None)?;
                 self.backend.revert(&self.running.config)?;
                 self.running.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
                 Err(error)
             }
         }
+    }
+
+    /// Puts the rules in force that hold at this minute, if others hold than before: by the same change as
+    /// [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken. `rate` is the total rate of a line that varies,
+    /// which stays. Returns whether anything has changed. Costs a look at the clock otherwise.
+    ///
+    /// # Errors
+    /// When the data path does not answer; the next call tries again.
+    pub fn renew_rules(&mut self, rate: Option<Rate>) -> Result<bool, StartError> {
+        if self.running.config.timed_rule().is_none() {
+            return Ok(false);
+        }
+        let off = self.running.config.rules_off(timing::week_minute());
+        if off == self.running.setup.names.off {
+            return Ok(false);
+        }
+        let mut setup = self.running.setup.clone();
+        setup.names.off = off;
+        let next = self.prepared(&self.running.config, &setup, None)?;
+        self.exchange(next, rate)?;
+        self.running.setup = setup;
+        Ok(true)
+    }
+    /// The rules that hold at some times only: their indices, whether they hold now, and the minute of the week at which this
+    /// changes next.
+    pub fn timed_rules(&self) -> Vec<(usize, bool, Option<WeekMinute>)> {
+        let now = timing::week_minute();
+        let timed = |(at, rule): (usize, &Rule)| {
+            let when = &rule.matches.when;
+            let holds = !self.running.setup.names.off.contains(&(at as u32));
+            (!when.is_empty()).then(|| (at, holds, Times::next_change(when, now)))
+        };
+        self.running.config.rules.iter().enumerate().filter_map(timed).collect()
     }
 
     /// Sets the total rate of all classes, which keep their shares of it, until the next change of the configuration. Packets and
@@ -66,7 +100,7 @@ impl Shaping {
         self.backend.prepare(&config)?;
         let next = self.prepared(&config, &self.running.setup, None)?;
         self.backend.begin_change(&self.running)?;
-        self.exchange(next).inspect_err(|_| {
+        self.exchange(next, None).inspect_err(|_| {
             let _ = self.backend.revert(&self.running.config);
         })?;
         self.backend.finish_change();
@@ -145,12 +179,17 @@ impl Shaping {
         self.running.threads.iter().map(one).collect()
     }
 
-    fn exchange(&mut self, next: Vec<PreparedConfig>) -> Result<SwapReport, StartError> {
+    /// Exchanges the configurations of all threads. A line that varies has the total `rate`, if it is given.
+    fn exchange(&mut self, next: Vec<PreparedConfig>, rate: Option<Rate>) -> Result<SwapReport, StartError> {
         let barrier = Arc::new(Barrier::new(next));
         let outcomes = self.each(|| {
             let barrier = Arc::clone(&barrier);
             move |engine: &mut LiveEngine, now, sink: &mut VerdictSink| match barrier.next(now) {
-                Some(next) => engine.swap(next, now, sink).map_err(|refused| refused.to_string()),
+                Some(next) => {
+                    let done = engine.swap(next, now, sink).map_err(|refused| refused.to_string())?;
+                    rate.map(|rate| engine.follow(now, rate));
+                    Ok(done)
+                }
                 None => Err("there is no configuration for this thread".into()),
             }
         })?;

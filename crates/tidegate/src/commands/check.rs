@@ -8,10 +8,11 @@ use tidegate_config::discipline::Discipline;
 use tidegate_config::preset::Place;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
 use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
-use tidegate_config::values::dscp_name;
+use tidegate_config::values::{Times, dscp_name};
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
+use tidegate_live::timing::week_minute;
 
 mod branches;
 mod htb;
@@ -227,6 +228,7 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
         writeln!(out, "no rules: every packet goes to {}", default_name(config))?;
     } else {
         write!(out, "{}", rules(config).text(width()))?;
+        write_times(out, config)?;
     }
     if let Some(metrics) = config.metrics {
         let who = if metrics.anywhere { "whoever reaches it" } else { "this machine" };
@@ -324,6 +326,17 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
             };
             writeln!(out, "advised in `{}` to flows of QUIC: {}, {what}", class.name, class.advice.word())?;
         }
+    }
+    Ok(())
+}
+
+/// Writes for each rule with times whether it holds now on this machine, and when this changes.
+fn write_times(out: &mut dyn Write, config: &Config) -> Result<(), Failure> {
+    let now = week_minute();
+    for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| !rule.matches.when.is_empty()) {
+        let state = if rule.matches.holds_at(now) { "holds now" } else { "does not hold now" };
+        let until = Times::next_change(&rule.matches.when, now).map_or_else(String::new, |at| format!(", until {at}"));
+        writeln!(out, "rule {number} {state} ({now}){until}")?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The head of a recording and the setup of the recorded engine, which are stored as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tidegate_engine::{Names, Setup as EngineSetup};
@@ -57,6 +57,9 @@ pub struct Setup {
     pub users: BTreeMap<String, u32>,
     /// Numbers of control groups.
     pub cgroups: BTreeMap<String, u64>,
+    /// The indices of rules that did not hold.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub off: BTreeSet<u32>,
     /// The shaper file.
     pub configuration: String,
 }
@@ -71,6 +74,7 @@ impl Setup {
             catch_up_ns: setup.catch_up.as_nanos(),
             users: ids(&setup.names.users),
             cgroups: ids(&setup.names.cgroups),
+            off: setup.names.off.clone(),
             configuration: configuration.into(),
         }
     }
@@ -85,7 +89,7 @@ impl Setup {
     }
     /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
-        Names { users: ids(&self.users), cgroups: ids(&self.cgroups) }
+        Names { users: ids(&self.users), cgroups: ids(&self.cgroups), off: self.off.clone() }
     }
     /// The instant at which it was built.
     pub fn now(&self) -> Instant {
@@ -107,6 +111,9 @@ pub struct Reconfiguration {
     pub users: BTreeMap<String, u32>,
     /// Numbers of control groups.
     pub cgroups: BTreeMap<String, u64>,
+    /// The indices of rules that did not hold.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub off: BTreeSet<u32>,
     /// The shaper file.
     pub configuration: String,
 }
@@ -118,11 +125,12 @@ impl Reconfiguration {
             built_ns: built.as_nanos(),
             users: ids(&names.users),
             cgroups: ids(&names.cgroups),
+            off: names.off.clone(),
             configuration: text.into(),
         }
     }
     /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
-        Names { users: ids(&self.users), cgroups: ids(&self.cgroups) }
+        Names { users: ids(&self.users), cgroups: ids(&self.cgroups), off: self.off.clone() }
     }
 }

@@ -8,7 +8,7 @@ mod tcp;
 mod workload;
 
 use tidegate_config::Spanned;
-use tidegate_config::values::Prefix;
+use tidegate_config::values::{Prefix, WallStart};
 use tidegate_core::Span;
 
 use super::actions::AtSection;
@@ -42,6 +42,8 @@ tidegate_config::record! {
         /// the same workload, and only the network's random values (losses, delays, disciplines) differ. Default: the
         /// seed of the run.
         pub workload_seed: Option<u64>,
+        /// The wall clock at time 0, for rules with `when`. It has no summer time. Default Monday 00:00.
+        pub starts: Option<WallStart>,
         /// The number of runs, with consecutive seeds from the first. Default 1.
         pub runs: Spanned<u32> = 1,
         /// Make further runs until half the 95 % interval of a measure is at most this share of its mean, in each variant:

@@ -10,7 +10,7 @@ use tidegate_config::Place;
 use tidegate_config::discipline::Site;
 use tidegate_config::edit;
 use tidegate_config::shaper::{Config, Direction};
-use tidegate_config::values::User;
+use tidegate_config::values::{User, WallStart};
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Span};
 use tidegate_engine::Target;
@@ -84,6 +84,8 @@ pub struct Scenario {
     pub seed: u64,
     /// The seed of the flows' random values, if it differs from that of the run.
     pub workload_seed: Option<u64>,
+    /// The wall clock at time 0, for rules with times.
+    pub starts: WallStart,
     /// The number of runs, each with a seed of its own.
     pub runs: u32,
     /// The rule by which further runs are made.
@@ -128,6 +130,7 @@ impl Scenario {
     fn without_warm_up(&self, seed: u64, variant: Option<&Variant>) -> Network {
         let mut net = Network::new(seed);
         net.workload_seed(self.workload_seed.unwrap_or(seed));
+        net.starts(self.starts);
         net.bin(self.bin);
         if self.detail == Detail::Parts {
             net.keep_transfers();

@@ -86,6 +86,7 @@ impl Scenario {
             found_warm_up: (file.warm_up.value == WarmUp::Mser5).then(FoundWarmUp::default),
             seed: file.seed,
             workload_seed: file.workload_seed,
+            starts: file.starts.unwrap_or_default(),
             runs: file.runs.value,
             until: file.until.as_ref().map(|until| until.value.clone()),
             most_runs: file.most_runs.value,

@@ -1,10 +1,12 @@
 //! The fields of simulated packets that rules can match: addresses, ports, marks and owners.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate_config::shaper::Config;
-use tidegate_config::values::User;
+use tidegate_config::values::{User, WallStart, WeekMinute};
+use tidegate_core::Instant;
 use tidegate_core::classify::{Fields, Hosts, Traits};
 use tidegate_engine::{Names, Target};
 
@@ -27,6 +29,8 @@ pub(crate) struct Population {
     addresses: Arc<[IpAddr]>,
     flows: Arc<[FlowSpec]>,
     users: Arc<[String]>,
+    /// The wall clock at time 0.
+    starts: WallStart,
 }
 
 /// The fields of the packets of a flow.
@@ -87,7 +91,7 @@ impl Identity {
 }
 
 impl Population {
-    pub fn new(addresses: Vec<IpAddr>, flows: &[FlowSpec]) -> Self {
+    pub fn new(addresses: Vec<IpAddr>, flows: &[FlowSpec], starts: WallStart) -> Self {
         let mut users: Vec<String> = Vec::new();
         for flow in flows {
             if let Some(User::Name(name)) = &flow.user
@@ -96,7 +100,20 @@ impl Population {
                 users.push(name.clone());
             }
         }
-        Self { addresses: addresses.into(), flows: flows.into(), users: users.into() }
+        Self { addresses: addresses.into(), flows: flows.into(), users: users.into(), starts }
+    }
+
+    /// The minute of the week at `now`, and when the next one begins.
+    fn minute(&self, now: Instant) -> (WeekMinute, Instant) {
+        const SECOND: u64 = 1_000_000_000;
+        let seconds = now.as_nanos() / SECOND;
+        let (minute, left) = self.starts.after(seconds);
+        (minute, Instant::from_nanos(seconds.saturating_add(left).saturating_mul(SECOND)))
+    }
+    /// The rules of `config` that do not hold at `now`, and when to ask again.
+    pub fn rules_off(&self, config: &Config, now: Instant) -> (BTreeSet<u32>, Instant) {
+        let (minute, next) = self.minute(now);
+        (config.rules_off(minute), if config.timed_rule().is_some() { next } else { Instant::MAX })
     }
 
     /// The id of a named user to whom a flow belongs.
@@ -161,9 +178,9 @@ fn group_number(path: &str, names: &Names) -> Option<u64> {
     groups.max_by_key(|(group, _)| group.len()).map(|(_, number)| *number)
 }
 
-/// Assigns ids to the users and control groups in the rules of `config`.
-pub(crate) fn names(config: &Config, population: &Population) -> Names {
-    let mut names = Names::default();
+/// Assigns ids to the users and control groups in the rules of `config`, and finds the rules that do not hold at `now`.
+pub(crate) fn names(config: &Config, population: &Population, now: Instant) -> Names {
+    let mut names = Names { off: population.rules_off(config, now).0, ..Names::default() };
     for (user, number) in population.users.iter().zip(FIRST_USER..) {
         names.users.insert(user.clone(), number);
     }

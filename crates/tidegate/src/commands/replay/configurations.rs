@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source as Text};
+use tidegate_engine::BuildFailure;
 use tidegate_replay::run::Settings;
 use tidegate_replay::session::Part;
 use tidegate_units::Rate;
@@ -23,6 +24,7 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
     }
     for name in &args.with {
         let (config, link) = one(name)?;
+        BuildFailure::without_clock(&config).map_err(|failure| Failure::Usage(format!("{name}: {failure}")))?;
         let mut settings = Settings::seeded(args.seed);
         settings.link = link.or(args.link);
         settings.keep.departures = args.departures.is_some();
