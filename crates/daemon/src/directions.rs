@@ -79,9 +79,14 @@ impl ShapedDirection {
         let Some(shaping) = &mut self.shaping else { return Vec::new() };
         match shaping.renew_rules(rate) {
             Ok(false) => Vec::new(),
-            Ok(true) => shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect(),
+            Ok(true) => self.timed_rules(),
             Err(error) => vec![format!("rules with `when` could not be changed: {error}")],
         }
+    }
+    /// The rules that hold at some times only, each with whether it holds now and until when.
+    pub(crate) fn timed_rules(&self) -> Vec<String> {
+        let Some(shaping) = &self.shaping else { return Vec::new() };
+        shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect()
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {

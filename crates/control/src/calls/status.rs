@@ -71,6 +71,9 @@ pub struct DirectionStatus {
     /// Protocols that are not proven to be shaped, because no packet of them has come through yet, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<String>,
+    /// The rules that hold at some times only, each with whether it holds now and until when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timed_rules: Vec<String>,
     /// The discipline in the kernel that queues packets; absent where they are queued in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_kernel: Option<String>,

@@ -97,6 +97,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         rate,
         interfaces,
         unproven,
+        timed_rules: direction.timed_rules(),
         in_kernel,
         kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.socket.refused_verdicts),
         classes,

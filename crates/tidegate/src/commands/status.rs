@@ -230,6 +230,9 @@ fn print_direction(
     for unproven in &direction.unproven {
         writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
     }
+    for rule in &direction.timed_rules {
+        writeln!(out, "{}: {rule}", direction.name)?;
+    }
     if direction.kernel_dropped_packets > 0 {
         writeln!(
             out,

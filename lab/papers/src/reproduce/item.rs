@@ -329,6 +329,12 @@ impl Item {
         self.check();
         self
     }
+    /// Removes the bound, so that the item is information beside the paper's value.
+    #[must_use]
+    pub fn unbound(mut self) -> Self {
+        self.bound = None;
+        self
+    }
     /// Sets the cause of a deviation. A value outside of the bound then deviates, instead of contradicting the paper,
     /// if it is in the range `low` to `high` that `finding` predicts. `finding` is an item, a group of items or a
     /// heading of the experiment's page.

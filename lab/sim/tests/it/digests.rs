@@ -12,7 +12,7 @@ const DIGESTS: [(&str, &str); 4] = [
     ("lab/papers/scenarios/dumbbell.toml", "b9d409ecb2f25484c0828a54a960a72b"),
     ("lab/papers/scenarios/mice-and-an-elephant.toml", "b5674b6a10f2cdf2429fa63cdabc8da7"),
     ("lab/papers/scenarios/web-at-ninety-percent.toml", "29b17d9be766b7ebcda76c2c873f903f"),
-    ("lab/papers/rfc2963/scenario.toml", "1634d6e0fb0a0df992f17d08202d5605"),
+    ("lab/papers/rfc2963/scenario.toml", "c78cf301755184e1376c9ca3f9defe7b"),
 ];
 
 #[test]

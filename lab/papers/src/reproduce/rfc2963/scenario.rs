@@ -6,7 +6,7 @@ use tidegate_core::marker::{Actions, Conditioner, Marker, Point};
 use tidegate_core::meter::Mode;
 use tidegate_core::random::Stream;
 use tidegate_core::ras::{self, Coupling, Curve, Ras};
-use tidegate_core::red::{AboveMax, EarlyDrop};
+use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Thresholds};
 use tidegate_core::rio::{self, Rio};
 use tidegate_core::trtcm::{self, TrTcm};
 use tidegate_core::{Bytes, Colour, Instant, Rate, Span};
@@ -27,8 +27,17 @@ const LINE_RATE: Rate = Rate::from_mbit(34);
 pub enum Sources {
     /// One connection from each of this number of workstations. The RFC has ten.
     Tcp { stations: u64 },
-    /// A constant rate from each of ten workstations, together this percentage of CIR.
-    Udp { percent_of_cir: u64 },
+    /// A mean rate from each of ten workstations, together this percentage of CIR, which no loss changes.
+    Udp { percent_of_cir: u64, gaps: Gaps },
+}
+
+/// The times between the packets of a flow that does not react to losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gaps {
+    /// All equal: flows of one rate keep the phases of their beginnings, and so the bursts of their sum.
+    Constant,
+    /// Exponential.
+    Random,
 }
 
 /// The parameters of a run: CBS and the shaper, which the RFC's tables vary, and those that the RFC leaves open.
@@ -70,6 +79,8 @@ pub struct Setup {
     pub above_max: AboveMax,
     /// The packets that RIO's averages count.
     pub coupling: rio::Coupling,
+    /// The number of connections for which RIO's thresholds are; the RFC's are "reasonable" for 100.
+    pub rio_connections: u64,
     /// The limit of the bottleneck's queue in packets.
     pub limit: u64,
     /// The place of the meter in unshaped routers: before their queue or behind it.
@@ -93,7 +104,7 @@ impl Setup {
             thresholds: [1_000, 2_000, 4_000, 10_000],
             schedule: Schedule::Paid,
             metered_first: false,
-            averaging: Span::from_millis(100),
+            averaging: Span::from_millis(500),
             delay: Span::from_millis(10),
             delayed_ack: Some(Span::from_millis(200)),
             least_rto: Span::from_secs(1),
@@ -102,6 +113,7 @@ impl Setup {
             starts: Span::from_secs(1),
             above_max: AboveMax::Cliff,
             coupling: rio::Coupling::Coupled,
+            rio_connections: 100,
             limit: 1_000,
             metered_at: Point::Entry,
             end: Span::from_secs(102),
@@ -157,9 +169,17 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
     let (bottleneck, _) = net.duplex(er1, er2, Line::new(Rate::from_mbit(70), setup.delay));
     let paper = rio::Params::rfc2963();
     let early = EarlyDrop { above_max: setup.above_max, ..paper.early };
-    let rio = rio::Params { early, coupling: setup.coupling, ..paper };
+    let scaled = |profile: Profile| match profile.thresholds {
+        Thresholds::Packets { min, max } => {
+            let part = |packets: u64| packets * setup.rio_connections / 100;
+            Profile { thresholds: Thresholds::Packets { min: part(min), max: part(max) }, ..profile }
+        }
+        _ => profile,
+    };
+    let [green, yellow, red] = [paper.green, paper.yellow, paper.red].map(scaled);
+    let rio = rio::Params { early, coupling: setup.coupling, green, yellow, red };
     let rio = Rio::new(rio, setup.seed, "rfc2963.rio").map_err(|error| wrong(&error))?;
-    net.queue(bottleneck, AqmFifo::new(Limit::packets(setup.limit), rio));
+    net.queue(bottleneck, AqmFifo::new(Limit::packets(setup.limit * setup.rio_connections / 100), rio));
     let config = tcp::Config {
         receive_buffer: WINDOW,
         initial_window: setup.initial_window,
@@ -191,10 +211,15 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
             let name = format!("{customer}.{station}");
             let flow = match setup.sources {
                 Sources::Tcp { .. } => FlowSpec::tcp(name, from, to, config, Workload::BULK),
-                Sources::Udp { percent_of_cir } => {
+                Sources::Udp { percent_of_cir, gaps } => {
                     let cir = CIRS[(customer as usize - 1) % 5] * 1_000_000;
                     let rate = Rate::from_bps(cir / 100 * percent_of_cir / stations);
-                    FlowSpec::udp(name, from, to, Workload::Constant { rate, packet: Bytes::new(1_500) })
+                    let packet = Bytes::new(1_500);
+                    let workload = match gaps {
+                        Gaps::Constant => Workload::Constant { rate, packet },
+                        Gaps::Random => Workload::Poisson { rate, packet },
+                    };
+                    FlowSpec::udp(name, from, to, workload)
                 }
             };
             flows.push(net.flow(flow.starting(start)));
