@@ -25,17 +25,16 @@ pub const METRICS: &str = "127.0.0.1:9469";
 /// Both directions, with `classes` more than the three that every file has. The flows that are measured fit into `calls` and
 /// `media`.
 pub fn file(classes: u64) -> String {
-    let mut text = String::from(
-        "version = 1\n\
-         [[up.class]]\nname = \"calls\"\nrate = \"1mbit\"\npriority = 0\nlimit = \"256kB\"\nflow-limit = \"64kB\"\n\
-         [[up.class]]\nname = \"media\"\nrate = \"1500kbit\"\nlimit = \"512kB\"\nflow-limit = \"64kB\"\n\
-         [[up.class]]\nname = \"rest\"\nrate = \"2mbit\"\nlimit = \"256kB\"\nflow-limit = \"64kB\"\ndefault = true\n\
-         [[down.class]]\nname = \"calls\"\nrate = \"1mbit\"\npriority = 0\nlimit = \"256kB\"\nflow-limit = \"64kB\"\n\
-         [[down.class]]\nname = \"media\"\nrate = \"1500kbit\"\nlimit = \"512kB\"\nflow-limit = \"64kB\"\n\
-         [[down.class]]\nname = \"rest\"\nrate = \"2mbit\"\nlimit = \"256kB\"\nflow-limit = \"64kB\"\ndefault = true\n\
-         [[rule]]\nclass = \"calls\"\ndestination-port = \"5000-5005\"\n\
-         [[rule]]\nclass = \"media\"\ndestination-port = \"5006-5099\"\n",
-    );
+    let mut text = String::from("version = 1\n");
+    for way in ["up", "down"] {
+        text += &format!(
+            "[[{way}.class]]\nname = \"calls\"\nrate = \"1mbit\"\npriority = 0\nlimit = \"256kB\"\nflow-limit = \"64kB\"\n\
+             [[{way}.class]]\nname = \"media\"\nrate = \"1500kbit\"\nlimit = \"512kB\"\nflow-limit = \"64kB\"\n\
+             [[{way}.class]]\nname = \"rest\"\nrate = \"2mbit\"\nlimit = \"256kB\"\nflow-limit = \"64kB\"\ndefault = true\n\
+             [[{way}.rule]]\nclass = \"calls\"\ndestination-port = \"5000-5005\"\n\
+             [[{way}.rule]]\nclass = \"media\"\ndestination-port = \"5006-5099\"\n"
+        );
+    }
     for n in 0..classes {
         text += &format!(
             "[[up.class]]\nname = \"more{n}\"\nrate = \"200kbit\"\n\
