@@ -20,6 +20,15 @@ pub enum Step {
         /// How many classes are added to those that every file has.
         classes: u64,
     },
+    /// A file that is not valid is applied, and refused.
+    Broken,
+    /// The rate of a class changes on trial.
+    Trial {
+        /// Its rate in kbit/s meanwhile.
+        kbit: u64,
+        /// Whether the change is confirmed; otherwise it is taken back.
+        confirmed: bool,
+    },
     /// A minimum for the video flow is requested, unless it has one.
     Promise,
     /// The minimum of the video flow is released, if it has one.
@@ -31,6 +40,10 @@ pub enum Step {
         /// How long there is no shaper.
         absent: Duration,
     },
+    /// The shaper is killed by SIGKILL, and another one starts when its guardian has waited in vain and removed the rules.
+    Desert,
+    /// Shaper and guardian are killed in one moment, and another shaper starts.
+    KillBoth,
     /// Another process takes over from the running shaper.
     Upgrade,
     /// The shaper is stopped by SIGSTOP for this time.
@@ -47,6 +60,11 @@ pub enum Step {
     /// The interface goes down for this time.
     Down {
         /// How long it is down.
+        time: Duration,
+    },
+    /// The interface is deleted, and made again after this time.
+    Vanish {
+        /// How long there is none.
         time: Duration,
     },
     /// The interface gets another MTU.
@@ -132,13 +150,17 @@ impl Schedule {
                 let least = if class == "calls" { 500 } else { 1_200 };
                 Step::Rate { class, kbit: self.between(least, 4_000) }
             }
-            10..18 => Step::Reload { classes: self.0.below(6) },
+            10..15 => Step::Reload { classes: self.0.below(6) },
+            15 => Step::Broken,
+            16..18 => Step::Trial { kbit: self.between(1_200, 4_000), confirmed: self.0.below(2) == 0 },
             18..24 => Step::Promise,
             24..28 => Step::Withdraw,
             28..48 => {
                 Step::Toggle(self.one_of(&[L::FloodUp, L::FloodDown, L::Rivals, L::Upload, L::Download, L::NewFlows]))
             }
-            48..55 => Step::Kill { absent: Duration::from_millis(self.between(0, 3_000)) },
+            48 => Step::Desert,
+            49 => Step::KillBoth,
+            50..55 => Step::Kill { absent: Duration::from_millis(self.between(0, 3_000)) },
             55..61 => Step::Upgrade,
             // Shorter than the guardian's patience.
             61..65 => Step::Stop { time: Duration::from_millis(self.between(10, 150)) },
@@ -146,7 +168,8 @@ impl Schedule {
             71..75 => Step::KillGuardian,
             75..78 => Step::Table,
             78..81 => Step::Chain,
-            81..84 => Step::Down { time: Duration::from_millis(self.between(50, 2_000)) },
+            81..83 => Step::Down { time: Duration::from_millis(self.between(50, 2_000)) },
+            83 => Step::Vanish { time: Duration::from_millis(self.between(50, 3_000)) },
             84..87 => Step::Mtu { bytes: self.one_of(&[1_280, 1_400, 1_500]) },
             87..94 => Step::Hostile(self.one_of(&[C::Half, C::Garbage, C::Long, C::Many, C::Deaf])),
             _ => Step::Read(self.one_of(&[R::Status, R::Top, R::Promises, R::Metrics])),
@@ -178,11 +201,11 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_step_comes_within_five_minutes() {
+    fn every_kind_of_step_comes_and_five_minutes_have_most_of_them() {
         // A step takes two seconds or three.
         let kinds = |seed| Schedule::new(seed).take(100).map(|(_, step)| discriminant(&step)).collect::<HashSet<_>>();
         let all: HashSet<_> = (0..20).flat_map(kinds).collect();
-        assert_eq!(all.len(), 15);
+        assert_eq!(all.len(), 20);
         assert!((0..20).all(|seed| kinds(seed).len() > 11));
     }
 }

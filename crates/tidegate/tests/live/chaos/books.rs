@@ -90,16 +90,28 @@ impl Books {
             let (missing, reordered) = (since(|counts| &counts.missing), since(|counts| &counts.reordered));
             self.packets += since(|counts| &counts.sent);
             self.missing += missing;
-            if matches!(step, Step::Down { .. }) {
+            match step {
                 // The kernel discards what is sent meanwhile, and finds the neighbour anew.
-                continue;
+                Step::Down { .. } | Step::Vanish { .. } => continue,
+                // What they held is lost: at most the limit of a flow.
+                Step::KillBoth => {
+                    assert_eq!(reordered, 0, "{} ({}) after {step:?}", flow.name, flow.way);
+                    continue;
+                }
+                _ => {}
             }
             let way = flow.way.to_owned();
             let kernel = self.last.grown(&now, |counts| &counts.kernel, &way);
             let machine = usize::from(flow.way == "down");
             let machine = now.machine[machine] - self.last.machine[machine];
             let class = self.last.grown(&now, |counts| &counts.dropped, &(way, flow.class.to_owned()));
-            let class = if flow.class == "media" && !is_video_safe { class } else { 0 };
+            let is_overloaded = flow.way == "up" && flow.class == "media" && !is_video_safe;
+            // A process that has ended took with it what it dropped since the last time.
+            let class = match is_overloaded {
+                true if self.last.pid != now.pid => missing,
+                true => class,
+                false => 0,
+            };
             let name = format!("{} ({}) after {step:?}", flow.name, flow.way);
             assert!(
                 missing <= kernel + class + machine,

@@ -51,19 +51,22 @@ pub fn random_faults_lose_and_reorder_nothing() -> Ended {
             actor.act(step);
             books.check(&actor.stage, step, is_video_safe && actor.is_video_safe());
         }
+        println!("chaos: {} steps; {}", history.len(), books.summary());
     }));
-    if let Err(failure) = steps {
-        println!("chaos: seed {seed} failed; its steps, in seconds since the start:");
-        for (time, step) in &history {
-            println!("{:9.3} {step:?}", time.as_secs_f64());
+    let failure = match steps {
+        Ok(()) => catch_unwind(AssertUnwindSafe(|| actor.end())).err(),
+        Err(failure) => {
+            println!("chaos: the messages of the shapers:\n{}", actor.stage.last_words());
+            Some(failure)
         }
-        println!("the messages of its shapers:\n{}", actor.stage.last_words());
-        println!(
-            "repeat it with: TIDEGATE_CHAOS={seconds}:{seed} TIDEGATE_TESTS=nightly cargo test -p tidegate --test live root::{NAME}"
-        );
-        resume_unwind(failure);
+    };
+    let Some(failure) = failure else { return Ended::Passed };
+    println!("chaos: seed {seed} failed; its steps, in seconds since the start:");
+    for (time, step) in &history {
+        println!("{:9.3} {step:?}", time.as_secs_f64());
     }
-    println!("chaos: {} steps; {}", history.len(), books.summary());
-    actor.end();
-    Ended::Passed
+    println!(
+        "chaos: to repeat it: TIDEGATE_TESTS=nightly TIDEGATE_CHAOS={seconds}:{seed} cargo test -p tidegate --test live {NAME}"
+    );
+    resume_unwind(failure)
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::traffic::Flows;
 use crate::running::{PATIENCE, Running};
 use tidegate_live::netlink::{Protocol, Socket};
-use tidegate_live::nft;
+use tidegate_live::nft::{self, Family};
 use tidegate_testbed::Pair;
 use tidegate_testbed::files::Folder;
 
@@ -190,6 +190,11 @@ impl Stage {
         all
     }
 
+    /// The tables of the packet filter, where the shaper's rules are.
+    pub fn tables(&self) -> Vec<(Family, String)> {
+        tables(&self.pair)
+    }
+
     /// Ends shaping, and checks that nothing is left.
     pub fn end(self) {
         let Self { pair, scratch, running, flows, .. } = self;
@@ -197,8 +202,7 @@ impl Stage {
         running.signal(libc::SIGINT);
         let (status, _, said) = running.end();
         assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
-        let here = &pair.sender.namespace;
-        let tables = here.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap()).unwrap();
+        let tables = tables(&pair);
         assert!(tables.is_empty(), "{tables:?}");
         let sockets: Vec<_> = std::fs::read_dir(&scratch.0)
             .unwrap()
@@ -207,7 +211,7 @@ impl Stage {
         assert!(sockets.is_empty(), "{sockets:?}");
         // A guardian ends just after its shaper.
         let deadline = Instant::now() + Duration::from_secs(15);
-        while let left = processes_in(here.id().unwrap())
+        while let left = processes_in(pair.sender.namespace.id().unwrap())
             && !left.is_empty()
         {
             assert!(Instant::now() < deadline, "processes are left: {left:?}");
@@ -221,6 +225,11 @@ impl Stage {
         let _ = running.child.kill();
         ended + &running.end().2
     }
+}
+
+fn tables(pair: &Pair) -> Vec<(Family, String)> {
+    let list = || nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap();
+    pair.sender.namespace.run(list).unwrap()
 }
 
 fn launch(pair: &Pair, scratch: &Folder) -> Running {

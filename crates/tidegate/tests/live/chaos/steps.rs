@@ -19,6 +19,9 @@ use super::traffic::{Running, VIDEO};
 /// From this length of a stop on traffic must pass before its end: the guardian's 500 ms, and as much again for a busy machine.
 const PASSES: Duration = Duration::from_secs(1);
 
+/// A guardian waits for ten seconds for a successor; as much again for a busy machine.
+const GUARDIAN: Duration = Duration::from_secs(20);
+
 /// What acts on the stage, and what it has begun.
 pub struct Actor {
     pub stage: Stage,
@@ -57,6 +60,12 @@ impl Actor {
                     up.as_array().is_some_and(|all| all.len() as u64 == 3 + classes)
                 });
             }
+            Step::Broken => {
+                let path = self.stage.scratch.with("broken.toml", file(1).replace("200kbit", "200kbyte"));
+                let finished = self.stage.run(&["apply", &path]);
+                assert!(!finished.is_success && finished.err.contains("broken.toml:"), "{}", finished.err);
+            }
+            Step::Trial { kbit, confirmed } => self.try_rate(kbit, confirmed),
             Step::Promise => self.promise(),
             Step::Withdraw => {
                 if let Some(number) = self.promise.take() {
@@ -65,6 +74,15 @@ impl Actor {
             }
             Step::Toggle(load) => self.toggle(load),
             Step::Kill { absent } => self.kill(absent),
+            Step::Desert => self.desert(),
+            Step::KillBoth => {
+                for pid in [self.stage.guardians(), vec![self.stage.pid()]].concat() {
+                    signal(pid, libc::SIGKILL).unwrap();
+                }
+                self.succeed();
+                // Nobody was left to keep it.
+                self.promise = None;
+            }
             Step::Upgrade => {
                 let (status, _, said) = self.stage.launch().end();
                 assert!(status.success() && said.contains("is left to a successor"), "{status}: {said}");
@@ -78,6 +96,12 @@ impl Actor {
                 self.link(|rtnl, index| rtnl.down(index).unwrap());
                 thread::sleep(time);
                 self.link(|rtnl, index| rtnl.up(index).unwrap());
+                self.stage.until_counted();
+            }
+            Step::Vanish { time } => {
+                self.stage.pair.disconnect().unwrap();
+                thread::sleep(time);
+                self.stage.pair.connect().unwrap();
                 self.stage.until_counted();
             }
             Step::Mtu { bytes } => self.link(move |rtnl, index| rtnl.set_mtu(index, bytes).unwrap()),
@@ -121,8 +145,36 @@ impl Actor {
     fn kill(&mut self, absent: Duration) {
         self.stage.running.signal(libc::SIGKILL);
         thread::sleep(absent);
+        self.succeed();
+    }
+
+    /// Starts the successor of a shaper that was killed.
+    fn succeed(&mut self) {
         let (_, _, said) = self.stage.launch().end();
         self.stage.keep(&said);
+    }
+
+    /// Kills the shaper, and waits until its guardian has removed the rules.
+    fn desert(&mut self) {
+        self.stage.running.signal(libc::SIGKILL);
+        let deadline = Instant::now() + GUARDIAN;
+        while !self.stage.tables().is_empty() {
+            assert!(Instant::now() < deadline, "the rules of a shaper that was killed stay: {:?}", self.stage.tables());
+            thread::sleep(Duration::from_millis(50));
+        }
+        self.succeed();
+        // What nobody has taken over ends with the guardian.
+        self.promise = None;
+    }
+
+    fn try_rate(&self, kbit: u64, confirmed: bool) {
+        let rate = format!("{kbit}kbit");
+        let trial = if confirmed { "1h" } else { "500ms" };
+        self.stage.does(&["set", "class", "rest", "rate", &rate, "--direction", "up", "--confirm", trial]);
+        if confirmed {
+            self.stage.does(&["confirm"]);
+        }
+        self.stage.until("the end of the trial", |status| status["trial_ns"].is_null());
     }
 
     fn stop(&mut self, time: Duration) {
