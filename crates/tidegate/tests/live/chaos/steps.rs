@@ -22,22 +22,31 @@ const PASSES: Duration = Duration::from_secs(1);
 /// A guardian waits for ten seconds for a successor; as much again for a busy machine.
 const GUARDIAN: Duration = Duration::from_secs(20);
 
+/// A queue of the video flow at its limit of 64 kB leaves within 3 s by its minimum of 600 kbit/s, while 424 kbit/s arrive.
+const DRAINS: Duration = Duration::from_secs(10);
+
 /// What acts on the stage, and what it has begun.
 pub struct Actor {
     pub stage: Stage,
     loads: BTreeMap<Load, Running>,
     /// The number of the video flow's promise.
     promise: Option<u64>,
+    /// Until then the video flow may lack packets that its rivals displaced.
+    contested_until: Instant,
 }
 
 impl Actor {
     pub fn new(stage: Stage) -> Self {
-        Self { stage, loads: BTreeMap::new(), promise: None }
+        Self { stage, loads: BTreeMap::new(), promise: None, contested_until: Instant::now() }
     }
 
-    /// Whether the video flow must lose nothing: it has a minimum, or no rivals.
+    /// Whether the video flow must lose nothing: it has a minimum or no rivals, and what queued before has left.
     pub fn is_video_safe(&self) -> bool {
-        self.promise.is_some() || !self.loads.contains_key(&Load::Rivals)
+        Instant::now() >= self.contested_until
+    }
+
+    fn is_contested(&self) -> bool {
+        self.promise.is_none() && self.loads.contains_key(&Load::Rivals)
     }
 
     pub fn end(self) {
@@ -110,6 +119,9 @@ impl Actor {
         }
         self.stage.until_in_force();
         self.check_promise();
+        if self.is_contested() {
+            self.contested_until = Instant::now() + DRAINS;
+        }
     }
 
     fn promise(&mut self) {
@@ -117,7 +129,7 @@ impl Actor {
             return;
         }
         let port = VIDEO.to_string();
-        let words = ["promise", "--port", &port, "--min", "450kbit", "--for", "3h", "--direction", "up"];
+        let words = ["promise", "--port", &port, "--min", "600kbit", "--for", "3h", "--direction", "up"];
         let out = self.stage.does(&words);
         let number = out.split_whitespace().nth(1).and_then(|number| number.trim_end_matches(':').parse().ok());
         self.promise = Some(number.unwrap_or_else(|| panic!("no number in {out}")));
