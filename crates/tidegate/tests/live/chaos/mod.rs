@@ -19,6 +19,7 @@ mod stage;
 mod steps;
 mod traffic;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,6 +53,13 @@ pub fn random_faults_lose_and_reorder_nothing() -> Ended {
             books.check(&actor.stage, step, is_video_safe && actor.is_video_safe());
         }
         println!("chaos: {} steps; {}", history.len(), books.summary());
+        // Which kinds were among them, by the first word of each.
+        let mut kinds = BTreeMap::new();
+        for (_, step) in &history {
+            let name = format!("{step:?}").split([' ', '(']).next().unwrap_or_default().to_owned();
+            *kinds.entry(name).or_insert(0) += 1;
+        }
+        println!("chaos: {kinds:?}");
     }));
     let failure = match steps {
         Ok(()) => catch_unwind(AssertUnwindSafe(|| actor.end())).err(),
