@@ -17,6 +17,7 @@ pub mod width;
 
 #[cfg(feature = "network")]
 mod network {
+    pub mod chaos;
     pub mod delay;
     pub mod drops;
     pub mod harness;
@@ -31,6 +32,7 @@ mod network {
 
 #[cfg(feature = "network")]
 pub use network::{
+    chaos,
     delay::{self, DelayLine},
     drops::dropped_between,
     harness::{self, Ended},
@@ -43,4 +45,4 @@ pub use network::{
     veth,
 };
 
-pub use effort::{is_nightly, share};
+pub use effort::{Chaos, is_nightly, share};

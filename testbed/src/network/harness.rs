@@ -42,12 +42,13 @@ pub struct Test {
     run: fn() -> Ended,
     once: bool,
     nightly: bool,
+    limit: Duration,
 }
 
 impl Test {
     /// A test that runs without root in a short run, where that is possible, and in both modes nightly.
     pub const fn new(name: &'static str, run: fn() -> Ended) -> Self {
-        Self { name, run, once: false, nightly: false }
+        Self { name, run, once: false, nightly: false, limit: LIMIT }
     }
 
     /// Runs in one mode only, as root where that is possible: privileges make no difference to what is tested, or it cannot
@@ -61,6 +62,12 @@ impl Test {
     #[must_use]
     pub const fn nightly(self) -> Self {
         Self { nightly: true, ..self }
+    }
+
+    /// May take as long as it is asked to, up to two hours.
+    #[must_use]
+    pub const fn long(self) -> Self {
+        Self { limit: LONG, ..self }
     }
 }
 
@@ -77,6 +84,8 @@ macro_rules! tests {
 const NOBODY: u32 = 65_534;
 /// How long a test may take. One that measures repeatedly until the machine is steady takes long.
 const LIMIT: Duration = Duration::from_secs(240);
+/// The limit of a test whose length is asked for.
+const LONG: Duration = Duration::from_secs(7_200);
 /// Tests that run at the same time: most of them wait most of the time.
 const AT_ONCE: usize = 6;
 const SKIPPED: i32 = 77;
@@ -274,9 +283,9 @@ impl Running {
     fn end(&self) -> Option<Result<i32, String>> {
         match self.child.try_wait() {
             Some(end) => Some(end.map_err(|signal| format!("killed by signal {signal}"))),
-            None if self.began.elapsed() > LIMIT => {
+            None if self.began.elapsed() > self.case.test.limit => {
                 self.child.kill();
-                Some(Err(format!("still running after {LIMIT:?}")))
+                Some(Err(format!("still running after {:?}", self.case.test.limit)))
             }
             None => None,
         }

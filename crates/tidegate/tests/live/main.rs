@@ -2,6 +2,7 @@
 
 mod at_pair;
 mod both;
+mod chaos;
 mod exec;
 mod faulty;
 mod record;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         both::it_waits_for_its_interface,
         both::what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
         both::two_processes_have_plain_sockets_and_one_status,
+        #[nightly, once, long] chaos::random_faults_lose_and_reorder_nothing,
         #[nightly] exec::downloads_keep_the_rate,
         exec::uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
         #[nightly, once] exec::datagrams_keep_the_rate_in_both_directions,
