@@ -322,8 +322,9 @@ impl Shaping {
     }
 
     fn coverage_of(&mut self, at: usize) -> Result<Option<Coverage>, netlink::Error> {
-        // Traffic bypasses an abandoned data path, which has been reported.
-        let is_abandoned = self.running.is_abandoned();
+        // Traffic bypasses an abandoned data path, which has been reported, and a guardian that has the turn, which is reported too.
+        let (takeovers, is_guarded) = self.running.takeovers();
+        let is_abandoned = self.running.is_abandoned() || is_guarded;
         let interface = &mut self.running.interfaces[at];
         let link = Rtnl::open()?.link(interface.name())?.filter(|_| !is_abandoned);
         let Some(link) = link else {
@@ -345,7 +346,7 @@ impl Shaping {
         let interface = &mut self.running.interfaces[at];
         let waiting = if self.running.direction == Direction::Egress { interface.waiting_bytes() } else { 0 };
         let through = interface.received_bytes();
-        Ok(interface.coverage.sample(std::time::Instant::now(), carried, through, waiting))
+        Ok(interface.coverage.sample(std::time::Instant::now(), carried, (through, waiting), takeovers))
     }
 }
 

@@ -16,6 +16,7 @@ use super::interfaces::ShapedInterface;
 use super::options::Options;
 use super::owners::resolve;
 use super::thread::PathThread;
+use crate::guardian::Turn;
 use crate::rules::{Direction, TagRule};
 
 /// The interfaces, threads and configuration of a data path.
@@ -67,6 +68,11 @@ impl Running {
     /// The number of turns of each thread so far.
     pub(super) fn beats(&self) -> Vec<u64> {
         self.threads.iter().map(|thread| thread.state.page.beats()).collect()
+    }
+    /// How often guardians took the turn so far, and whether one has it now.
+    pub fn takeovers(&self) -> (u64, bool) {
+        let pages = || self.threads.iter().map(|thread| &thread.state.page);
+        (pages().map(|page| page.takeovers()).sum(), pages().any(|page| page.turn() != Turn::Shaper))
     }
 
     /// Sends a command to each thread, and waits for the replies.
