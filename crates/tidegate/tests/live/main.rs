@@ -4,6 +4,7 @@ mod at_pair;
 mod both;
 mod exec;
 mod faulty;
+mod measure;
 mod record;
 mod run;
 mod running;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         #[once] faulty::a_bug_in_what_is_done_after_a_bug_loses_nothing,
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
+        #[nightly, once] measure::responsiveness_is_better_with_shaping,
         record::live_record_and_replay_are_equal,
         record::live_changes_and_promises_are_replayed,
         record::live_reservations_are_replayed,
