@@ -18,7 +18,6 @@
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
 //! | [`bypass`] | what carries packets of an interface past its rules |
 //! | [`uplink`] | the interfaces of the default routes, and what they are stacked on |
-//! | [`measure`] | the rates of a line, by TCP connections to a peer |
 //! | [`doctor`] | what on this machine would keep shaping from working |
 //! | [`probe`] | proof that shaping is in force |
 
@@ -28,7 +27,6 @@ pub mod bypass;
 pub mod doctor;
 pub mod guardian;
 pub mod marks;
-pub mod measure;
 pub mod netlink;
 pub mod netns;
 pub mod nfqueue;

@@ -138,6 +138,15 @@ pub fn unacknowledged(stream: &TcpStream) -> io::Result<u64> {
     Ok(count.max(0) as u64)
 }
 
+/// Limits the bytes that a TCP socket takes from its program beyond what it has sent (`TCP_NOTSENT_LOWAT`), so that what a
+/// program writes last does not wait long behind what it wrote before.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    set_option(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))
+}
+
 /// A request about one setting of a network device, of `include/uapi/linux/ethtool.h`: those whose argument is a
 /// `struct ethtool_value`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -46,6 +46,7 @@ enum Command {
     Demo(commands::demo::Args),
     Check(commands::check::Args),
     Doctor(commands::doctor::Args),
+    Measure(commands::measure::Args),
     Import(commands::import::Args),
     Exec(commands::exec::Args),
     #[cfg(feature = "lab")]
@@ -229,6 +230,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Measure(args) => commands::measure::run(&args),
         Command::Import(args) => commands::import::run(&args),
         #[cfg(feature = "lab")]
         Command::Explain(args) => commands::explain::run(&args),

@@ -29,6 +29,7 @@ macro_rules! message_part {
 
 mod cli;
 mod commands;
+mod measure;
 mod output;
 #[cfg(feature = "lab")]
 mod progress;

@@ -23,6 +23,7 @@ pub mod import;
 pub mod interfaces;
 pub mod line;
 pub mod man;
+pub mod measure;
 #[cfg(feature = "lab")]
 pub mod new_lab;
 #[cfg(feature = "lab")]

@@ -8,7 +8,6 @@ use tidegate_config::preset::{self, LINKS};
 use tidegate_config::shaper::Direction;
 use tidegate_control::{Client, Place};
 use tidegate_live::doctor::{self, Severity, Subject};
-use tidegate_live::measure::{Measured, Peer, measure};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::uplink::{Uplink, Uplinks};
 use tidegate_units::{Bytes, Rate, UnitError};
@@ -17,7 +16,11 @@ pub(super) mod dialogue;
 mod service;
 
 use crate::Failure;
-use crate::commands::{check, interfaces, line};
+use crate::commands::{check, interfaces, line, measure as responsive};
+use crate::measure::peer::Peer;
+use crate::measure::rate::{Measured, measure};
+use crate::measure::responsiveness::Responsiveness;
+use crate::measure::wire::Trust;
 use crate::output::rate as four_digits;
 use dialogue::Dialogue;
 use service::{Instance, Manager};
@@ -47,10 +50,14 @@ pub struct Args {
     /// Mark packets of ECT(1), which scalable senders (L4S) send, from 1 ms of delay of their flow on
     #[arg(long)]
     l4s: bool,
-    /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT; not https, for which no
-    /// library is built in. Downwards the file is requested (GET), upwards data is sent (POST), a few seconds each
+    /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, https://HOST[:PORT]/FILE, or HOST:PORT of
+    /// a `tidegate measure --serve`. Downwards the file is requested (GET), upwards data is sent (POST), a few seconds each.
+    /// Then, where it is agreed to, the responsiveness under load before and after
     #[arg(long, value_name = "URL")]
     measure: Option<String>,
+    /// The certificates (PEM) of the authorities to trust for https, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
@@ -58,7 +65,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Stop and disable the service that was set up, and rename its file
-    #[arg(long, conflicts_with_all = ["up", "down", "link", "overhead", "l4s", "measure"])]
+    #[arg(long, conflicts_with_all = ["up", "down", "link", "overhead", "l4s", "measure", "ca"])]
     undo: bool,
     /// The directory of the file; the unit of systemd reads that in /etc/tidegate
     #[arg(long, value_name = "DIRECTORY", default_value = "/etc/tidegate")]
@@ -92,7 +99,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("{interface} cannot be shaped in its present state; nothing was changed")));
     }
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
-    let rates = rates(args, &interface, &kind, &dialogue)?;
+    let (rates, peer) = rates(args, &interface, &kind, &dialogue)?;
     let preset = line::source(rates, &kind, args.overhead, args.l4s, &[], preset::Place::UserSpace)?;
     let text = format!("{}{}", instance.heading(), preset.text());
     // `run` must accept the file that is written.
@@ -112,10 +119,60 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         message!("nothing was changed");
         return Ok(());
     }
+    let before = before(peer, &interface, manager, &dialogue)?;
     for line in instance.set_up(&text, &configs)? {
         message!("{line}");
     }
+    match before {
+        Some((peer, trust, before)) => after(&peer, trust.as_ref(), &interface, &before),
+        None => Ok(()),
+    }
+}
+
+/// A peer, whom it believes, and the responsiveness down and up before shaping.
+type Before = (Peer, Option<Trust>, [Responsiveness; 2]);
+
+/// The responsiveness without shaping, where there is a peer and it is agreed to. Only a service still shapes afterwards.
+fn before(
+    peer: Option<(Peer, Option<Trust>)>,
+    interface: &str,
+    manager: Manager,
+    dialogue: &Dialogue,
+) -> Result<Option<Before>, Failure> {
+    let Some((peer, trust)) = peer.filter(|_| manager == Manager::Systemd && !is_shaped(interface)) else {
+        return Ok(None);
+    };
+    let question = "measure how responsive the line is under load, before and after, 40 s each?";
+    if !dialogue.agrees(question)? {
+        return Ok(None);
+    }
+    match responsive::both(&peer, Some(interface), trust.as_ref()) {
+        Ok(found) => Ok(Some((peer, trust, found))),
+        // Nothing but the comparison is lost.
+        Err(error) => {
+            message!("  {error}");
+            Ok(None)
+        }
+    }
+}
+
+/// Measures with shaping, and ends with the answer: pages under load before and after.
+fn after(
+    peer: &Peer,
+    trust: Option<&Trust>,
+    interface: &str,
+    before: &[Responsiveness; 2],
+) -> Result<(), Failure> {
+    let after = responsive::both(peer, Some(interface), trust)?;
+    for (at, word) in ["down", "up"].into_iter().enumerate() {
+        let [was, is] = [&before[at], &after[at]].map(responsive::verdict);
+        message!("{word}, pages while the line is full: before {was}; now {is}");
+    }
     Ok(())
+}
+
+fn is_shaped(interface: &str) -> bool {
+    Place::Interface(interface.into()).find().is_ok_and(|path| Client::connect(&path).is_ok())
 }
 
 /// Stops the service, and reports which files remain.
@@ -255,19 +312,22 @@ fn kind_of_line(
     }
 }
 
+/// The rates up and down and the peer that they were measured with.
+type Line = ([Option<Rate>; 2], Option<(Peer, Option<Trust>)>);
+
 /// The rates up and down: as given, as measured, as answered.
-fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Result<[Option<Rate>; 2], Failure> {
+fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Result<Line, Failure> {
     let given = [args.up, args.down];
     let is_given = given.iter().any(Option::is_some);
     let mut rates = given;
     let peer = match (&args.measure, is_given) {
         (Some(peer), _) => Some(Peer::parse(peer).map_err(|error| Failure::Usage(error.to_string()))?),
-        (None, true) => return Ok(given),
+        (None, true) => return Ok((given, None)),
         (None, false) if !dialogue.asks() => {
             return Err(Failure::Usage("write the rates of the line, --up and --down, or --measure URL".into()));
         }
         (None, false) => loop {
-            let question = "a peer to measure with, http://HOST/FILE or HOST:PORT; none to enter the rates";
+            let question = "a peer to measure with, https://HOST/FILE or HOST:PORT; none to enter the rates";
             let answer = dialogue.ask(question, Some("none"))?;
             // One who knows the rate need not be asked twice.
             rates[0] = line_rate(&answer).ok().filter(|rate| !rate.is_zero());
@@ -282,8 +342,10 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
             }
         },
     };
-    if let Some(peer) = peer {
-        if Place::Interface(interface.into()).find().is_ok_and(|path| Client::connect(&path).is_ok()) {
+    let trust = peer.as_ref().map(|peer| Trust::of(peer, args.ca.as_deref())).transpose();
+    let trust = trust.map_err(|error| Failure::Failed(error.to_string()))?.flatten();
+    if let Some(peer) = peer.as_ref().filter(|_| rates.iter().any(Option::is_none)) {
+        if is_shaped(interface) {
             let text = format!("{interface} is shaped already, so its shaper would be measured: end that first");
             return Err(Failure::Failed(text));
         }
@@ -292,7 +354,7 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
                 continue;
             }
             message!("measuring {word} with {peer} ...");
-            match measure(&peer, direction, interface) {
+            match measure(peer, direction, interface, trust.as_ref()) {
                 Ok(measured) => *rate = Some(report(&measured, kind, args.overhead, word)),
                 Err(error) if dialogue.asks() => message!("  {error}"),
                 Err(error) => return Err(Failure::Failed(format!("{error}; give --{word} instead"))),
@@ -307,7 +369,7 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
     if rates == [None, None] {
         return Err(Failure::Failed("no rate was given, so there is nothing to shape; nothing was changed".into()));
     }
-    Ok(rates)
+    Ok((rates, peer.map(|peer| (peer, trust))))
 }
 
 fn directions(rates: &mut [Option<Rate>; 2]) -> [(Direction, &mut Option<Rate>, &'static str); 2] {
