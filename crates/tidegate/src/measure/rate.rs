@@ -164,7 +164,7 @@ pub fn download(peer: &Peer, address: SocketAddr, trust: Option<&Trust>, shared:
                 Err(error) => return Err(error.to_string()),
             }
         }
-        if received == 0 {
+        if received == 0 && !shared.has_ended() {
             return Err("the file is empty; name a large one".into());
         }
     }

@@ -223,8 +223,9 @@ pub fn is_pause(error: &io::Error) -> bool {
 }
 
 fn advice(error: &io::Error) -> &'static str {
+    // An authority of the same name with another key gives a bad signature.
     let text = error.to_string();
-    if text.contains("UnknownIssuer") || text.contains("CaUsedAsEndEntity") {
+    if ["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"].iter().any(|reason| text.contains(reason)) {
         "; name the file with the certificate of its authority by --ca"
     } else {
         ""
