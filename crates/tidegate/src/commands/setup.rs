@@ -157,12 +157,7 @@ fn before(
 }
 
 /// Measures with shaping, and ends with the answer: pages under load before and after.
-fn after(
-    peer: &Peer,
-    trust: Option<&Trust>,
-    interface: &str,
-    before: &[Responsiveness; 2],
-) -> Result<(), Failure> {
+fn after(peer: &Peer, trust: Option<&Trust>, interface: &str, before: &[Responsiveness; 2]) -> Result<(), Failure> {
     let after = responsive::both(peer, Some(interface), trust)?;
     for (at, word) in ["down", "up"].into_iter().enumerate() {
         let [was, is] = [&before[at], &after[at]].map(responsive::verdict);

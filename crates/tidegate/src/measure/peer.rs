@@ -26,7 +26,8 @@ impl Peer {
     pub fn parse(text: &str) -> Result<Self, MeasureError> {
         let wrong = || MeasureError::Peer(text.into());
         let schemes = [("http://", 80, false), ("https://", 443, true)];
-        let found = schemes.iter().find_map(|(scheme, port, tls)| Some((text.strip_prefix(scheme)?, Some(*port), *tls)));
+        let found =
+            schemes.iter().find_map(|(scheme, port, tls)| Some((text.strip_prefix(scheme)?, Some(*port), *tls)));
         let (rest, default, is_secure) = found.unwrap_or((text, None, false));
         let (authority, path) = rest.split_once('/').map_or((rest, String::new()), |(host, path)| (host, path.into()));
         let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {

@@ -190,10 +190,12 @@ pub fn upload(peer: &Peer, address: SocketAddr, trust: Option<&Trust>, shared: &
                 Err(error) if is_pause(&error) && last.elapsed() < SILENCE => {}
                 // Why the peer takes no more is in its response, if there is one.
                 Err(error) => {
-                    return Err(match stream.head(|| shared.has_ended()).map(|head| head.map(super::wire::Head::success)) {
-                        Err(why) | Ok(Some(Err(why))) => format!("it takes no upload: {why}"),
-                        Ok(_) => format!("it takes no upload of this length: {error}"),
-                    });
+                    return Err(
+                        match stream.head(|| shared.has_ended()).map(|head| head.map(super::wire::Head::success)) {
+                            Err(why) | Ok(Some(Err(why))) => format!("it takes no upload: {why}"),
+                            Ok(_) => format!("it takes no upload of this length: {error}"),
+                        },
+                    );
                 }
             }
             let acknowledged = written.saturating_sub(unacknowledged(stream.socket()).unwrap_or(0));

@@ -22,8 +22,8 @@
 //! Larger values are better; the wait in the other direction is part of every round trip.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant as Clock};
 
@@ -322,9 +322,9 @@ impl Run<'_> {
             if self.running.load(Ordering::Relaxed) < FOREIGN {
                 self.running.fetch_add(1, Ordering::Relaxed);
                 scope.spawn(move || {
-                    let found =
-                        foreign(self.peer, self.address, self.trust, multiplexes, || self.shared.has_ended());
-                    let lost = Foreign { at: Clock::now(), tcp: SILENCE, tls: self.trust.map(|_| SILENCE), http: SILENCE };
+                    let found = foreign(self.peer, self.address, self.trust, multiplexes, || self.shared.has_ended());
+                    let lost =
+                        Foreign { at: Clock::now(), tcp: SILENCE, tls: self.trust.map(|_| SILENCE), http: SILENCE };
                     if !self.shared.has_ended() {
                         lock(&self.foreign).push(found.unwrap_or(lost));
                     }

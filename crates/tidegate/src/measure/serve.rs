@@ -151,7 +151,8 @@ impl Session<'_> {
             if !down && target != path(Direction::Egress) {
                 return self.respond("404 Not Found", 0);
             }
-            let head = format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n");
+            let head =
+                format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n");
             self.write(head.as_bytes())?;
             return if down { self.load_down() } else { self.load_up() };
         }
