@@ -13,6 +13,7 @@ pub(crate) mod names;
 pub mod notes;
 pub mod observer;
 mod reading;
+mod response;
 pub(crate) mod status;
 pub(crate) mod subscriptions;
 pub mod web;

@@ -22,12 +22,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_config::shaper::Metrics;
 use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowSort, Observation};
@@ -42,6 +40,7 @@ pub use super::connections::CONNECTIONS;
 use super::connections::{Client, Connections};
 use super::metrics;
 use super::observer::Shared;
+use super::response::{Answer, asset, data, json, plain};
 
 /// Connections that the kernel keeps until they are accepted. One for which there is no room is tried again by its client, after 1 s.
 const WAITING: i32 = 4_096;
@@ -219,8 +218,6 @@ async fn connection(stream: TcpStream, served: Arc<Served>) {
     }
 }
 
-type Answer = Response<Full<Bytes>>;
-
 fn answer<B>(request: &Request<B>, served: &Served) -> Answer {
     if is_ambiguous(request.headers()) {
         let mut response = plain(StatusCode::BAD_REQUEST, "this request is ambiguous\n");
@@ -343,48 +340,6 @@ fn is_ours(host: &str) -> bool {
 
 fn query<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
-}
-
-fn json(value: &impl serde::Serialize) -> Answer {
-    match serde_json::to_vec(value) {
-        Ok(bytes) => data("application/json", bytes.into()),
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "this cannot be written\n"),
-    }
-}
-
-fn data(kind: &'static str, body: Bytes) -> Answer {
-    respond(StatusCode::OK, kind, "no-store", body)
-}
-
-fn asset(kind: &'static str, text: &'static str) -> Answer {
-    respond(StatusCode::OK, kind, "no-cache", Bytes::from_static(text.as_bytes()))
-}
-
-fn plain(status: StatusCode, text: &'static str) -> Answer {
-    respond(status, "text/plain; charset=utf-8", "no-store", Bytes::from_static(text.as_bytes()))
-}
-
-/// Scripts, styles and data come from this server alone; no page frames this one.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-fn respond(status: StatusCode, kind: &'static str, cache: &'static str, body: Bytes) -> Answer {
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, cache),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
 }
 
 const PAGE: &str = include_str!("../../assets/page.html");
