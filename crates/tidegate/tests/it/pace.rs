@@ -446,7 +446,7 @@ fn the_paper_is_reproduced_and_deterministic() {
     );
     assert_eq!((&report["holds"], &report["verdicts"]["unmeasured"]), (&true.into(), &0.into()));
     // A result that contradicts a paper stays one: exit code 1 without the record.
-    let contradicted = ["reproduce", "fbq", "--only", "sim.full.5m.fbq.held", "--runs", "1"];
+    let contradicted = ["reproduce", "fbq", "--only", "sim.full.5m.fbq-to-cbq", "--runs", "1"];
     assert_eq!(tidegate(&contradicted).status.code(), Some(1));
     assert!(items.len() > 200);
 }

@@ -267,7 +267,7 @@ pub fn questions_are_asked_at_a_terminal() -> Ended {
     let mut terminal = Terminal::start(machine.setup(&["--service", "none"]), None);
     terminal.answer("which one is it? [unknown]", "token-ring");
     terminal.answer("token-ring is none of them", "vdsl");
-    terminal.answer("none to enter the rates [none]", "https://192.0.2.1/file");
+    terminal.answer("none to enter the rates [none]", "ftp://192.0.2.1/file");
     terminal.answer("none to enter the rates [none]", "none");
     terminal.answer("the line up, such as 20mbit", "20");
     terminal.answer("has no unit", "20 parsec");
