@@ -94,6 +94,13 @@ fn reproduce(artifact: &Path, tidegate: &str) -> Output {
         .expect("the script starts")
 }
 
+/// Makes the sums of an artifact again, as somebody who changed files of it would.
+fn renew(artifact: &Path) {
+    let script = "cut -c67- SHA256SUMS | xargs -d '\\n' sha256sum > new && mv new SHA256SUMS";
+    let output = Command::new("sh").args(["-c", script]).current_dir(artifact).output().expect("sh starts");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 /// Copies a folder, as an archive does.
 fn copied(from: &Path, to: &Path) -> PathBuf {
     let output = Command::new("cp").arg("-r").arg(from).arg(to).output().expect("cp starts");
@@ -135,8 +142,10 @@ fn an_artifact_is_reproduced_elsewhere_and_says_so() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).ends_with("reproduced\n") && text(&output).contains("bit for bit"), "{}", text(&output));
     assert!(text(&output).contains("claim supported: CoDel waits less"), "{}", text(&output));
-    let [expected, found] = ["expected", "reproduced"].map(|folder| fs::read(moved.join(folder).join("delay.svg")));
-    assert_eq!(expected.expect("a figure"), found.expect("a figure"));
+    for file in ["delay.svg", "delay.pdf", "report.html"] {
+        let [expected, found] = ["expected", "reproduced"].map(|folder| fs::read(moved.join(folder).join(file)));
+        assert_eq!(expected.expect("a figure"), found.expect("a figure"), "{file}");
+    }
     // Again, over what the first time wrote.
     assert_eq!(reproduce(&moved, PROGRAM).status.code(), Some(0));
     let missing = reproduce(&moved, "/nowhere/tidegate");
@@ -154,23 +163,70 @@ fn an_artifact_is_reproduced_elsewhere_and_says_so() {
 fn other_results_are_within_their_tolerance_or_named() {
     let scratch = Folder::new("artifact-other");
     let pack = packed(&scratch);
-    // Another digest, as of another version, with the same values.
-    let close = copied(&pack, &scratch.0.join("close"));
-    let manifest = fs::read_to_string(close.join("artifact.json")).expect("a manifest");
-    let parsed: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
-    let digest = parsed["digest"].as_str().expect("a digest");
-    fs::write(close.join("artifact.json"), manifest.replace(digest, &"0".repeat(digest.len()))).expect("written");
-    let output = reproduce(&close, PROGRAM);
+    let other_digest = |name: &str, version: Option<&str>| {
+        let artifact = copied(&pack, &scratch.0.join(name));
+        let path = artifact.join("artifact.json");
+        let manifest = fs::read_to_string(&path).expect("a manifest");
+        let parsed: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+        let digest = parsed["digest"].as_str().expect("a digest");
+        let mut changed = manifest.replace(digest, &"0".repeat(digest.len()));
+        if let Some(version) = version {
+            let ours = format!("\"version\": {}", parsed["version"]);
+            changed = changed.replace(&ours, &format!("\"version\": \"{version}\""));
+        }
+        fs::write(path, changed).expect("written");
+        renew(&artifact);
+        reproduce(&artifact, PROGRAM)
+    };
+    // Another digest with the same values: another version may have it, the same may not.
+    let output = other_digest("close", Some("0.0.7"));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).ends_with("reproduced within the tolerances\n"), "{}", text(&output));
+    let output = other_digest("false", None);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("with the same version it must be equal"), "{}", text(&output));
     // Another line.
     let other = copied(&pack, &scratch.0.join("other"));
     let path = other.join("input/scenarios/line.toml");
     fs::write(&path, fs::read_to_string(&path).expect("a scenario").replace("10ms", "40ms")).expect("written");
+    renew(&other);
     let output = reproduce(&other, PROGRAM);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let said = text(&output);
     assert!(said.contains("delay") && said.contains("measured was") && said.contains("not reproduced: "), "{said}");
+}
+
+#[test]
+fn what_was_changed_after_it_was_packed_is_found() {
+    let scratch = Folder::new("artifact-changed");
+    let pack = packed(&scratch);
+    let files = [
+        ("artifact.json", "\"mean\": ", "\"mean\": 9"),
+        ("README.md", "| codel |", "| codel 1 |"),
+        ("expected/delay.svg", "</svg>", "<g/></svg>"),
+        ("expected/delay.pdf", "%%EOF", "%%EOF\n"),
+        ("expected/report.html", "</html>", "<p></html>"),
+    ];
+    for (n, (file, from, to)) in files.into_iter().enumerate() {
+        let artifact = copied(&pack, &scratch.0.join(n.to_string()));
+        let path = artifact.join(file);
+        let bytes = fs::read(&path).expect("a file");
+        let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).expect(file);
+        let changed = [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat();
+        fs::write(&path, changed).expect("written");
+        let output = reproduce(&artifact, PROGRAM);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(&format!("{file} was changed after it was packed")), "{}", text(&output));
+        // With its sum changed too it is still not what the runs give.
+        renew(&artifact);
+        let output = reproduce(&artifact, PROGRAM);
+        assert_eq!(output.status.code(), Some(1), "{file}: {}", text(&output));
+    }
+    fs::write(pack.join("LICENSE"), "free").expect("written");
+    let output = reproduce(&pack, PROGRAM);
+    assert!(output.status.success() && text(&output).contains("LICENSE: not packed"), "{}", text(&output));
+    fs::remove_file(pack.join("expected/delay.pdf")).expect("removed");
+    assert_eq!(reproduce(&pack, PROGRAM).status.code(), Some(2));
 }
 
 #[test]
@@ -196,6 +252,7 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
         .replace("\"more\": \"fifo\"", "\"more\": \"codel\"");
     assert_ne!(manifest, turned);
     fs::write(&path, turned).expect("written");
+    renew(&pack);
     let output = reproduce(&pack, PROGRAM);
     let said = text(&output);
     assert!(output.status.code() == Some(1) && said.contains("not reproduced: 1 of"), "{said}");
@@ -211,6 +268,7 @@ fn an_artifact_cannot_reach_outside_of_its_folder() {
     let hostile = |name: &str, change: &dyn Fn(&Path)| {
         let artifact = copied(&pack, &scratch.0.join(name));
         change(&artifact);
+        renew(&artifact);
         let output = reproduce(&artifact, PROGRAM);
         assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output));
         assert!(!text(&output).contains("secret\n"), "{name}: {}", text(&output));
@@ -239,6 +297,12 @@ fn an_artifact_cannot_reach_outside_of_its_folder() {
         symlink("../../pack/input/traces", artifact.join("input/traces")).expect("a link");
     });
     assert!(folder.contains("symbolic link"), "{folder}");
+    for beside in ["x", "input/x", "expected/x"] {
+        let said = hostile(&format!("beside-{}", beside.replace('/', "-")), &|artifact| {
+            symlink("/etc/hostname", artifact.join(beside)).expect("a link");
+        });
+        assert!(said.contains(&format!("{beside} is a symbolic link")), "{said}");
+    }
     hostile("scenario", &|artifact| {
         edit(artifact.join("artifact.json"), "scenarios/line.toml", "../../pack/input/scenarios/line.toml")
     });

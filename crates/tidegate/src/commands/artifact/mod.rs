@@ -5,6 +5,7 @@ mod inputs;
 mod pack;
 mod readme;
 mod reproduce;
+mod sums;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -8,6 +8,7 @@ use std::path::Path;
 use tidegate_report::{Format, Look};
 
 use super::inputs::{Inputs, load};
+use super::sums::{self, Sums};
 use super::{Args, Expected, FIGURE_TOLERANCE, FigureSpec, Manifest, Ran, readme};
 use crate::Failure;
 
@@ -29,7 +30,9 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     }
     let inputs = Inputs::read(file)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
-    let write = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
+    let mut sums = Sums::default();
+    let mut write = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
+        sums.add(name, bytes)?;
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed(parent))?;
@@ -88,8 +91,11 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     write(Path::new("reproduce"), SCRIPT.as_bytes())?;
     let script = folder.join("reproduce");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;
+    let list = folder.join(sums::NAME);
+    fs::write(&list, sums.text()).map_err(failed(&list))?;
     let mut out = crate::output::stdout();
     writeln!(out, "{}: packed, {} runs, digest {}", folder.display(), manifest.runs, manifest.digest)?;
+    writeln!(out, "SHA-256 of {}, to cite for the whole artifact: {}", sums::NAME, sums.of_all())?;
     writeln!(out, "{}/reproduce runs it again, here and on other machines", folder.display())?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use tidegate_display::human;
 use tidegate_report::{Format, Look};
 
 use super::inputs::{inside, load};
+use super::sums::{self, Sums};
 use super::{Expected, Manifest, Ran, is_plain};
 use crate::Failure;
 
@@ -16,56 +17,52 @@ use crate::Failure;
 /// # Errors
 /// Invalid usage if the artifact is damaged, and a failure if its results are not reproduced.
 pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
+    let (sums, others) = Sums::check(folder)?;
     let manifest = read(folder)?;
     let mut out = crate::output::stdout();
     let ours = env!("CARGO_PKG_VERSION");
     writeln!(out, "{}", manifest.title)?;
+    writeln!(out, "SHA-256 of {}: {}", sums::NAME, sums.of_all())?;
+    if let Some(first) = others.first() {
+        let more = if others.len() == 1 { String::new() } else { format!(" and {} more", others.len() - 1) };
+        writeln!(out, "{}{more}: not packed, and not checked", first.display())?;
+    }
     writeln!(out, "made with tidegate {}, repeated with tidegate {ours}: {} runs", manifest.version, manifest.runs)?;
     out.flush()?;
     let (source, scenario) = load(&folder.join("input"), Path::new(&manifest.scenario))?;
     let ran = Ran::new(source, scenario, manifest.seed, manifest.runs, jobs)?;
     let digest = ran.digest();
     let same = digest == manifest.digest;
+    let comparison = ran.simulation().comparison();
     let mut wrong: Vec<String> = Vec::new();
     if same {
-        writeln!(out, "digest {digest}: as expected, so that every value is the same, bit for bit")?;
+        writeln!(out, "digest {digest}: as expected, so that every run is the same, bit for bit")?;
+    } else if manifest.version == ours {
+        wrong.push(format!(
+            "digest {digest}: expected was {}, and with the same version it must be equal",
+            manifest.digest
+        ));
     } else {
         writeln!(out, "digest {digest}: expected was {}; values are compared with their tolerances", manifest.digest)?;
-        wrong.extend(values(&manifest, &ran));
     }
-    let comparison = ran.simulation().comparison();
+    wrong.extend(values(&manifest, &ran, same));
     for claim in &manifest.claims {
         match claim.check(&comparison) {
             Ok(()) => writeln!(out, "claim supported: {}", claim.line())?,
             Err(why) => wrong.push(why),
         }
     }
-    let look = Look::parse(&manifest.look).map_err(|why| Failure::Usage(format!("artifact.json: {why}")))?;
-    let report = ran.report();
+    let exact = same && manifest.version == ours;
+    if exact && !text(folder, "README.md")?.contains(&comparison.markdown()) {
+        wrong.push("README.md: its table is not that of the results".into());
+    }
     let new = fresh(&folder.join("reproduced"))?;
-    for figure in &manifest.figures {
-        let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
-        let name = format!("{}.svg", figure.name);
-        let svg = drawing.svg();
-        for format in [Format::Svg, Format::Pdf] {
-            let path = new.join(format!("{}.{}", figure.name, format.ending()));
-            place(&path, &drawing.bytes(format).map_err(Failure::Failed)?)?;
-        }
-        let expected = inside(folder, &Path::new("expected").join(&name)).and_then(fs::read_to_string);
-        let expected = expected.map_err(|error| Failure::Usage(format!("expected/{name}: {error}")))?;
-        match distance(&expected, &svg) {
-            Some(0.0) => writeln!(out, "figure {}: as expected", figure.name)?,
-            Some(far) if far <= manifest.figure_tolerance_percent => {
-                writeln!(out, "figure {}: no point is farther than {far:.2} % of its width", figure.name)?;
-            }
-            Some(far) => wrong.push(format!(
-                "figure {}: a point is {far:.2} % of the width from its place; at most {} % are expected",
-                figure.name, manifest.figure_tolerance_percent
-            )),
-            None => wrong.push(format!("figure {}: it has other texts or another number of points", figure.name)),
+    for line in figures(&manifest, folder, &ran, &new, exact)? {
+        match line {
+            Ok(as_expected) => writeln!(out, "{as_expected}")?,
+            Err(why) => wrong.push(why),
         }
     }
-    place(&new.join("report.html"), report.html().as_bytes())?;
     writeln!(out, "figures and a report are in {}", new.display())?;
     if wrong.is_empty() {
         writeln!(out, "reproduced{}", if same { "" } else { " within the tolerances" })?;
@@ -83,6 +80,61 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     )?;
     out.flush()?;
     Err(Failure::Negative)
+}
+
+/// Draws the figures and the report into the folder `new`, and compares the figures with what is expected: by their points, and if
+/// `exact` byte for byte. Returns a line for each, as an error where it is not as expected.
+fn figures(
+    manifest: &Manifest,
+    folder: &Path,
+    ran: &Ran,
+    new: &Path,
+    exact: bool,
+) -> Result<Vec<Result<String, String>>, Failure> {
+    let look = Look::parse(&manifest.look).map_err(|why| Failure::Usage(format!("artifact.json: {why}")))?;
+    let report = ran.report();
+    let mut lines = Vec::new();
+    for figure in &manifest.figures {
+        let name = &figure.name;
+        let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
+        let mut different = Vec::new();
+        for format in [Format::Svg, Format::Pdf] {
+            let file = format!("{name}.{}", format.ending());
+            let bytes = drawing.bytes(format).map_err(Failure::Failed)?;
+            place(&new.join(&file), &bytes)?;
+            if exact && bytes != contents(folder, &format!("expected/{file}"))? {
+                different.push(Err(format!("expected/{file}: it is not what these results give")));
+            }
+        }
+        let limit = manifest.figure_tolerance_percent;
+        let expected = text(folder, &format!("expected/{name}.svg"))?;
+        lines.push(match distance(&expected, &drawing.svg()) {
+            Some(0.0) => Ok(format!("figure {name}: as expected")),
+            Some(far) if far <= limit => Ok(format!("figure {name}: no point is farther than {far:.2} % of its width")),
+            Some(far) => Err(format!(
+                "figure {name}: a point is {far:.2} % of the width from its place; at most {limit} % are expected"
+            )),
+            None => Err(format!("figure {name}: it has other texts or another number of points")),
+        });
+        lines.append(&mut different);
+    }
+    let html = report.html();
+    place(&new.join("report.html"), html.as_bytes())?;
+    if exact && html.as_bytes() != contents(folder, "expected/report.html")? {
+        lines.push(Err("expected/report.html: it is not what these results give".into()));
+    }
+    Ok(lines)
+}
+
+/// The bytes of a file of the artifact.
+fn contents(folder: &Path, name: &str) -> Result<Vec<u8>, Failure> {
+    let read = inside(folder, Path::new(name)).and_then(fs::read);
+    read.map_err(|error| Failure::Usage(format!("{name}: {error}")))
+}
+
+/// The text of a file of the artifact.
+fn text(folder: &Path, name: &str) -> Result<String, Failure> {
+    String::from_utf8(contents(folder, name)?).map_err(|error| Failure::Usage(format!("{name}: {error}")))
 }
 
 /// Reads `artifact.json`, which others may have written.
@@ -103,28 +155,47 @@ fn read(folder: &Path) -> Result<Manifest, Failure> {
     Ok(manifest)
 }
 
-/// The values that are not within their tolerance, nor within the 95 % interval of what is expected.
-fn values(manifest: &Manifest, ran: &Ran) -> Vec<String> {
+/// The values that are not as expected. If the runs are the `same`, values must be equal but for the rounding of text, and the same
+/// values; otherwise within their tolerance or the 95 % interval of what is expected.
+fn values(manifest: &Manifest, ran: &Ran, same: bool) -> Vec<String> {
     let found: Vec<Expected> = ran.simulation().quantities().into_iter().map(Expected::from).collect();
     let mut wrong = Vec::new();
+    let find = |values: &[Expected], wanted: &Expected| {
+        let named = |other: &Expected| other.subject == wanted.subject && other.measure == wanted.measure;
+        values.iter().position(named)
+    };
     for expected in &manifest.values {
         let Expected { subject, measure, unit, mean, half_width_95 } = expected;
-        let same = |other: &&Expected| other.subject == *subject && other.measure == *measure;
-        let Some(other) = found.iter().find(same) else {
+        let Some(other) = find(&found, expected).map(|at| &found[at]) else {
             wrong.push(format!("{subject}, {measure}: not measured"));
             continue;
         };
         let percent = manifest.tolerance(measure);
-        let allowed = (mean.abs() * percent / 100.0).max(half_width_95.unwrap_or(0.0));
+        let rounding = |value: f64| value.abs() * 1e-12;
+        let allowed = match same {
+            true => rounding(*mean),
+            false => (mean.abs() * percent / 100.0).max(half_width_95.unwrap_or(0.0)),
+        };
         let far = (other.mean - mean).abs();
+        let interval = match (half_width_95, other.half_width_95) {
+            (Some(a), Some(b)) => (a - b).abs() <= rounding(*a),
+            (a, b) => a.is_none() && b.is_none(),
+        };
         // A NaN, which others may have written, is wrong.
         if far > allowed || far.is_nan() || allowed.is_nan() {
-            wrong.push(format!(
-                "{subject}, {measure}: {} is expected, with {percent} % or the 95 % interval to either side; measured was {}",
-                human(*mean, unit),
-                human(other.mean, unit)
-            ));
+            let how =
+                if same { String::new() } else { format!(", with {percent} % or the 95 % interval to either side") };
+            let (mean, other) = (human(*mean, unit), human(other.mean, unit));
+            wrong.push(format!("{subject}, {measure}: {mean} is expected{how}; measured was {other}"));
+        } else if same && (!interval || other.unit != *unit) {
+            wrong.push(format!("{subject}, {measure}: its unit or its 95 % interval is another"));
         }
+    }
+    if same {
+        let unexpected = found.iter().filter(|value| find(&manifest.values, value).is_none());
+        wrong.extend(
+            unexpected.map(|value| format!("{}, {}: measured, and not expected", value.subject, value.measure)),
+        );
     }
     wrong
 }
