@@ -179,7 +179,21 @@ impl ConfigStore {
             return Err(invalid(format!("a change is on trial for another {left} s"))
                 .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
         }
+        let in_kernel = |directions: &[ShapedDirection]| -> Vec<Option<bool>> {
+            let place = |one: &ShapedDirection| one.shaping().map(|shaping| shaping.in_kernel().is_some());
+            directions.iter().map(place).collect()
+        };
+        let earlier = in_kernel(directions);
         let (before, swapped) = change_all(directions, &mut followers, changes)?;
+        let places = earlier.into_iter().zip(in_kernel(directions)).zip(&*directions);
+        for ((_, place), direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
+            let place = if place == Some(true) { "the kernel" } else { "user space" };
+            applied.warnings += &format!(
+                "warning: {}: packets are queued in {place} now; the kernel may have dropped some that left while it exchanged \
+                 the queue of the interface\n",
+                direction.name
+            );
+        }
         applied.applied = true;
         applied.in_place = swapped.iter().all(|swapped| swapped.how == SwapKind::InPlace);
         applied.rehomed = swapped.iter().map(|swapped| swapped.rehomed as u64).sum();

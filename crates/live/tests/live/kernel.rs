@@ -304,8 +304,7 @@ pub fn what_is_not_in_force_is_noticed() -> Ended {
     let refused = pair.left.run(|| Shaping::start(&at_rate("4mbit"), &second)).unwrap();
     assert!(matches!(refused, Err(StartError::Rules(_))), "{:?}", refused.err());
     let marks = config("[interface]\ndata-path = \"kernel\"\n[discipline]\nkind = \"codel\"\n");
-    let refused = pair.left.run(|| shaping.reconfigure(&marks, None)).unwrap().unwrap_err().to_string();
-    assert!(refused.contains("ECN"), "{refused}");
+    pair.left.run(|| shaping.reconfigure(&marks, None)).unwrap().expect("the program that marks comes with the change");
     let refused = pair.left.run(|| shaping.reconfigure(&discipline(MERED), None)).unwrap().unwrap_err().to_string();
     assert!(refused.contains("memory"), "{refused}");
     pair.left
