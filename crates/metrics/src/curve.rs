@@ -40,25 +40,31 @@ fn seconds(at: Instant) -> f64 {
 }
 
 impl Series {
-    /// The sums of bytes as points: seconds, bit/s.
-    pub fn rate_points(&self) -> Points {
-        let width = self.width().as_secs_f64();
-        self.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
+    /// The sums of bytes as points until `end`: seconds, bit/s. A bin that `end` cuts counts the time before it, unless that is
+    /// less than half of the bin, which then has no point.
+    pub fn rate_points(&self, end: Instant) -> Points {
+        let series = self.clone().until(end);
+        let width = series.width();
+        let point = |(at, bytes): (Instant, u64)| {
+            let over = end.since(at).min(width);
+            (over.as_nanos() >= width.as_nanos() / 2).then(|| (seconds(at), bytes as f64 * 8.0 / over.as_secs_f64()))
+        };
+        series.sums().filter_map(point).collect()
     }
     /// The means as points, over seconds.
     pub fn mean_points(&self) -> Points {
         self.means().map(|(at, mean)| (seconds(at), mean)).collect()
     }
-    /// The sums as points, over seconds.
-    pub fn sum_points(&self) -> Points {
-        self.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect()
+    /// The sums as points until `end`, over seconds.
+    pub fn sum_points(&self, end: Instant) -> Points {
+        self.clone().until(end).sums().map(|(at, sum)| (seconds(at), sum as f64)).collect()
     }
 }
 
 impl PartSeries {
-    /// The backlog as points: seconds, bytes.
-    pub fn queue_points(&self) -> Points {
-        self.queue().into_iter().map(|(at, bytes)| (seconds(at), bytes as f64)).collect()
+    /// The backlog as points until `end`: seconds, bytes.
+    pub fn queue_points(&self, end: Instant) -> Points {
+        self.queue(end).into_iter().map(|(at, bytes)| (seconds(at), bytes as f64)).collect()
     }
 }
 

@@ -56,12 +56,13 @@ impl PartSeries {
         self.delay_ns.add(at, waited.as_nanos());
         self.delays.record(waited.as_nanos());
     }
-    /// The backlog in bytes at the end of each bin: what had arrived and neither left nor been dropped. Bins are as wide
+    /// The backlog in bytes at the end of each bin until `end`: what had arrived and neither left nor been dropped. Bins are as wide
     /// as the wider of the two series.
-    pub fn queue(&self) -> Vec<(Instant, u64)> {
-        let width = self.arrived.width().max(self.gone.width()).as_nanos();
+    pub fn queue(&self, end: Instant) -> Vec<(Instant, u64)> {
+        let [arrived, gone] = [&self.arrived, &self.gone].map(|series| series.clone().until(end));
+        let width = arrived.width().max(gone.width()).as_nanos();
         let mut changes: Vec<i64> = Vec::new();
-        for (series, sign) in [(&self.arrived, 1), (&self.gone, -1)] {
+        for (series, sign) in [(&arrived, 1), (&gone, -1)] {
             for (at, bytes) in series.sums() {
                 let bin = (at.as_nanos() / width) as usize;
                 if bin >= changes.len() {
@@ -120,7 +121,7 @@ mod tests {
         part.gone.add(at(12), 300);
         part.gone.add(at(2_000_000), 100);
         // 2,000 s in 1024 bins that begin with 10 ms: 2.56 s each.
-        let queue = part.queue();
+        let queue = part.queue(at(0));
         assert_eq!(queue.first(), Some(&(at(2_560), 100)));
         assert_eq!(queue.last().map(|point| point.1), Some(0));
         assert!(queue[..queue.len() - 1].iter().all(|point| point.1 == 100));

@@ -57,6 +57,19 @@ impl Series {
     pub fn footprint(&self) -> usize {
         size_of::<Self>() + (self.sums.capacity() + self.counts.capacity()) * size_of::<u64>()
     }
+    /// The series until `end`: time in which nothing was added has empty bins, so that series of runs of one length have the
+    /// same bins.
+    #[must_use]
+    pub fn until(mut self, end: Instant) -> Self {
+        let bins = |width: u64| end.as_nanos().div_ceil(width) as usize;
+        while bins(self.width) > BINS {
+            self.halve();
+        }
+        let bins = bins(self.width).max(self.sums.len());
+        self.sums.resize(bins, 0);
+        self.counts.resize(bins, 0);
+        self
+    }
     /// How wide a bin is.
     pub fn width(&self) -> Span {
         Span::from_nanos(self.width)
@@ -102,6 +115,30 @@ mod tests {
         assert_eq!(series.sums().map(|(_, sum)| sum).sum::<u64>(), 100_000);
         assert_eq!(series.sums().nth(1), Some((Instant::from_nanos(128_000_000), 128)));
         assert!(series.means().all(|(_, mean)| mean == 1.0));
+    }
+
+    #[test]
+    fn a_series_that_ends_early_lasts_until_the_end_of_the_run() {
+        let (mut early, mut whole) = (Series::new(Span::from_millis(1)), Series::new(Span::from_millis(1)));
+        for step in 0..5_000_u64 {
+            let at = Instant::from_nanos(step * 1_000_000);
+            whole.add(at, 1);
+            if step < 10 {
+                early.add(at, 1);
+            }
+        }
+        let end = Instant::from_nanos(5_000_000_000);
+        let [early, until] = [early, whole.clone()].map(|series| series.until(end));
+        assert_eq!(until, whole);
+        assert_eq!((early.width(), early.sums().count()), (whole.width(), whole.sums().count()));
+        assert_eq!(early.sums().map(|(_, sum)| sum).sum::<u64>(), 10);
+        assert_eq!(early.means().count(), 2, "an empty bin has no mean");
+        // The rate of a bin that the end cuts is that of the time until the end.
+        let mut series = Series::new(Span::from_secs(1));
+        series.add(Instant::ZERO, 125_000);
+        series.add(Instant::from_nanos(1_100_000_000), 125_000);
+        assert_eq!(series.rate_points(Instant::from_nanos(1_500_000_000)), [(0.0, 1e6), (1.0, 2e6)]);
+        assert_eq!(series.rate_points(Instant::from_nanos(1_200_000_000)), [(0.0, 1e6)]);
     }
 
     #[test]

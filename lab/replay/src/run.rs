@@ -184,7 +184,7 @@ impl Run {
             refused: self.meter.refused(),
             time: end.since(self.start),
             digest: self.meter.digest(),
-            curves: curves(self.driver.engine().class_names(), &self.meter),
+            curves: curves(self.driver.engine().class_names(), &self.meter, Instant::ZERO + end.since(self.start)),
             flows: flows(&self.meter),
         }
     }
@@ -239,24 +239,24 @@ fn flows(meter: &Meter) -> Vec<FlowOutcome> {
 }
 
 /// Makes curves for reports from the series of classes and flows.
-fn curves(names: &[String], meter: &Meter) -> Vec<Curve> {
+fn curves(names: &[String], meter: &Meter, end: Instant) -> Vec<Curve> {
     let mut curves = Vec::new();
     for (name, part) in names.iter().zip(meter.series()) {
-        part_curves(&format!("class {name}"), part, &mut curves);
+        part_curves(&format!("class {name}"), part, end, &mut curves);
     }
     if let Some(flows) = meter.flows() {
         let (largest, others) = flows.largest(SHOWN_PARTS);
         for (name, part) in largest {
-            part_curves(&format!("flow {name}"), part, &mut curves);
+            part_curves(&format!("flow {name}"), part, end, &mut curves);
         }
         if let Some(others) = others {
-            part_curves(OTHER_FLOWS, &others, &mut curves);
+            part_curves(OTHER_FLOWS, &others, end, &mut curves);
         }
     }
     curves
 }
 
-fn part_curves(subject: &str, part: &PartSeries, curves: &mut Vec<Curve>) {
+fn part_curves(subject: &str, part: &PartSeries, end: Instant, curves: &mut Vec<Curve>) {
     let mut add = |measure, (form, x, y), points: Points| {
         if points.is_empty() {
             return;
@@ -265,11 +265,13 @@ fn part_curves(subject: &str, part: &PartSeries, curves: &mut Vec<Curve>) {
         curves.push(Curve { name, variant: String::new(), subject, measure, part: String::new(), x, y, points });
     };
     let over_time = |y| ("over time", "time_s", y);
-    add("arrivals", over_time("rate_bps"), part.arrived.rate_points());
-    add("throughput", over_time("rate_bps"), part.sent.rate_points());
-    add("backlog", over_time("bytes"), part.queue_points());
+    add("arrivals", over_time("rate_bps"), part.arrived.rate_points(end));
+    add("throughput", over_time("rate_bps"), part.sent.rate_points(end));
+    add("backlog", over_time("bytes"), part.queue_points(end));
     add("queueing", over_time("delay_ns"), part.delay_ns.mean_points());
-    add("drops", over_time("packets"), part.dropped.sum_points());
+    if part.dropped.sums().next().is_some() {
+        add("drops", over_time("packets"), part.dropped.sum_points(end));
+    }
     add("queueing", ("distribution", "value_ns", "share"), part.delays.points());
 }
 

@@ -87,30 +87,44 @@ impl ChartKind {
     }
 }
 
-/// The units that texts of numbers may have, such as those of the axes of a sweep.
-const UNITS: [(&str, f64); 13] = [
-    ("kbit", 1e3),
-    ("mbit", 1e6),
-    ("gbit", 1e9),
-    ("bit", 1.0),
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("kB", 1e3),
-    ("MB", 1e6),
-    ("B", 1.0),
-    ("%", 0.01),
-    ("", 1.0),
+/// The units that texts of numbers may have, such as those of the axes of a sweep: each as a multiple of a unit of results.
+const UNITS: [(&str, f64, &str); 13] = [
+    ("kbit", 1e3, "bps"),
+    ("mbit", 1e6, "bps"),
+    ("gbit", 1e9, "bps"),
+    ("bit", 1.0, "bps"),
+    ("ns", 1.0, "ns"),
+    ("us", 1e3, "ns"),
+    ("ms", 1e6, "ns"),
+    ("s", 1e9, "ns"),
+    ("kB", 1e3, "B"),
+    ("MB", 1e6, "B"),
+    ("B", 1.0, "B"),
+    ("%", 1.0, "%"),
+    ("", 1.0, ""),
 ];
+
+/// The number that a text means, in its unit of results.
+fn number_in(text: &str) -> Option<(f64, &'static str)> {
+    let read = |(word, scale, unit): (&str, f64, &'static str)| {
+        Some((text.strip_suffix(word)?.trim().parse::<f64>().ok()? * scale, unit))
+    };
+    UNITS.into_iter().find_map(read).filter(|(value, _)| value.is_finite())
+}
 
 /// The number that a text means, with its unit.
 fn number(text: &str) -> Option<f64> {
-    let read = |(unit, scale): (&str, f64)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * scale);
-    UNITS.into_iter().find_map(read).filter(|value| value.is_finite())
+    number_in(text).map(|(value, _)| value)
 }
 
 impl Column {
+    /// The unit of the numbers in these rows of a column of texts; empty if they have none, or several.
+    fn unit(&self, rows: &Rows) -> &'static str {
+        let Self::Text(values) = self else { return "" };
+        let mut units = rows.iter().filter_map(|(row, _)| number_in(values[*row].as_deref()?)).map(|(_, unit)| unit);
+        let first = units.next().unwrap_or("");
+        if units.all(|unit| unit == first) { first } else { "" }
+    }
     /// The value of a row as a number.
     fn number(&self, row: usize) -> Option<f64> {
         match self {
@@ -131,6 +145,7 @@ impl Chart {
         let times = self.times.unwrap_or(1.0);
         let valued = |rows: Vec<usize>| rows.into_iter().filter_map(|row| Some((row, column.number(row)? * times)));
         let ours: Rows = valued(table.rows_with(&self.only)?).collect();
+        self.check_mixed(table, &ours)?;
         if self.over.is_empty() {
             return Ok(ours);
         }
@@ -158,6 +173,37 @@ impl Chart {
             }
             false => Ok(ratios),
         }
+    }
+
+    /// Checks that rows of several measures, subjects or variants are not drawn as one.
+    fn check_mixed(&self, table: &Table, rows: &Rows) -> Result<(), String> {
+        // Points of a measure are what they are, whatever they belong to.
+        let names: &[&str] = if self.kind == ChartKind::Scatter {
+            &["measure"]
+        } else {
+            &["kind", "measure", "subject", "variant", "part"]
+        };
+        let used = |name: &str| {
+            let axes = [&self.x, &self.y].into_iter().any(|axis| axis == name);
+            axes || self.by.as_deref() == Some(name) || self.only.iter().any(|(column, _)| column == name)
+        };
+        for name in names.iter().filter(|name| !used(name)) {
+            let Some(column) = table.column(name) else { continue };
+            let mut texts: Vec<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
+            texts.sort();
+            texts.dedup();
+            if texts.len() > 1 {
+                let many = if texts.len() > 12 { ", ..." } else { "" };
+                texts.truncate(12);
+                let or = if self.kind == ChartKind::Heat { "" } else { ", or draw each with --by" };
+                return Err(format!(
+                    "the rows have several texts in `{name}`, which would be drawn as one: {}{many}; choose one with \
+                     --only {name}=TEXT{or}",
+                    texts.join(", ")
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The unit of the values: that of all rows, if there is a column `unit`.
@@ -198,6 +244,12 @@ impl Chart {
     /// # Errors
     /// If a column or a value does not exist, with those that do, or nothing is left to draw.
     pub fn drawing(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
+        let axes: &[&String] = match self.kind {
+            ChartKind::Heat => &[&self.x, &self.y, &self.value],
+            ChartKind::Scatter | ChartKind::Lines => &[&self.x, &self.y],
+            _ => &[&self.x],
+        };
+        axes.iter().try_for_each(|name| table.known(name).map(|_| ()))?;
         match self.kind {
             ChartKind::Heat => self.heat(table, look),
             ChartKind::Box => self.spread(table, Form::Box, look),
@@ -217,10 +269,13 @@ impl Chart {
         }
     }
 
-    /// The axis of these values. ns are shown as s, which people read.
-    fn axis(&self, title: String, unit: &str, log: bool) -> (Axis, f64) {
+    /// The axis of values in a unit of results, and the factor for them. Times are in the unit in which the greatest is at
+    /// least 1.
+    fn axis(title: String, unit: &str, log: bool, most: f64) -> (Axis, f64) {
         let (unit, scale) = match unit {
-            "ns" => ("s", 1e-9),
+            "ns" if most >= 1e9 => ("s", 1e-9),
+            "ns" if most >= 1e6 => ("ms", 1e-6),
+            "ns" if most >= 1e3 => ("\u{b5}s", 1e-3),
             "bps" => ("bit/s", 1.0),
             "1" => ("", 1.0),
             unit => (unit, 1.0),
@@ -233,8 +288,12 @@ impl Chart {
         let values = if distribution { &self.x } else { &self.y };
         let rows = self.chosen(table, values)?;
         let unit = self.unit(table, &rows);
-        let (axis, scale) = self.axis(self.label(usize::from(!distribution), values), &unit, self.log);
         let along = table.known(&self.x)?;
+        let greatest = |values: &mut dyn Iterator<Item = f64>| values.map(f64::abs).fold(0.0, f64::max);
+        let most_of_all = greatest(&mut rows.iter().map(|(_, value)| *value));
+        let (axis, scale) = Self::axis(self.label(usize::from(!distribution), values), &unit, self.log, most_of_all);
+        let far = greatest(&mut rows.iter().filter_map(|(row, _)| along.number(*row)));
+        let (x_axis, x_scale) = Self::axis(self.label(0, &self.x), along.unit(&rows), self.log_x, far);
         let (mut curves, mut most) = (Vec::new(), 0);
         for (name, rows) in self.series(table, &rows)? {
             let mut curve = Curve { name, ..Curve::default() };
@@ -244,7 +303,7 @@ impl Chart {
                 let share = |n: usize| (n + 1) as f64 / all.len() as f64;
                 curve.points = all.iter().enumerate().map(|(n, value)| (*value, share(n))).collect();
             } else {
-                let place = |(row, value): &(usize, f64)| Some((along.number(*row)?, value * scale));
+                let place = |(row, value): &(usize, f64)| Some((along.number(*row)? * x_scale, value * scale));
                 let mut points: Vec<(f64, f64)> = rows.iter().filter_map(place).collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
                 if self.kind == ChartKind::Scatter {
@@ -277,9 +336,7 @@ impl Chart {
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
         } else {
             let style = if self.kind == ChartKind::Scatter { Style::Marks } else { Style::Lines };
-            let title = self.label(0, &self.x);
-            let x = if self.log_x { Axis::log(title, "") } else { Axis::new(title, "") };
-            Plot { title: self.title(), x, y: axis, style, note, curves }
+            Plot { title: self.title(), x: x_axis, y: axis, style, note, curves }
         };
         Ok(if self.kind == ChartKind::Ccdf { plot.complementary() } else { plot })
     }
@@ -522,9 +579,13 @@ mod tests {
         let plot = lines.plot(&table()).expect("a plot");
         assert_eq!(plot.curves.len(), 2);
         assert_eq!(plot.curves[0].points, [(4e6, 4.5), (10e6, 1.5)]);
+        assert_eq!((plot.x.unit.as_str(), plot.y.unit.as_str()), ("bit/s", ""));
         assert!(plot.note.as_deref().is_some_and(|note| note.contains("quartiles")) && plot.y.scale == Scale::Linear);
         let mut ecdf = chart(ChartKind::Ecdf);
         ecdf.x = "value".into();
+        let said = ecdf.plot(&table()).expect_err("two flows as one");
+        assert!(said.contains("flow a, flow b; choose one with --only subject=TEXT"), "{said}");
+        let table = || table().without(&["subject"]);
         let plot = ecdf.plot(&table()).expect("a plot");
         assert_eq!(plot.curves[0].points.last(), Some(&(16.0, 1.0)));
         ecdf.kind = ChartKind::Ccdf;

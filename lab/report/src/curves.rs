@@ -22,24 +22,33 @@ pub struct Runs {
 
 impl Runs {
     /// Merges the curves of runs into their median at each x, and a band between the least and the greatest value or,
-    /// from five runs on, between the quartiles. A run without a value of a series at some x does not count there. In a
-    /// distribution the share of the last smaller x counts.
+    /// from five runs on, between the quartiles. A run without a value of a series at some x does not count there; one without
+    /// a series of rates, packets or bytes, which nothing was added to, has zeros. In a distribution the share of the last
+    /// smaller x counts.
     pub fn new<'a>(runs: impl IntoIterator<Item = &'a [Measured]>) -> Self {
         let runs: Vec<&[Measured]> = runs.into_iter().collect();
         let (mut medians, mut bands) = (Vec::new(), Vec::new());
         let count = runs.len();
-        let Some((first, others)) = runs.split_first() else { return Self { medians, bands, count } };
-        for curve in *first {
-            let same = |other: &&Measured| other.name == curve.name && other.x == curve.x;
-            let of_run = |run: &&'a [Measured]| run.iter().find(same);
-            let all: Vec<&[(f64, f64)]> = [curve]
-                .into_iter()
-                .chain(others.iter().filter_map(of_run))
-                .map(|curve| curve.points.as_slice())
-                .collect();
-            let (median, band) = spread(&all, curve.x != "time_s");
-            medians.push(Measured { points: median, ..curve.clone() });
-            bands.push(band);
+        let same = |a: &Measured, b: &Measured| a.name == b.name && a.x == b.x;
+        for (n, run) in runs.iter().enumerate() {
+            for curve in *run {
+                let earlier = |run: &&'a [Measured]| run.iter().any(|other| same(other, curve));
+                if runs[..n].iter().any(earlier) {
+                    continue;
+                }
+                let missing = match (curve.x, curve.y) {
+                    ("time_s", "rate_bps" | "packets" | "bytes") => Missing::Zero,
+                    ("time_s", _) => Missing::Nothing,
+                    _ => Missing::Last,
+                };
+                let of_run = |run: &&'a [Measured]| run.iter().find(|other| same(other, curve));
+                let found = runs.iter().map(|run| of_run(run).map_or(&[][..], |curve| curve.points.as_slice()));
+                let all: Vec<&[(f64, f64)]> =
+                    found.filter(|points| !points.is_empty() || missing == Missing::Zero).collect();
+                let (median, band) = spread(&all, missing);
+                medians.push(Measured { points: median, ..curve.clone() });
+                bands.push(band);
+            }
         }
         Self { medians, bands, count }
     }
@@ -51,9 +60,19 @@ impl Runs {
     }
 }
 
-/// Returns the median of `all` at each x that one of them has, and the band around it. With `steps` a value is valid
-/// until the next.
-fn spread(all: &[&[(f64, f64)]], steps: bool) -> (Vec<(f64, f64)>, Band) {
+/// What stands for the value of a run at an x where it has none.
+#[derive(PartialEq, Eq, Clone, Copy, Debug)]
+enum Missing {
+    /// The run does not count.
+    Nothing,
+    /// The value at the last smaller x, or zero before the first.
+    Last,
+    /// Zero if the run has no values at all; otherwise it does not count.
+    Zero,
+}
+
+/// Returns the median of `all` at each x that one of them has, and the band around it.
+fn spread(all: &[&[(f64, f64)]], missing: Missing) -> (Vec<(f64, f64)>, Band) {
     let mut places: Vec<f64> = all.iter().flat_map(|points| points.iter().map(|point| point.0)).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
@@ -66,8 +85,8 @@ fn spread(all: &[&[(f64, f64)]], steps: bool) -> (Vec<(f64, f64)>, Band) {
                 *next += 1;
             }
             match next.checked_sub(1).map(|last| points[last]) {
-                Some((at, y)) if steps || at == x => values.push(y),
-                None if steps => values.push(0.0),
+                Some((at, y)) if missing == Missing::Last || at == x => values.push(y),
+                None if missing == Missing::Last || (missing == Missing::Zero && points.is_empty()) => values.push(0.0),
                 _ => {}
             }
         }
@@ -408,6 +427,17 @@ mod tests {
             [measured("", "wait", "time_s", &[(1.0, 3.0)])],
         );
         assert_eq!(Runs::new([a.as_slice(), b.as_slice()]).bands[0], [(0.0, 1.0, 1.0), (1.0, 1.0, 3.0)]);
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_was_sent_counts_as_zero() {
+        let run = |points: &[(f64, f64)]| [measured("", "goodput", "time_s", points)];
+        let (sends, silent) = (run(&[(0.0, 8.0), (1.0, 8.0)]), []);
+        for runs in [[sends.as_slice(), &silent, &silent], [&silent, &silent, sends.as_slice()]] {
+            let merged = Runs::new(runs);
+            assert_eq!(merged.medians[0].points, [(0.0, 0.0), (1.0, 0.0)]);
+            assert_eq!(merged.bands[0], [(0.0, 0.0, 8.0), (1.0, 0.0, 8.0)]);
+        }
     }
 
     #[test]

@@ -93,6 +93,9 @@ impl Ink {
             Self::Curve(index) => palette::LIGHT[index % palette::LIGHT.len()],
             Self::Shade(depth) => {
                 let part = f64::from(depth) / 255.0;
+                if grey {
+                    return [(255.0 - 215.0 * part).round() as u8; 3];
+                }
                 return [0, 1, 2].map(|n| (SHADES[0][n] + (SHADES[1][n] - SHADES[0][n]) * part).round() as u8);
             }
         };

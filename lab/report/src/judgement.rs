@@ -158,26 +158,32 @@ impl Comparison {
 
     /// States how the answers were decided; `None` if nothing was tested.
     pub fn method(&self) -> Option<String> {
-        let mut found: Option<(Test, usize, usize, usize)> = None;
+        // The numbers of runs, and how many differences were tested, by pairs and otherwise.
+        let (mut runs, mut tested, mut comparisons) = ([Vec::new(), Vec::new()], 0, 0);
         for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
                 let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
                 let pairs = pairs(&estimates);
-                for pair in &pairs {
-                    let (test, runs, count) = (pair.difference.test, pair.difference.runs, pairs.len());
-                    let last = found.get_or_insert((test, runs, runs, count));
-                    if test == Test::Welch {
-                        last.0 = test;
-                    }
-                    *last = (last.0, last.1.min(runs), last.2.max(runs), last.3.max(count));
+                comparisons = pairs.len().max(comparisons);
+                tested += pairs.len();
+                for Pair { difference, .. } in pairs {
+                    runs[usize::from(difference.test == Test::Welch)].push(difference.runs);
                 }
             }
         }
-        let (test, least, most, comparisons) = found?;
-        let runs = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        let by = match test {
-            Test::Paired => format!("paired differences over {runs} seeds (Student's t)"),
-            Test::Welch => format!("the means of {runs} runs without common seeds (Welch's t)"),
+        let say = |runs: &[usize]| {
+            let (least, most) = (runs.iter().min()?, runs.iter().max()?);
+            Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+        };
+        let by = match (say(&runs[0]), say(&runs[1])) {
+            (Some(seeds), None) => format!("paired differences over {seeds} seeds (Student's t)"),
+            (None, Some(runs)) => format!("the means of {runs} runs without common seeds (Welch's t)"),
+            (Some(seeds), Some(means)) => format!(
+                "paired differences over {seeds} seeds (Student's t), and {} of {tested} differences, which have no two seeds in \
+                 common, by the means of {means} runs (Welch's t)",
+                runs[1].len()
+            ),
+            (None, None) => return None,
         };
         let corrected = match comparisons {
             1 => String::new(),
@@ -285,6 +291,25 @@ mod tests {
         assert!(verdict.is_open(2) && verdict.more.is_some_and(|(more, _)| more > 1_000));
         // A single run decides nothing.
         assert!(Verdict::of(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
+    }
+
+    /// A measure that some runs lack does not make the others unpaired.
+    #[test]
+    fn the_method_says_which_differences_have_no_pairs() {
+        use crate::comparison::{Measure, Row};
+        let seeds: Vec<u64> = (1..=6).collect();
+        let values: Vec<f64> = seeds.iter().map(|seed| *seed as f64).collect();
+        let row = |name: &str, sparse: &[u64]| {
+            let sparse = estimate(&sparse.iter().map(|seed| *seed as f64).collect::<Vec<_>>(), sparse);
+            Row { name: name.into(), cells: vec![Some(estimate(&values, &seeds)), Some(sparse)] }
+        };
+        let measures =
+            vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
+        let rows = vec![row("a", &[1, 2, 3]), row("b", &[4, 5, 6])];
+        let comparison =
+            Comparison { title: String::new(), groups: vec![Group { name: "flow call".into(), measures, rows }] };
+        let said = comparison.method().expect("tested");
+        assert!(said.contains("paired differences over 6 seeds") && said.contains("1 of 2 differences"), "{said}");
     }
 
     /// Twenty equal variants: without the correction one in twenty pairs would differ at 5 %.

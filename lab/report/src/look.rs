@@ -24,6 +24,8 @@ pub struct Look {
     /// Whether a figure has a size on paper. If so, it states this size, and its lines have marks, so that they differ
     /// in a print of any quality.
     pub on_paper: bool,
+    /// The subjects of comparisons to draw, such as flows and links, in this order; empty for all.
+    pub subjects: Vec<String>,
     /// The rows of comparisons and the curves of plots to draw, in this order; empty for all.
     pub rows: Vec<String>,
     /// The measures of comparisons to draw, in this order; empty for all.
@@ -91,6 +93,7 @@ impl Look {
             heading: Heading::Title,
             grey: false,
             on_paper: false,
+            subjects: Vec::new(),
             rows: Vec::new(),
             measures: Vec::new(),
             form: None,
@@ -107,8 +110,8 @@ impl Look {
     }
 
     /// Reads a look: the name of a preset (`page`, `column`, `text`) or `KEY=VALUE`, with commas between. The keys are
-    /// `width`, `height`, `type`, `title`, `row`, `measure` and `form`; `grey` and `log` have no value. `row` and `measure` may
-    /// be repeated.
+    /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure` and `form`; `grey` and `log` have no value. `subject`,
+    /// `row` and `measure` may be repeated.
     ///
     /// # Errors
     /// If a part is not understood, with those that are.
@@ -139,7 +142,7 @@ impl Look {
             "text" => Ok(Self::text()),
             _ => Err(format!(
                 "`{name}` is no look; there are page (900 pt wide), column (252 pt, 8 pt type) and text (516 pt, 8 pt \
-                 type), which may be followed by width=, height=, type=, title=, row=, measure=, form=, grey and log"
+                 type), which may be followed by width=, height=, type=, title=, subject=, row=, measure=, form=, grey and log"
             )),
         }
     }
@@ -155,6 +158,7 @@ impl Look {
             "type" => self.size = length(key, value, 4.0, 40.0)?,
             "title" if value.is_empty() => self.heading = Heading::Nothing,
             "title" => self.heading = Heading::Text(value.to_owned()),
+            "subject" => self.subjects.push(value.to_owned()),
             "row" => self.rows.push(value.to_owned()),
             "measure" => self.measures.push(value.to_owned()),
             "form" => {
@@ -164,7 +168,7 @@ impl Look {
             }
             _ => {
                 return Err(format!(
-                    "`{key}` is no key of a look; there are width, height, type, title, row, measure and form"
+                    "`{key}` is no key of a look; there are width, height, type, title, subject, row, measure and form"
                 ));
             }
         }
@@ -271,25 +275,59 @@ impl Look {
         Ok(Panels { title: panels.title, panels: chosen })
     }
 
-    /// The part of a comparison that is to be drawn.
+    /// The part of a comparison that is to be drawn: of each subject the rows and measures that it has of those that are wanted.
     ///
     /// # Errors
-    /// If a row or a measure that is wanted is in no group.
+    /// If no subject has a row or a measure that is wanted.
     pub fn comparison(&self, comparison: &Comparison) -> Result<Comparison, String> {
-        let mut found = Comparison { title: comparison.title.clone(), groups: Vec::new() };
-        let mut missing = None;
-        for group in &comparison.groups {
-            let rows = Self::chosen(&group.rows, &self.rows, |row| &row.name, "row");
-            let measures = Self::chosen(&group.measures, &self.measures, |measure| &measure.name, "measure");
-            match (rows, measures) {
-                (Ok(rows), Ok(measures)) => found.groups.push(part(group, &rows, &measures)),
-                (Err(why), _) | (_, Err(why)) => missing = Some(why),
+        let (mut groups, mut wanted) = (comparison.groups.iter().collect::<Vec<_>>(), self.rows.clone());
+        if groups.iter().all(|group| group.name.is_empty()) {
+            // Without variants the subjects are the rows.
+            wanted.extend(self.subjects.iter().cloned());
+        } else {
+            let chosen = Self::chosen(&groups, &self.subjects, |group| &group.name, "subject")?;
+            groups = chosen.into_iter().map(|n| groups[n]).collect();
+        }
+        // What each text means in each group. A text that means nothing in all of them is a mistake.
+        let names = |of: fn(&Group) -> Vec<&str>, wanted: &[String], what: &str| {
+            for text in wanted {
+                let one = std::slice::from_ref(text);
+                if !groups.iter().any(|group| Self::chosen(&of(group), one, |name| name, what).is_ok()) {
+                    let mut names: Vec<&str> = Vec::new();
+                    let all = groups.iter().flat_map(|group| of(group));
+                    all.for_each(|name| {
+                        if !names.contains(&name) {
+                            names.push(name)
+                        }
+                    });
+                    return Err(format!("no {what} is meant by `{text}`; there are {}", names.join(", ")));
+                }
             }
+            let in_group = |group: &&Group| {
+                let found = wanted
+                    .iter()
+                    .filter_map(|text| Self::chosen(&of(group), std::slice::from_ref(text), |name| name, what).ok());
+                let mut all: Vec<usize> = if wanted.is_empty() { (0..of(group).len()).collect() } else { Vec::new() };
+                found.flatten().for_each(|n| {
+                    if !all.contains(&n) {
+                        all.push(n)
+                    }
+                });
+                all
+            };
+            Ok(groups.iter().map(in_group).collect::<Vec<_>>())
+        };
+        fn of_rows(group: &Group) -> Vec<&str> {
+            group.rows.iter().map(|row| row.name.as_str()).collect()
         }
-        match missing.filter(|_| found.groups.is_empty()) {
-            Some(why) => Err(why),
-            None => Ok(found),
+        fn of_measures(group: &Group) -> Vec<&str> {
+            group.measures.iter().map(|measure| measure.name.as_str()).collect()
         }
+        let (rows, measures) = (names(of_rows, &wanted, "row")?, names(of_measures, &self.measures, "measure")?);
+        let parts = groups.iter().zip(rows.iter().zip(&measures));
+        let parts = parts.filter(|(_, (rows, measures))| !rows.is_empty() && !measures.is_empty());
+        let found = parts.map(|(group, (rows, measures))| part(group, rows, measures)).collect();
+        Ok(Comparison { title: comparison.title.clone(), groups: found })
     }
 
     /// Breaks a text into lines that fit into `width`.
@@ -373,5 +411,26 @@ mod tests {
         assert_eq!(some.groups[0].measures.len(), 1);
         assert_eq!(some.groups[0].rows[0].cells, [Some(3.0.into())]);
         assert!(look("row=sfq").is_err_and(|why| why.contains("there are red, ared, codel")));
+    }
+
+    #[test]
+    fn each_subject_keeps_those_of_the_measures_that_it_has() {
+        let group = |name: &str, measures: [&str; 2]| {
+            let measures = measures.map(|name| Measure::new(name, "", Better::Less)).into();
+            let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
+            Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into() }
+        };
+        let groups = vec![group("flow bulk", ["goodput", "loss"]), group("flow call", ["MOS up", "loss"])];
+        let all = Comparison { title: String::new(), groups };
+        let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
+        let names = |found: Comparison| -> Vec<(String, usize)> {
+            found.groups.into_iter().map(|group| (group.name, group.measures.len())).collect()
+        };
+        let both = look("measure=goodput,measure=MOS up").expect("a part");
+        assert_eq!(names(both), [("flow bulk".into(), 1), ("flow call".into(), 1)]);
+        assert_eq!(names(look("measure=goodput").expect("a part")), [("flow bulk".into(), 1)]);
+        assert_eq!(names(look("subject=call").expect("a part")), [("flow call".into(), 2)]);
+        assert!(look("measure=goodput,measure=jitter").is_err_and(|why| why.contains("goodput, loss, MOS up")));
+        assert!(look("subject=video").is_err_and(|why| why.contains("there are flow bulk, flow call")));
     }
 }

@@ -85,7 +85,15 @@ impl Frame {
             }
             let lines = self.lines(curve, plot, (x, y));
             let marked = drawing.finish.on_paper && plot.curves.len() > 1;
-            let places = if marked { places(&lines, plot.style, (n, plot.curves.len()), self) } else { Vec::new() };
+            let points = curve.placed(&plot.x, &plot.y);
+            let places = match plot.style {
+                _ if !marked => Vec::new(),
+                // The marks of few values are at the values.
+                Style::Lines if points.len() <= 2 * MARKS => {
+                    points.iter().map(|point| (self.x(x, point.0), self.y(y, point.1))).collect()
+                }
+                style => places(&lines, style, (n, plot.curves.len()), self),
+            };
             let (ink, dash) = (Ink::Curve(pen(n).colour), pen(n).dashes());
             drawing.shapes.push(Shape::Lines { lines, width: 1.8 * self.unit, ink, dash });
             if !places.is_empty() {

@@ -24,11 +24,19 @@ impl Ruler {
         let (mut low, mut high) = if range.0 > range.1 { (1.0, 10.0) } else { range };
         match scale {
             Scale::Log => {
-                let (low, high) = (low.log10().floor(), high.log10().ceil());
-                let high = high.max(low + 1.0);
-                let ticks =
-                    (low as i32..=high as i32).map(|power| 10_f64.powi(power)).map(|v| (v, axis.tick(v))).collect();
-                Self { scale, low, high, ticks }
+                // Ticks are at the powers of ten or, where these are few, at 1, 2 and 5 times them. The range ends at ticks.
+                let few = high / low < 100.0;
+                let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+                let marks: &[f64] = if few { &[1.0, 2.0, 5.0] } else { &[1.0] };
+                let mut ticks: Vec<f64> = (first..=last.max(first + 1))
+                    .flat_map(|power| marks.iter().map(move |mark| mark * 10_f64.powi(power)))
+                    .collect();
+                let near = 1.0 + 1e-9;
+                let begin = ticks.iter().rposition(|tick| *tick <= low * near).unwrap_or(0);
+                let end = ticks.iter().position(|tick| *tick * near >= high).unwrap_or(ticks.len() - 1);
+                ticks = ticks[begin..=end.max(begin + 1).min(ticks.len() - 1)].to_vec();
+                let (low, high) = (ticks[0].log10(), ticks[ticks.len() - 1].log10());
+                Self { scale, low, high, ticks: ticks.into_iter().map(|v| (v, axis.tick(v))).collect() }
             }
             Scale::Tail => {
                 // A share of 1 would be at infinity, so the end of a distribution is at the end of the axis.

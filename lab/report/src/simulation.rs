@@ -314,6 +314,19 @@ const MEASURES: &[&[(&str, Better)]] = &[
 ];
 
 impl Quantity {
+    /// A quantity of a single run without a seed. `subject` is without the variant, which may be empty.
+    pub fn of_one_run(variant: &str, subject: &str, measure: &str, unit: &'static str, value: f64) -> Self {
+        Self {
+            subject: if variant.is_empty() { subject.to_owned() } else { format!("{variant}: {subject}") },
+            variant: variant.to_owned(),
+            measure: measure.to_owned(),
+            unit,
+            mean: value,
+            half_width_95: None,
+            values: vec![Some(value)],
+            seeds: Vec::new(),
+        }
+    }
     /// The subject without the variant.
     pub fn plain(&self) -> &str {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
@@ -325,16 +338,6 @@ impl Quantity {
         Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect())
             .with_seeds(seeds)
     }
-}
-
-/// The percentage of packets dropped, over the runs that have both counts.
-fn loss(sent: &Quantity, dropped: &Quantity) -> Option<Estimate> {
-    let pairs = sent.values.iter().zip(&dropped.values).enumerate();
-    let both = pairs.filter_map(|(run, (sent, dropped))| Some((run, sent.filter(|sent| *sent > 0.0)?, (*dropped)?)));
-    let (runs, values): (Vec<usize>, Vec<f64>) = both.map(|(run, sent, dropped)| (run, dropped / sent * 100.0)).unzip();
-    let summary = summarise(&values)?;
-    let seeds = runs.iter().filter_map(|run| sent.seeds.get(*run).copied()).collect();
-    Some(Estimate::of_runs(summary.mean, summary.half_width, values).with_seeds(seeds))
 }
 
 /// The differences of all pairs of variants in all quantities, for notebooks.
@@ -395,12 +398,8 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
         group.rows = variants.iter().map(|name| Row { name: (*name).to_owned(), cells: Vec::new() }).collect();
         for alternatives in MEASURES {
             let cells = |measure: &str| -> Vec<Option<(Estimate, String)>> {
-                let cell = |variant: &&str| match measure {
-                    "loss" => {
-                        let pair = find(subject, variant, "sent").zip(find(subject, variant, "dropped"));
-                        Some((pair.and_then(|(sent, dropped)| loss(sent, dropped))?, "%".to_owned()))
-                    }
-                    _ => find(subject, variant, measure).map(|found| (found.estimate(), found.unit.to_owned())),
+                let cell = |variant: &&str| {
+                    find(subject, variant, measure).map(|found| (found.estimate(), found.unit.to_owned()))
                 };
                 variants.iter().map(cell).collect()
             };

@@ -240,27 +240,22 @@ fn classes(configuration: &Value) -> Vec<Quantity> {
                 Value::Object(by_reason) => Some(by_reason.values().filter_map(Value::as_f64).sum()),
                 count => count.as_f64(),
             };
+            let sent = part["arrived_packets"].as_f64();
+            let loss = sent.zip(dropped).filter(|(sent, _)| *sent > 0.0).map(|(sent, dropped)| dropped / sent * 100.0);
             let values = [
                 ("throughput", "bps", part["rate_bps"].as_f64()),
                 ("wait p50", "ns", part["delay_p50_ns"].as_f64()),
                 ("wait p99", "ns", part["delay_p99_ns"].as_f64()),
-                ("sent", "packets", part["arrived_packets"].as_f64()),
+                ("sent", "packets", sent),
                 ("dropped", "packets", dropped),
+                ("loss", "%", loss),
             ];
             let of = format!("{word} {}", part["name"].as_str().unwrap_or_default());
-            let subject = if variant.is_empty() { of } else { format!("{variant}: {of}") };
-            found.extend(values.into_iter().filter_map(|(measure, unit, mean)| {
-                Some(Quantity {
-                    subject: subject.clone(),
-                    variant: variant.to_owned(),
-                    measure: measure.to_owned(),
-                    unit,
-                    mean: mean?,
-                    half_width_95: None,
-                    values: vec![mean],
-                    seeds: Vec::new(),
-                })
-            }));
+            found.extend(
+                values
+                    .into_iter()
+                    .filter_map(|(measure, unit, mean)| Some(Quantity::of_one_run(variant, &of, measure, unit, mean?))),
+            );
         }
     }
     found

@@ -26,7 +26,7 @@ pub struct Files {
     #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]
     pub figure: Vec<FigureFile>,
     /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers), then
-    /// any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), row=, measure= (what is drawn, in
+    /// any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure= (what is drawn, in
     /// this order; may be repeated), form= (bars, box, violin, strip; ecdf, ccdf), log (the vertical axis of curves) and grey, with commas between
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = Look::parse, default_value = "page", hide_default_value = true)]
     pub look: Look,
@@ -36,7 +36,7 @@ pub struct Files {
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Paper {
     /// Print the comparison as a table for LaTeX (booktabs): one unit for each column, and the digits that the interval
-    /// justifies. `--look` chooses rows and measures
+    /// justifies. `--look` chooses subjects, rows and measures
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     latex: bool,
     /// Print the comparison as a table of Markdown

@@ -206,7 +206,7 @@ impl Outcome {
 
     fn section(&mut self, scenario: &Scenario, sim: &Simulation, section: &FlowGroup, flows: &[&FlowMetrics]) {
         let wants = |measure| scenario.wants(measure);
-        let span = sim.measured();
+        let (span, end) = (sim.measured(), sim.now());
         let mut all = FlowMetrics::default();
         for flow in flows {
             all.merge(flow);
@@ -234,6 +234,9 @@ impl Outcome {
             to.add("marked", "packets", all.marked as f64);
             to.add("retransmitted", "packets", all.retransmitted.packets as f64);
             to.add("timeouts", "1", all.timeouts as f64);
+            if all.sent.packets > 0 {
+                to.add("loss", "%", all.dropped.packets as f64 / all.sent.packets as f64 * 100.0);
+            }
         }
         let mut experiences = Experiences::default();
         for number in section.flows.clone() {
@@ -282,7 +285,7 @@ impl Outcome {
         for (number, flow) in flows.iter().enumerate() {
             if let Some(series) = &flow.series {
                 let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
-                self.curves.push(over_time(&subject, "goodput", part, "rate_bps", series.rate_points()));
+                self.curves.push(over_time(&subject, "goodput", part, "rate_bps", series.rate_points(end)));
             }
         }
     }
@@ -350,25 +353,26 @@ impl Outcome {
             self.curves.push(distribution(&subject, "queueing", &link.delay_ns));
         }
         let Some(series) = &link.series else { return };
+        let end = sim.now();
         for (name, series) in ["green", "yellow", "red"].iter().zip(&series.sent) {
             if series.sums().next().is_some() {
-                self.curves.push(over_time(&subject, "throughput", *name, "rate_bps", series.rate_points()));
+                self.curves.push(over_time(&subject, "throughput", *name, "rate_bps", series.rate_points(end)));
             }
         }
         self.curves.push(over_time(&subject, "backlog", "", "packets", series.backlog.mean_points()));
         self.curves.push(over_time(&subject, "queueing", "", "delay_ns", series.delay_ns.mean_points()));
         for (measure, series) in [("drops", &series.dropped), ("marks", &series.marked)] {
-            let points = series.sum_points();
-            if !points.is_empty() {
+            if series.sums().next().is_some() {
+                let points = series.sum_points(end);
                 self.curves.push(over_time(&subject, measure, "", "packets", points));
             }
         }
         let Some(parts) = &series.parts else { return };
         let flow = |number| scenario.flow_name(number);
-        self.parts(&subject, parts.flows(), &flow, OTHER_FLOWS);
+        self.parts(&subject, parts.flows(), &flow, OTHER_FLOWS, end);
         // With a single class there is nothing to separate.
         if parts.classes().count() > 1 {
-            self.parts(&subject, parts.classes(), &class_name, OTHER_CLASSES);
+            self.parts(&subject, parts.classes(), &class_name, OTHER_CLASSES, end);
         }
     }
 
@@ -379,6 +383,7 @@ impl Outcome {
         parts: impl Iterator<Item = (usize, &'a PartSeries)>,
         name: &dyn Fn(usize) -> String,
         others: &str,
+        end: Instant,
     ) {
         let (own, beyond): (Vec<_>, Vec<_>) = parts.partition(|(number, _)| *number != OTHERS);
         let own = own.into_iter().map(|(number, part)| (number, part.bytes(), part));
@@ -391,11 +396,13 @@ impl Outcome {
         }
         let largest = largest.into_iter().map(|(number, part)| (name(number), part));
         for (name, part) in largest.chain(rest.iter().map(|rest| (others.to_owned(), rest))) {
+            // A part without drops, or whose packets all wait, has no such curve.
+            let drops = part.dropped.sums().next().map_or(Points::new(), |_| part.dropped.sum_points(end));
             let curves = [
-                ("throughput", "rate_bps", part.sent.rate_points()),
-                ("backlog", "bytes", part.queue_points()),
+                ("throughput", "rate_bps", part.sent.rate_points(end)),
+                ("backlog", "bytes", part.queue_points(end)),
                 ("queueing", "delay_ns", part.delay_ns.mean_points()),
-                ("drops", "packets", part.dropped.sum_points()),
+                ("drops", "packets", drops),
             ];
             for (measure, y, points) in curves {
                 if !points.is_empty() {

@@ -178,12 +178,13 @@ impl Scenario {
 
 /// The series of a run that are expected to become steady.
 fn steady_series(scenario: &Scenario, run: &Run<&Scenario>) -> Vec<Points> {
+    let end = run.simulation().now();
     let flows: Vec<_> = run.simulation().flows().map(|(_, metrics)| metrics).collect();
     let of_section = scenario.sections.iter().filter_map(|section| {
         let mut all = flows[section.flows.clone()].iter().filter_map(|flow| flow.series.as_deref());
         let mut sum: Series = all.next()?.clone();
         all.for_each(|series| sum.merge(series));
-        Some(sum.rate_points())
+        Some(sum.rate_points(end))
     });
     let of_link = (0..scenario.wires.len()).filter(|wire| scenario.wires[*wire].watch).flat_map(|wire| {
         let series = run.simulation().link(LinkId(wire as u32)).series.as_deref();
@@ -191,7 +192,7 @@ fn steady_series(scenario: &Scenario, run: &Run<&Scenario>) -> Vec<Points> {
             let [green, yellow, red] = &series.sent;
             let mut sent = green.clone();
             [yellow, red].into_iter().for_each(|series| sent.merge(series));
-            [sent.rate_points(), series.delay_ns.mean_points()]
+            [sent.rate_points(end), series.delay_ns.mean_points()]
         })
     });
     of_section.chain(of_link).collect()

@@ -51,26 +51,19 @@ pub fn quantities(outcomes: &[&Outcome]) -> Vec<Quantity> {
             let counts = &class.counts;
             let bits = counts.through.bytes.as_u64() as f64 * 8.0;
             let wait = |part: f64| counts.waited_at(part).as_nanos() as f64;
+            let (sent, dropped) = (counts.accounts.enqueued.packets, counts.accounts.dropped_total().packets);
             let values = [
                 ("throughput", "bps", if seconds > 0.0 { bits / seconds } else { 0.0 }),
                 ("wait p50", "ns", wait(0.5)),
                 ("wait p99", "ns", wait(0.99)),
-                ("sent", "packets", counts.accounts.enqueued.packets as f64),
-                ("dropped", "packets", counts.accounts.dropped_total().packets as f64),
+                ("sent", "packets", sent as f64),
+                ("dropped", "packets", dropped as f64),
             ];
-            let variant = if outcomes.len() > 1 { outcome.name.clone() } else { String::new() };
+            let loss = (sent > 0).then(|| ("loss", "%", dropped as f64 / sent as f64 * 100.0));
+            let variant = if outcomes.len() > 1 { outcome.name.as_str() } else { "" };
             let of = format!("class {}", class.name);
-            let subject = if variant.is_empty() { of } else { format!("{variant}: {of}") };
-            found.extend(values.map(|(measure, unit, value)| Quantity {
-                subject: subject.clone(),
-                variant: variant.clone(),
-                measure: measure.to_owned(),
-                unit,
-                mean: value,
-                half_width_95: None,
-                values: vec![Some(value)],
-                seeds: Vec::new(),
-            }));
+            let quantity = |(measure, unit, value)| Quantity::of_one_run(variant, &of, measure, unit, value);
+            found.extend(values.into_iter().chain(loss).map(quantity));
         }
     }
     if outcomes.len() > 1 {
@@ -91,17 +84,9 @@ fn of_flows(outcome: &Outcome, found: &mut Vec<Quantity>) {
             ("wait p99", "ns", wait(0.99)),
             ("dropped", "packets", Some(flow.dropped as f64)),
         ];
+        let of = format!("flow {}", flow.name);
         found.extend(values.into_iter().filter_map(|(measure, unit, value)| {
-            Some(Quantity {
-                subject: format!("{}: flow {}", outcome.name, flow.name),
-                variant: outcome.name.clone(),
-                measure: measure.to_owned(),
-                unit,
-                mean: value?,
-                half_width_95: None,
-                values: vec![value],
-                seeds: Vec::new(),
-            })
+            Some(Quantity::of_one_run(&outcome.name, &of, measure, unit, value?))
         }));
     }
 }
