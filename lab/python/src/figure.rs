@@ -20,6 +20,7 @@ pub struct Options<'a> {
     pub height: Option<f64>,
     pub type_size: Option<f64>,
     pub heading: Option<&'a str>,
+    pub subjects: Option<Vec<String>>,
     pub rows: Option<Vec<String>>,
     pub measures: Option<Vec<String>>,
     pub form: Option<&'a str>,
@@ -29,8 +30,19 @@ pub struct Options<'a> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        let (width, height, type_size, heading, rows, measures, form) = (None, None, None, None, None, None, None);
-        Self { look: "page", width, height, type_size, heading, rows, measures, form, grey: false, log: false }
+        Self {
+            look: "page",
+            width: None,
+            height: None,
+            type_size: None,
+            heading: None,
+            subjects: None,
+            rows: None,
+            measures: None,
+            form: None,
+            grey: false,
+            log: false,
+        }
     }
 }
 
@@ -42,9 +54,10 @@ impl Options<'_> {
         let numbers = numbers.into_iter().filter_map(|(key, value)| Some((key, value?.to_string())));
         let heading = self.heading.map(|text| ("title", text.to_owned()));
         let form = self.form.map(|form| ("form", form.to_owned()));
+        let subjects = self.subjects.into_iter().flatten().map(|subject| ("subject", subject));
         let rows = self.rows.into_iter().flatten().map(|row| ("row", row));
         let measures = self.measures.into_iter().flatten().map(|measure| ("measure", measure));
-        for (key, value) in numbers.chain(heading).chain(form).chain(rows).chain(measures) {
+        for (key, value) in numbers.chain(heading).chain(form).chain(subjects).chain(rows).chain(measures) {
             look.set(key, &value).map_err(PyValueError::new_err)?;
         }
         look.grey = self.grey;
@@ -116,7 +129,7 @@ pub fn draw_table(
     grey: bool,
 ) -> PyResult<Figure> {
     let look =
-        Options { look, width, height, type_size, heading, rows, measures: None, form, grey, log: false }.look()?;
+        Options { look, width, height, type_size, heading, rows, form, grey, ..Options::default() }.look()?;
     let kind = ChartKind::named(kind).map_err(PyValueError::new_err)?;
     let chart = Chart { kind, x, y, value, by, only, over, log, log_x, times, labels: titles, ..Chart::default() };
     let columns = table.columns();

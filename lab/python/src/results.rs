@@ -177,11 +177,11 @@ impl Results {
     ///
     /// `look` is `"page"` (900 points wide), `"column"` (252 points) or `"text"` (516), the last two with type of 8 points and no
     /// title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
-    /// (empty for none); `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
+    /// (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
     /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic vertical axis of curves.
     ///
     /// Raises `ValueError`, with the titles that there are, or what is wrong with an option.
-    #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, rows=None, measures=None, form=None, grey=false, log=false))]
+    #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, subjects=None, rows=None, measures=None, form=None, grey=false, log=false))]
     #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
     fn figure(
         &self,
@@ -193,13 +193,14 @@ impl Results {
         height: Option<f64>,
         type_size: Option<f64>,
         heading: Option<&str>,
+        subjects: Option<Vec<String>>,
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
         form: Option<&str>,
         grey: bool,
         log: bool,
     ) -> PyResult<Figure> {
-        let look = Options { look, width, height, type_size, heading, rows, measures, form, grey, log }.look()?;
+        let look = Options { look, width, height, type_size, heading, subjects, rows, measures, form, grey, log }.look()?;
         failure::guarded(py, || match Figure::new(self.page(), title, curve, &look) {
             Ok(figure) => Ok(figure),
             Err(text) if self.parts || title.is_none() => Err(PyValueError::new_err(text)),
@@ -211,23 +212,30 @@ impl Results {
     }
 
     /// The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
-    /// it. `rows` and `measures` choose what it has, in their order.
-    #[pyo3(signature = (*, rows=None, measures=None))]
-    fn to_latex(&self, py: Python<'_>, rows: Option<Vec<String>>, measures: Option<Vec<String>>) -> PyResult<String> {
-        let look = Options { rows, measures, ..Options::default() }.look()?;
+    /// it. `subjects`, `rows` and `measures` choose what it has, in their order.
+    #[pyo3(signature = (*, subjects=None, rows=None, measures=None))]
+    fn to_latex(
+        &self,
+        py: Python<'_>,
+        subjects: Option<Vec<String>>,
+        rows: Option<Vec<String>>,
+        measures: Option<Vec<String>>,
+    ) -> PyResult<String> {
+        let look = Options { subjects, rows, measures, ..Options::default() }.look()?;
         let chosen = || look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err);
         failure::guarded(py, || Ok(chosen()?.latex()))
     }
 
     /// The comparison of the variants as a table of Markdown; see `to_latex`.
-    #[pyo3(signature = (*, rows=None, measures=None))]
+    #[pyo3(signature = (*, subjects=None, rows=None, measures=None))]
     fn to_markdown(
         &self,
         py: Python<'_>,
+        subjects: Option<Vec<String>>,
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
     ) -> PyResult<String> {
-        let look = Options { rows, measures, ..Options::default() }.look()?;
+        let look = Options { subjects, rows, measures, ..Options::default() }.look()?;
         let chosen = || look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err);
         failure::guarded(py, || Ok(chosen()?.markdown()))
     }

@@ -12,11 +12,11 @@ use tidegate_config::shaper::{Config, FlowBy, Root};
 use tidegate_config::values::User;
 use tidegate_engine::driver::{Arrival, Driver, Offered, Params};
 use tidegate_engine::{BuildFailure, ClassStatus, Engine, LONGEST_WHOLE, Names, PacketMeta, Setup, Shape};
-use tidegate_metrics::{Curve, Digest, Histogram, OTHER_FLOWS, PartSeries, Points, SHOWN_PARTS};
+use tidegate_metrics::{Curve, Digest, Histogram, OTHER_FLOWS, PartSeries, Points, SHOWN_PARTS, Series};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use crate::cut;
-use crate::meter::{Departure, Keep, Meter, Ticket};
+use crate::meter::{BIN, Departure, Keep, Meter, Ticket};
 use crate::recording::Setup as RecordedSetup;
 
 /// The settings of a run that are not part of the configuration.
@@ -240,6 +240,9 @@ fn flows(meter: &Meter) -> Vec<FlowOutcome> {
 
 /// Makes curves for reports from the series of classes and flows.
 fn curves(names: &[String], meter: &Meter, end: Instant) -> Vec<Curve> {
+    // A replay has no end but its last packet, whose bin counts as a whole one.
+    let width = Series::new(BIN).until(end).width().as_nanos();
+    let end = Instant::from_nanos((end.as_nanos() / width + 1) * width);
     let mut curves = Vec::new();
     for (name, part) in names.iter().zip(meter.series()) {
         part_curves(&format!("class {name}"), part, end, &mut curves);

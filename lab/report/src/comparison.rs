@@ -181,7 +181,9 @@ impl Group {
             let times = great / small;
             text += &match measure.better {
                 _ if times < 1.1 => String::new(),
-                Better::More => format!(", {times:.1} times less"),
+                // A MOS is on a scale from 1 to 5, of which a share means nothing.
+                Better::More if measure.name.starts_with("MOS") => format!(", {:.1} less", great - small),
+                Better::More => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
                 _ => format!(", {times:.1} times as much"),
             };
         }

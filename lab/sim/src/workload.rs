@@ -128,6 +128,16 @@ impl Workload {
     /// A transfer without end.
     pub const BULK: Self = Self::Bulk { bytes: None };
 
+    /// Whether both hosts send data, so that what is measured of a direction has its name, whether or not data came through it.
+    pub(crate) fn goes_both_ways(&self) -> bool {
+        match self {
+            Self::Requests { .. } | Self::Web(_) | Self::Video(_) | Self::Call(_) => true,
+            Self::Mice { direction, .. } => matches!(direction, Direction::Download { .. }),
+            Self::Packets { directions } => directions.iter().all(Option::is_some),
+            _ => false,
+        }
+    }
+
     /// Uploads that arrive in a Poisson process of `per_second`, with at most 10,000 open.
     pub fn mice(per_second: f64, size: Distribution) -> Self {
         Self::Mice {

@@ -26,8 +26,8 @@ use crate::progress::Reading;
 /// Compare results of simulations, replays, experiments and recordings side by side
 ///
 /// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
-/// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`, which may be the only one: each
-/// combination of values in it is compared with the others. Values of the same subject and measure share a
+/// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
+/// combinations of values of a single folder, are compared with each other. Values of the same subject and measure share a
 /// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
 /// are compared as pairs; a file is called best only of those from which these differences tell it apart.
 #[derive(Debug, clap::Args)]
@@ -49,20 +49,20 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let [file] = args.files.as_slice()
-        && !file.is_dir()
-    {
-        return Err(Failure::Usage(format!(
-            "{}: nothing to compare it with; name two files, or the folder of a sweep",
-            file.display()
-        )));
-    }
     if !args.only.is_empty() && !args.files.iter().any(|path| path.is_dir()) {
         return Err(Failure::Usage("--only chooses runs of a sweep; name the folder of one".to_owned()));
     }
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
     let load = |path: &PathBuf| if path.is_dir() { sweep(path, &args.only) } else { load(path) };
     let loaded = args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+    if let ([file], [found]) = (args.files.as_slice(), loaded.as_slice())
+        && found.iter().all(|quantity| quantity.variant == found[0].variant)
+    {
+        return Err(Failure::Usage(format!(
+            "{}: nothing to compare it with; name two files, one with several variants, or the folder of a sweep",
+            file.display()
+        )));
+    }
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
     args.output.write(

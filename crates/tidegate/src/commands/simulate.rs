@@ -396,6 +396,10 @@ fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[O
         if let Some(method) = comparison.method().filter(|_| !sentences.is_empty()) {
             writeln!(out, "{}", wrapped(&method, width()))?;
         }
+        if !sentences.is_empty() && comparison.sentences().len() > sentences.len() {
+            let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all.";
+            writeln!(out, "{}", wrapped(rest, width()))?;
+        }
     }
     out.flush()?;
     Ok(())

@@ -341,6 +341,17 @@ fn results_are_compared_beside_each_other() {
     let refused = compare(&[&slow, &other]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("other.json: it has neither `items` nor `configurations`"));
+    // A single file has its variants beside each other, if it has several.
+    let refused = compare(&[&slow]);
+    assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("with several variants"));
+    let variant = |name: &str, kind: &str| {
+        format!("[[variant]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\nqueue = {{ kind = \"{kind}\" }}\n")
+    };
+    let both = format!("{SCENARIO}{}{}", variant("plain", "fifo"), variant("short", "codel"));
+    let both = results(&folder.with("both.toml", both), "both.json");
+    let found = compare(&[&both, "--markdown"]);
+    assert!(found.status.success(), "{}", text(&found.stderr));
+    assert!(text(&found.stdout).contains("plain") && text(&found.stdout).contains("short"), "{}", text(&found.stdout));
 }
 
 /// A class that is to have its share, and a kind of sharing under which another starves it.

@@ -92,7 +92,7 @@ fn combinations_are_compared_by_pairs_of_runs() {
     for (arguments, expected) in [
         (vec!["compare", &out, "--only", "link.1.rate=5mbit"], "all runs have the same values"),
         (vec!["compare", &out, "--only", "link.1.rate=9mbit"], "there are 2mbit, 5mbit"),
-        (vec!["compare", &net], "name two files, or the folder of a sweep"),
+        (vec!["compare", &net], "what is compared are recordings, and results"),
     ] {
         let refused = tidegate(&arguments);
         assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains(expected), "{refused:?}");

@@ -91,9 +91,12 @@ class Scenario:
         """Adds a flow: ``workload``, ``tcp``, ``start``, ``stop``, ..."""
         return self._add("flow", name=name, from_=from_, to=to, **keys)
 
-    def variant(self, name: str, from_: str, to: str, queue: Mapping[str, Any]) -> Scenario:
-        """Adds a variant: the scenario with another ``queue`` on a link, run with the same random numbers."""
-        return self._add("variant", name=name, from_=from_, to=to, queue=queue)
+    def variant(
+        self, name: str, from_: str, to: str, queue: Mapping[str, Any], queue_back: Mapping[str, Any] | None = None
+    ) -> Scenario:
+        """Adds a variant: the scenario with another ``queue`` on a link, run with the same random numbers. ``queue_back`` is that
+        of the other direction."""
+        return self._add("variant", name=name, from_=from_, to=to, queue=queue, queue_back=queue_back)
 
     def at(self, time: str | int, action: str, from_: str | None = None, to: str | None = None, **keys: Any) -> Scenario:
         """Adds an action at a time (text with a unit, or ns): ``at("10s", "line", "a", "b", rate="1mbit")``."""

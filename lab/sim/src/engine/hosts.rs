@@ -227,11 +227,11 @@ impl Simulation {
             && !(connection.completed || connection.ends[side].peer_closed());
         let over = failed || connection.ends.iter().all(Endpoint::is_over);
         // A transfer that began during the warm-up is not counted as opened either.
-        if let Some(Finished { size, began, paths }) = finished
+        if let Some(Finished { size, began, paths, opens }) = finished
             && measuring
             && began >= self.warm_up
         {
-            book_completion(&mut self.metrics, group, &self.paths[group], paths, size, [began, self.now]);
+            book_completion(&mut self.metrics, group, &self.paths[group], (paths, opens), size, [began, self.now]);
         }
         if failed && measuring {
             self.metrics[group].failed += 1;
@@ -287,6 +287,8 @@ struct Finished {
     began: u64,
     /// The directions of the first packet and of the data.
     paths: [usize; 2],
+    /// Whether the time includes the handshake of the connection.
+    opens: bool,
 }
 
 impl Connection {
@@ -298,7 +300,7 @@ impl Connection {
                 self.ends[1].close();
                 let size = (*size)?;
                 self.completed = true;
-                Some(Finished { size, began: self.opened, paths: [1, 0] })
+                Some(Finished { size, began: self.opened, paths: [1, 0], opens: true })
             }
             Role::Download { request, size, answered } if side == 1 && !*answered && received >= *request => {
                 *answered = true;
@@ -309,14 +311,15 @@ impl Connection {
             Role::Download { size, .. } if side == 0 && closed && !self.completed => {
                 self.ends[0].close();
                 self.completed = true;
-                Some(Finished { size: *size, began: self.opened, paths: [0, 1] })
+                Some(Finished { size: *size, began: self.opened, paths: [0, 1], opens: true })
             }
             Role::Requests(exchange) if side == 0 => {
                 if received < exchange.answered || exchange.taken >= exchange.answered {
                     return None;
                 }
                 exchange.taken = exchange.answered;
-                Some(Finished { size: exchange.response, began: exchange.asked_at, paths: [0, 1] })
+                let (size, began) = (exchange.response, exchange.asked_at);
+                Some(Finished { size, began, paths: [0, 1], opens: began == self.opened })
             }
             Role::Requests(exchange) => {
                 if received >= exchange.asked && exchange.served < exchange.asked {

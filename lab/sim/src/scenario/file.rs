@@ -101,6 +101,8 @@ tidegate_config::record! {
         pub to: Spanned<String>,
         /// The discipline or shaper file that replaces the link's own.
         pub queue: Spanned<QueueSection>,
+        /// That of the other direction of the link. Default: the one that the link has.
+        pub queue_back: Option<Spanned<QueueSection>>,
     }
 }
 

@@ -115,8 +115,15 @@ pub(super) struct Variant {
     /// Its place in the file.
     pub(super) place: Place,
     pub(super) name: String,
-    pub(super) wire: usize,
-    pub(super) queue: LinkQueue,
+    /// The wires with another queue than their own, and these queues.
+    pub(super) queues: Vec<(usize, LinkQueue)>,
+}
+
+impl Variant {
+    /// Its queue at a wire, if that has another one than its own.
+    pub(super) fn queue_at(&self, wire: usize) -> Option<&LinkQueue> {
+        self.queues.iter().find(|(at, _)| *at == wire).map(|(_, queue)| queue)
+    }
 }
 
 impl Scenario {
@@ -210,8 +217,7 @@ impl Scenario {
 
     /// The queue of wire `number` in a variant.
     pub(super) fn queue_of<'a>(&'a self, number: usize, variant: Option<&'a Variant>) -> Option<&'a LinkQueue> {
-        let other = variant.filter(|variant| variant.wire == number).map(|variant| &variant.queue);
-        other.or(self.wires[number].queue.as_ref())
+        variant.and_then(|variant| variant.queue_at(number)).or(self.wires[number].queue.as_ref())
     }
 
     /// The first wire that leads from node `from` to node `to`.

@@ -224,7 +224,8 @@ impl Outcome {
         if wants(Measure::Fairness) && flows.len() > 1 {
             to.add("fairness", "1", jain(flows.iter().map(|flow| flow.goodput_bytes as f64)));
         }
-        let ways = directions(&all.delay_ns);
+        let spec = sim.flows().nth(section.flows.start).map(|(spec, _)| spec);
+        let ways = directions(&all.delay_ns, spec.is_some_and(|spec| spec.workload.goes_both_ways()));
         if wants(Measure::Delay) {
             ways.iter().for_each(|(name, histogram)| to.spread(&format!("delay{name}"), "ns", 1.0, histogram));
         }
@@ -419,16 +420,12 @@ impl Outcome {
     }
 }
 
-/// The delays of a flow that has any, each with what stands behind the word `delay`: nothing if data went one way only,
-/// otherwise the direction. A mean over both directions would describe neither.
-fn directions(delays: &[Histogram; 2]) -> Vec<(&'static str, &Histogram)> {
-    let [up, down] = delays;
-    match (up.count() > 0, down.count() > 0) {
-        (true, true) => vec![(" up", up), (" down", down)],
-        (true, false) => vec![("", up)],
-        (false, true) => vec![("", down)],
-        (false, false) => Vec::new(),
-    }
+/// The delays of a flow in the directions that have any, each with what stands behind the word `delay`: the direction if data goes
+/// `both_ways`, or was seen to. A mean over both directions would describe neither.
+fn directions(delays: &[Histogram; 2], both_ways: bool) -> Vec<(&'static str, &Histogram)> {
+    let named = both_ways || delays.iter().all(|delays| delays.count() > 0);
+    let names = if named { [" up", " down"] } else { ["", ""] };
+    names.into_iter().zip(delays).filter(|(_, delays)| delays.count() > 0).collect()
 }
 
 fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &'static str, points: Points) -> Curve {

@@ -109,6 +109,46 @@ fn transfers_are_kept_one_by_one_where_parts_are() {
     assert_eq!(Outcome::from_json(&detailed.to_json()).as_ref(), Some(&detailed));
 }
 
+/// On a connection that is there no handshake is part of the ideal time, and an idle line takes that time.
+#[test]
+fn answers_on_an_open_connection_are_not_faster_than_the_ideal() {
+    let asks = "[[flow]]\nname = \"asks\"\nfrom = \"a\"\nto = \"b\"\n[flow.workload]\nkind = \"requests\"\n\
+                request = { kind = \"constant\", value = \"200B\" }\nresponse = { kind = \"constant\", value = \"1kB\" }\n\
+                think = { kind = \"constant\", value = \"50ms\" }\n";
+    let mut scenario = load(&format!("{HEAD}{}{}delay = \"20ms\"\n{asks}", LINKS[0], LINKS[1])).unwrap();
+    scenario.detail = Detail::Parts;
+    let outcome = scenario.run(1, |_| ());
+    assert!(outcome.transfers.len() > 50, "{}", outcome.transfers.len());
+    // The first answer needs the connection.
+    for done in &outcome.transfers[1..] {
+        let slowdown = done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64;
+        assert!((1.0..1.2).contains(&slowdown), "{done:?}");
+    }
+}
+
+/// A variant may have a queue for each direction of its link.
+#[test]
+fn a_variant_replaces_the_queues_of_both_directions() {
+    let back =
+        BULK.replace("bulk", "back").replace("\"a\"", "\"x\"").replace("\"b\"", "\"a\"").replace("\"x\"", "\"b\"");
+    let back = back.replace("kind = \"back\"", "kind = \"bulk\"");
+    let variants = "[[variant]]\nname = \"one\"\nfrom = \"r\"\nto = \"b\"\nqueue = { kind = \"codel\" }\n[[variant]]\nname = \"both\"\n\
+                    from = \"r\"\nto = \"b\"\nqueue = { kind = \"codel\" }\nqueue-back = { kind = \"codel\" }\n";
+    let outcome = run(&format!("{HEAD}{}{}{BULK}{back}{variants}", LINKS[0], LINKS[1]));
+    let delay = |variant: &str, flow: &str| value(&outcome, &format!("{variant}: flow {flow}"), "delay p50");
+    let found = [("one", "back"), ("both", "back")].map(|(variant, flow)| delay(variant, flow));
+    assert!(found[0] > 3.0 * found[1], "{found:?}");
+}
+
+/// What is measured of a direction is called the same, whether or not anything came the other way.
+#[test]
+fn a_direction_has_its_name_where_the_other_is_silent() {
+    let call = "[[flow]]\nname = \"call\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"call\" }\n";
+    let outcome = run(&format!("{HEAD}{}{}loss = \"0%\"\nloss-back = \"100%\"\n{call}", LINKS[0], LINKS[1]));
+    assert!(value(&outcome, "flow call", "delay up p50") > 0.0);
+    assert!(!outcome.values.iter().any(|value| value.measure == "delay p50" || value.measure == "delay down p50"));
+}
+
 /// The order of [[link]] decides neither a value nor the digest.
 #[test]
 fn the_order_of_links_does_not_matter() {

@@ -76,8 +76,8 @@ impl Resolver<'_> {
     }
     /// The queues of a wire in the scenario itself and in its variants.
     fn queues(&self, wire: usize) -> impl Iterator<Item = &LinkQueue> {
-        let variants = self.scenario.variants.iter().filter(move |variant| variant.wire == wire);
-        self.scenario.wires[wire].queue.as_ref().into_iter().chain(variants.map(|variant| &variant.queue))
+        let variants = self.scenario.variants.iter().filter_map(move |variant| variant.queue_at(wire));
+        self.scenario.wires[wire].queue.as_ref().into_iter().chain(variants)
     }
 
     fn shaped_wire(&mut self, section: &Spanned<AtSection>) -> Option<usize> {

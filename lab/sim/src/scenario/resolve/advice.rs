@@ -32,8 +32,9 @@ pub(super) fn advise(
     match variant {
         // A variant differs only in its queue.
         Some(variant) => {
-            advice.queues(Some(variant), &[variant.wire]);
-            advice.classes(Some(variant), &[variant.wire]);
+            let wires: Vec<usize> = variant.queues.iter().map(|(wire, _)| *wire).collect();
+            advice.queues(Some(variant), &wires);
+            advice.classes(Some(variant), &wires);
         }
         None => {
             let all: Vec<usize> = (0..scenario.wires.len()).collect();

@@ -172,6 +172,7 @@ impl Resolver<'_> {
 
     pub(super) fn variant(&mut self, variant: &Spanned<VariantSection>) {
         let queue = self.queue(&variant.queue);
+        let back = variant.queue_back.as_ref().map(|section| self.queue(section));
         if self.scenario.variants.iter().any(|known| known.name == variant.name.value) {
             let message = format!("two variants are called `{}`", variant.name.value);
             self.error(variant.name.place, message, "the second", "give each its own name");
@@ -181,10 +182,21 @@ impl Resolver<'_> {
         let Some(wire) = self.scenario.wire_between(from, to) else {
             return self.no_link(&variant.from, &variant.to);
         };
-        let wire = self.scenario.queueing_wire(wire);
-        self.scenario.wires[wire].watch = true;
-        let (name, Some(queue)) = (variant.name.value.clone(), queue) else { return };
-        self.scenario.variants.push(Variant { place: variant.place, name, wire, queue });
+        let mut queues = Vec::new();
+        for (wire, queue) in [(Some(wire), Some(queue)), (self.scenario.wire_between(to, from), back)] {
+            // A section that is wrong has been reported.
+            let Some(queue) = queue else { continue };
+            let Some(wire) = wire else { return self.no_link(&variant.to, &variant.from) };
+            let wire = self.scenario.queueing_wire(wire);
+            if queues.iter().any(|(other, _)| *other == wire) {
+                let place = variant.queue_back.as_ref().map_or(variant.place, |section| section.place);
+                let message = "both directions of this link share one queue";
+                return self.error(place, message, "a second", "give `queue` alone");
+            }
+            self.scenario.wires[wire].watch = true;
+            queues.extend(queue.map(|queue| (wire, queue)));
+        }
+        self.scenario.variants.push(Variant { place: variant.place, name: variant.name.value.clone(), queues });
     }
 
     pub(super) fn driver(&mut self, driver: &Spanned<DriverSection>, timer: Option<&Spanned<Span>>) -> Option<Driver> {
