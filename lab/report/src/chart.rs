@@ -220,8 +220,18 @@ impl Chart {
         }
     }
 
+    /// The title of an axis: the one that was given or the column, and of values the measure, if there is only one.
     fn label(&self, axis: usize, name: &str) -> String {
-        if self.labels[axis].is_empty() { name.to_owned() } else { self.labels[axis].clone() }
+        match self.labels[axis].as_str() {
+            "" if name == "value" => self.measure().unwrap_or(name).to_owned(),
+            "" => name.to_owned(),
+            given => given.to_owned(),
+        }
+    }
+
+    /// The measure of all rows, if one was chosen.
+    fn measure(&self) -> Option<&str> {
+        self.only.iter().find(|(column, _)| column == "measure").map(|(_, measure)| measure.as_str())
     }
 
     /// The rows by the text that names their curve, in the order of their first appearance.
@@ -487,8 +497,7 @@ impl Heat {
         let texts = ends.map(|value| human(value, &self.unit));
         let begin = left + room(&texts[0], small) + 6.0 * u;
         // The cells are of one measure, or of a column that says what they are.
-        let measure = chart.only.iter().find(|(column, _)| column == "measure").map(|(_, measure)| measure);
-        let what = measure.unwrap_or(&chart.value);
+        let what = chart.measure().unwrap_or(&chart.value);
         let ratio = if chart.over.is_empty() { "" } else { ", ratio" };
         let name = format!("{what}{ratio}{}", if self.log { " (logarithmic)" } else { "" });
         let name = fitted(&name, small, look.width * 0.4);

@@ -395,6 +395,9 @@ impl Plot {
         let (u, size, width) = (look.unit(), look.size, look.width);
         let wide = look.is_wide();
         let heading = look.heading(&self.title);
+        // The last label of the horizontal axis, which is in the middle below its tick.
+        let last = x.ticks.last().map_or(0.0, |(_, label)| room(label, size) / 2.0 + 2.0 * u);
+        let right = right.max(last);
         let left = match wide {
             true => 80.0 * u,
             false => y.ticks.iter().map(|(_, label)| room(label, size)).fold(0.0, f64::max) + 14.0 * u,
