@@ -128,8 +128,7 @@ pub fn draw_table(
     form: Option<&str>,
     grey: bool,
 ) -> PyResult<Figure> {
-    let look =
-        Options { look, width, height, type_size, heading, rows, form, grey, ..Options::default() }.look()?;
+    let look = Options { look, width, height, type_size, heading, rows, form, grey, ..Options::default() }.look()?;
     let kind = ChartKind::named(kind).map_err(PyValueError::new_err)?;
     let chart = Chart { kind, x, y, value, by, only, over, log, log_x, times, labels: titles, ..Chart::default() };
     let columns = table.columns();

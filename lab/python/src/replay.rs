@@ -129,7 +129,8 @@ impl Replay {
         grey: bool,
         log: bool,
     ) -> PyResult<Figure> {
-        let look = Options { look, width, height, type_size, heading, rows, form, grey, log, ..Options::default() }.look()?;
+        let look =
+            Options { look, width, height, type_size, heading, rows, form, grey, log, ..Options::default() }.look()?;
         Figure::new(self.page(), Some(title), curve, &look).map_err(PyValueError::new_err)
     }
     fn __repr__(&self) -> String {

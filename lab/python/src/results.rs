@@ -200,7 +200,8 @@ impl Results {
         grey: bool,
         log: bool,
     ) -> PyResult<Figure> {
-        let look = Options { look, width, height, type_size, heading, subjects, rows, measures, form, grey, log }.look()?;
+        let look =
+            Options { look, width, height, type_size, heading, subjects, rows, measures, form, grey, log }.look()?;
         failure::guarded(py, || match Figure::new(self.page(), title, curve, &look) {
             Ok(figure) => Ok(figure),
             Err(text) if self.parts || title.is_none() => Err(PyValueError::new_err(text)),
