@@ -1,17 +1,18 @@
 //! [`Chart`]: a figure of any table of results, such as that of a sweep: heat maps, points, lines, distributions and the
 //! spread of values.
 
-use std::collections::BTreeMap;
+mod heat;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::heat::Heat;
 use crate::columns::{Column, Table};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
-use crate::drawing::{Anchor, Drawing, Ink};
-use crate::font::{fitted, room};
+use crate::drawing::Drawing;
 use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Style};
 use crate::number::quantiles;
 use crate::palette::Pens;
-use tidegate_display::human;
 
 /// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -87,6 +88,11 @@ impl ChartKind {
     }
 }
 
+/// The columns that say what a value is. Rows that differ in them are not drawn as one.
+const IDENTITY: [&str; 5] = ["kind", "measure", "subject", "variant", "part"];
+/// The columns of texts that do not tell rows of a table apart.
+const LABELS: [&str; 5] = ["unit", "x_unit", "digest", "scenario", "file"];
+
 /// The units that texts of numbers may have, such as those of the axes of a sweep: each as a multiple of a unit of results.
 const UNITS: [(&str, f64, &str); 13] = [
     ("kbit", 1e3, "bps"),
@@ -103,6 +109,12 @@ const UNITS: [(&str, f64, &str); 13] = [
     ("%", 1.0, "%"),
     ("", 1.0, ""),
 ];
+
+/// The different texts of a column in these rows, in alphabetical order.
+fn distinct(column: &Column, rows: &Rows) -> Vec<String> {
+    let texts: BTreeSet<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
+    texts.into_iter().collect()
+}
 
 /// The number that a text means, in its unit of results.
 fn number_in(text: &str) -> Option<(f64, &'static str)> {
@@ -175,23 +187,22 @@ impl Chart {
         }
     }
 
-    /// Checks that rows of several measures, subjects or variants are not drawn as one.
+    /// Checks that rows of several measures, subjects or variants are not drawn as one, and that rows of a
+    /// distribution are not taken for values.
     fn check_mixed(&self, table: &Table, rows: &Rows) -> Result<(), String> {
+        let is_spread = !matches!(self.kind, ChartKind::Heat | ChartKind::Scatter | ChartKind::Lines);
+        if let Some(kinds) = table.column("kind").filter(|_| is_spread)
+            && rows.iter().any(|(row, _)| kinds.text(*row).as_deref() == Some("distribution"))
+        {
+            return Err("rows of the kind `distribution` are points of one, and no values whose distribution could be drawn: \
+                        `tidegate simulate FILE --figure distribution=FILE.svg` draws them, or choose others with --only kind=value"
+                .into());
+        }
         // Points of a measure are what they are, whatever they belong to.
-        let names: &[&str] = if self.kind == ChartKind::Scatter {
-            &["measure"]
-        } else {
-            &["kind", "measure", "subject", "variant", "part"]
-        };
-        let used = |name: &str| {
-            let axes = [&self.x, &self.y].into_iter().any(|axis| axis == name);
-            axes || self.by.as_deref() == Some(name) || self.only.iter().any(|(column, _)| column == name)
-        };
-        for name in names.iter().filter(|name| !used(name)) {
-            let Some(column) = table.column(name) else { continue };
-            let mut texts: Vec<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
-            texts.sort();
-            texts.dedup();
+        let names: &[&str] = if self.kind == ChartKind::Scatter { &["measure"] } else { &IDENTITY };
+        for name in names {
+            let Some(column) = table.column(name).filter(|_| !self.uses(name)) else { continue };
+            let mut texts = distinct(column, rows);
             if texts.len() > 1 {
                 let many = if texts.len() > 12 { ", ..." } else { "" };
                 texts.truncate(12);
@@ -204,6 +215,30 @@ impl Chart {
             }
         }
         Ok(())
+    }
+
+    /// Whether a column chooses, places or names rows.
+    fn uses(&self, name: &str) -> bool {
+        let axes: &[&String] = match self.kind {
+            ChartKind::Heat => &[&self.x, &self.y, &self.value],
+            _ => &[&self.x, &self.y],
+        };
+        let chosen = self.only.iter().any(|(column, _)| column == name);
+        chosen || axes.iter().any(|axis| *axis == name) || self.by.as_deref() == Some(name)
+    }
+
+    /// What means are over besides seeds: the other columns of texts in which rows differ, such as axes of a sweep.
+    fn pooled(&self, table: &Table, rows: &Rows) -> String {
+        let is_other = |name: &str| !IDENTITY.contains(&name) && !LABELS.contains(&name) && !self.uses(name);
+        let pooled: Vec<String> = table
+            .columns()
+            .filter(|(name, column)| is_other(name) && matches!(column, Column::Text(_)))
+            .filter_map(|(name, column)| {
+                let texts = distinct(column, rows);
+                (texts.len() > 1).then(|| format!("{name} ({})", texts.join(", ")))
+            })
+            .collect();
+        if pooled.is_empty() { String::new() } else { format!(" They are over all of {}.", pooled.join(" and ")) }
     }
 
     /// The unit of the values: that of all rows, if there is a column `unit`.
@@ -340,7 +375,9 @@ impl Chart {
         if curves.iter().all(|curve| curve.points.is_empty()) {
             return Err(format!("no row has numbers in `{}` and `{values}`", self.x));
         }
-        let note = (most > 1).then(|| format!("Lines: means of up to {most} values; bands: their quartiles."));
+        let note = (most > 1).then(|| {
+            format!("Lines: means of up to {most} values; bands: their quartiles.{}", self.pooled(table, &rows))
+        });
         let plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
@@ -408,110 +445,13 @@ impl Chart {
         if most == 0 {
             return Err("no row is left to draw".into());
         }
-        let note = if most > 1 { format!("Cells: means of up to {most} values.") } else { String::new() };
+        let note = if most > 1 {
+            format!("Cells: means of up to {most} values.{}", self.pooled(table, &rows))
+        } else {
+            String::new()
+        };
         let heat = Heat { xs, ys, means, unit: self.unit(table, &rows), log: self.log, note };
         Ok(heat.drawing(self, look))
-    }
-}
-
-/// A heat map.
-struct Heat {
-    xs: Vec<String>,
-    ys: Vec<String>,
-    means: Vec<Vec<Option<f64>>>,
-    unit: String,
-    log: bool,
-    note: String,
-}
-
-impl Heat {
-    /// The position of a value between the least, 0, and the greatest, 1.
-    fn part(&self, value: f64) -> f64 {
-        let scale = |value: f64| if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value };
-        let all = || self.means.iter().flatten().flatten().map(|value| scale(*value));
-        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        if high > low { (scale(value) - low) / (high - low) } else { 0.0 }
-    }
-
-    fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
-        let (u, size, small) = (look.unit(), look.size, look.type_of(11.0));
-        let title = chart.title();
-        let mut drawing =
-            Drawing { width: look.width, title: title.clone(), finish: look.finish(), ..Drawing::default() };
-        let mut top = 24.0 * u;
-        if let Some(heading) = look.heading(&title) {
-            drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, fitted(heading, size, look.width - 12.0 * u));
-            top += 22.0 * u;
-        }
-        drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, chart.label(1, &chart.y));
-        top += 10.0 * u;
-        let names = self.ys.iter().map(|name| room(name, size)).fold(0.0, f64::max).min(look.width * 0.35);
-        let left = names + 16.0 * u;
-        let width = (look.width - left - 8.0 * u) / self.xs.len() as f64;
-        let lines = Look::lines(&self.note, small, look.width - 24.0 * u);
-        // Below the cells are the labels of the columns, the title of the axis, the scale and the note.
-        let below = 2.6 * size + 24.0 * u + 2.2 * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
-        let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u);
-        let high = look.height.map_or(usual, |height| ((height - top - below) / self.ys.len() as f64).max(size * 0.8));
-        for (row, (name, means)) in self.ys.iter().rev().zip(self.means.iter().rev()).enumerate() {
-            let y = top + high * row as f64;
-            let label = fitted(name, size, names + 1.0);
-            drawing.text((left - 6.0 * u, y + high / 2.0 + size * 0.35), Anchor::End, size, Ink::Text, label);
-            for (column, mean) in means.iter().enumerate() {
-                let (x, Some(mean)) = (left + width * column as f64, mean) else { continue };
-                let part = self.part(*mean);
-                let shade = Ink::Shade((part * 255.0).round() as u8);
-                drawing.rectangle((x, y), width - 0.5, high - 0.5, shade);
-                let text = human(*mean, &self.unit);
-                if room(&text, small) <= width - 2.0 * u {
-                    let ink = if part > 0.5 { Ink::Ground } else { Ink::Text };
-                    let place = (x + width / 2.0, y + high / 2.0 + small * 0.35);
-                    drawing.text(place, Anchor::Middle, small, ink, text);
-                }
-            }
-        }
-        let mut y = top + high * self.ys.len() as f64 + size * 1.2;
-        let mut free = 0.0;
-        for (column, name) in self.xs.iter().enumerate() {
-            let at = left + width * (column as f64 + 0.5);
-            let half = room(name, size) / 2.0;
-            if at - half >= free && at + half <= look.width {
-                drawing.text((at, y), Anchor::Middle, size, Ink::Text, name.as_str());
-                free = at + half + 4.0 * u;
-            }
-        }
-        y += size * 1.4;
-        drawing.text((left + (look.width - left) / 2.0, y), Anchor::Middle, size, Ink::Text, chart.label(0, &chart.x));
-        self.scale(&mut drawing, chart, (left, y + 12.0 * u), look);
-        y += 12.0 * u + 2.2 * small;
-        drawing.note(&lines, (12.0 * u, y), small);
-        drawing.height = look.height.unwrap_or(y + lines.len() as f64 * small * 1.3 + 12.0 * u);
-        drawing
-    }
-
-    /// Draws the scale of the shades from the least to the greatest mean.
-    fn scale(&self, drawing: &mut Drawing, chart: &Chart, (left, y): (f64, f64), look: &Look) {
-        let (u, small) = (look.unit(), look.type_of(11.0));
-        let all = || self.means.iter().flatten().flatten().copied();
-        let ends = [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)];
-        let texts = ends.map(|value| human(value, &self.unit));
-        let begin = left + room(&texts[0], small) + 6.0 * u;
-        // The cells are of one measure, or of a column that says what they are.
-        let what = chart.measure().unwrap_or(&chart.value);
-        let ratio = if chart.over.is_empty() { "" } else { ", ratio" };
-        let name = format!("{what}{ratio}{}", if self.log { " (logarithmic)" } else { "" });
-        let name = fitted(&name, small, look.width * 0.4);
-        let end = look.width - 10.0 * u - room(&texts[1], small) - room(&name, small) - 12.0 * u;
-        let steps = 24;
-        let step = (end - begin).max(10.0 * u) / f64::from(steps);
-        for n in 0..steps {
-            let shade = Ink::Shade((f64::from(n) * 255.0 / f64::from(steps - 1)).round() as u8);
-            drawing.rectangle((begin + step * f64::from(n), y), step + 0.2, small, shade);
-        }
-        let base = y + small * 0.85;
-        drawing.text((begin - 4.0 * u, base), Anchor::End, small, Ink::Text, texts[0].as_str());
-        let after = begin + step * f64::from(steps) + 4.0 * u;
-        drawing.text((after, base), Anchor::Start, small, Ink::Text, format!("{}  {name}", texts[1]));
     }
 }
 

@@ -121,8 +121,10 @@ impl Frame {
                 _ => lines.push(vec![point]),
             }
         }
-        // Above its greatest value a distribution has no share, which is below every logarithmic axis.
-        if let (Style::Ccdf, Some(line), Some(end)) = (plot.style, lines.last_mut(), curve.points.last())
+        // Above its greatest value a distribution has no share, which is below every logarithmic axis. The median of several runs
+        // may have none long before the greatest value of all.
+        let end = curve.points.iter().find(|point| point.1 <= 0.0).or(curve.points.last());
+        if let (Style::Ccdf, Some(line), Some(end)) = (plot.style, lines.last_mut(), end)
             && plot.x.has(end.0)
         {
             plot.style.join(line, (self.x(x, end.0), self.bottom));
@@ -353,10 +355,8 @@ impl Plot {
         for curve in &mut self.curves {
             curve.points.iter_mut().for_each(|point| point.1 = 1.0 - point.1);
             curve.band.iter_mut().for_each(|band| (band.1, band.2) = (1.0 - band.2, 1.0 - band.1));
-            // The last share is 0 but for rounding, and has no place on the axis.
-            if let Some(last) = curve.points.last_mut().filter(|last| last.1 < 1e-12) {
-                last.1 = 0.0;
-            }
+            // A share that is 0 but for rounding has no place on the axis.
+            curve.points.iter_mut().filter(|point| point.1 < 1e-12).for_each(|point| point.1 = 0.0);
         }
         self
     }
@@ -535,6 +535,17 @@ mod tests {
         let places: Vec<f64> = [0.0, 0.9, 0.99, 0.999].map(|share| y.at(share) * 1.04 * 3.0).into();
         assert!(places.iter().zip([0.0, 1.0, 2.0, 3.0]).all(|(a, b)| (a - b).abs() < 1e-9), "{places:?}");
         assert_eq!(y.at(1.0), 1.0, "the greatest value is at the end");
+    }
+
+    #[test]
+    fn a_complement_ends_where_nothing_is_left() {
+        let curves = vec![Curve::new("median", [(1.0, 0.9), (2.0, 1.0), (9.0, 1.0)])];
+        let axis = || Axis::new("x", "");
+        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Cdf, note: None, curves };
+        let (plot, frame) = (plot.complementary(), Frame { left: 0.0, top: 0.0, right: 9.0, bottom: 1.0, unit: 1.0 });
+        let (x, y) = Ruler::pair(std::iter::once(&plot), &plot);
+        let lines = frame.lines(&plot.curves[0], &plot, (&x, &y));
+        assert_eq!(lines[0].last(), Some(&(frame.x(&x, 2.0), 1.0)));
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Simulation<'_> {
     /// A table of all curves, with a row for each point.
     pub fn points(&self) -> columns::Table {
         let mut rows = Rows::default();
-        self.runs.iter().for_each(|run| rows.points(run));
+        self.runs.iter().for_each(|run| rows.points(run, self.warm_up_ns));
         rows.table(self.scenario).without(&["scenario"])
     }
 
@@ -230,7 +230,7 @@ impl Simulation<'_> {
         let mut rows = Rows::default();
         for run in &self.runs {
             rows.values(run);
-            rows.points(run);
+            rows.points(run, self.warm_up_ns);
         }
         rows.table(self.scenario)
     }
@@ -472,8 +472,9 @@ impl Rows {
         }
     }
 
-    fn points(&mut self, run: &Run<'_>) {
-        for curve in run.curves {
+    /// Adds the points of the curves. What was before the end of the warm-up is not measured.
+    fn points(&mut self, run: &Run<'_>, warm_up_ns: u64) {
+        for curve in &curves::measured(run.curves, warm_up_ns as f64 / 1e9) {
             for point in &curve.points {
                 self.seed.push(Some(run.seed));
                 self.kind.push(text(if curve.x == "time_s" { "series" } else { "distribution" }));

@@ -313,6 +313,8 @@ pub enum HeldBy {
 }
 
 impl HeldBy {
+    /// All ceilings.
+    pub const ALL: [Self; 4] = [Self::Class, Self::Host, Self::Rule, Self::Flow];
     /// Returns the key of a shaper file that sets it.
     pub const fn key(self) -> &'static str {
         match self {

@@ -13,7 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tidegate_control::answer::TrafficAnswer;
 use tidegate_control::calls::{
-    ControlStatus, DirectionObservation, FlowObservation, FlowSort, HostDirection, HostObservation,
+    ControlStatus, DirectionObservation, FlowObservation, FlowSort, HeldBy, HostDirection, HostObservation,
     InterfaceObservation, Observation, Waits,
 };
 use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value};
@@ -287,6 +287,17 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         drops().map(|(labels, drops)| (labels, drops.packets)),
     )?;
     to.counters("class_dropped_bytes", "Their bytes", drops().map(|(labels, drops)| (labels, drops.bytes.as_u64())))?;
+    to.gauges(
+        "class_held",
+        "Whether all packets of the class that wait do so for this ceiling (1), or not (0)",
+        each().flat_map(|(labels, class)| {
+            HeldBy::ALL.into_iter().map(move |ceiling| {
+                let mut labels = labels.clone();
+                labels.push(("ceiling", ceiling.key()));
+                (labels, f64::from(u8::from(class.held_by == Some(ceiling))))
+            })
+        }),
+    )?;
     to.counters(
         "class_promise_seconds",
         "Seconds in which the class asked for what it is promised, and got it (kept) or not (missed)",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_control::answer::{Before, answer};
 use tidegate_control::calls::{
-    ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, HostDirection,
-    HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, WaitTimes, Waits,
+    ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, HeldBy,
+    HostDirection, HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, WaitTimes, Waits,
 };
 use tidegate_daemon::metrics;
 use tidegate_testbed::openmetrics::{Family, Sample, parse};
@@ -23,6 +23,7 @@ fn class(name: &str) -> ClassObservation {
         sent_bytes: Bytes::new(12_345),
         dropped: vec![DropCount { reason: "flow_limit".into(), packets: 4, bytes: Bytes::new(400) }],
         waits: Waits { count: 9, sum: Span::from_millis(1_500), up_to },
+        held_by: Some(HeldBy::Host),
         promise_kept_seconds: 17,
         promise_missed_seconds: 2,
         ..ClassObservation::default()
@@ -138,6 +139,8 @@ fn what_is_written_is_strictly_openmetrics() {
     assert_eq!(value(of("tidegate_class_promised_bytes_per_second"), &calls), 1e6);
     let dropped = of("tidegate_class_dropped_packets");
     assert_eq!(value(dropped, &[calls[0], calls[1], ("reason", "flow_limit")]), 4.0);
+    let held = |ceiling: &str| value(of("tidegate_class_held"), &[calls[0], calls[1], ("ceiling", ceiling)]);
+    assert_eq!((held("host-at-most"), held("at-most")), (1.0, 0.0));
     let promise = of("tidegate_class_promise_seconds");
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "missed")]), 2.0);
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "kept")]), 17.0);

@@ -397,7 +397,8 @@ fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[O
             writeln!(out, "{}", wrapped(&method, width()))?;
         }
         if !sentences.is_empty() && comparison.sentences().len() > sentences.len() {
-            let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all.";
+            let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all. \
+                        What follows \u{b1} is half the width of a 95 % interval.";
             writeln!(out, "{}", wrapped(rest, width()))?;
         }
     }

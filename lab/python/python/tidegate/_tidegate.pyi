@@ -149,13 +149,13 @@ class Results:
 
         `look` is `"page"` (900 points wide), `"column"` (252 points) or `"text"` (516), the last two with type of 8 points and no
         title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
-        (empty for none); `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
+        (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
         comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic vertical axis of curves.
 
         Raises `ValueError`, with the titles that there are, or what is wrong with an option."""
     def to_latex(self, *, rows: list[str] | None = None, measures: list[str] | None = None) -> str:
         """The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
-        it. `rows` and `measures` choose what it has, in their order."""
+        it. `subjects`, `rows` and `measures` choose what it has, in their order."""
     def to_markdown(self, *, rows: list[str] | None = None, measures: list[str] | None = None) -> str:
         """The comparison of the variants as a table of Markdown; see `to_latex`."""
     def to_html(self) -> str:

@@ -33,17 +33,26 @@ fn tolerances(given: &[Tolerance]) -> String {
     }
 }
 
-/// Writes the README.
-pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[String]) -> String {
+/// The parts of the README that follow from the results: the claims, the table, and the digest.
+pub fn results(manifest: &Manifest, comparison: &Comparison) -> [String; 3] {
+    [claims(manifest, comparison), comparison.markdown(), manifest.digest.clone()]
+}
+
+fn claims(manifest: &Manifest, comparison: &Comparison) -> String {
     let claims: Vec<String> = match manifest.claims.as_slice() {
         [] => comparison.sentences(),
         given => given.iter().map(Claim::line).collect(),
     };
     let claim = |(n, claim): (usize, &String)| format!("- **C{}**: {}\n", n + 1, plain(claim));
-    let claims: String = match claims.is_empty() {
+    match claims.is_empty() {
         true => "- **C1**: the values below.\n".to_owned(),
         false => claims.iter().enumerate().map(claim).collect(),
-    };
+    }
+}
+
+/// Writes the README.
+pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[String]) -> String {
+    let [claims, table, digest] = results(manifest, comparison);
     let figure =
         |name: &str| format!("- `expected/{name}.pdf` and `expected/{name}.svg`; yours are in `reproduced/`\n");
     let what = |path: &str| match path == manifest.scenario {
@@ -57,7 +66,7 @@ pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[S
         ("runs", manifest.runs.to_string()),
         ("variants", ran.scenario.parts().to_string()),
         ("simulated", human(ran.scenario.duration.as_nanos() as f64 / 1e9, "s")),
-        ("digest", manifest.digest.clone()),
+        ("digest", digest),
         ("tolerances", tolerances(&manifest.tolerances)),
         ("figure", manifest.figure_tolerance_percent.to_string()),
         ("seed", manifest.seed.to_string()),
@@ -66,7 +75,7 @@ pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[S
         ("figures", manifest.figures.iter().map(|spec| figure(&spec.name)).collect()),
         ("files", inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).collect()),
         // The texts of others come last, so that a place in them stays as it is.
-        ("table", comparison.markdown()),
+        ("table", table),
         ("claims", claims),
         ("title", plain(&manifest.title)),
     ];

@@ -8,6 +8,7 @@ use tidegate_display::human;
 use tidegate_report::{Format, Look};
 
 use super::inputs::{inside, load};
+use super::readme;
 use super::sums::{self, Sums};
 use super::{Expected, Manifest, Ran, is_plain};
 use crate::Failure;
@@ -44,6 +45,12 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         ));
     } else {
         writeln!(out, "digest {digest}: expected was {}; values are compared with their tolerances", manifest.digest)?;
+        let wide = |value: &&Expected| value.half_width_95.is_some_and(|half| half > 0.1 * value.mean.abs());
+        let (wide, all) = (manifest.values.iter().filter(wide).count(), manifest.values.len());
+        writeln!(
+            out,
+            "{wide} of {all} values have a 95 % interval of more than 10 % to either side, which is allowed to them"
+        )?;
     }
     wrong.extend(values(&manifest, &ran, same));
     for claim in &manifest.claims {
@@ -53,8 +60,14 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         }
     }
     let exact = same && manifest.version == ours;
-    if exact && !text(folder, "README.md")?.contains(&comparison.markdown()) {
-        wrong.push("README.md: its table is not that of the results".into());
+    if exact {
+        let text = text(folder, "README.md")?;
+        let parts = ["claims", "table", "digest"].into_iter().zip(readme::results(&manifest, &comparison));
+        wrong.extend(
+            parts
+                .filter(|(_, part)| !text.contains(part))
+                .map(|(name, _)| format!("README.md: its {name} is not that of the results and of artifact.json")),
+        );
     }
     let new = fresh(&folder.join("reproduced"))?;
     for line in figures(&manifest, folder, &ran, &new, exact)? {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_metrics::Curve;
 use tidegate_report::columns::{self, Column, field};
+use tidegate_report::curves;
 use tidegate_report::judgement::difference_columns;
 use tidegate_report::simulation::{self, Simulation};
 use tidegate_sim::scenario::{CompletedTransfer, Outcome};
@@ -50,7 +51,8 @@ pub fn all(folder: &Path, found: &Simulation<'_>, report: &Report<'_>, outcomes:
         let inside = folder.join(format!("run-{}", outcome.seed));
         std::fs::create_dir_all(&inside)?;
         let mut taken = HashSet::new();
-        for Curve { name, x, y, points, .. } in &outcome.curves {
+        // What was before the end of the warm-up is not measured.
+        for Curve { name, x, y, points, .. } in &curves::measured(&outcome.curves, found.warm_up_ns as f64 / 1e9) {
             let plain: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
             // Flows `a b` and `a-b` need different names.
             let numbered = (2..).map(|n| format!("{plain}-{n}"));
