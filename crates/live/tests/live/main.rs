@@ -71,11 +71,17 @@ fn main() {
         threads::two_threads_send_what_one_may_and_neither_idles,
         threads::two_interfaces_in_two_threads_have_one_total,
         threads::a_change_in_two_threads_loses_and_reorders_nothing,
+        #[long]
         kernel::changes_lose_and_reorder_nothing_and_all_is_counted,
+        #[long]
         kernel::classes_keep_what_waits_and_their_counts,
+        #[long]
         kernel::promises_come_into_force_and_end,
+        #[long]
         kernel::flows_that_rules_move_stay_in_order,
+        #[long]
         kernel::what_is_not_in_force_is_noticed,
+        #[long]
         kernel::a_killed_one_leaves_the_kernel_shaping,
         proof::tampering_is_found,
         proof::probes_of_each_class_come_through,
