@@ -38,7 +38,8 @@ pub struct Chart {
     pub log_x: bool,
     /// The factor by which values are multiplied, for a unit of one's own; `None` for that of the table.
     pub times: Option<f64>,
-    /// Points from elsewhere, such as a paper, beside those of the table: the name of a curve, x and y. They are marks.
+    /// Points from elsewhere, such as a paper, beside those of the table: the name of a curve, x and y, with times in seconds. They
+    /// are marks.
     pub beside: Vec<(String, f64, f64)>,
     /// The titles of the axes; empty for the names of the columns.
     pub labels: [String; 2],
@@ -366,7 +367,11 @@ impl Chart {
             }
             curves.push(curve);
         }
+        // Points from elsewhere have times in seconds.
+        let other = |unit: &str, scale: f64| if unit == "ns" { scale * 1e9 } else { scale };
+        let (to_x, to_y) = (other(along.unit(&rows), x_scale), other(&unit, scale));
         for (name, x, y) in &self.beside {
+            let (x, y) = (&(x * to_x), &(y * to_y));
             match curves.iter_mut().find(|curve| curve.name == *name) {
                 Some(curve) => curve.points.push((*x, *y)),
                 None => curves.push(Curve { is_apart: true, ..Curve::new(name.as_str(), [(*x, *y)]) }),

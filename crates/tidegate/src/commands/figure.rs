@@ -47,7 +47,8 @@ pub struct Args {
     /// Multiply the values by this, for a unit of one's own
     #[arg(long, value_name = "NUMBER")]
     times: Option<f64>,
-    /// Draw the points of this file beside those of the tables, such as those of a paper: lines of CURVE,X,Y
+    /// Draw the points of this file beside those of the tables, such as those of a paper: lines of CURVE,X,Y, with
+    /// times in seconds
     #[arg(long, value_name = "FILE.csv")]
     beside: Option<PathBuf>,
     /// The title of the horizontal axis
