@@ -107,7 +107,7 @@ const UNITS: [(&str, f64, &str); 13] = [
     ("kB", 1e3, "B"),
     ("MB", 1e6, "B"),
     ("B", 1.0, "B"),
-    ("%", 1.0, "%"),
+    ("%", 0.01, ""),
     ("", 1.0, ""),
 ];
 
@@ -534,6 +534,8 @@ mod tests {
         assert_eq!(plot.curves.len(), 2);
         assert_eq!(plot.curves[0].points, [(4e6, 4.5), (10e6, 1.5)]);
         assert_eq!((plot.x.unit.as_str(), plot.y.unit.as_str()), ("bit/s", ""));
+        // Shares are fractions, as in papers, and times from elsewhere are in seconds.
+        assert_eq!((number("1%"), number_in("5ms")), (Some(0.01), Some((5e6, "ns"))));
         assert!(plot.note.as_deref().is_some_and(|note| note.contains("quartiles")) && plot.y.scale == Scale::Linear);
         let mut ecdf = chart(ChartKind::Ecdf);
         ecdf.x = "value".into();
