@@ -3,6 +3,7 @@
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use tidegate_metrics::Digest;
+use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::difference_columns;
 use tidegate_report::simulation::{Quantity, Run, Simulation, differences};
 use tidegate_report::{Report, Source, escape};
@@ -36,6 +37,14 @@ impl Results {
         Self { scenario, outcomes, parts, digest }
     }
 
+    /// The part of the comparison that the options choose, in the form that `print` gives it.
+    fn printed(&self, py: Python<'_>, options: Options<'_>, print: fn(&Comparison) -> String) -> PyResult<String> {
+        let look = options.look()?;
+        failure::guarded(py, || {
+            let chosen = look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err)?;
+            Ok(print(&chosen))
+        })
+    }
     fn shown(&self) -> Simulation<'_> {
         Simulation {
             scenario: self.scenario.source.name(),
@@ -222,9 +231,8 @@ impl Results {
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
     ) -> PyResult<String> {
-        let look = Options { subjects, rows, measures, ..Options::default() }.look()?;
-        let chosen = || look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err);
-        failure::guarded(py, || Ok(chosen()?.latex()))
+        let options = Options { subjects, rows, measures, ..Options::default() };
+        self.printed(py, options, Comparison::latex)
     }
 
     /// The comparison of the variants as a table of Markdown; see `to_latex`.
@@ -236,9 +244,8 @@ impl Results {
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
     ) -> PyResult<String> {
-        let look = Options { subjects, rows, measures, ..Options::default() }.look()?;
-        let chosen = || look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err);
-        failure::guarded(py, || Ok(chosen()?.markdown()))
+        let options = Options { subjects, rows, measures, ..Options::default() };
+        self.printed(py, options, Comparison::markdown)
     }
 
     /// The page that `tidegate simulate --report` writes: one HTML document that opens without a network. That of the

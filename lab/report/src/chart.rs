@@ -228,7 +228,7 @@ impl Chart {
         chosen || axes.iter().any(|axis| *axis == name) || self.by.as_deref() == Some(name)
     }
 
-    /// What means are over besides seeds: the other columns of texts in which rows differ, such as axes of a sweep.
+    /// Says over which other columns of texts a mean is taken, such as the axes of a sweep; empty if over seeds alone.
     fn pooled(&self, table: &Table, rows: &Rows) -> String {
         let is_other = |name: &str| !IDENTITY.contains(&name) && !LABELS.contains(&name) && !self.uses(name);
         let pooled: Vec<String> = table

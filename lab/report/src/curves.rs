@@ -60,7 +60,7 @@ impl Runs {
     }
 }
 
-/// What stands for the value of a run at an x where it has none.
+/// The value that is taken for a run at an x where it has none.
 #[derive(PartialEq, Eq, Clone, Copy, Debug)]
 enum Missing {
     /// The run does not count.

@@ -304,18 +304,16 @@ impl Look {
                 }
             }
             let in_group = |group: &&Group| {
-                let found = wanted
-                    .iter()
-                    .filter_map(|text| Self::chosen(&of(group), std::slice::from_ref(text), |name| name, what).ok());
-                let mut all: Vec<usize> = if wanted.is_empty() { (0..of(group).len()).collect() } else { Vec::new() };
-                found.flatten().for_each(|n| {
-                    if !all.contains(&n) {
-                        all.push(n)
-                    }
-                });
-                all
+                let names = of(group);
+                let is_there =
+                    |text: &&String| Self::chosen(&names, std::slice::from_ref(*text), |name| name, what).is_ok();
+                let there: Vec<String> = wanted.iter().filter(is_there).cloned().collect();
+                match there.is_empty() && !wanted.is_empty() {
+                    true => Ok(Vec::new()),
+                    false => Self::chosen(&names, &there, |name| name, what),
+                }
             };
-            Ok(groups.iter().map(in_group).collect::<Vec<_>>())
+            groups.iter().map(in_group).collect::<Result<Vec<_>, String>>()
         };
         fn of_rows(group: &Group) -> Vec<&str> {
             group.rows.iter().map(|row| row.name.as_str()).collect()

@@ -140,7 +140,7 @@ fn a_variant_replaces_the_queues_of_both_directions() {
     assert!(found[0] > 3.0 * found[1], "{found:?}");
 }
 
-/// What is measured of a direction is called the same, whether or not anything came the other way.
+/// The delay of a call upwards is called `delay up` even if no packet comes the other way.
 #[test]
 fn a_direction_has_its_name_where_the_other_is_silent() {
     let call = "[[flow]]\nname = \"call\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"call\" }\n";
