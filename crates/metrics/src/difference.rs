@@ -10,6 +10,8 @@ use crate::summary::{LEVEL, moments};
 
 /// How many means [`bootstrap`] draws.
 pub const RESAMPLES: usize = 4_000;
+/// The fewest runs from which [`Difference::more_runs`] plans.
+const FEWEST_RUNS: usize = 4;
 /// The power for which [`Difference::more_runs`] plans: the probability that the difference is found.
 pub const POWER: f64 = 0.8;
 /// No more runs than these are suggested.
@@ -75,7 +77,8 @@ impl Difference {
     }
 
     /// How many more runs would find this difference with a probability of [`POWER`], if it and its variation are as they
-    /// were measured, as one of `comparisons`. `None` if there is no difference to find, or a million runs would not do.
+    /// were measured, as one of `comparisons`. `None` if there is no difference to find, or a million runs would not do, or if
+    /// there are fewer than four runs: how much runs vary is not known from two or three.
     pub fn more_runs(&self, comparisons: usize) -> Option<u64> {
         let level = LEVEL / comparisons.max(1) as f64;
         let n = self.runs as f64;
@@ -86,7 +89,7 @@ impl Difference {
             let error = self.error * (n / runs).sqrt();
             self.mean.abs() >= error * (critical(level, freedom) + critical(2.0 * (1.0 - POWER), freedom))
         };
-        if self.mean == 0.0 || !finds(MOST_RUNS) {
+        if self.runs < FEWEST_RUNS || self.mean == 0.0 || !finds(MOST_RUNS) {
             return None;
         }
         let (mut low, mut high) = (1, MOST_RUNS);
@@ -228,6 +231,7 @@ mod tests {
         let few = Difference::paired(&[1.0 - spread, 1.0 + spread, 1.0 - spread, 1.0 + spread]).unwrap();
         assert!(near(few.error, 1.0, 12), "{few:?}");
         assert_eq!(few.more_runs(1), Some(34 - 4));
+        assert_eq!(Difference { runs: 3, ..few }.more_runs(1), None, "nothing is planned from three runs");
         // One of ten comparisons is tested at 0.5 %, and needs more.
         assert!(few.more_runs(10).unwrap() > 50);
     }

@@ -194,6 +194,7 @@ mod tests {
             name: "flow call".into(),
             measures: vec![Measure::new("MOS", "", Better::More)],
             rows: runs.iter().enumerate().map(row).collect(),
+            ..Group::default()
         };
         Comparison { title: "Calls".into(), groups: vec![group] }
     }

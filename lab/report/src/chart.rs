@@ -402,7 +402,7 @@ impl Chart {
             Row { name, cells: vec![Some(Estimate { mean, half: None, values, ..Estimate::default() })] }
         };
         let rows = self.series(table, &rows)?.into_iter().map(row).collect();
-        let group = Group { name: String::new(), measures: vec![measure], rows };
+        let group = Group { measures: vec![measure], rows, ..Group::default() };
         let comparison = look.comparison(&Comparison { title: self.title(), groups: vec![group] })?;
         let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
         comparison.spread(&pens, form, look).ok_or_else(|| "no row of the figure has two values".to_owned())

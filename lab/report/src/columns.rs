@@ -187,7 +187,12 @@ impl Table {
     }
     /// The column with this name, or an error with the names that exist.
     pub(crate) fn known(&self, name: &str) -> Result<&Column, String> {
-        self.column(name).ok_or_else(|| format!("the table has no column `{name}`; it has {}", self.names.join(", ")))
+        let by_end = || {
+            let mut ends = self.names.iter().filter(|known| end(known) == name);
+            self.column(ends.next()?).filter(|_| ends.next().is_none())
+        };
+        let found = self.column(name).or_else(by_end);
+        found.ok_or_else(|| format!("the table has no column `{name}`; it has {}", self.names.join(", ")))
     }
     /// The rows that have all texts of `wanted`, which are pairs of column and text, or an error with the texts that exist.
     pub(crate) fn rows_with(&self, wanted: &[(String, String)]) -> Result<Vec<usize>, String> {
@@ -206,6 +211,11 @@ impl Table {
         }
         Ok(rows)
     }
+}
+
+/// The last part of the path of an axis of a sweep.
+pub(crate) fn end(path: &str) -> &str {
+    path.rsplit_once('.').map_or(path, |(_, end)| end)
 }
 
 /// Formats a field of a CSV line, quoted if necessary.

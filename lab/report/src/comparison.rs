@@ -23,6 +23,8 @@ pub struct Group {
     pub measures: Vec<Measure>,
     /// A row for each variant.
     pub rows: Vec<Row>,
+    /// What else was measured, with the value of each row. It is shown where a look asks for it by name.
+    pub others: Vec<(Measure, Vec<Option<Estimate>>)>,
 }
 
 /// A measured quantity.
@@ -114,7 +116,53 @@ impl Measure {
 /// Relative differences below this are not mentioned.
 const SMALL: f64 = 0.02;
 
+/// Whether a name is meant by `text`: if it contains this text or, as `delay up p99` does those of `delay p99`, all of its
+/// words. Case does not matter.
+pub(crate) fn means(name: &str, text: &str) -> bool {
+    let (name, text) = (name.to_lowercase(), text.to_lowercase());
+    let has = |word: &str| name.split_whitespace().any(|of_name| of_name == word);
+    name.contains(&text) || (!text.trim().is_empty() && text.split_whitespace().all(has))
+}
+
 impl Group {
+    /// Appends the rows of a group that has the same measures.
+    pub(crate) fn append(&mut self, group: Self) {
+        let (mine, whole) = (self.rows.len(), self.rows.len() + group.rows.len());
+        self.rows.extend(group.rows);
+        for (measure, cells) in group.others {
+            let at = self.others.iter().position(|(known, _)| *known == measure).unwrap_or_else(|| {
+                self.others.push((measure, Vec::new()));
+                self.others.len() - 1
+            });
+            self.others[at].1.resize(mine, None);
+            self.others[at].1.extend(cells);
+        }
+        self.others.iter_mut().for_each(|(_, cells)| cells.resize(whole, None));
+    }
+
+    /// The group with those of its other measures that a text of `wanted` means and none of those that are shown.
+    pub(crate) fn with_others(&self, wanted: &[String]) -> Self {
+        let mut all = self.clone();
+        for text in wanted {
+            let is_shown = |how: fn(&str, &str) -> bool| all.measures.iter().any(|measure| how(&measure.name, text));
+            let found = |how: fn(&str, &str) -> bool| -> Vec<usize> {
+                (0..self.others.len()).filter(|n| how(&self.others[*n].0.name, text)).collect()
+            };
+            let is_named = |name: &str, text: &str| name.eq_ignore_ascii_case(text);
+            let chosen = match (is_shown(is_named), found(is_named), is_shown(means)) {
+                (true, ..) => continue,
+                (false, named, _) if !named.is_empty() => named,
+                (false, _, true) => continue,
+                (false, _, false) => found(means),
+            };
+            for (measure, cells) in chosen.into_iter().map(|n| &self.others[n]) {
+                all.measures.push(measure.clone());
+                all.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell.clone()));
+            }
+        }
+        all
+    }
+
     /// Whether any measure distinguishes better from worse values. Otherwise there is no answer.
     pub(crate) fn is_judged(&self) -> bool {
         self.measures.iter().any(|measure| measure.better != Better::Neither)
@@ -328,7 +376,7 @@ pub(crate) mod tests {
             row("codel", [estimate(5e6, 1e4), estimate(13e6, 2e6)]),
             row("pie", [estimate(4.99e6, 1e4), estimate(12e6, 2e6)]),
         ];
-        Comparison { title: "Three".into(), groups: vec![Group { name: "flow call".into(), measures, rows }] }
+        Comparison { title: "Three".into(), groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }] }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::comparison::{Comparison, Group};
+use crate::comparison::{Comparison, Group, means};
 use crate::drawing::Finish;
 use crate::font::room;
 use crate::model::{Panels, Plot, Scale, Style};
@@ -207,8 +207,7 @@ impl Look {
         }
     }
 
-    /// The items that `wanted` selects by their names, in its order: those with that name, or else those whose names contain it.
-    /// Case does not matter.
+    /// The items that `wanted` selects by their names, in its order: those with that name, or else those that it [`means`].
     fn chosen<T: Clone>(
         items: &[T],
         wanted: &[String],
@@ -220,13 +219,12 @@ impl Look {
         }
         let mut chosen: Vec<usize> = Vec::new();
         for wanted in wanted {
-            let wanted = wanted.to_lowercase();
             let named = |is: &dyn Fn(&str) -> bool| -> Vec<usize> {
-                (0..items.len()).filter(|n| is(&name(&items[*n]).to_lowercase())).collect()
+                (0..items.len()).filter(|n| is(name(&items[*n]))).collect()
             };
-            let mut found = named(&|name| name == wanted);
+            let mut found = named(&|name| name.to_lowercase() == wanted.to_lowercase());
             if found.is_empty() {
-                found = named(&|name| name.contains(&wanted));
+                found = named(&|name| means(name, wanted));
             }
             if found.is_empty() {
                 let names: Vec<&str> = items.iter().map(&name).collect();
@@ -280,7 +278,8 @@ impl Look {
     /// # Errors
     /// If no subject has a row or a measure that is wanted.
     pub fn comparison(&self, comparison: &Comparison) -> Result<Comparison, String> {
-        let (mut groups, mut wanted) = (comparison.groups.iter().collect::<Vec<_>>(), self.rows.clone());
+        let all: Vec<Group> = comparison.groups.iter().map(|group| group.with_others(&self.measures)).collect();
+        let (mut groups, mut wanted) = (all.iter().collect::<Vec<_>>(), self.rows.clone());
         if groups.iter().all(|group| group.name.is_empty()) {
             // Without variants the subjects are the rows.
             wanted.extend(self.subjects.iter().cloned());
@@ -289,12 +288,12 @@ impl Look {
             groups = chosen.into_iter().map(|n| groups[n]).collect();
         }
         // What each text means in each group. A text that means nothing in all of them is a mistake.
-        let names = |of: fn(&Group) -> Vec<&str>, wanted: &[String], what: &str| {
+        let names = |of: fn(&Group) -> Vec<&str>, others: fn(&Group) -> Vec<&str>, wanted: &[String], what: &str| {
             for text in wanted {
                 let one = std::slice::from_ref(text);
                 if !groups.iter().any(|group| Self::chosen(&of(group), one, |name| name, what).is_ok()) {
                     let mut names: Vec<&str> = Vec::new();
-                    let all = groups.iter().flat_map(|group| of(group));
+                    let all = groups.iter().flat_map(|group| of(group).into_iter().chain(others(group)));
                     all.for_each(|name| {
                         if !names.contains(&name) {
                             names.push(name)
@@ -321,7 +320,11 @@ impl Look {
         fn of_measures(group: &Group) -> Vec<&str> {
             group.measures.iter().map(|measure| measure.name.as_str()).collect()
         }
-        let (rows, measures) = (names(of_rows, &wanted, "row")?, names(of_measures, &self.measures, "measure")?);
+        fn of_others(group: &Group) -> Vec<&str> {
+            group.others.iter().map(|(measure, _)| measure.name.as_str()).collect()
+        }
+        let rows = names(of_rows, |_| Vec::new(), &wanted, "row")?;
+        let measures = names(of_measures, of_others, &self.measures, "measure")?;
         let parts = groups.iter().zip(rows.iter().zip(&measures));
         let parts = parts.filter(|(_, (rows, measures))| !rows.is_empty() && !measures.is_empty());
         let found = parts.map(|(group, (rows, measures))| part(group, rows, measures)).collect();
@@ -400,7 +403,7 @@ mod tests {
         let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), None, Some(3.0.into())] };
         let measures = ["goodput", "delay p50", "delay p99"].map(|name| Measure::new(name, "", Better::Less)).into();
         let rows = ["red", "ared", "codel"].map(row).into();
-        let all = Comparison { title: "t".into(), groups: vec![Group { name: "call".into(), measures, rows }] };
+        let all = Comparison { title: "t".into(), groups: vec![Group { name: "call".into(), measures, rows, ..Group::default() }] };
         let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
         let some = look("row=codel,row=red,measure=p99").expect("a part");
         let names: Vec<&str> = some.groups[0].rows.iter().map(|row| row.name.as_str()).collect();
@@ -412,11 +415,33 @@ mod tests {
     }
 
     #[test]
+    fn measures_that_are_not_shown_by_themselves_are_found_by_their_names() {
+        let value = |variant: &str, measure: &str, value: f64| {
+            crate::simulation::Quantity::of_one_run(variant, "flow web", measure, "bps", value)
+        };
+        let measures = [("page load p50", 2.0), ("goodput", 3.0), ("delay up p99", 4.0), ("delay down p99", 5.0)];
+        let of = |variant| measures.iter().map(move |(measure, number)| value(variant, measure, *number));
+        let all: Vec<_> = of("fifo").chain(of("codel")).collect();
+        let all = crate::simulation::compared("t", &all);
+        let shown = |look: &str| -> Result<Vec<(String, f64)>, String> {
+            let found = Look::parse(look).expect("a look").comparison(&all)?;
+            let group = &found.groups[0];
+            let cells = group.rows[1].cells.iter().map(|cell| cell.as_ref().map_or(f64::NAN, |cell| cell.mean));
+            Ok(group.measures.iter().map(|measure| measure.name.clone()).zip(cells).collect())
+        };
+        assert_eq!(shown("measure=goodput"), Ok(vec![("goodput".into(), 3.0)]));
+        // All words of `delay p99` are in both names.
+        let both = vec![("delay up p99".to_owned(), 4.0), ("delay down p99".to_owned(), 5.0)];
+        assert_eq!(shown("measure=delay p99"), Ok(both));
+        assert!(shown("measure=jitter").is_err_and(|why| why.contains("page load p50") && why.contains("goodput")));
+    }
+
+    #[test]
     fn each_subject_keeps_those_of_the_measures_that_it_has() {
         let group = |name: &str, measures: [&str; 2]| {
             let measures = measures.map(|name| Measure::new(name, "", Better::Less)).into();
             let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
-            Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into() }
+            Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), ..Group::default() }
         };
         let groups = vec![group("flow bulk", ["goodput", "loss"]), group("flow call", ["MOS up", "loss"])];
         let all = Comparison { title: String::new(), groups };

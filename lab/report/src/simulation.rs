@@ -55,6 +55,9 @@ pub struct Quantity {
     pub subject: String,
     /// The variant; empty if there are none.
     pub variant: String,
+    /// The point of a sweep at which it was measured, such as `rate=2mbit`, if variants are compared at each point. The subject
+    /// ends with it.
+    pub point: String,
     /// The name of the measured quantity.
     pub measure: String,
     /// Its unit.
@@ -91,6 +94,7 @@ impl Simulation<'_> {
                     quantities.push(Quantity {
                         subject: value.label(),
                         variant: value.variant.clone(),
+                        point: String::new(),
                         measure: value.measure.clone(),
                         unit: value.unit,
                         mean: 0.0,
@@ -310,8 +314,19 @@ const MEASURES: &[&[(&str, Better)]] = &[
     ],
     &[("delay down p99", Better::Less)],
     &[("fairness", Better::More)],
-    &[("loss", Better::Less), ("dropped", Better::Neither)],
+    &[("loss up", Better::Less), ("loss", Better::Less), ("dropped", Better::Neither)],
+    &[("loss down", Better::Less)],
 ];
+
+/// The direction in which values of a measure are better: that of one of [`MEASURES`] with the same first word, if there is one.
+fn better(measure: &str) -> Better {
+    let first = |name: &str| name.split(' ').next().map(str::to_owned);
+    let all = MEASURES.iter().copied().flatten();
+    all.clone()
+        .find(|(name, _)| *name == measure)
+        .or_else(|| all.clone().find(|(name, _)| first(name) == first(measure)))
+        .map_or(Better::Neither, |(_, better)| *better)
+}
 
 impl Quantity {
     /// A quantity of a single run without a seed. `subject` is without the variant, which may be empty.
@@ -319,6 +334,7 @@ impl Quantity {
         Self {
             subject: if variant.is_empty() { subject.to_owned() } else { format!("{variant}: {subject}") },
             variant: variant.to_owned(),
+            point: String::new(),
             measure: measure.to_owned(),
             unit,
             mean: value,
@@ -361,8 +377,21 @@ pub fn differences(quantities: &[Quantity]) -> Vec<Contrast> {
 }
 
 /// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
-/// first the flows, then the links that are used most.
+/// first the flows, then the links that are used most. The points of a sweep are compared one after the other.
 pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
+    let mut points: Vec<(&str, Vec<&Quantity>)> = Vec::new();
+    for quantity in quantities {
+        match points.iter_mut().find(|(point, _)| *point == quantity.point) {
+            Some((_, of_point)) => of_point.push(quantity),
+            None => points.push((&quantity.point, vec![quantity])),
+        }
+    }
+    let groups = points.iter().flat_map(|(_, quantities)| groups(quantities)).collect();
+    Comparison { title: title.to_owned(), groups }
+}
+
+/// The groups of the comparison of `quantities`.
+fn groups(quantities: &[&Quantity]) -> Vec<Group> {
     let mut subjects: Vec<&str> = Vec::new();
     let mut variants: Vec<&str> = Vec::new();
     let mut used: BTreeMap<&str, f64> = BTreeMap::new();
@@ -380,7 +409,7 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
     }
     let find = |subject: &str, variant: &str, measure: &str| {
         let is_wanted = |quantity: &&Quantity| quantity.plain() == subject && quantity.variant == variant;
-        quantities.iter().filter(is_wanted).find(|quantity| quantity.measure == measure)
+        quantities.iter().copied().filter(is_wanted).find(|quantity| quantity.measure == measure)
     };
     let used = |subject: &str| used.get(subject).copied().unwrap_or(0.0);
     let (mut links, mut chosen): (Vec<&str>, Vec<&str>) = subjects.iter().partition(|name| name.starts_with("link "));
@@ -415,6 +444,14 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
             }
         }
         group.rows.retain(|row| row.cells.iter().any(Option::is_some));
+        for quantity in quantities.iter().filter(|quantity| quantity.plain() == subject) {
+            let (name, is_named) = (quantity.measure.as_str(), |measure: &Measure| measure.name == quantity.measure);
+            if group.measures.iter().any(is_named) || group.others.iter().any(|(measure, _)| is_named(measure)) {
+                continue;
+            }
+            let cells = group.rows.iter().map(|row| find(subject, &row.name, name).map(Quantity::estimate)).collect();
+            group.others.push((Measure::new(name, quantity.unit, better(name)), cells));
+        }
         // Without variants the row has the name of the subject.
         if let [row] = group.rows.as_mut_slice()
             && row.name.is_empty()
@@ -428,12 +465,12 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
         // Subjects with the same measures are rows of one group.
         match groups.last_mut() {
             Some(last) if last.name.is_empty() && group.name.is_empty() && last.measures == group.measures => {
-                last.rows.extend(group.rows);
+                last.append(group);
             }
             _ => groups.push(group),
         }
     }
-    Comparison { title: title.to_owned(), groups }
+    groups
 }
 
 /// The columns of the tables.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_metrics::Value;
 
-use crate::columns::{Column, Table};
+use crate::columns::{Column, Table, end};
 use crate::simulation::{Quantity, Run, Simulation, unit};
 
 /// The columns of a sweep that are not axes.
@@ -13,12 +13,12 @@ const OWN: [&str; 7] = ["seed", "variant", "subject", "measure", "value", "unit"
 const MOST: usize = 40;
 
 /// The quantities of the rows of [`sweep_rows`](crate::simulation::sweep_rows) that have all texts of `only`, pairs of column
-/// and text. Each combination of values, with each variant of the scenario, is a variant. Its name has the axes that take
-/// several values.
+/// and text. If these rows are of several variants of the scenario, each combination of values is a point at which the variants
+/// are compared; otherwise each combination is a variant. Its name has the axes that take several values.
 ///
 /// # Errors
-/// If the table is not that of a sweep, if no row has a text of `only`, if there are more than 40 combinations, or if a run is
-/// there twice, so that the table has the results of two scenarios.
+/// If the table is not that of a sweep, if no row has a text of `only`, if there are more than 40 combinations or variants, or if
+/// a run is there twice, so that the table has the results of two scenarios.
 pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quantity>, String> {
     let text = |name: &str| match table.known(name)? {
         Column::Text(values) => Ok(values.as_slice()),
@@ -33,34 +33,54 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
     let axes = axes(table, &rows);
     let label = |row: usize| {
         let values = axes.iter().filter_map(|(name, column)| Some(format!("{name}={}", short(&column.text(row)?))));
-        let variant = variants[row].clone().filter(|variant| !variant.is_empty());
-        values.chain(variant).collect::<Vec<_>>().join(", ")
+        values.collect::<Vec<_>>().join(", ")
     };
-    let mut labels = BTreeSet::new();
+    let own = |row: usize| variants[row].clone().unwrap_or_default();
+    let several = rows.iter().any(|row| own(*row) != own(rows[0]));
+    let (mut points, mut labels) = (Vec::new(), BTreeSet::new());
     let mut known = BTreeSet::new();
-    let mut runs: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    // The values of each point by seed. Without several variants there is one point.
+    let mut runs: Vec<BTreeMap<u64, Vec<Value>>> = Vec::new();
     for row in rows {
         let texts = (subjects[row].as_deref(), measures[row].as_deref(), units[row].as_deref());
         let ((Some(subject), Some(measure), Some(of)), Some(seed), Some(value)) = (texts, seeds[row], values[row])
         else {
             continue;
         };
-        let variant = label(row);
-        if !known.insert((seed, variant.clone(), subject, measure)) {
+        let (point, variant) = if several { (label(row), own(row)) } else { (String::new(), label(row)) };
+        if !known.insert((seed, point.clone(), variant.clone(), subject, measure)) {
+            let run = if several { format!("{variant} at {point}") } else { variant };
             return Err(format!(
-                "the run of {variant} with seed {seed} is there twice: the folder has results of two scenarios"
+                "the run of {run} with seed {seed} is there twice: the folder has results of two scenarios"
             ));
         }
+        let at = points.iter().position(|known| *known == point).unwrap_or_else(|| {
+            points.push(point);
+            runs.push(BTreeMap::new());
+            points.len() - 1
+        });
         labels.insert(variant.clone());
         let (subject, measure) = (subject.to_owned(), measure.to_owned());
-        runs.entry(seed).or_default().push(Value { variant, subject, measure, unit: unit(of), value });
+        runs[at].entry(seed).or_default().push(Value { variant, subject, measure, unit: unit(of), value });
     }
-    if labels.len() > MOST {
-        return Err(format!("{} combinations are too many to compare, at most {MOST}: choose some", labels.len()));
+    for (many, what) in [(labels.len(), if several { "variants" } else { "combinations" }), (points.len(), "combinations")] {
+        if many > MOST {
+            return Err(format!("{many} {what} are too many to compare, at most {MOST}: choose some"));
+        }
     }
-    let runs =
-        runs.iter().map(|(seed, values)| Run { seed: *seed, events: 0, digest: String::new(), values, curves: &[] });
-    Ok(Simulation { runs: runs.collect(), ..Simulation::default() }.quantities())
+    let of_point = |(point, runs): (String, BTreeMap<u64, Vec<Value>>)| {
+        let runs = runs
+            .iter()
+            .map(|(seed, values)| Run { seed: *seed, events: 0, digest: String::new(), values, curves: &[] })
+            .collect();
+        let all = Simulation { runs, ..Simulation::default() }.quantities();
+        let placed = move |quantity: Quantity| match point.is_empty() {
+            true => quantity,
+            false => Quantity { subject: format!("{} at {point}", quantity.subject), point: point.clone(), ..quantity },
+        };
+        all.into_iter().map(placed).collect::<Vec<_>>()
+    };
+    Ok(points.into_iter().zip(runs).flat_map(of_point).collect())
 }
 
 /// The axes that take several values in `rows`, by the last part of their path, or the whole path where two end alike.
@@ -75,11 +95,6 @@ fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<(&'a str, &'a Column)> {
     let is_unique = |name: &str| axes.iter().filter(|(other, _)| end(other) == name).count() == 1;
     let shown = |&(name, column): &(&'a str, &'a Column)| (if is_unique(end(name)) { end(name) } else { name }, column);
     axes.iter().map(shown).collect()
-}
-
-/// The last part of the path of an axis.
-fn end(path: &str) -> &str {
-    path.rsplit_once('.').map_or(path, |(_, end)| end)
 }
 
 /// The value of an axis for people: a section that has a kind alone is named by it.
@@ -117,6 +132,35 @@ mod tests {
         assert_eq!((pairs.len(), pairs[0].difference.mean.abs(), pairs[0].test()), (1, 3.5, "paired t"));
         let one = quantities(&table([7, 8, 7, 8]), &[("link.a->b.rate".into(), "5mbit".into())]).expect("a sweep");
         assert_eq!((one.len(), one[0].variant.as_str(), one[0].mean), (1, "", 5.0), "nothing varies");
+    }
+
+    #[test]
+    fn variants_of_the_scenario_are_compared_at_each_point() {
+        let text = |all: [&str; 8]| Column::Text(all.map(|text| Some(text.to_owned())).into());
+        let table = Table::default()
+            .with("link.a->b.rate", text(["2mbit", "2mbit", "2mbit", "2mbit", "5mbit", "5mbit", "5mbit", "5mbit"]))
+            .with("seed", Column::Integer([7, 8, 7, 8, 7, 8, 7, 8].map(Some).into()))
+            .with("variant", text(["red", "red", "pie", "pie", "red", "red", "pie", "pie"]))
+            .with("subject", text(["flow bulk"; 8]))
+            .with("measure", text(["goodput"; 8]))
+            .with("value", Column::Number([1.0, 2.0, 4.0, 6.0, 1.0, 1.0, 1.0, 1.5].map(Some).into()))
+            .with("unit", text(["bps"; 8]))
+            .with("digest", text(["0"; 8]));
+        let found = quantities(&table, &[]).expect("a sweep");
+        let said: Vec<_> = found.iter().map(|of| (of.variant.as_str(), of.plain(), of.mean)).collect();
+        let (slow, fast) = ("flow bulk at rate=2mbit", "flow bulk at rate=5mbit");
+        assert_eq!(said, [("red", slow, 1.5), ("pie", slow, 5.0), ("red", fast, 1.0), ("pie", fast, 1.25)]);
+        let pairs = crate::simulation::differences(&found);
+        let said: Vec<_> = pairs.iter().map(|pair| (pair.subject.as_str(), pair.comparisons, pair.test())).collect();
+        assert_eq!(said, [(slow, 1, "paired t"), (fast, 1, "paired t")], "red is compared with pie, not 2 with 5 Mbit/s");
+        let groups = crate::simulation::compared("t", &found).groups;
+        assert_eq!(groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), [slow, fast]);
+        // The points of one variant are compared with each other. An axis may be named by the end of its path.
+        let one = quantities(&table, &[("variant".into(), "red".into())]).expect("a sweep");
+        let said: Vec<_> = one.iter().map(|of| (of.variant.as_str(), of.plain())).collect();
+        assert_eq!(said, [("rate=2mbit", "flow bulk"), ("rate=5mbit", "flow bulk")]);
+        let one = quantities(&table, &[("rate".into(), "5mbit".into())]).expect("a sweep");
+        assert_eq!(one.iter().map(|of| of.variant.as_str()).collect::<Vec<_>>(), ["red", "pie"]);
     }
 
     #[test]

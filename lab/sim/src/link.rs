@@ -248,7 +248,7 @@ impl DropCounter<'_, '_> {
             series.dropped.add(at, 1);
             note_part(self.metrics, packet, |part| part.dropped.add(at, 1));
         }
-        self.counters.flows[packet.group as usize].dropped.count(packet.size);
+        self.counters.flows[packet.group as usize].drop_one(packet);
     }
 }
 
@@ -444,7 +444,7 @@ impl Link {
             self.call_tap(start, Stage::Lost, packet);
             if counters.measuring {
                 self.metrics.lost += 1;
-                counters.flows[packet.group as usize].dropped.count(packet.size);
+                counters.flows[packet.group as usize].drop_one(packet);
             }
             return None;
         }

@@ -126,6 +126,14 @@ impl SimPacket {
     pub fn payload(&self) -> u32 {
         self.segment.len
     }
+    /// The direction in which it goes: 0 from the first host of its flow to the second, 1 back.
+    pub(crate) fn direction(&self) -> usize {
+        (self.flow & 1) as usize
+    }
+    /// Whether it has data of an application. A datagram of headers alone has, an empty segment has not.
+    pub(crate) fn has_data(&self) -> bool {
+        self.payload() > 0 || self.transport == Proto::Udp
+    }
 }
 
 impl Packet for SimPacket {

@@ -28,7 +28,8 @@ use crate::progress::Reading;
 /// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
 /// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
 /// combinations of values of a single folder, are compared with each other. Values of the same subject and measure share a
-/// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
+/// row; the answer names the best file for each measure, and by how much it is better. If the scenario of a sweep has variants, they are compared at each combination of values; with
+/// `--only variant=NAME`, the combinations are. Runs with the same seed in two files
 /// are compared as pairs; a file is called best only of those from which these differences tell it apart.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -221,6 +222,7 @@ fn item(value: &Value) -> Option<Quantity> {
     Some(Quantity {
         subject,
         variant: text("variant").unwrap_or_default(),
+        point: String::new(),
         measure,
         unit: unit(value["unit"].as_str().unwrap_or_default()),
         mean,

@@ -92,7 +92,7 @@ pub(super) struct Item {
 
 impl From<Quantity> for Item {
     fn from(quantity: Quantity) -> Self {
-        let Quantity { subject, variant, measure, unit, mean, half_width_95, values, seeds: _ } = quantity;
+        let Quantity { subject, variant, measure, unit, mean, half_width_95, values, .. } = quantity;
         Self { subject, variant, measure, unit, mean, half_width_95, values }
     }
 }

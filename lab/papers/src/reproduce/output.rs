@@ -162,7 +162,7 @@ fn verdicts(items: &[Item]) -> Comparison {
         Row { name: name.to_owned(), cells: counts.into_iter().chain([median]).collect() }
     };
     let rows = grouped(items, part).into_iter().map(row).collect();
-    let group = Group { name: String::new(), measures, rows };
+    let group = Group { measures, rows, ..Group::default() };
     Comparison { title: "Verdicts by the part of the paper".to_owned(), groups: vec![group] }
 }
 
@@ -401,7 +401,7 @@ mod tests {
             found.iter().map(|one| one.title.as_str()).collect::<Vec<_>>(),
             ["dialup, over seeds", "filter, over seeds"]
         );
-        let [Group { name, measures, rows }] = &found[0].groups[..] else { panic!("{found:?}") };
+        let [Group { name, measures, rows, .. }] = &found[0].groups[..] else { panic!("{found:?}") };
         assert_eq!(name, "dialup");
         assert_eq!(measures.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["response", "connect"]);
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["red", "mered"]);

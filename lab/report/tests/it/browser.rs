@@ -101,7 +101,7 @@ fn report() -> Report {
     let rows = vec![row("fifo", 5e6, 9e7), row("fq_codel", 5.1e6, 4e6)];
     let comparison = Comparison {
         title: "Two disciplines".into(),
-        groups: vec![Group { name: "flow call".into(), measures, rows }],
+        groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }],
     };
     let folded = Section { fold: Fold::Closed, ..Section::new("Another run").with(rates.clone()) };
     Report {

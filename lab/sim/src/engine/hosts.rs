@@ -21,26 +21,24 @@ impl Simulation {
             tracer.borrow_mut().packet(Instant::from_nanos(self.now), Occurrence::Delivered, packet);
         }
         if measuring {
-            // A datagram of headers alone is a packet of the application, an empty segment is not.
-            if payload > 0 || packet.transport == Proto::Udp {
+            if packet.has_data() {
                 let pool = self.paths[packet.group as usize].pool;
-                let direction = (packet.flow & 1) as usize;
-                self.metrics[pool as usize].delay_ns[direction].record(self.now - packet.sent);
+                self.metrics[pool as usize].delay_ns[packet.direction()].record(self.now - packet.sent);
             }
             let metrics = &mut self.metrics[packet.group as usize];
             metrics.marked += u64::from(packet.segment.ecn == Ecn::Ce);
-            if payload > 0 || packet.transport == Proto::Udp {
+            if packet.has_data() {
                 metrics.arrived[packet.colour as usize].count(packet.size);
             }
             if packet.transport == Proto::Udp {
-                metrics.goodput_bytes += payload;
+                metrics.goodput_bytes[packet.direction()] += payload;
                 if let Some(series) = &mut metrics.series {
                     series.add(Instant::from_nanos(self.now), payload);
                 }
             }
         }
         // A packet of the client arrives at the server, and the other way round.
-        let side = 1 - (packet.flow & 1) as usize;
+        let side = 1 - packet.direction();
         if packet.transport == Proto::Udp {
             self.receive_datagram(packet, side);
             return;
@@ -77,7 +75,7 @@ impl Simulation {
             let size = TCP_HEADER + segment.option_bytes() + segment.len;
             if measuring && segment.len > 0 {
                 let metrics = &mut self.metrics[group as usize];
-                metrics.sent.count(size);
+                metrics.sent[side].count(size);
                 if segment.flags.has(Flags::RETRANSMISSION) {
                     metrics.retransmitted.count(size);
                 }
@@ -258,7 +256,8 @@ impl Simulation {
         connection.counted[side] = received;
         if new > 0 && measuring {
             let metrics = &mut self.metrics[group];
-            metrics.goodput_bytes += new;
+            // What the client receives comes from the server.
+            metrics.goodput_bytes[1 - side] += new;
             if let Some(series) = &mut metrics.series {
                 series.add(Instant::from_nanos(self.now), new);
             }

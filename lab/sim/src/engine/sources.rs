@@ -143,7 +143,7 @@ impl Simulation {
         let Transport::Udp { ecn } = self.flows[flow as usize].transport else { return };
         let segment = Segment { seq: number, len: size.saturating_sub(UDP_HEADER), ecn, ..Segment::default() };
         if self.measuring() {
-            self.metrics[flow as usize].sent.count(size);
+            self.metrics[flow as usize].sent[side].count(size);
         }
         // The top bit distinguishes datagrams from connections.
         let number = 1 << 63 | u64::from(flow) << 1 | side as u64;

@@ -3,6 +3,8 @@
 use tidegate_core::{Bytes, Colour, Rate, Span};
 use tidegate_metrics::{Histogram, Series};
 
+use crate::packet::SimPacket;
+
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
@@ -117,16 +119,19 @@ impl Transfers {
 /// Measurements of a flow of the scenario, over all of its connections, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FlowMetrics {
-    /// Bytes that reached the application in order, once each.
-    pub goodput_bytes: u64,
+    /// Bytes that reached the application in order, once each: those from the first host of the flow to the second, and those
+    /// back.
+    pub goodput_bytes: [u64; 2],
     /// Packets with data that arrived, by colour.
     pub arrived: [Tally; 3],
-    /// Packets with data that were sent.
-    pub sent: Tally,
+    /// Packets with data that were sent, in each direction.
+    pub sent: [Tally; 2],
     /// Packets with data that were sent again.
     pub retransmitted: Tally,
-    /// Packets of the flow that a link or a discipline dropped, acknowledgements included.
-    pub dropped: Tally,
+    /// Packets with data that a link or a discipline dropped, in each direction.
+    pub dropped: [Tally; 2],
+    /// Segments without data, most of them acknowledgements, that a link or a discipline dropped.
+    pub dropped_empty: Tally,
     /// Packets that arrived with a congestion mark.
     pub marked: u64,
     /// Times a retransmission timer ran out.
@@ -163,10 +168,14 @@ impl FlowMetrics {
         for (mine, theirs) in self.arrived.iter_mut().zip(&other.arrived) {
             *mine += *theirs;
         }
-        self.sent += other.sent;
+        for (mine, theirs) in self.sent.iter_mut().zip(&other.sent).chain(self.dropped.iter_mut().zip(&other.dropped)) {
+            *mine += *theirs;
+        }
+        self.dropped_empty += other.dropped_empty;
         self.retransmitted += other.retransmitted;
-        self.dropped += other.dropped;
-        self.goodput_bytes += other.goodput_bytes;
+        for (mine, theirs) in self.goodput_bytes.iter_mut().zip(&other.goodput_bytes) {
+            *mine += theirs;
+        }
         self.marked += other.marked;
         self.timeouts += other.timeouts;
         self.opened += other.opened;
@@ -205,9 +214,34 @@ impl FlowMetrics {
         self.slowdown_milli.iter().for_each(|of_class| all.merge(of_class));
         all
     }
-    /// Goodput over `span`.
+    /// Goodput of both directions over `span`.
     pub fn goodput(&self, span: Span) -> Rate {
-        rate(self.goodput_bytes, span)
+        rate(self.goodput_total(), span)
+    }
+    /// Goodput in each direction over `span`.
+    pub fn goodputs(&self, span: Span) -> [Rate; 2] {
+        self.goodput_bytes.map(|bytes| rate(bytes, span))
+    }
+    /// The bytes of goodput in both directions.
+    pub fn goodput_total(&self) -> u64 {
+        self.goodput_bytes.iter().sum()
+    }
+    /// Returns packets and bytes that were sent, in both directions.
+    pub fn sent_total(&self) -> Tally {
+        Tally::sum(&self.sent)
+    }
+    /// Returns packets and bytes that were dropped in both directions, acknowledgements included.
+    pub fn dropped_total(&self) -> Tally {
+        let mut all = Tally::sum(&self.dropped);
+        all += self.dropped_empty;
+        all
+    }
+    /// Counts a packet of the flow that was dropped.
+    pub(crate) fn drop_one(&mut self, packet: &SimPacket) {
+        match packet.has_data() {
+            true => self.dropped[packet.direction()].count(packet.size),
+            false => self.dropped_empty.count(packet.size),
+        }
     }
     /// Returns packets and bytes that arrived, over all colours.
     pub fn arrived_total(&self) -> Tally {

@@ -62,12 +62,12 @@ pub struct Outcome {
 }
 
 fn digest_flow(digest: &mut Digest, flow: &FlowMetrics) {
-    let tallies = flow.arrived.iter().chain([&flow.sent, &flow.retransmitted, &flow.dropped]);
+    let tallies = flow.arrived.into_iter().chain([flow.sent_total(), flow.retransmitted, flow.dropped_total()]);
     for tally in tallies {
         digest.number(tally.packets);
         digest.number(tally.bytes);
     }
-    let counts = [flow.goodput_bytes, flow.marked, flow.timeouts, flow.opened, flow.completed, flow.failed];
+    let counts = [flow.goodput_total(), flow.marked, flow.timeouts, flow.opened, flow.completed, flow.failed];
     for count in counts.into_iter().chain([flow.refused]) {
         digest.number(count);
     }
@@ -213,8 +213,14 @@ impl Outcome {
         }
         let subject = format!("flow {}", section.name);
         let mut to = Collector { subject: subject.clone(), values: &mut self.values };
+        let spec = sim.flows().nth(section.flows.start).map(|(spec, _)| spec);
+        let names = directions(&all.delay_ns, spec.is_some_and(|spec| spec.workload.goes_both_ways()));
+        // What was sent into a direction counts, even if none of it arrived.
+        let ways = || names.into_iter().flatten().zip(0_usize..).filter(|(_, way)| all.sent[*way].packets > 0);
         if wants(Measure::Goodput) {
             to.add("goodput", "bps", all.goodput(span).as_bps() as f64);
+            let goodputs = all.goodputs(span);
+            ways().for_each(|(name, way)| to.add(format!("goodput{name}"), "bps", goodputs[way].as_bps() as f64));
         }
         if wants(Measure::Colours) && all.arrived[1..].iter().any(|tally| tally.packets > 0) {
             for (name, colour) in [("green", Colour::Green), ("yellow", Colour::Yellow), ("red", Colour::Red)] {
@@ -222,22 +228,24 @@ impl Outcome {
             }
         }
         if wants(Measure::Fairness) && flows.len() > 1 {
-            to.add("fairness", "1", jain(flows.iter().map(|flow| flow.goodput_bytes as f64)));
+            to.add("fairness", "1", jain(flows.iter().map(|flow| flow.goodput_total() as f64)));
         }
-        let spec = sim.flows().nth(section.flows.start).map(|(spec, _)| spec);
-        let ways = directions(&all.delay_ns, spec.is_some_and(|spec| spec.workload.goes_both_ways()));
+        let delays = || names.unwrap_or_default().into_iter().zip(&all.delay_ns).filter(|(_, delay)| delay.count() > 0);
         if wants(Measure::Delay) {
-            ways.iter().for_each(|(name, histogram)| to.spread(&format!("delay{name}"), "ns", 1.0, histogram));
+            delays().for_each(|(name, histogram)| to.spread(&format!("delay{name}"), "ns", 1.0, histogram));
         }
         if wants(Measure::Loss) {
-            to.add("sent", "packets", all.sent.packets as f64);
-            to.add("dropped", "packets", all.dropped.packets as f64);
+            to.add("sent", "packets", all.sent_total().packets as f64);
+            to.add("dropped", "packets", all.dropped_total().packets as f64);
             to.add("marked", "packets", all.marked as f64);
             to.add("retransmitted", "packets", all.retransmitted.packets as f64);
             to.add("timeouts", "1", all.timeouts as f64);
-            if all.sent.packets > 0 {
-                to.add("loss", "%", all.dropped.packets as f64 / all.sent.packets as f64 * 100.0);
+            let share = |lost: u64, sent: u64| lost as f64 / sent as f64 * 100.0;
+            let (lost, sent) = (all.dropped.map(|lost| lost.packets), all.sent.map(|sent| sent.packets));
+            if sent != [0, 0] {
+                to.add("loss", "%", share(lost.iter().sum(), sent.iter().sum()));
             }
+            ways().for_each(|(name, way)| to.add(format!("loss{name}"), "%", share(lost[way], sent[way])));
         }
         let mut experiences = Experiences::default();
         for number in section.flows.clone() {
@@ -261,7 +269,7 @@ impl Outcome {
                 to.spread(&format!("slowdown {name}"), "1", 1e-3, &all.slowdown_milli[class as usize]);
             }
         }
-        for (name, histogram) in ways {
+        for (name, histogram) in delays() {
             let mut curve = distribution(&subject, "delay", histogram);
             if !name.is_empty() {
                 curve.name = format!("{subject} delay{name} distribution");
@@ -420,12 +428,10 @@ impl Outcome {
     }
 }
 
-/// The delays of a flow in the directions that have any, each with what stands behind the word `delay`: the direction if data goes
-/// `both_ways`, or was seen to. A mean over both directions would describe neither.
-fn directions(delays: &[Histogram; 2], both_ways: bool) -> Vec<(&'static str, &Histogram)> {
-    let named = both_ways || delays.iter().all(|delays| delays.count() > 0);
-    let names = if named { [" up", " down"] } else { ["", ""] };
-    names.into_iter().zip(delays).filter(|(_, delays)| delays.count() > 0).collect()
+/// What stands behind the names of measures of each direction if data goes `both_ways`, or was seen to. A mean over both
+/// directions would describe neither.
+fn directions(delays: &[Histogram; 2], both_ways: bool) -> Option<[&'static str; 2]> {
+    (both_ways || delays.iter().all(|delays| delays.count() > 0)).then_some([" up", " down"])
 }
 
 fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &'static str, points: Points) -> Curve {

@@ -167,9 +167,9 @@ impl<S: Deref<Target = Scenario>> Run<S> {
             let connection = self.sim.endpoints(FlowId(number as u32)).map(|ends| ends[0]);
             json!({
                 "name": self.scenario.flow_name(number),
-                "goodput_bytes": metrics.goodput_bytes,
-                "sent_packets": metrics.sent.packets,
-                "dropped_packets": metrics.dropped.packets,
+                "goodput_bytes": metrics.goodput_total(),
+                "sent_packets": metrics.sent_total().packets,
+                "dropped_packets": metrics.dropped_total().packets,
                 "marked_packets": metrics.marked,
                 "retransmitted_packets": metrics.retransmitted.packets,
                 "timeouts": metrics.timeouts,

@@ -83,7 +83,7 @@ fn a_full_queue_drops_what_comes() {
         assert_eq!(sim.link(second).dropped_total().packets, 6);
         assert_eq!(sim.link(second).dropped_because(DropReason::QueueLimit), 6);
         assert_eq!(times(&log, Stage::Dropped(DropReason::QueueLimit)), [50, 60, 70, 80, 90, 100]);
-        assert_eq!(sim.flow(flow).dropped.packets, 6);
+        assert_eq!(sim.flow(flow).dropped_total().packets, 6);
     }
 }
 
@@ -114,7 +114,7 @@ fn computing_ahead_changes_nothing() {
         let mut sim = net.build().unwrap();
         sim.run_until(millis(20_000));
         let flows: Vec<_> =
-            sim.flows().map(|(_, flow)| (flow.goodput_bytes / 100_000, flow.arrived_total().packets / 100)).collect();
+            sim.flows().map(|(_, flow)| (flow.goodput_total() / 100_000, flow.arrived_total().packets / 100)).collect();
         (flows, sim.events(), sim.hops())
     };
     let (ahead, at_time) = (run(true), run(false));
@@ -343,7 +343,7 @@ fn an_unloaded_transfer_takes_the_time_of_its_path() {
         let metrics = sim.flow(flow);
         assert_eq!((metrics.opened, metrics.completed, metrics.failed), (10, 10, 0));
         assert_eq!(sim.open_connections(), 0, "and all of them are closed");
-        assert_eq!(metrics.goodput_bytes, 10 * (7300 + if direction == Direction::Upload { 0 } else { 100 }));
+        assert_eq!(metrics.goodput_total(), 10 * (7300 + if direction == Direction::Upload { 0 } else { 100 }));
         // SYN there and back: 40 ms and two headers of 48 B (77 us).
         let connect = metrics.connect_ns.most().unwrap();
         assert!((40_000_000..40_100_000).contains(&connect), "{connect}");
@@ -382,14 +382,14 @@ fn sources_send_as_configured() {
     sim.run_until(millis(1_000_000));
     for ((id, transport), (spec, expected, tolerance)) in ids.into_iter().zip(&flows) {
         let sent = match transport {
-            tidegate_sim::Transport::Udp { .. } => sim.flow(id).sent.bytes,
-            tidegate_sim::Transport::Tcp(_) => sim.flow(id).goodput_bytes,
+            tidegate_sim::Transport::Udp { .. } => sim.flow(id).sent_total().bytes,
+            tidegate_sim::Transport::Tcp(_) => sim.flow(id).goodput_total(),
         };
         let rate = sent as f64 * 8.0 / 1000.0;
         assert!((rate / expected - 1.0).abs() <= tolerance + 1e-5, "{}: {rate}", spec.name);
     }
     // From 200 s on, a packet each millisecond, none at or after 400 s.
-    assert_eq!(sim.flow(half).sent.packets, 200_000);
+    assert_eq!(sim.flow(half).sent_total().packets, 200_000);
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn a_trace_over_tcp_is_a_transfer_for_each_line() {
     assert_eq!(sim.flow(flow).opened, 0);
     sim.run_until(millis(5_000));
     let metrics = sim.flow(flow);
-    assert_eq!((metrics.opened, metrics.completed, metrics.goodput_bytes), (2, 2, 23_000));
+    assert_eq!((metrics.opened, metrics.completed, metrics.goodput_total()), (2, 2, 23_000));
     assert_eq!(metrics.completion_by_size_ns[SizeClass::Small as usize].count(), 1);
 }
 

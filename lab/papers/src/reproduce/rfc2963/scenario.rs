@@ -234,7 +234,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
     for (n, customer) in outcome.customers.iter_mut().enumerate() {
         customer.sent = sim.link(uplinks[n]).sent.map(|tally| mbit(tally.bytes, span));
         let each = flows.len() / 10;
-        let goodput: u64 = flows[n * each..][..each].iter().map(|&flow| sim.flow(flow).goodput_bytes).sum();
+        let goodput: u64 = flows[n * each..][..each].iter().map(|&flow| sim.flow(flow).goodput_total()).sum();
         customer.goodput = mbit(goodput, span);
     }
     let link = sim.link(bottleneck);
