@@ -3,19 +3,39 @@
 /// Formats a value in a suitable unit with four digits: `12.35 ms`, `9.733 Mbit/s`. Units are those of
 /// machine-readable output (`bps`, `ns`) or of an axis (`bit/s`, `s`, `B`, `packets`, `1`).
 pub fn human(value: f64, unit: &str) -> String {
-    let scaled = |steps: &[(f64, &str)]| {
-        let (scale, unit) = steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1]);
-        format!("{} {unit}", digits(value / scale))
+    let (scale, unit) = scale(value, unit);
+    with_unit(digits(value / scale), unit)
+}
+
+/// Formats a mean with half the width of its interval in one unit, both with two digits of the latter: `41.0 ± 4.3 ms`.
+pub fn human_interval(mean: f64, half: f64, unit: &str) -> String {
+    let (scale, unit) = scale(mean.abs().max(half.abs()), unit);
+    let (mean, half) = (mean / scale, half / scale);
+    let numbers = match half > 0.0 {
+        false => format!("{} \u{b1} 0", digits(mean)),
+        true => {
+            let places = (1 - half.log10().floor() as i32).clamp(0, 9) as usize;
+            format!("{mean:.places$} \u{b1} {half:.places$}")
+        }
     };
-    match unit {
-        "bps" | "bit/s" => scaled(&[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
-        "ns" => scaled(&[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
-        "s" if value == 0.0 => "0 s".to_owned(),
-        "s" => scaled(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")]),
-        "B" => scaled(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
-        "1" | "" => digits(value),
-        unit => format!("{} {unit}", digits(value)),
-    }
+    with_unit(numbers, unit)
+}
+
+fn with_unit(number: String, unit: &str) -> String {
+    if matches!(unit, "1" | "") { number } else { format!("{number} {unit}") }
+}
+
+/// The scale and the name of the unit in which a value is read best.
+fn scale<'a>(value: f64, unit: &'a str) -> (f64, &'a str) {
+    let steps: &[(f64, &str)] = match unit {
+        "bps" | "bit/s" => &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")],
+        "ns" => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
+        "s" if value == 0.0 => &[(1.0, "s")],
+        "s" => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
+        "B" => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+        unit => return (1.0, unit),
+    };
+    *steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1])
 }
 
 /// Three digits in the first unit of `units`, each a thousand of the one before, in which the value is below a thousand. Whole

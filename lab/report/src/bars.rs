@@ -1,6 +1,6 @@
 //! A comparison as bars: a row for each variant, a column for each measure, means with their intervals.
 
-use crate::comparison::{Better, Comparison, Estimate, Group};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
@@ -23,21 +23,26 @@ impl Comparison {
         let u = look.unit();
         let (size, small) = (look.type_of(12.0), look.type_of(11.0));
         let (mut drawing, left, mut y) = self.begin(&self.title, look);
+        let width = |measures: usize| (look.width - left - 12.0 * u) / measures.max(1) as f64;
+        let fits = |measure: &Measure, column: f64| {
+            room(&format!("{}{}", measure.name, measure.better.remark()), small) < column - 8.0 * u
+        };
+        let fit = |group: &Group| {
+            let blocks = blocks(group, left, look);
+            blocks.iter().all(|some| some.iter().all(|at| fits(&group.measures[*at], width(some.len()))))
+        };
+        // Where the remark does not fit behind each measure, one line below says it of all.
+        let remarked = self.groups.iter().all(fit);
+        let mut starred = false;
         for group in &self.groups {
             y = group.heading(&mut drawing, y, look);
             for measures in blocks(group, left, look) {
                 y += 18.0 * u;
-                let column = (look.width - left - 12.0 * u) / measures.len().max(1) as f64;
+                let column = width(measures.len());
                 for (n, at) in measures.iter().enumerate() {
-                    let measure = &group.measures[*at];
-                    let better = match measure.better {
-                        Better::Less => " (less is better)",
-                        Better::More => " (more is better)",
-                        Better::Neither => "",
-                    };
-                    let whole = format!("{}{better}", measure.name);
-                    let fits = room(&whole, small) < column - 8.0 * u;
-                    let text = if fits { whole } else { fitted(&measure.name, small, column - 8.0 * u) };
+                    let Measure { name, better, .. } = &group.measures[*at];
+                    let remark = if remarked { better.remark() } else { "" };
+                    let text = fitted(&format!("{name}{remark}"), small, column - 8.0 * u);
                     drawing.text((left + column * n as f64, y), Anchor::Start, small, Ink::Muted, text);
                 }
                 let best: Vec<Vec<&str>> = measures.iter().map(|at| group.best(*at)).collect();
@@ -49,20 +54,46 @@ impl Comparison {
                         let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
                         let place = (left + column * n as f64, y);
                         let pen = (pens.pen(&row.name), best[n].contains(&row.name.as_str()));
+                        starred |= pen.1;
                         group.bar(&mut drawing, (*at, estimate), (place, column), pen, look);
                     }
                 }
                 y += 8.0 * u;
             }
         }
+        let mut notes = Vec::new();
         let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
         if look.on_paper && cells.any(|estimate| estimate.half.is_some()) {
-            let lines = Look::lines("Bars: means; lines: 95 % intervals of the mean.", small, look.width - 24.0 * u);
+            notes.push("Bars: means; lines: 95 % intervals of the mean.".to_owned());
+        }
+        if starred {
+            notes.push("*: the best, or not told apart from it.".to_owned());
+        }
+        if !remarked {
+            notes.extend(self.remarks());
+        }
+        if !notes.is_empty() {
+            let lines = Look::lines(&notes.join(" "), small, look.width - 24.0 * u);
             drawing.note(&lines, (12.0 * u, y), small);
             y += lines.len() as f64 * small * 1.3;
         }
         drawing.height = y + 12.0 * u;
         drawing
+    }
+
+    /// Which measures are better in which direction, in sentences.
+    fn remarks(&self) -> Vec<String> {
+        let measures = || self.groups.iter().flat_map(|group| &group.measures);
+        let of = |better: Better, word: &str| {
+            let mut names: Vec<&str> = Vec::new();
+            for measure in measures().filter(|measure| measure.better == better) {
+                if !names.contains(&measure.name.as_str()) {
+                    names.push(&measure.name);
+                }
+            }
+            (!names.is_empty()).then(|| format!("{word} is better: {}.", names.join(", ")))
+        };
+        [of(Better::More, "More"), of(Better::Less, "Less")].into_iter().flatten().collect()
     }
 
     /// An empty drawing with its heading, the width of the names of rows, and where the groups begin.

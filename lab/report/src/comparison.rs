@@ -3,7 +3,7 @@
 use crate::columns::{self, Column};
 use crate::judgement::{Verdict, more_runs};
 use tidegate_display::Table;
-use tidegate_display::human;
+use tidegate_display::{human, human_interval};
 
 /// A comparison of variants, with a group for each subject.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -97,7 +97,18 @@ impl Estimate {
     fn text(&self, unit: &str) -> String {
         match self.half {
             None => human(self.mean, unit),
-            Some(half) => format!("{} \u{b1} {}", human(self.mean, unit), human(half, unit)),
+            Some(half) => human_interval(self.mean, half, unit),
+        }
+    }
+}
+
+impl Better {
+    /// What stands behind the name of a measure.
+    pub(crate) fn remark(self) -> &'static str {
+        match self {
+            Self::Less => " (less is better)",
+            Self::More => " (more is better)",
+            Self::Neither => "",
         }
     }
 }

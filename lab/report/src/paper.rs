@@ -73,7 +73,8 @@ impl Rows {
                     let Estimate { mean, half, .. } = row.cells.get(at)?.as_ref()?;
                     let (mean, half) = (mean / head.scale, half.map(|half| half / head.scale));
                     let places = decimals(mean, half);
-                    Some((format!("{mean:.places$}"), half.map(|half| format!("{half:.places$}"))))
+                    let of_half = |half: f64| if half > 0.0 { format!("{half:.places$}") } else { "0".to_owned() };
+                    Some((format!("{mean:.places$}"), half.map(of_half)))
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
                 rows.push((name, row.name.clone(), heads.iter().map(cell).collect()));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
-use tidegate_display::{human, wrapped};
+use tidegate_display::{human, human_interval, wrapped};
 use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
@@ -540,14 +540,9 @@ fn beside(items: &[Item], variants: &[&str]) -> Table {
             rows.push((key, vec![String::new(); variants.len()]));
             rows.len() - 1
         });
-        let mean = human(item.mean, item.unit);
-        rows[row].1[column] = match item.half_width_95.map(|half| human(half, item.unit)) {
-            None => mean,
-            // The unit once, where it is the same.
-            Some(half) => match (mean.split_once(' '), half.split_once(' ')) {
-                (Some((mean, unit)), Some((half, other))) if unit == other => format!("{mean} ± {half} {unit}"),
-                _ => format!("{mean} ± {half}"),
-            },
+        rows[row].1[column] = match item.half_width_95 {
+            None => human(item.mean, item.unit),
+            Some(half) => human_interval(item.mean, half, item.unit),
         };
     }
     let mut above = "";

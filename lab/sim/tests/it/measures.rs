@@ -38,6 +38,10 @@ fn a_call_has_a_quality_in_each_direction() {
     let of = |measure: &str| value(&outcome, "flow call", measure);
     assert!(of("MOS up") < 2.0 && of("MOS down") > 4.0, "{} {}", of("MOS up"), of("MOS down"));
     assert!(of("delay up p50") > 0.5e9 && of("delay down p50") < 0.01e9);
+    // The call sends as much both ways. What is lost of it is lost on the full line.
+    assert!(of("loss up") > 0.1 && of("loss down") == 0.0, "{} {}", of("loss up"), of("loss down"));
+    assert!(of("goodput up") < of("goodput down"), "{} {}", of("goodput up"), of("goodput down"));
+    assert!((of("goodput up") + of("goodput down") - of("goodput")).abs() <= 1.0);
     for both in ["MOS", "R factor", "mouth to ear", "delay p50"] {
         assert_eq!(find(&outcome, "flow call", both), None, "{both}");
     }
