@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
-use crate::calls::{ClassObservation, DirectionObservation, FlowObservation, HostObservation, arrives};
+use crate::calls::{ClassObservation, DirectionObservation, FlowObservation, HeldBy, HostObservation, arrives};
 use crate::quantities::{bps, ns};
 use kind::Basis;
 use limits::Limits;
@@ -78,7 +78,7 @@ pub struct Evidence {
 }
 
 /// The answer for one kind of traffic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TrafficAnswer {
     /// The kind.
     pub traffic: Traffic,
@@ -95,6 +95,18 @@ pub struct TrafficAnswer {
     pub flows: u64,
     /// The weakest of the reasons for which traffic was taken to be of this kind.
     pub basis: Basis,
+    /// The class with the wait of the evidence; empty if it is the only one, or states the kind by its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub class: String,
+}
+
+/// A class whose packets wait for a ceiling. It was asked for, so that what waits for it has no grade.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Held {
+    /// The class.
+    pub class: String,
+    /// The ceiling.
+    pub by: HeldBy,
 }
 
 /// The host that takes most of a line.
@@ -115,6 +127,9 @@ pub struct Answer {
     /// Each kind of traffic that is sent, calls first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<TrafficAnswer>,
+    /// The classes in which traffic waits for a ceiling.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
     /// How full the line is, in percent of the limit; absent where there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_percent: Option<u64>,
@@ -225,7 +240,8 @@ impl Grade {
 /// The measurements of one kind, while they are collected.
 #[derive(Default)]
 struct Collected {
-    waits: Vec<Span>,
+    /// The wait of each flow or class, with the class.
+    waits: Vec<(Span, String)>,
     jitter: Span,
     arrived: u64,
     dropped: u64,
@@ -238,8 +254,9 @@ impl Collected {
     fn answer(mut self, traffic: Traffic) -> TrafficAnswer {
         self.waits.sort_unstable();
         let place = if traffic.is_live() { self.waits.len() } else { (self.waits.len() * 9).div_ceil(10) };
+        let (wait, class) = self.waits.get(place.saturating_sub(1)).cloned().unwrap_or_default();
         let evidence = Evidence {
-            wait: self.waits.get(place.saturating_sub(1)).copied().unwrap_or(Span::ZERO),
+            wait,
             jitter: self.jitter,
             // Packets that arrived before may be dropped now: at most all are lost.
             lost_ppm: (u128::from(self.dropped) * 1_000_000 / u128::from(self.arrived.max(1))).min(1_000_000) as u64,
@@ -251,30 +268,32 @@ impl Collected {
             rate: Rate::from_bps(self.rate),
             flows: self.flows,
             basis: self.basis,
+            class,
         }
     }
 }
-
-/// Flows that sent nothing for this long are not part of the answer.
-const RECENT: Span = Span::from_secs(10);
 
 /// Returns the answer for a direction, with the hosts that were observed beside it. `before` has the counts of some seconds ago,
 /// from which losses are derived. `text` of the result is empty.
 ///
 /// A class whose name states the kind of its traffic answers for its flows: its waits are those of all packets in the last
-/// second. Elsewhere the flows of a kind do.
+/// second. Elsewhere the flows of a kind do. What waits for a ceiling has no grade, nor have the transfers and pages of a class
+/// in which traffic does: the operator asked for this wait.
 pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], before: &Before) -> Answer {
     let mut found: BTreeMap<Traffic, Collected> = BTreeMap::new();
     let mut named = HashMap::new();
+    let held = held(direction);
+    let is_held = |class: &str, traffic: Traffic| !traffic.is_live() && held.iter().any(|held| held.class == class);
     for class in &direction.classes {
         let Some(traffic) = kind::of_class(&class.name) else { continue };
         named.insert(class.name.as_str(), traffic);
         let (arrived, dropped) = since(counts_of_class(class), before.classes.get(&class.name));
-        if class.rate.is_zero() && class.queue.packets == 0 && dropped == 0 {
+        let is_silent = class.rate.is_zero() && class.queue.packets == 0 && dropped == 0;
+        if is_silent || class.held_by.is_some() || is_held(&class.name, traffic) {
             continue;
         }
         let all = found.entry(traffic).or_default();
-        all.waits.push(if traffic.is_live() { class.wait.p99 } else { class.wait.p90 });
+        all.waits.push((if traffic.is_live() { class.wait.p99 } else { class.wait.p90 }, class.name.clone()));
         all.jitter = all.jitter.max(class.wait.jitter);
         all.rate = all.rate.saturating_add(class.rate.as_bps());
         (all.arrived, all.dropped) = (all.arrived + arrived, all.dropped + dropped);
@@ -282,7 +301,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
     for flow in &direction.flows {
         let through = flow.through.as_ref().unwrap_or(&flow.class);
         if let Some(traffic) = named.get(through.as_str()) {
-            if flow.idle < RECENT
+            if flow.is_active()
                 && let Some(all) = found.get_mut(traffic)
             {
                 all.flows += 1;
@@ -290,27 +309,47 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
             continue;
         }
         // A flow without a single packet that left has no wait.
-        if flow.idle >= RECENT || (flow.sent_packets == 0 && flow.dropped_packets() == 0) {
+        if !flow.is_active() || (flow.sent_packets == 0 && flow.dropped_packets() == 0) {
             continue;
         }
         let (traffic, basis) = kind::of_flow(flow);
+        if flow.held_by.is_some() || is_held(through, traffic) {
+            continue;
+        }
         let all = found.entry(traffic).or_default();
         let (arrived, dropped) = since(counts_of_flow(flow), before.flows.get(&flow.flow.key));
-        all.waits.push(if traffic.is_live() { flow.wait.p99 } else { flow.wait.p90 });
+        all.waits.push((if traffic.is_live() { flow.wait.p99 } else { flow.wait.p90 }, through.clone()));
         all.jitter = all.jitter.max(flow.wait.jitter);
         all.rate = all.rate.saturating_add(flow.rate.as_bps());
         (all.arrived, all.dropped) = (all.arrived + arrived, all.dropped + dropped);
         all.flows += 1;
         all.basis = all.basis.max(basis);
     }
-    let traffic: Vec<TrafficAnswer> = found.into_iter().map(|(traffic, all)| all.answer(traffic)).collect();
+    let mut traffic: Vec<TrafficAnswer> = found.into_iter().map(|(traffic, all)| all.answer(traffic)).collect();
+    // A class that states the kind by its name, or that is the only one, tells nothing more.
+    for one in traffic.iter_mut().filter(|one| direction.classes.len() < 2 || named.contains_key(one.class.as_str())) {
+        one.class.clear();
+    }
     Answer {
         grade: traffic.iter().filter_map(|one| one.grade).min(),
         traffic,
+        held,
         full_percent: direction.limit.map(|limit| percent(direction.line.used.as_bps(), limit.as_bps())),
         taker: taker(direction, hosts),
         text: String::new(),
     }
+}
+
+/// The classes in which packets wait for a ceiling, each with that for which most of its flows wait.
+fn held(direction: &DirectionObservation) -> Vec<Held> {
+    let of_class = |class: &ClassObservation| {
+        let waits = direction.flows.iter().filter(|flow| flow.through.as_ref().unwrap_or(&flow.class) == &class.name);
+        let waits: Vec<HeldBy> = waits.filter_map(|flow| flow.held_by).chain(class.held_by).collect();
+        let count = |by: &HeldBy| waits.iter().filter(|other| *other == by).count();
+        let by = HeldBy::ALL.into_iter().rev().max_by_key(count).filter(|by| count(by) > 0)?;
+        Some(Held { class: class.name.clone(), by })
+    };
+    direction.classes.iter().filter_map(of_class).collect()
 }
 
 /// The rounded part of `whole`, in percent.

@@ -332,6 +332,10 @@ impl FlowObservation {
     pub fn is_idle(&self) -> bool {
         self.rate.is_zero() && self.queue.packets == 0
     }
+    /// Returns whether it sent something in the last three seconds, so that its waits say how it is served now.
+    pub fn is_active(&self) -> bool {
+        self.idle < Span::from_secs(3)
+    }
 }
 
 impl HostObservation {

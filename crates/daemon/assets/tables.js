@@ -207,11 +207,12 @@ export const tables = (state) => {
 // The answer of each direction: how well each kind of traffic works, how full the line is, and by whom.
 const KINDS = { calls: "Calls", games: "Games", live: "Calls or games", web: "Web", bulk: "Bulk", unknown: "Other" };
 const BASIS = { "class-name": "by the name of the class", "code-point": "by its code point", behaviour: "by ports, sizes and rates of packets", nothing: "nothing tells what it is" };
+const CEILINGS = { class: "at-most", host: "host-at-most", rule: "at-most of a rule", flow: "flow-at-most" };
 const kind = (one) => {
   return make("li", { title: KINDS[one.traffic] + " " + BASIS[one.basis] },
     make("span", { text: KINDS[one.traffic] || "Other" }),
     one.grade ? make("b", { class: "grade " + one.grade, text: one.grade }) : make("span", { class: "muted", text: "not graded" }),
-    make("span", {}, make("span", { class: "long", text: "waits " }), nanos(one.wait_ns)),
+    make("span", {}, make("span", { class: "long", text: "waits " }), nanos(one.wait_ns), one.class && one.grade !== "good" ? " in " + one.class : ""),
     make("span", { class: "long muted", text: rate(one.rate_bps) }));
 };
 export const lines = (state) => {
@@ -227,7 +228,8 @@ export const lines = (state) => {
     const card = make("div", { class: "line" },
       make("p", { class: "fill" }, make("b", { text: way(direction.name) }), make("b", { class: "grade " + (state.seen.in_force ? answer?.grade || "" : "poor"), text: word })));
     if (answer?.traffic) card.append(make("ul", { class: "kinds" }, ...answer.traffic.map(kind)));
-    else if (answer) card.append(make("p", { class: "muted", text: "Nothing is sent." }));
+    else if (answer && !answer.held) card.append(make("p", { class: "muted", text: "Nothing is sent." }));
+    if (answer?.held) card.append(make("p", { class: "muted", text: "At a ceiling: " + answer.held.map((one) => one.class + " (" + CEILINGS[one.by] + ")").join(", ") }));
     const used = make("p", { class: "fill" }, make("span", { class: "big", text: rate(used_bps) }));
     if (most) used.append(make("span", { text: (used_bps >= 0.95 * most ? "full" : percent(used_bps / most) + " full") + (answer?.taker && used_bps >= most / 2 ? ", by " + answer.taker.host + " " + answer.taker.percent + " %" : "") }));
     card.append(used);

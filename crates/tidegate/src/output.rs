@@ -124,6 +124,8 @@ pub fn shown(value: &Value<'_>) -> String {
         Value::Rate(rate) => rate.map_or_else(none, |rate| tidegate_display::rate(rate.as_bps())),
         Value::Number(number) => number.map_or_else(none, tidegate_display::count),
         Value::Backlog(bytes) | Value::Bytes(bytes) => tidegate_display::bytes(bytes.as_u64()),
+        // A wait that was measured is never zero.
+        Value::Wait(Span::ZERO) => none(),
         Value::Wait(span) => wait(*span),
         Value::Part(part) => part.map_or_else(none, tidegate_display::part),
         Value::Packets(packets) => tidegate_display::count(*packets),

@@ -2,7 +2,7 @@
 
 use tidegate_units::Span;
 
-use super::{Answer, TrafficAnswer};
+use super::{Answer, Grade, TrafficAnswer};
 
 /// From this part on a line is called full: what senders leave unused while they adapt.
 pub(super) const FULL: u64 = 95;
@@ -29,6 +29,10 @@ impl TrafficAnswer {
                 text.push_str(&format!(", {}.{} % lost", tenths / 10, tenths % 10));
             }
         }
+        // Who is disturbed is the first question to a bad answer.
+        if self.grade.is_some_and(|grade| grade < Grade::Good) && !self.class.is_empty() {
+            text.push_str(&format!(" in {}", self.class));
+        }
         if self.grade.is_none() {
             text.push_str(", of a kind that is not known");
         }
@@ -41,11 +45,18 @@ impl Answer {
     /// 61 %`. `wait` formats a wait.
     pub fn sentence(&self, wait: impl Fn(Span) -> String) -> String {
         let mut parts: Vec<String> = self.traffic.iter().map(|one| one.sentence(&wait)).collect();
-        if parts.is_empty() {
+        if parts.is_empty() && self.held.is_empty() {
             parts.push("nothing is sent".to_owned());
         }
+        parts.extend(self.held());
         parts.extend(self.line());
         parts.join("; ")
+    }
+
+    /// Returns which classes wait for a ceiling; `None` if none does.
+    pub fn held(&self) -> Option<String> {
+        let said: Vec<String> = self.held.iter().map(|one| format!("{} ({})", one.class, one.by.key())).collect();
+        (!said.is_empty()).then(|| format!("at a ceiling: {}", said.join(", ")))
     }
 
     /// Returns how full the line is, and the host that takes most of a crowded one; `None` where neither is known.

@@ -224,3 +224,40 @@ fn flows_answer_where_no_class_does() {
     let found = answer(&direction, &[], &Before::default());
     assert_eq!((found.sentence(words).as_str(), found.traffic[0].flows), ("calls: good, 3 ms", 1));
 }
+
+/// Guests fill their own ceilings on a line with room: that was asked for, and their pages are no sign of a bad line. Whose pages
+/// wait elsewhere is said.
+#[test]
+fn what_waits_for_a_ceiling_has_no_grade_and_is_said() {
+    let udp = Protocol::UDP;
+    let guest = |key, port, held_by| FlowObservation {
+        class: "guests".into(),
+        held_by,
+        wait: waits(302),
+        ..flow(key, Protocol::TCP, port, 100, 1_000, 3)
+    };
+    let page = |ms| FlowObservation { class: "house".into(), wait: waits(ms), ..flow(9, Protocol::TCP, 443, 100, 1_000, 3) };
+    let call = FlowObservation { class: "guests".into(), wait: waits(3), ..flow(8, udp, 3_478, 1_000, 214, 20) };
+    let mut direction = DirectionObservation {
+        name: "up".into(),
+        classes: vec![class("guests", 302), class("house", 5)],
+        flows: vec![guest(1, 443, Some(HeldBy::Host)), guest(2, 443, None), call, page(5)],
+        limit: Some(Rate::from_mbit(20)),
+        ..DirectionObservation::default()
+    };
+    let said = |direction: &DirectionObservation| {
+        let found = answer(direction, &[], &Before::default());
+        (found.grade, found.sentence(words))
+    };
+    let text = "calls or games: good, 3 ms; web: good, 5 ms; at a ceiling: guests (host-at-most); line 0 % full";
+    assert_eq!(said(&direction), (Some(Grade::Good), text.into()));
+    // Nobody waits for a ceiling: the pages of guests are bad, and whose they are is said.
+    direction.flows[0].held_by = None;
+    let text = "calls or games: good, 3 ms; web: poor, 302 ms in guests; line 0 % full";
+    assert_eq!(said(&direction), (Some(Grade::Poor), text.into()));
+    // What was sent seconds ago tells nothing of now.
+    for flow in &mut direction.flows {
+        flow.idle = Span::from_secs(4);
+    }
+    assert_eq!(said(&direction), (None, "nothing is sent; line 0 % full".into()));
+}

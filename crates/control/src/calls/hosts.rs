@@ -42,7 +42,7 @@ pub struct HostDirection {
     /// Bytes queued.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
-    /// The longest of the 99th percentiles of its flows' waits.
+    /// The longest of the 99th percentiles of the waits of its flows that sent something lately.
     #[serde(rename = "wait_p99_ns", with = "ns")]
     pub wait_p99: Span,
     /// Bytes sent since the host was first observed.
@@ -166,7 +166,9 @@ impl HostDirection {
         }
         self.flows += 1;
         self.queue_bytes += flow.queue.bytes;
-        self.wait_p99 = self.wait_p99.max(flow.wait.p99);
+        if flow.is_active() {
+            self.wait_p99 = self.wait_p99.max(flow.wait.p99);
+        }
         self.sent_bytes += flow.sent_bytes;
         self.dropped_packets += flow.dropped_packets();
     }

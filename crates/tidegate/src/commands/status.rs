@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{
-    DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus, Observation,
+    ClassStatus, DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus, Observation,
     PrivilegeStatus,
 };
 use tidegate_control::view::{ClassQuantity, ShapingState};
@@ -143,7 +143,8 @@ fn print(
     for direction in &status.directions {
         let observed = seen.and_then(|seen| seen.direction(&direction.name));
         print_direction(out, direction, observed, status.directions.len() > 1)?;
-        let table = output::table(&CLASSES, &direction.classes, output::shown)
+        let classes: Vec<ClassStatus> = direction.classes.iter().map(|class| lately(class, observed)).collect();
+        let table = output::table(&CLASSES, &classes, output::shown)
             .if_any(["held by"])
             .optional(["bytes", "marked", "wait p50", "free", "flows", "packets"])
             .shorten("class", 12);
@@ -252,6 +253,14 @@ fn print_direction(
         writeln!(out, "{}: {text}", direction.name)?;
     }
     Ok(())
+}
+
+/// The class with the waits of the last second, as `top` and the page show them. Those since the start would be of times long
+/// gone.
+fn lately(class: &ClassStatus, seen: Option<&DirectionObservation>) -> ClassStatus {
+    let seen = seen.and_then(|seen| seen.classes.iter().find(|seen| seen.name == class.name));
+    let [wait_p50, wait_p99] = seen.map_or([class.wait_p50, class.wait_p99], |seen| [seen.wait.p50, seen.wait.p99]);
+    ClassStatus { wait_p50, wait_p99, ..class.clone() }
 }
 
 const CLASSES: [(&str, ClassQuantity); 12] = [

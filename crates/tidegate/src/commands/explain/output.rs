@@ -22,7 +22,7 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
         match explained.due {
             None => String::new(),
             Some(Span::ZERO) => "; the next may leave at once".to_owned(),
-            Some(due) => format!("; none may leave for {}: the credit is used up until then", millis(due)),
+            Some(due) => format!("; the next may leave in {}", millis(due)),
         }
     )?;
     if let Some(waiting) = &explained.class_queue {
