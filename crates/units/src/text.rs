@@ -4,11 +4,11 @@
 //! | quantity | units |
 //! | --- | --- |
 //! | rate, in bits | `bit`, `kbit`, `mbit`, `gbit`, `tbit` (powers of 1000), `kibit`, `mibit`, `gibit` (of 1024); also with `/s`, and `b/s`, `kb/s`, `Mb/s`, `Gb/s` where the small `b` is a bit |
-//! | rate, in bytes | `B/s`, `kB/s`, `KB/s`, `MB/s`, `GB/s` (powers of 1000), `KiB/s`, `MiB/s`, `GiB/s`; and as in `tc`, in small letters: `bps`, `kbps`, `mbps`, `gbps` |
+//! | rate, in bytes | `B/s`, `kB/s`, `KB/s`, `MB/s`, `GB/s` (powers of 1000), `KiB/s`, `MiB/s`, `GiB/s` |
 //! | size | `B`, `kB`, `KB`, `MB`, `GB` (powers of 1000), `KiB`, `MiB`, `GiB`; and as in `tc`, in small letters: `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` (powers of 1024) |
 //! | span | `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`, `d` |
 //!
-//! `Mbps` with a capital letter is an error: people read it as megabits and `tc` as megabytes.
+//! `mbps`, with letters of any size, is an error: people read it as megabits and `tc` as megabytes.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -29,7 +29,7 @@ pub enum UnitProblem {
     UnknownUnit,
     /// `M` and the like, without bits or bytes.
     NoBase,
-    /// `Mbps` and the like: bits to people, bytes to `tc`.
+    /// `mbps` and the like: bits to people, bytes to `tc`.
     AmbiguousUnit,
     /// More than 64 bits of the base unit.
     TooLarge,
@@ -156,14 +156,6 @@ fn rate_scale(unit: &str) -> Result<u64, UnitProblem> {
         "gi" | "Gi" => Some(KI * KI * KI),
         _ => None,
     };
-    // The units of tc: lower case means bytes.
-    match unit {
-        "bps" => return Ok(8),
-        "kbps" => return Ok(8 * K),
-        "mbps" => return Ok(8 * K * K),
-        "gbps" => return Ok(8 * K * K * K),
-        _ => {}
-    }
     if unit.to_ascii_lowercase().ends_with("bps") {
         return Err(UnitProblem::AmbiguousUnit);
     }
@@ -294,7 +286,6 @@ mod tests {
             ("1.5MiB/s", 12_582_912),
             ("0.25kibit", 256),
             ("10Mb/s", 10_000_000),
-            ("1mbps", 8_000_000),
             ("56kbit", 56_000),
             (".5mbit", 500_000),
         ] {
@@ -322,6 +313,8 @@ mod tests {
             ("20M", UnitProblem::NoBase),
             ("20 k/s", UnitProblem::NoBase),
             ("10Mbps", UnitProblem::AmbiguousUnit),
+            ("19mbps", UnitProblem::AmbiguousUnit),
+            ("19bps", UnitProblem::AmbiguousUnit),
             ("0.5bit", UnitProblem::TooFine),
             ("1.2.3mbit", UnitProblem::NoNumber),
             ("99999999999gbit", UnitProblem::TooLarge),

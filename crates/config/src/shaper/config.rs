@@ -69,6 +69,13 @@ impl Config {
             Root::Discipline(discipline) => discipline.classes(),
         }
     }
+    /// The rate of all classes together; `None` for a discipline that has none.
+    pub fn limit(&self) -> Option<Rate> {
+        match &self.root {
+            Root::Shaper(shaper) => Some(shaper.rate),
+            Root::Discipline(discipline) => discipline.line(),
+        }
+    }
     /// The same with another total rate, of which the classes keep their shares; `None` for a discipline.
     pub fn at_rate(&self, rate: Rate) -> Option<Self> {
         match &self.root {

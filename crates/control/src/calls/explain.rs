@@ -84,6 +84,9 @@ pub struct Explained {
     /// The rate at which its flow sends, or would, while others continue; none where the discipline has no shares.
     #[serde(rename = "outlook_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Rate>,
+    /// The most that its flow may send while others leave theirs, with what it borrows; none where the discipline has no shares.
+    #[serde(rename = "at_most_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Rate>,
     /// The rate that its class advises to its flow, as payload of datagrams; none where nothing is advised.
     #[serde(rename = "advice_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Rate>,

@@ -24,7 +24,7 @@ use super::answers::Answers;
 use super::history::{History, Point, encode};
 use super::hosts::Hosts;
 use super::notes::Notes;
-use super::reading::{self, limit_of, rate_between};
+use super::reading::{self, rate_between};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
 
 /// The interval between observations.
@@ -279,7 +279,7 @@ impl Observer {
         let counts = direction.counts()?;
         Ok(DirectionObservation {
             name: direction.name.clone(),
-            limit: direction.following.as_ref().map(|follow| follow.allowed).or_else(|| limit_of(&direction.config)),
+            limit: direction.following.as_ref().map(|follow| follow.allowed).or_else(|| direction.config.limit()),
             line: self.line(direction, line, second),
             answer: None,
             classes,

@@ -1,7 +1,7 @@
 //! The counts of the engine in the form of the protocol. Everything that the daemon reports of classes, flows and interfaces is
 //! made of them here.
 
-use tidegate_config::shaper::{Config, Root};
+use tidegate_config::shaper::Config;
 use tidegate_control::calls::{
     ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
     InterfaceStatus, Protocol, Queued, WaitTimes, Waits,
@@ -12,14 +12,6 @@ use tidegate_live::shaping::{LiveEngine, ShapedInterface};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use crate::directions::ShapedDirection;
-
-/// The configured rate of all classes together.
-pub(super) fn limit_of(config: &Config) -> Option<Rate> {
-    match &config.root {
-        Root::Shaper(shaper) => Some(shaper.rate),
-        Root::Discipline(discipline) => discipline.line(),
-    }
-}
 
 /// The rate at which a count of bytes grew from `old` to `new`. A data path that was started again counts from zero.
 pub(super) fn rate_between(new: Bytes, old: Bytes, time: Span) -> Rate {

@@ -7,7 +7,7 @@ use tidegate_live::privileges::Privileges;
 use tidegate_units::Span;
 
 use super::observer::Health;
-use super::reading::{class_status, held_by, interfaces, limit_of};
+use super::reading::{class_status, held_by, interfaces};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -81,7 +81,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     });
     let classes = classes.collect();
     let follow = direction.following.clone();
-    let rate = follow.as_ref().map(|follow| follow.allowed).or_else(|| limit_of(&direction.config));
+    let rate = follow.as_ref().map(|follow| follow.allowed).or_else(|| direction.config.limit());
     let each = direction.interfaces_running();
     let unproven = each.iter().flat_map(|interface| {
         // With a single interface there is no need to name it.

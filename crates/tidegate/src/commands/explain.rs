@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate_config::Scalar;
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, Direction};
 use tidegate_config::values::{MessageType, Protocol, TcpFlags, User};
 use tidegate_control::Client;
 use tidegate_control::calls::{DirectionObservation, Explain, Flow, FlowObservation, Flows, InForce};
@@ -24,6 +24,7 @@ use tidegate_units::Instant;
 
 use output::{print_belongs, print_explanation, print_state};
 
+use super::check;
 use super::connect::Connect;
 use super::replay::{configurations, look, next_part};
 use crate::Failure;
@@ -59,8 +60,8 @@ pub struct Args {
     live: bool,
     #[command(flatten)]
     connect: Connect,
-    /// With --live, the direction, where both are shaped
-    #[arg(long, value_name = "NAME", requires = "live")]
+    /// The direction, up or down, where both are shaped
+    #[arg(long, value_name = "NAME", conflicts_with = "rate")]
     way: Option<String>,
     /// The seed of random streams and flow keys; a recording has its own
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -184,12 +185,30 @@ fn is_trace(args: &Args, file: &Path, out: &mut dyn Write) -> Result<bool, Failu
     Ok(true)
 }
 
+/// Reads the shaper file at `path`, which may be for both directions: the one called `way`.
+fn of_way(path: &Path, way: Option<&str>) -> Result<Config, Failure> {
+    let name = |config: &Config| match config.interface.direction {
+        Direction::Egress => "up",
+        Direction::Ingress => "down",
+    };
+    let mut all = check::load_all(&check::open(path)?)?;
+    let wrong = |why: &str| Failure::Usage(format!("{}: {why}; choose one by --way up or --way down", path.display()));
+    match (way, all.len()) {
+        (None, 1) => Ok(all.remove(0)),
+        (None, _) => Err(wrong("the file is for both directions")),
+        (Some(way), _) => all
+            .into_iter()
+            .find(|config| name(config) == way)
+            .ok_or_else(|| wrong(&format!("it has no direction `{way}`"))),
+    }
+}
+
 /// The configuration specified by `--with`, its settings, and an engine for it.
 fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let Some(name) = &args.with else {
         return Err(Failure::Usage("choose a configuration with --with, because a capture contains none".into()));
     };
-    let (config, link) = configurations::one(name)?;
+    let (config, link) = configurations::one(name, |path| of_way(path, args.way.as_deref()))?;
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
     settings.setup.names.off = config.rules_off(tidegate_live::timing::week_minute());
     let invented = settings.invent_names(&config);

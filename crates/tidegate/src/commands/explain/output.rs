@@ -43,7 +43,9 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
         writeln!(out, "    its flow waits for a ceiling: {}", by.key())?;
     }
     if let Some(rate) = explained.outlook {
-        writeln!(out, "    as things stand its flow may send at {}", output::rate(rate))?;
+        let more = explained.at_most.filter(|most| *most > rate);
+        let more = more.map_or(String::new(), |most| format!(", and up to {} while others leave theirs", output::rate(most)));
+        writeln!(out, "    as things stand its class gives its flow {}{more}", output::rate(rate))?;
     }
     if let (Some(rate), Some(policy)) = (explained.advice, &explained.advised_by) {
         let signal = Signal::at_most(rate);

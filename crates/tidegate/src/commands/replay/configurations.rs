@@ -23,7 +23,7 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
         return Err(Failure::Usage(format!("--link: {NO_RATE}")));
     }
     for name in &args.with {
-        let (config, link) = one(name)?;
+        let (config, link) = one(name, check::load)?;
         BuildFailure::without_clock(&config).map_err(|failure| Failure::Usage(format!("{name}: {failure}")))?;
         let mut settings = Settings::seeded(args.seed);
         settings.link = link.or(args.link);
@@ -63,12 +63,15 @@ pub fn input_once<'a>(file: &Path, mut with: impl Iterator<Item = &'a String>) -
     Ok(())
 }
 
-/// Reads a shaper file or a kind, and the rate of the link.
-pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
+/// Reads a shaper file, by `load`, or a kind, and the rate of the link.
+pub fn one(
+    name: &str,
+    load: impl Fn(&Path) -> Result<Config, Failure>,
+) -> Result<(Config, Option<Rate>), Failure> {
     // A folder of that name may be the crate that the kind is defined in.
     let is_file = |name: &str| Path::new(name).metadata().is_ok_and(|data| !data.is_dir());
     if is_file(name) || name == "-" {
-        return Ok((check::load(Path::new(name))?, None));
+        return Ok((load(Path::new(name))?, None));
     }
     let (what, link) = match name.rsplit_once('@') {
         Some((what, rate)) => match rate.parse::<Rate>() {
@@ -79,7 +82,7 @@ pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
         None => (name, None),
     };
     if is_file(what) {
-        return Ok((check::load(Path::new(what))?, link));
+        return Ok((load(Path::new(what))?, link));
     }
     if what.contains(['.', '/']) {
         return Err(Failure::Usage(format!("--with {name}: there is no such file")));

@@ -42,6 +42,9 @@ fn announce_one(shaping: &Shaping, by: &str) {
         Direction::Egress => message!("shaping {} by {by} {state}:", shaping.interface()),
         Direction::Ingress => message!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
     }
+    if let Some(rate) = shaping.config().limit() {
+        message!("  at most {} in all", tidegate_display::rate(rate.as_bps()));
+    }
     if let Some(discipline) = shaping.in_kernel() {
         let place = match shaping.direction() {
             Direction::Egress => "at the root of the interface",
