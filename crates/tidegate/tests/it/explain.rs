@@ -94,8 +94,8 @@ fn a_packet_of_a_capture_is_explained() {
         "rule 1 (class names) does not match",
         "no  destination-port is 9000; wanted: 53",
         "class rest: no rule matches, and it is the default",
-        "in its class 2 packets (2000 bytes), of 1 flows; it has 1mbit",
-        "of its flow 2 packets (2000 bytes) waited; its rate was 1mbit",
+        "in its class 2 packets (2000 bytes), of 1 flows; it has 1.00 Mbit/s",
+        "of its flow 2 packets (2000 bytes) waited; its rate was 1.00 Mbit/s",
         "dropped as it came: the queue of its flow was full",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");

@@ -269,7 +269,7 @@ pub fn a_flow_is_explained_live() -> Ended {
             "class gold",
             "wait in all",
             "the bucket of its class holds ",
-            "as things stand its flow may send at ",
+            "as things stand its class gives its flow ",
             "packets came, ",
             "were dropped: the queue of its flow was full",
         ] {

@@ -11,6 +11,7 @@ use tidegate_replay::explain::{Belongs, End, Explanation, colour_name, level_byt
 use tidegate_replay::meter::Departure;
 use tidegate_units::Span;
 
+use crate::commands::top::show;
 use crate::output;
 
 pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Result<()> {
@@ -22,11 +23,11 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
         match explained.due {
             None => String::new(),
             Some(Span::ZERO) => "; the next may leave at once".to_owned(),
-            Some(due) => format!("; the next may leave in {}", millis(due)),
+            Some(due) => format!("; the next may leave in {}", output::wait(due)),
         }
     )?;
     if let Some(waiting) = &explained.class_queue {
-        let rate = explained.class_rate.map_or(String::new(), |rate| format!("; it has {rate}"));
+        let rate = explained.class_rate.map_or(String::new(), |rate| format!("; it has {}", show::rate(rate)));
         writeln!(out, "    in its class {} packets ({} bytes){rate}", waiting.packets, waiting.bytes.as_u64())?;
     }
     if let Some(buckets) = &explained.buckets {
@@ -44,16 +45,16 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
     }
     if let Some(rate) = explained.outlook {
         let more = explained.at_most.filter(|most| *most > rate);
-        let more = more.map_or(String::new(), |most| format!(", and up to {} while others leave theirs", output::rate(most)));
-        writeln!(out, "    as things stand its class gives its flow {}{more}", output::rate(rate))?;
+        let more = more.map_or(String::new(), |most| format!(", and up to {} while others leave theirs", show::rate(most)));
+        writeln!(out, "    as things stand its class gives its flow {}{more}", show::rate(rate))?;
     }
     if let (Some(rate), Some(policy)) = (explained.advice, &explained.advised_by) {
         let signal = Signal::at_most(rate);
         writeln!(
             out,
             "    its class advises {policy} to flows of QUIC: {} of payload, told as {} (signal {})",
-            output::rate(rate),
-            output::rate(signal.rate()),
+            show::rate(rate),
+            show::rate(signal.rate()),
             signal.number()
         )?;
     }
@@ -67,20 +68,20 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
         seen.sent_packets,
         seen.queue.packets,
         seen.queue.bytes.as_u64(),
-        output::rate(seen.rate)
+        show::rate(seen.rate)
     )?;
     if let Some(through) = &seen.through {
         writeln!(out, "    it is displaced, and leaves through class {through}")?;
     }
     if let Some(minimum) = seen.minimum {
         let state = if seen.granted { "is promised" } else { "is asked for and cannot be promised yet" };
-        writeln!(out, "    {minimum} {state}")?;
+        writeln!(out, "    {} {state}", show::rate(minimum))?;
     }
     writeln!(
         out,
         "    of its last packets half waited at most {}, 99 of 100 {}",
-        millis(seen.wait.p50),
-        millis(seen.wait.p99)
+        output::wait(seen.wait.p50),
+        output::wait(seen.wait.p99)
     )?;
     for drops in &seen.dropped {
         let known = DropReason::ALL.into_iter().find(|reason| reason.name() == drops.reason);
@@ -113,10 +114,6 @@ fn seconds(span: Span) -> String {
     format!("{:.9} s", span.as_secs_f64())
 }
 
-fn millis(span: Span) -> String {
-    format!("{:.3} ms", span.as_nanos() as f64 / 1e6)
-}
-
 pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::io::Result<()> {
     writeln!(out, "packet {} at {}: {}", explained.packet, seconds(explained.time), explained.meta_line())?;
     print_belongs(out, &explained.belongs)?;
@@ -129,8 +126,8 @@ pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::i
             class.backlog.packets,
             class.backlog.bytes.as_u64(),
             class.flows,
-            class.rate,
-            class.unpromised
+            show::rate(class.rate),
+            show::rate(class.unpromised)
         )?;
     }
     if let Some(levels) = &state.levels {
@@ -152,11 +149,11 @@ pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::i
             "    of its flow {} packets ({} bytes) waited; its rate was {}{}",
             flow.backlog.packets,
             flow.backlog.bytes.as_u64(),
-            output::rate(flow.rate),
+            show::rate(flow.rate),
             match (flow.minimum.is_zero(), flow.granted) {
                 (true, _) => String::new(),
-                (false, true) => format!(", of which {} is promised", flow.minimum),
-                (false, false) => format!("; {} is asked for and cannot be promised yet", flow.minimum),
+                (false, true) => format!(", of which {} is promised", show::rate(flow.minimum)),
+                (false, false) => format!("; {} is asked for and cannot be promised yet", show::rate(flow.minimum)),
             }
         )?,
         None if state.class.is_some() => writeln!(out, "    its flow was new")?,
@@ -196,13 +193,13 @@ fn print_departure(
             writeln!(out, "dropped as it came: {}", because(reason))?;
         }
         Disposition::Dropped(reason) => {
-            writeln!(out, "dropped at {at}, after {}: {}", millis(departure.waited), because(reason))?;
+            writeln!(out, "dropped at {at}, after {}: {}", output::wait(departure.waited), because(reason))?;
         }
         Disposition::Sent(change) => {
             if departure.waited == Span::ZERO {
                 writeln!(out, "it left at once")?;
             } else {
-                writeln!(out, "it waited {} and left at {at}", millis(departure.waited))?;
+                writeln!(out, "it waited {} and left at {at}", output::wait(departure.waited))?;
                 if let Some([flow, class, others]) = behind {
                     writeln!(
                         out,
