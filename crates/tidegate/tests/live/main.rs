@@ -6,6 +6,7 @@ mod chaos;
 mod exec;
 mod faulty;
 mod measure;
+mod promise;
 mod record;
 mod run;
 mod running;
@@ -62,6 +63,11 @@ fn main() -> ExitCode {
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
         #[nightly, once] measure::responsiveness_is_better_with_shaping,
+        promise::a_program_runs_under_its_promise,
+        promise::signals_and_exit_codes_of_the_program_pass_through,
+        #[once] promise::a_promise_is_requested_again_after_a_restart,
+        #[once] promise::a_program_in_go_holds_a_promise,
+        #[once] promise::a_program_in_javascript_holds_a_promise,
         record::live_record_and_replay_are_equal,
         record::live_changes_and_promises_are_replayed,
         record::live_reservations_are_replayed,
@@ -88,6 +94,7 @@ fn main() -> ExitCode {
         service::a_reload_applies_the_file_and_a_wrong_one_changes_nothing,
         service::it_goes_on_when_nobody_reads_what_it_says,
         #[once] service::the_unit_is_valid_and_allows_little,
+        #[once] service::the_unit_of_a_promise_is_valid_and_allows_less,
         service::doctor_finds_nothing_where_nothing_is,
         service::doctor_finds_what_is_wrong_with_the_interface,
         service::doctor_finds_other_rules_and_other_instances,
