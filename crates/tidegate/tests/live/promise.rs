@@ -1,5 +1,6 @@
 //! Promises that programs hold: by `tidegate promise -- COMMAND`, and by the clients in other languages.
 
+use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,6 +46,7 @@ fn promises(stage: &Stage) -> Vec<Value> {
 /// The promise is for what a descendant of the program sends, and a second program that asks for too much does not run.
 pub fn a_program_runs_under_its_promise() -> Ended {
     let stage = Stage::new(SHAPER);
+    let _receiver = stage.pair.right.run(|| UdpSocket::bind((RIGHT[0], 5_004)).unwrap()).unwrap();
     let data = stage.scratch.write("data", vec![7; 4 << 20]);
     let send = format!(
         "trap 'kill $!; exit 9' TERM; {} pace --rate 400kbit --packet-size 500B --to udp://{}:5004 {} & wait",
@@ -53,7 +55,7 @@ pub fn a_program_runs_under_its_promise() -> Ended {
         data.display()
     );
     let mut held = Printing::start(under(&stage, &["--min", "2500kbit", "--class", "media"], &["sh", "-c", &send]));
-    held.prints("in class media: at least 2500kbit a flow; no such flow yet");
+    held.prints("in class media: at least 2.5mbit a flow; no such flow yet");
     stage.until("the flow under the promise", |stage| promises(stage)[0]["flows"] == 1);
     let listed = &promises(&stage)[0];
     assert_eq!(
