@@ -38,7 +38,7 @@ func hold(ctx context.Context, name string) error {
 	// The promise ends with the connection.
 	defer client.Close()
 	request := tidegate.PromiseCall{
-		Target:     tidegate.Target{DestinationPort: tidegate.Ptr[uint16](5004)},
+		Target:     tidegate.Target{DestinationPort: tidegate.Ptr(uint16(5004))},
 		MinimumBps: 2_000_000,
 	}
 	promised, err := client.Promise(ctx, request)

@@ -10,6 +10,9 @@ use tidegate_control::calls::{Declaration, Permission};
 
 use crate::protocol::WRITE;
 
+/// The chapter with the examples of the clients.
+const PAGE: &str = include_str!("../../../../../book/src/promise.md");
+
 /// How long a reply may take, in seconds: as for the client in Rust.
 fn limit(call: &Declaration) -> u32 {
     // A change of the configuration may start other data paths.
@@ -43,5 +46,19 @@ fn the_clients_are_those_of_the_declarations() {
         }
         let there = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(there == text, "{name}: a declaration has changed: run this test with {WRITE}=1, then again");
+    }
+}
+
+/// The live tests of `tidegate` run these examples.
+#[test]
+fn the_examples_of_the_chapter_are_those_of_the_clients() {
+    for (language, example) in [
+        ("go", include_str!("../../../../../clients/go/examples/promise/main.go")),
+        ("js", include_str!("../../../../../clients/typescript/examples/promise.js")),
+    ] {
+        assert!(
+            PAGE.contains(&format!("```{language}\n{example}```\n")),
+            "book/src/promise.md: the example in {language}"
+        );
     }
 }
