@@ -3,6 +3,7 @@
 mod at_pair;
 mod both;
 mod chaos;
+mod cni;
 mod exec;
 mod faulty;
 mod measure;
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         both::what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
         both::two_processes_have_plain_sockets_and_one_status,
         #[nightly, once, long] chaos::random_faults_lose_and_reorder_nothing,
+        #[once] cni::a_container_has_its_terms_while_it_lives,
+        #[once] cni::annotations_set_what_the_network_permits,
         #[nightly] exec::downloads_keep_the_rate,
         exec::uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
         #[nightly, once] exec::datagrams_keep_the_rate_in_both_directions,

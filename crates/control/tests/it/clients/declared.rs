@@ -1,6 +1,7 @@
 //! The types of the calls as the sources declare them: what serde writes of each, and its documentation.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use syn::{Attribute, Expr, ExprLit, Fields, Item, Lit, LitStr, Meta, Type};
 use tidegate_control::calls::CALLS;
@@ -72,10 +73,10 @@ pub fn types() -> BTreeMap<String, Declared> {
         CALLS.iter().flat_map(|call| [call.request_type, call.reply_type]).map(Into::into).collect();
     open.push("Event".into());
     while let Some(name) = open.pop() {
-        if !found.contains_key(&name) {
-            let declared = declared(&items, &name);
+        if let Entry::Vacant(entry) = found.entry(name) {
+            let declared = declared(&items, entry.key());
             open.extend(declared.uses());
-            found.insert(name, declared);
+            entry.insert(declared);
         }
     }
     found

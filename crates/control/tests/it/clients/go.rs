@@ -76,7 +76,7 @@ fn write(out: &mut String, documentation: &str, declared: &Declared, types: &Typ
                     fields(&name_of, own, types)
                 ));
                 put(&format!("\nfunc ({name_of}) is{name}() {{}}\n"));
-                put(&format!("\n// MarshalJSON writes the key by which the kinds are told apart, too.\n"));
+                put("\n// MarshalJSON writes the key by which the kinds are told apart, too.\n");
                 put(&format!("func (value {name_of}) MarshalJSON() ([]byte, error) {{\n\ttype plain {name_of}\n"));
                 put(&format!("\treturn json.Marshal(struct {{\n\t\tTag string `json:{tag:?}`\n\t\tplain\n"));
                 put(&format!("\t}}{{{value:?}, plain(value)}})\n}}\n"));
