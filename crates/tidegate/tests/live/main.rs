@@ -69,6 +69,8 @@ fn main() -> ExitCode {
         promise::a_program_runs_under_its_promise,
         promise::signals_and_exit_codes_of_the_program_pass_through,
         #[once] promise::a_promise_is_requested_again_after_a_restart,
+        #[once] promise::a_promise_from_another_namespace_of_processes_is_refused,
+        #[once] promise::a_service_is_found_by_its_control_group,
         #[once] promise::a_program_in_go_holds_a_promise,
         #[once] promise::a_program_in_javascript_holds_a_promise,
         record::live_record_and_replay_are_equal,

@@ -1,7 +1,7 @@
 //! Promises that programs hold: by `tidegate promise -- COMMAND`, and by the clients in other languages.
 
 use std::net::UdpSocket;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use tidegate_testbed::Ended;
 use tidegate_testbed::veth::{DEVICE, RIGHT};
 
 use crate::running::Printing;
-use crate::steer::stage::{Stage, finished};
+use crate::steer::stage::{Finished, Stage, finished};
 
 const SHAPER: &str = r#"version = 1
 
@@ -125,6 +125,57 @@ pub fn a_promise_is_requested_again_after_a_restart() -> Ended {
     assert_eq!(held.end().0.code(), Some(128 + 15));
     stage.end();
     Ended::Passed
+}
+
+/// The number of a process means another one outside of its namespace, so that a promise for it would be for a stranger.
+pub fn a_promise_from_another_namespace_of_processes_is_refused() -> Ended {
+    let unshare = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", program]).args(arguments);
+        command
+    };
+    if !unshare("true", &[]).status().is_ok_and(|end| end.success()) {
+        return Ended::Skipped("no namespace of processes can be made here".into());
+    }
+    let stage = Stage::new(SHAPER);
+    let control = stage.scratch.path("control");
+    let arguments = ["promise", "--control", &control, "--min", "1mbit", "--", "true"];
+    let refused = finished(unshare(env!("CARGO_BIN_EXE_tidegate"), &arguments));
+    assert_eq!(refused.code, Some(125), "{}", refused.err);
+    assert!(refused.err.contains("outside of this container") && refused.err.contains("--cgroup"), "{}", refused.err);
+    stage.end();
+    Ended::Passed
+}
+
+/// What `systemctl` says of a service decides whose flows are meant; packaging/test-systemd has a real one.
+pub fn a_service_is_found_by_its_control_group() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let programs = stage.scratch.0.join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let asked = |says: &str| {
+        let systemctl = programs.join("systemctl");
+        std::fs::write(&systemctl, format!("#!/bin/sh\n[ \"$4 $5\" = \"-- camera\" ] && {says}\n")).unwrap();
+        std::fs::set_permissions(&systemctl, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = stage.command(&["promise", "--service", "camera", "--min", "1mbit"]);
+        command.env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
+        finished(command)
+    };
+    for (says, texts) in [
+        ("echo /system.slice/nosuch.service", ["control group `/system.slice/nosuch.service`", "systemd-cgls"]),
+        ("echo", ["the service `camera` does not run", "systemctl start camera"]),
+        ("{ echo no bus >&2; exit 1; }", ["systemctl show", "no bus"]),
+    ] {
+        let refused = finished_with(1, asked(says));
+        texts.iter().for_each(|text| assert!(refused.contains(text), "{says}: {refused}"));
+    }
+    stage.end();
+    Ended::Passed
+}
+
+/// The messages of a command that has ended with this code.
+fn finished_with(code: i32, finished: Finished) -> String {
+    assert_eq!(finished.code, Some(code), "{}", finished.err);
+    finished.err
 }
 
 /// The folder of a client.

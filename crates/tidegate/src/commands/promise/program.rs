@@ -18,6 +18,7 @@ use tidegate_exec::signals::{SignalAction, Signals, pass_on};
 
 use super::{Args, told};
 use crate::Failure;
+use crate::commands::connect::process;
 use crate::commands::exec::OURS;
 
 /// How often a shaper that has gone is looked for. It is also how long a silent one may go without being asked.
@@ -69,6 +70,11 @@ pub fn run(args: &Args, call: PromiseCall) -> Result<(), Failure> {
 fn promised(args: &Args, call: &PromiseCall, limit: Option<Duration>) -> Result<Client, Failure> {
     let mut client = args.connect.open()?;
     limit.into_iter().for_each(|limit| client.set_limit(limit));
+    if process(&client).is_none() {
+        let text = "the shaper is outside of this container: the numbers of processes here are those of others there; \
+                    request the promise on the host, with --cgroup or --service";
+        return Err(Failure::Failed(text.into()));
+    }
     let promised = client.promise(call)?;
     message!("tidegate: {}", told(&promised.state));
     Ok(client)
