@@ -80,6 +80,8 @@ macro_rules! calls {
                     name: $name,
                     documentation: concat!($($doc, "\n"),+),
                     permission: $permission,
+                    request_type: stringify!($request),
+                    reply_type: stringify!($reply),
                     request: $request_example,
                     reply: $reply_example,
                     read_request: reread::<$request>,

@@ -22,7 +22,7 @@
 pub mod inside;
 mod relay;
 mod shape;
-mod signals;
+pub mod signals;
 mod tcp;
 mod udp;
 mod wire;

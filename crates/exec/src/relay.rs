@@ -144,7 +144,7 @@ impl Relay {
             match Token::decode(event.data) {
                 Token::Device => self.device = true,
                 Token::Signals => {
-                    while let Some(action) = self.signals.next() {
+                    while let Some(action) = self.signals.pending() {
                         self.program.handle(action, now);
                     }
                 }

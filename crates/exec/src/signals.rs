@@ -17,9 +17,9 @@ const PASSED_ON: [Signal; 7] = [
     Signal::SIGALRM,
 ];
 
-/// The relay's reaction to a signal.
+/// The reaction to a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SignalAction {
+pub enum SignalAction {
     /// A child has ended.
     Child,
     /// Another process sent the signal to this one, so it is passed on to the program.
@@ -28,14 +28,18 @@ pub(crate) enum SignalAction {
     Terminal(Signal),
 }
 
-/// A signalfd for the signals that the relay handles. Suspension (Ctrl-Z) is left to the kernel, which stops the
-/// program and the relay together; `fg` resumes both.
-pub(crate) struct Signals {
+/// A signalfd for the signals that are handled. Suspension (Ctrl-Z) is left to the kernel, which stops the program and this
+/// process together; `fg` resumes both.
+#[derive(Debug)]
+pub struct Signals {
     descriptor: SignalFd,
 }
 
 impl Signals {
     /// Blocks the signals for this thread and its children, and opens the signalfd.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
     pub fn new() -> io::Result<Self> {
         let mut set = SigSet::empty();
         PASSED_ON.into_iter().chain([Signal::SIGCHLD]).for_each(|signal| set.add(signal));
@@ -43,8 +47,8 @@ impl Signals {
         Ok(Self { descriptor: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
     }
 
-    /// The next pending signal.
-    pub fn next(&self) -> Option<SignalAction> {
+    /// The next pending signal; `None` when none is pending.
+    pub fn pending(&self) -> Option<SignalAction> {
         let info = self.descriptor.read_signal().ok()??;
         let signal = Signal::try_from(info.ssi_signo as i32).ok()?;
         // `si_code` is 0 (`kill`) or negative for signals from processes, and positive for signals from the kernel.
@@ -63,6 +67,6 @@ impl AsFd for Signals {
 }
 
 /// Sends a signal to the program. It is no error if the program has exited already.
-pub(crate) fn pass_on(process: u32, signal: Signal) {
+pub fn pass_on(process: u32, signal: Signal) {
     let _ = kill(Pid::from_raw(process as i32), signal);
 }

@@ -79,6 +79,8 @@ enum Command {
     Man(commands::man::Args),
     Completions(commands::completions::Args),
     Help(commands::book::HelpArgs),
+    #[command(hide = true)]
+    Cni(commands::cni::Args),
     /// Guard the shaper that started this process
     #[command(hide = true)]
     Guardian,
@@ -263,6 +265,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Man(args) => commands::man::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Help(args) => commands::book::help(&args),
+        Command::Cni(args) => commands::cni::run(&args),
         Command::Guardian => tidegate_live::guardian::run().map_err(Failure::from),
         Command::Lookup => tidegate_daemon::lookup::serve().map_err(Failure::from),
     };

@@ -51,7 +51,7 @@ fn files_load() {
 #[test]
 fn every_block_says_what_it_is() {
     // Untagged blocks would be taken as Rust; other languages would not be tested.
-    let known = ["rust", "toml", "sh", "tgs", "text", "json", "python", "tcl"];
+    let known = ["rust", "toml", "sh", "tgs", "text", "json", "python", "tcl", "go", "js"];
     for (place, block) in all() {
         assert!(known.contains(&block.language.as_str()), "{place}: `{}`", block.language);
         let words = [

@@ -84,6 +84,10 @@ pub struct Declaration {
     pub documentation: &'static str,
     /// The users that may make it.
     pub permission: Permission,
+    /// The name of the type of its parameters in [`calls`](crate::calls).
+    pub request_type: &'static str,
+    /// The name of the type of its reply there.
+    pub reply_type: &'static str,
     /// An example of the parameters, as JSON.
     pub request: &'static str,
     /// The reply to the example, as JSON.

@@ -1,3 +1,4 @@
-//! Tests of the protocol and of its generated page.
+//! Tests of the protocol, of its generated page, and of the generated parts of the clients in other languages.
 
+mod clients;
 mod protocol;

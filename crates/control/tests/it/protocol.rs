@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../../../book/src/reference/control-protocol
 /// The section of each call.
 const CALLS_PAGE: &str = include_str!("../../../../book/src/reference/control-calls.md");
 /// Set to have that page written.
-const WRITE: &str = "TIDEGATE_WRITE_PAGES";
+pub const WRITE: &str = "TIDEGATE_WRITE_PAGES";
 
 /// The lines of the blocks of both pages that begin with `mark`: `> ` for requests and `< ` for what the daemon sends.
 fn lines(mark: &str) -> Vec<&'static str> {

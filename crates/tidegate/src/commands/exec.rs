@@ -14,7 +14,7 @@ use crate::commands::check;
 use crate::{Failure, output};
 
 /// The exit code for a failure of tidegate itself; the same as of `env`, `timeout` and `nohup`.
-const OURS: u8 = 125;
+pub const OURS: u8 = 125;
 
 /// Run one program and its children, shaped in both directions
 ///

@@ -6,6 +6,7 @@ pub mod apply;
 pub mod artifact;
 pub mod book;
 pub mod check;
+pub mod cni;
 #[cfg(feature = "lab")]
 pub mod compare;
 pub mod completions;

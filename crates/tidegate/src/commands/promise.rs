@@ -1,5 +1,8 @@
-//! `tidegate promise`: grants to some flows beside the configuration, for as long as this runs, or for a lease.
+//! `tidegate promise`: grants to some flows beside the configuration, for as long as this or a program runs, or for a lease.
 
+mod program;
+
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use tidegate_units::{Rate, Span};
 use crate::Failure;
 use crate::commands::connect::Connect;
 use crate::commands::events;
+use crate::commands::setup::service::systemctl;
 use crate::output::rate;
 
 /// Drops are reported no more often: a flow that sends too much would cause a line for each packet.
@@ -24,7 +28,13 @@ const DROPS: Duration = Duration::from_secs(1);
 /// The promise is in force at once, for present and future flows, until this command ends; with --for it
 /// outlives the command and ends with its lease. Changes are printed as they happen. Without --min, --prefer or --below, and
 /// without a selection of flows, the present promises are listed.
+///
+/// After `--`, a program is run under the promise, which is for what that process and its descendants send and ends with
+/// it. A refused promise is reported, and the program does not run. Signals are passed on to it, and its exit code is passed
+/// through: 128 plus the number of the signal if it was killed, 127 if there is no such program, 126 if it may not be
+/// run, 125 if the promise was refused.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "tidegate promise [OPTIONS]\n       tidegate promise [OPTIONS] -- COMMAND [ARGUMENTS]...")]
 pub struct Args {
     #[command(flatten)]
     connect: Connect,
@@ -46,6 +56,9 @@ pub struct Args {
     /// Flows of sockets of processes in this control group
     #[arg(long, value_name = "PATH", help_heading = "Which flows")]
     cgroup: Option<String>,
+    /// Flows of sockets of this systemd service, which must be running
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["cgroup", "pid"], help_heading = "Which flows")]
+    service: Option<String>,
     /// Flows of sockets of this process and its descendants
     #[arg(long, value_name = "NUMBER", help_heading = "Which flows")]
     pid: Option<u32>,
@@ -75,13 +88,21 @@ pub struct Args {
     lease: Option<Span>,
     /// End the promise of this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = [
-        "port", "protocol", "source", "destination", "uid", "cgroup", "pid", "direction", "min", "prefer", "below",
+        "port", "protocol", "source", "destination", "uid", "cgroup", "service", "pid", "direction", "min", "prefer", "below",
         "class", "wait", "lease", "json",
     ])]
     release: Option<u64>,
     /// Print promises and their changes as JSON
     #[arg(long)]
     json: bool,
+    /// Run the program also if the promise is refused, or no shaper answers
+    #[arg(long, requires = "program")]
+    anyway: bool,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = [
+        "pid", "cgroup", "service", "lease", "release", "json",
+    ])]
+    program: Vec<OsString>,
 }
 
 /// A transport protocol with ports.
@@ -112,6 +133,9 @@ fn end(text: &str) -> Result<End, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if !args.program.is_empty() {
+        return program::run(args, call(args)?);
+    }
     let mut client = args.connect.open()?;
     if let Some(number) = args.release {
         client.release(number)?;
@@ -149,7 +173,7 @@ fn call(args: &Args) -> Result<PromiseCall, Failure> {
         destination: args.destination.and_then(|end| end.0),
         destination_port: args.destination.and_then(|end| end.1),
         uid: args.uid,
-        cgroup: args.cgroup.clone(),
+        cgroup: args.service.as_deref().map_or_else(|| Ok(args.cgroup.clone()), |name| cgroup_of(name).map(Some))?,
         pid: args.pid,
     };
     let displace = args.below.as_deref().map(|text| displacement(text, args.min)).transpose()?;
@@ -165,6 +189,16 @@ fn call(args: &Args) -> Result<PromiseCall, Failure> {
         detached: args.lease.is_some(),
         wait: args.wait,
     })
+}
+
+/// The control group of a service, which exists while the service runs.
+fn cgroup_of(service: &str) -> Result<String, Failure> {
+    let group = systemctl(&["show", "--property=ControlGroup", "--value", "--", service]).map_err(Failure::Failed)?;
+    if group.is_empty() {
+        let text = format!("the service `{service}` does not run, so it has no flows yet: systemctl start {service}");
+        return Err(Failure::Failed(text));
+    }
+    Ok(group)
 }
 
 /// `1mbit:besteffort`, or the class alone.

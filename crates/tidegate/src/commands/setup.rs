@@ -13,7 +13,7 @@ use tidegate_live::uplink::{Uplink, Uplinks};
 use tidegate_units::{Bytes, Rate, UnitError};
 
 pub(super) mod dialogue;
-mod service;
+pub mod service;
 
 use crate::Failure;
 use crate::commands::{check, interfaces, line, measure as responsive};

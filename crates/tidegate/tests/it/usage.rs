@@ -160,6 +160,23 @@ fn an_unknown_option_of_exec_is_not_taken_for_the_program() {
     refused(&["exec", "--down", "2mbit", "--verbos", "--", "true"], 2, &["--verbos", "--verbose"]);
 }
 
+#[test]
+fn a_program_does_not_run_without_its_promise_unless_that_is_asked_for() {
+    const NOWHERE: [&str; 5] = ["promise", "--control", "/nonexistent/socket", "--min", "1mbit"];
+    let folder = Folder::new("promise");
+    let mark = folder.path("mark");
+    let run = |more: &[&str], code, parts: &[&str]| refused(&[&NOWHERE, more].concat(), code, parts);
+    run(&["--", "touch", &mark], 125, &["cannot reach tidegate at /nonexistent", "touch was not run", "--anyway"]);
+    run(&["touch", &mark], 2, &["unexpected argument 'touch'"]);
+    run(&["--for", "1s", "--", "touch", &mark], 2, &["--for", "COMMAND"]);
+    run(&["--anyway"], 2, &["COMMAND"]);
+    assert!(!folder.file("mark").exists());
+    run(&["--anyway", "--", "/nosuch/program"], 127, &["cannot reach tidegate", "cannot run `/nosuch/program`"]);
+    let script = format!("touch {mark}; exit 3");
+    run(&["--anyway", "--", "sh", "-c", &script], 3, &["sh runs without a promise until one is given"]);
+    assert!(folder.file("mark").exists());
+}
+
 /// A name that clears the screen, sets the title of the window, and begins with an escape of one byte (C1).
 const HOSTILE: &str = "\x1b[2J\x1b]0;mine\x07\u{9b}31m";
 

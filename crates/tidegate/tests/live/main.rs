@@ -3,9 +3,11 @@
 mod at_pair;
 mod both;
 mod chaos;
+mod cni;
 mod exec;
 mod faulty;
 mod measure;
+mod promise;
 mod record;
 mod run;
 mod running;
@@ -37,6 +39,8 @@ fn main() -> ExitCode {
         both::what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
         both::two_processes_have_plain_sockets_and_one_status,
         #[nightly, once, long] chaos::random_faults_lose_and_reorder_nothing,
+        #[once] cni::a_container_has_its_terms_while_it_lives,
+        #[once] cni::annotations_set_what_the_network_permits,
         #[nightly] exec::downloads_keep_the_rate,
         exec::uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
         #[nightly, once] exec::datagrams_keep_the_rate_in_both_directions,
@@ -62,6 +66,13 @@ fn main() -> ExitCode {
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
         #[nightly, once] measure::responsiveness_is_better_with_shaping,
+        promise::a_program_runs_under_its_promise,
+        promise::signals_and_exit_codes_of_the_program_pass_through,
+        #[once] promise::a_promise_is_requested_again_after_a_restart,
+        #[once] promise::a_promise_from_another_namespace_of_processes_is_refused,
+        #[once] promise::a_service_is_found_by_its_control_group,
+        #[once] promise::a_program_in_go_holds_a_promise,
+        #[once] promise::a_program_in_javascript_holds_a_promise,
         record::live_record_and_replay_are_equal,
         record::live_changes_and_promises_are_replayed,
         record::live_reservations_are_replayed,
@@ -88,6 +99,7 @@ fn main() -> ExitCode {
         service::a_reload_applies_the_file_and_a_wrong_one_changes_nothing,
         service::it_goes_on_when_nobody_reads_what_it_says,
         #[once] service::the_unit_is_valid_and_allows_little,
+        #[once] service::the_unit_of_a_promise_is_valid_and_allows_less,
         service::doctor_finds_nothing_where_nothing_is,
         service::doctor_finds_what_is_wrong_with_the_interface,
         service::doctor_finds_other_rules_and_other_instances,

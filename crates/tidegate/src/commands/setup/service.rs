@@ -60,8 +60,8 @@ fn failed(what: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
     move |error| Failure::Failed(format!("{}: {error}; nothing is shaped by it", what.display()))
 }
 
-/// Runs `systemctl`; the error has what it reports.
-fn systemctl(words: &[&str]) -> Result<String, String> {
+/// Runs `systemctl`, which has time limits of its own; the error has what it reports.
+pub fn systemctl(words: &[&str]) -> Result<String, String> {
     let output = Command::new("systemctl").args(words).output().map_err(|error| format!("systemctl: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() {

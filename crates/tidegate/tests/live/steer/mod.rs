@@ -1,7 +1,7 @@
 //! Control of a running shaper by the built command as a user types it: `apply`, `set`, `add`, `remove`, `confirm`,
 //! `promise`, `reserve`, `events`, `status` and `top`, over the real socket, with traffic whose arrival is measured.
 
-mod stage;
+pub mod stage;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};

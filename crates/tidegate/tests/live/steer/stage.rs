@@ -30,13 +30,16 @@ pub struct Finished {
 impl Stage {
     pub fn new(text: &str) -> Self {
         let (pair, scratch) = (Pair::new(), Folder::new("test"));
-        let mut run = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
-        run.arg("run").arg(scratch.write("shaper.toml", text)).args(["--interface", DEVICE]);
-        run.arg("--control").arg(scratch.0.join("control"));
-        let mut running = Running::start(run);
-        running.says("is in force");
-        running.says("control socket");
-        Self { running, pair, scratch }
+        scratch.write("shaper.toml", text);
+        Self { running: start(&pair, &scratch), pair, scratch }
+    }
+
+    /// Ends the shaper, and calls `between` before another one starts at its place.
+    pub fn start_again(&mut self, between: impl FnOnce()) {
+        self.running.signal(libc::SIGINT);
+        assert!(self.running.child.wait().unwrap().success());
+        between();
+        self.running = start(&self.pair, &self.scratch);
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
@@ -101,6 +104,17 @@ impl Stage {
         let (status, _, said) = self.running.end();
         assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
     }
+}
+
+/// Starts a shaper with the file and the control socket of the folder.
+fn start(pair: &Pair, scratch: &Folder) -> Running {
+    let mut run = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    run.arg("run").arg(scratch.0.join("shaper.toml")).args(["--interface", DEVICE]);
+    run.arg("--control").arg(scratch.0.join("control"));
+    let mut running = Running::start(run);
+    running.says("is in force");
+    running.says("control socket");
+    running
 }
 
 /// Waits for a command that ends by itself, and returns its result.

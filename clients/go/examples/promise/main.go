@@ -1,0 +1,69 @@
+// Has 2 Mbit/s promised to what is sent to port 5004, and prints what happens to it, for a minute:
+//
+//	go run ./examples/promise [INTERFACE]
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	tidegate "tidegate.invalid/client"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	name := ""
+	if len(os.Args) > 1 {
+		name = os.Args[1]
+	}
+	if err := hold(ctx, name); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func hold(ctx context.Context, name string) error {
+	path, err := tidegate.Find(name)
+	if err != nil {
+		return err
+	}
+	client, err := tidegate.Connect(ctx, path)
+	if err != nil {
+		return err
+	}
+	// The promise ends with the connection.
+	defer client.Close()
+	request := tidegate.PromiseCall{
+		Target:     tidegate.Target{DestinationPort: tidegate.Ptr(uint16(5004))},
+		MinimumBps: 2_000_000,
+	}
+	promised, err := client.Promise(ctx, request)
+	var refusal *tidegate.Refusal
+	if errors.As(err, &refusal) && refusal.Code == "no-room" {
+		// There is not enough. Wait for rate that others release.
+		fmt.Println(refusal)
+		request.Wait = true
+		promised, err = client.Promise(ctx, request)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("promise %d in class %s\n", promised.Promise, promised.State.Class)
+	for {
+		select {
+		case <-ctx.Done():
+			return client.Release(context.Background(), tidegate.Release{Promise: promised.Promise})
+		case notification, open := <-client.Notifications():
+			if !open {
+				return client.Err()
+			}
+			if event := notification.Event; event != nil && event.GrantedBps != 0 {
+				fmt.Printf("%s: granted %d bit/s\n", event.Kind, event.GrantedBps)
+			}
+		}
+	}
+}

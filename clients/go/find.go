@@ -1,0 +1,77 @@
+package tidegate
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Find returns the path of the control socket of the shaper of an interface; with an empty name, of the only one that runs.
+func Find(name string) (string, error) {
+	directories := []string{"/run/tidegate"}
+	if user := os.Getenv("XDG_RUNTIME_DIR"); user != "" {
+		directories = append(directories, filepath.Join(user, "tidegate"))
+	}
+	looked := strings.Join(directories, " nor in ")
+	if name == "" {
+		return only(directories, looked)
+	}
+	if strings.ContainsRune(name, '/') {
+		return "", fmt.Errorf("%q is not the name of an interface", name)
+	}
+	for _, directory := range directories {
+		for _, file := range files(name) {
+			path := filepath.Join(directory, file)
+			if _, err := os.Stat(path); err == nil {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no tidegate is running here: there is no %s.sock in %s; start one with `tidegate run`", name, looked)
+}
+
+// files returns the names that the socket of an interface may have: with the number of the network namespace where another one
+// has an interface of the same name.
+func files(name string) []string {
+	plain := name + ".sock"
+	var namespace syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/net", &namespace); err != nil {
+		return []string{plain}
+	}
+	return []string{fmt.Sprintf("%s@%d.sock", name, namespace.Ino), plain}
+}
+
+// only returns the socket at which a process listens, if there is just one.
+func only(directories []string, looked string) (string, error) {
+	var found []string
+	for _, directory := range directories {
+		paths, _ := filepath.Glob(filepath.Join(directory, "*.sock"))
+		for _, path := range paths {
+			if listens(path) {
+				found = append(found, path)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("no tidegate is running here: nothing listens in %s; start one with `tidegate run`", looked)
+	case 1:
+		return found[0], nil
+	default:
+		return "", fmt.Errorf("several tidegates are running: %s; name the interface of one", strings.Join(found, ", "))
+	}
+}
+
+// listens says whether a process listens at a socket, also one that keeps this user out or is stopped.
+func listens(path string) bool {
+	connection, err := net.DialTimeout("unix", path, connecting)
+	if err == nil {
+		_ = connection.Close()
+		return true
+	}
+	return os.IsTimeout(err) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EAGAIN)
+}

@@ -1,0 +1,3 @@
+module tidegate.invalid/client
+
+go 1.19

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { calls } from "../calls.js";
+import { Client, Refusal, find } from "../index.js";
+
+/** A folder that is removed with the test. */
+function folder(t) {
+  const path = mkdtempSync(join(tmpdir(), "tidegate-"));
+  t.after(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+/** A process that listens at `path` and passes each connection and each request to `serve`. */
+async function listening(t, path, serve) {
+  const sockets = new Set();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    let text = "";
+    socket.on("data", (data) => {
+      const lines = (text + data).split("\n");
+      text = lines.pop();
+      lines.forEach((line) => serve(socket, JSON.parse(line)));
+    });
+  });
+  await new Promise((resolve) => server.listen(path, resolve));
+  t.after(() => {
+    sockets.forEach((socket) => socket.destroy());
+    server.close();
+  });
+}
+
+async function served(t, serve) {
+  const path = join(folder(t), "socket");
+  await listening(t, path, serve);
+  const client = await Client.connect(path);
+  t.after(() => client.close());
+  return client;
+}
+
+test("each call is a method and has a limit", async (t) => {
+  const client = await served(t, (socket, { id, call, version, with: parameters }) => {
+    socket.write(`${JSON.stringify({ id, ok: { call, version, parameters } })}\n`);
+  });
+  for (const [method, name, limit] of calls) {
+    assert.ok(limit === 10_000 || limit === 60_000, name);
+    assert.deepEqual(await client[method]({ n: 1 }), { call: name, version: 1, parameters: { n: 1 } });
+  }
+});
+
+test("a silent shaper is not waited for", async (t) => {
+  const client = await served(t, () => {});
+  await assert.rejects(client.call("status", undefined, 50), /has not answered `status` within 50 ms/);
+});
+
+test("a refusal has its code and its remedy", async (t) => {
+  const error = { code: "no-room", message: "6mbit are left", help: "ask for less" };
+  const client = await served(t, (socket, { id }) => socket.write(`${JSON.stringify({ id, error })}\n`));
+  const refused = (error) => error instanceof Refusal && error.code === "no-room" && error.message === "6mbit are left; ask for less";
+  await assert.rejects(client.promise({ target: {} }), refused);
+});
+
+test("what is no shaper ends the connection", async (t) => {
+  for (const [answer, expected] of [
+    ["hello\n", /does not understand/],
+    ["null\n", /does not understand/],
+    ['{"id":0,"error":{"code":"too-many","message":"too many clients"}}\n', /too many clients/],
+    ["x".repeat(17 << 20), /longer than/],
+    ["", /closed the connection/],
+  ]) {
+    const client = await served(t, (socket) => socket.end(answer));
+    const closed = new Promise((resolve) => client.once("close", resolve));
+    await assert.rejects(client.status(), expected);
+    assert.match((await closed).message, expected);
+    await assert.rejects(client.status(), expected);
+  }
+});
+
+test("events come in parts and between replies", async (t) => {
+  const client = await served(t, (socket, { id }) => {
+    socket.write('{"subscription":1,"event":{"kind":"lo');
+    setTimeout(() => socket.write(`g","text":"ü"}}\n{"subscription":1,"lost":7}\n{"id":${id},"ok":{"subscription":1}}\n`), 20);
+  });
+  const heard = [];
+  client.on("event", (event, subscription) => heard.push([event.kind, event.text, subscription]));
+  client.on("lost", (lost, subscription) => heard.push([lost, subscription]));
+  assert.deepEqual(await client.events({}), { subscription: 1 });
+  assert.deepEqual(heard, [["log", "ü", 1], [7, 1]]);
+});
+
+test("a socket is found by its interface", async (t) => {
+  const directory = folder(t);
+  process.env.XDG_RUNTIME_DIR = directory;
+  await assert.rejects(find("nosuch0"), /there is no nosuch0.sock in \/run\/tidegate nor in /);
+  await assert.rejects(find("../eth0"), /not the name of an interface/);
+  mkdirSync(join(directory, "tidegate"));
+  const path = join(directory, "tidegate", "nosuch0.sock");
+  await listening(t, path, () => {});
+  assert.equal(await find("nosuch0"), path);
+  await assert.rejects(Client.connect(join(directory, "none")), /cannot reach tidegate at .*is it running/);
+});

@@ -1,0 +1,274 @@
+//! Promises that programs hold: by `tidegate promise -- COMMAND`, and by the clients in other languages.
+
+use std::net::UdpSocket;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, RIGHT};
+
+use crate::running::Printing;
+use crate::steer::stage::{Finished, Stage, finished};
+
+const SHAPER: &str = r#"version = 1
+
+[shaper]
+rate = "6mbit"
+
+[[class]]
+name = "media"
+rate = "3mbit"
+
+[[class]]
+name = "rest"
+rate = "1mbit"
+default = true
+
+[[rule]]
+class = "media"
+destination-port = "5000-5099"
+"#;
+const FREE: &str = "nothing is promised";
+
+/// `tidegate promise` with `options` before `program`.
+fn under(stage: &Stage, options: &[&str], program: &[&str]) -> Command {
+    let mut command = stage.command(&[&["promise"], options].concat());
+    command.arg("--").args(program);
+    command
+}
+
+fn promises(stage: &Stage) -> Vec<Value> {
+    serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap()
+}
+
+/// The promise is for what a descendant of the program sends, and a second program that asks for too much does not run.
+pub fn a_program_runs_under_its_promise() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let _receiver = stage.pair.right.run(|| UdpSocket::bind((RIGHT[0], 5_004)).unwrap()).unwrap();
+    let data = stage.scratch.write("data", vec![7; 4 << 20]);
+    let send = format!(
+        "trap 'kill $!; exit 9' TERM; {} pace --rate 400kbit --packet-size 500B --to udp://{}:5004 {} & wait",
+        env!("CARGO_BIN_EXE_tidegate"),
+        RIGHT[0],
+        data.display()
+    );
+    let mut held = Printing::start(under(&stage, &["--min", "2500kbit", "--class", "media"], &["sh", "-c", &send]));
+    held.prints("in class media: at least 2.5mbit a flow; no such flow yet");
+    stage.until("the flow under the promise", |stage| promises(stage)[0]["flows"] == 1);
+    let listed = &promises(&stage)[0];
+    assert_eq!(
+        (&listed["minimum_bps"], &listed["target"]["pid"]),
+        (&2_500_000.into(), &held.child.id().into()),
+        "{listed}"
+    );
+
+    let mark = stage.scratch.0.join("mark");
+    let touch = ["touch", mark.to_str().unwrap()];
+    let refused = finished(under(&stage, &["--min", "1mbit", "--class", "media"], &touch));
+    assert_eq!(refused.code, Some(125), "{}", refused.err);
+    for text in ["500kbit left to promise, not 1mbit", "touch was not run; with --anyway it is run without a promise"] {
+        assert!(refused.err.contains(text), "{text:?} is not in {}", refused.err);
+    }
+    assert!(!mark.exists());
+    let anyway = finished(under(&stage, &["--min", "1mbit", "--class", "media", "--anyway"], &touch));
+    assert_eq!(anyway.code, Some(0), "{}", anyway.err);
+    assert!(anyway.err.contains("left to promise, not 1mbit"), "{}", anyway.err);
+    assert!(anyway.err.contains("touch runs without a promise") && mark.exists(), "{}", anyway.err);
+
+    held.signal(libc::SIGTERM);
+    assert_eq!(held.end().0.code(), Some(9));
+    stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains(FREE));
+    stage.end();
+    Ended::Passed
+}
+
+pub fn signals_and_exit_codes_of_the_program_pass_through() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let code = |program: &[&str]| {
+        let finished = finished(under(&stage, &["--min", "1mbit"], program));
+        (finished.code, finished.err)
+    };
+    let (status, said) = code(&["sh", "-c", "exit 3"]);
+    assert_eq!(status, Some(3), "{said}");
+    assert_eq!(code(&["sh", "-c", "kill -TERM $$"]).0, Some(128 + 15));
+    let (status, said) = code(&["/nosuch/program"]);
+    assert!(status == Some(127) && said.contains("cannot run `/nosuch/program`"), "{status:?}: {said}");
+    assert_eq!(code(&["/etc/passwd"]).0, Some(126));
+    assert_eq!(finished(under(&stage, &[], &["true"])).code, Some(2), "a promise of nothing");
+    let script = "trap 'echo heard; exit 7' USR1; echo ready; while :; do sleep 0.05; done";
+    let mut held = Printing::start(under(&stage, &["--min", "1mbit"], &["sh", "-c", script]));
+    held.prints("ready");
+    assert_eq!(promises(&stage).len(), 1);
+    held.signal(libc::SIGUSR1);
+    held.prints("heard");
+    assert_eq!(held.end().0.code(), Some(7));
+    stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains(FREE));
+    stage.end();
+    Ended::Passed
+}
+
+pub fn a_promise_is_requested_again_after_a_restart() -> Ended {
+    let mut stage = Stage::new(SHAPER);
+    let mut held = Printing::start(under(&stage, &["--min", "1mbit"], &["sleep", "600"]));
+    held.prints("at least 1mbit a flow");
+    stage.start_again(|| held.prints("sleep goes on, and the promise is requested again"));
+    held.prints_times("at least 1mbit a flow", 2);
+    assert_eq!(promises(&stage).len(), 1);
+    // What root ended is not requested again.
+    let number = promises(&stage)[0]["promise"].to_string();
+    stage.does(&["promise", "--release", &number]);
+    held.prints("the promise ended: it was released; sleep goes on without it");
+    assert!(promises(&stage).is_empty());
+    held.signal(libc::SIGTERM);
+    assert_eq!(held.end().0.code(), Some(128 + 15));
+    stage.end();
+    Ended::Passed
+}
+
+/// The number of a process means another one outside of its namespace, so that a promise for it would be for a stranger.
+pub fn a_promise_from_another_namespace_of_processes_is_refused() -> Ended {
+    let unshare = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", program]).args(arguments);
+        command
+    };
+    if !unshare("true", &[]).status().is_ok_and(|end| end.success()) {
+        return Ended::Skipped("no namespace of processes can be made here".into());
+    }
+    let stage = Stage::new(SHAPER);
+    let control = stage.scratch.path("control");
+    let arguments = ["promise", "--control", &control, "--min", "1mbit", "--", "true"];
+    let refused = finished(unshare(env!("CARGO_BIN_EXE_tidegate"), &arguments));
+    assert_eq!(refused.code, Some(125), "{}", refused.err);
+    assert!(refused.err.contains("outside of this container") && refused.err.contains("--cgroup"), "{}", refused.err);
+    stage.end();
+    Ended::Passed
+}
+
+/// What `systemctl` says of a service decides whose flows are meant; packaging/test-systemd has a real one.
+pub fn a_service_is_found_by_its_control_group() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let programs = stage.scratch.0.join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let asked = |says: &str| {
+        let systemctl = programs.join("systemctl");
+        std::fs::write(&systemctl, format!("#!/bin/sh\n[ \"$4 $5\" = \"-- camera\" ] && {says}\n")).unwrap();
+        std::fs::set_permissions(&systemctl, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = stage.command(&["promise", "--service", "camera", "--min", "1mbit"]);
+        command.env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
+        finished(command)
+    };
+    for (says, texts) in [
+        ("echo /system.slice/nosuch.service", ["control group `/system.slice/nosuch.service`", "systemd-cgls"]),
+        ("echo", ["the service `camera` does not run", "systemctl start camera"]),
+        ("{ echo no bus >&2; exit 1; }", ["systemctl show", "no bus"]),
+    ] {
+        let refused = finished_with(1, asked(says));
+        texts.iter().for_each(|text| assert!(refused.contains(text), "{says}: {refused}"));
+    }
+    stage.end();
+    Ended::Passed
+}
+
+/// The messages of a command that has ended with this code.
+fn finished_with(code: i32, finished: Finished) -> String {
+    assert_eq!(finished.code, Some(code), "{}", finished.err);
+    finished.err
+}
+
+/// The folder of a client.
+fn client(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients").join(name)
+}
+
+/// Whether a program can be run.
+fn is_installed(program: &str, argument: &str) -> bool {
+    Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|end| end.success())
+}
+
+/// Runs a command that must succeed, as long as it takes: a compiler is slow.
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said));
+}
+
+/// The example of a client, as a user would run it: it finds the shaper by the interface, has the promise that it asks for, and hears
+/// of its flow. Then it waits for what another one holds.
+fn the_example_holds_a_promise(program: &Path, arguments: &[&str]) -> Ended {
+    let stage = Stage::new(SHAPER);
+    let folder = stage.scratch.0.join("tidegate");
+    std::fs::create_dir(&folder).unwrap();
+    symlink(stage.scratch.0.join("control"), folder.join(format!("{DEVICE}.sock"))).unwrap();
+    let example = || {
+        let mut command = stage.pair.left.command(program).unwrap();
+        command.args(arguments).arg(DEVICE).env("XDG_RUNTIME_DIR", &stage.scratch.0);
+        Printing::start(command)
+    };
+    let mut held = example();
+    held.prints("promise 1 in class media");
+    let listed = &promises(&stage)[0];
+    assert_eq!(
+        (&listed["minimum_bps"], &listed["target"]["destination_port"]),
+        (&2_000_000.into(), &5_004.into()),
+        "{listed}"
+    );
+    let traffic = stage.traffic(5_004, 200);
+    held.prints("granted ");
+    let mut second = example();
+    second.prints("class `media` has 1mbit left to promise, not 2mbit");
+    second.prints("in class media");
+    assert_eq!(promises(&stage).len(), 2);
+    held.signal(libc::SIGTERM);
+    second.signal(libc::SIGTERM);
+    stage.until("the end of the promises", |stage| stage.does(&["promise"]).contains(FREE));
+    traffic.stop();
+    stage.end();
+    Ended::Passed
+}
+
+pub fn a_program_in_go_holds_a_promise() -> Ended {
+    if !is_installed("go", "version") {
+        return Ended::Skipped("go is not installed: the client in Go is not tested; apt-get install golang-go".into());
+    }
+    let built = tidegate_testbed::files::Folder::new("go");
+    let go = || {
+        let mut go = Command::new("go");
+        go.current_dir(client("go")).env("GOTOOLCHAIN", "local").env("GOFLAGS", "-mod=readonly");
+        // A user without a home has no cache.
+        if std::env::var_os("HOME").is_none() {
+            go.env("GOCACHE", built.0.join("cache"));
+        }
+        go
+    };
+    succeeds(go().args(["test", "-timeout", "120s", "."]));
+    let program = built.0.join("promise");
+    succeeds(go().args(["build", "-o"]).arg(&program).arg("./examples/promise"));
+    the_example_holds_a_promise(&program, &[])
+}
+
+pub fn a_program_in_javascript_holds_a_promise() -> Ended {
+    if !is_installed("node", "--version") {
+        return Ended::Skipped(
+            "node is not installed: the client in JavaScript is not tested; apt-get install nodejs".into(),
+        );
+    }
+    let folder = client("typescript");
+    succeeds(Command::new("node").arg("--test").current_dir(&folder));
+    let compiler = folder.join("node_modules/.bin/tsc");
+    if compiler.is_file() {
+        succeeds(Command::new(compiler).current_dir(&folder));
+    } else {
+        tidegate_testbed::files::skip(
+            "no compiler of TypeScript: the types are not checked; npm install in clients/typescript",
+        );
+    }
+    the_example_holds_a_promise(Path::new("node"), &[folder.join("examples/promise.js").to_str().unwrap()])
+}
