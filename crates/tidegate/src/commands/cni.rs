@@ -5,11 +5,13 @@
 //! is given is one rule of the running shaper, and a class of its own where it has a minimum. Both are named after the container
 //! and its interface, so that they are found again when it ends.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_control::calls::{Apply, Edit, InForce};
@@ -254,10 +256,18 @@ fn change(network: &Network, name: &str, edits: Vec<Edit>) -> Result<(), Error> 
     Ok(())
 }
 
+/// Locks a file that only the user of the runtime can open. Everybody may open the directory, and could hold a lock of it to keep
+/// containers from starting.
 fn locked(directory: &Path) -> Result<File, Error> {
-    let failed =
-        |failed: &dyn std::fmt::Display| error(LATER, format!("cannot lock {}: {failed}", directory.display()));
-    let file = File::open(directory).map_err(|error| failed(&error))?;
+    let path = directory.join("cni.lock");
+    let failed = |failed: &dyn std::fmt::Display| error(LATER, format!("cannot lock {}: {failed}", path.display()));
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(&path);
+    let file = file.map_err(|error| failed(&error))?;
+    let found = file.metadata().map_err(|error| failed(&error))?;
+    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        return Err(failed(&"it is not of this user alone; remove it"));
+    }
     let deadline = Instant::now() + PATIENCE;
     while let Err(busy) = file.try_lock() {
         if !matches!(busy, std::fs::TryLockError::WouldBlock) || Instant::now() > deadline {

@@ -57,6 +57,9 @@ pub fn a_container_has_its_terms_while_it_lives() -> Ended {
     let file = || stage.does(&["status", "--file"]);
     assert_eq!(call("VERSION", "x", json!({})).1["supportedVersions"][3], "1.0.0");
 
+    // Everybody may open the directory of the socket, and lock it.
+    let theirs = std::fs::File::open(std::path::Path::new(&control).parent().unwrap()).unwrap();
+    theirs.try_lock().expect("nobody else locks it");
     // A minimum and a ceiling: a class of its own, in which what it sends is.
     let terms = json!({ "minimum": "1mbit", "at-most": "2mbit" });
     assert_eq!(call("ADD", "abc", terms.clone()), (0, previous()));
