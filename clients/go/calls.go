@@ -184,6 +184,9 @@ type Answer struct {
 	// Each kind of traffic that is sent, calls first.
 	Traffic []TrafficAnswer `json:"traffic,omitempty"`
 
+	// The classes in which traffic waits for a ceiling.
+	Held []Held `json:"held,omitempty"`
+
 	// How full the line is, in percent of the limit; absent where there is no limit.
 	FullPercent *uint64 `json:"full_percent,omitempty"`
 
@@ -832,6 +835,9 @@ type Explained struct {
 	// The rate at which its flow sends, or would, while others continue; none where the discipline has no shares.
 	OutlookBps uint64 `json:"outlook_bps,omitempty"`
 
+	// The most that its flow may send while others leave theirs, with what it borrows; none where the discipline has no shares.
+	AtMostBps uint64 `json:"at_most_bps,omitempty"`
+
 	// The rate that its class advises to its flow, as payload of datagrams; none where nothing is advised.
 	AdviceBps uint64 `json:"advice_bps,omitempty"`
 
@@ -1184,6 +1190,15 @@ type GuardianStatus struct {
 	Reachable bool `json:"reachable"`
 }
 
+// A class whose packets wait for a ceiling. It was asked for, so that what waits for it has no grade.
+type Held struct {
+	// The class.
+	Class string `json:"class"`
+
+	// The ceiling.
+	By HeldBy `json:"by"`
+}
+
 // The ceiling that packets wait for.
 type HeldBy string
 
@@ -1215,7 +1230,7 @@ type HostDirection struct {
 	// Bytes queued.
 	QueueBytes uint64 `json:"queue_bytes"`
 
-	// The longest of the 99th percentiles of its flows' waits.
+	// The longest of the 99th percentiles of the waits of its flows that sent something lately.
 	WaitP99 time.Duration `json:"wait_p99_ns"`
 
 	// Bytes sent since the host was first observed.
@@ -1714,6 +1729,9 @@ type TrafficAnswer struct {
 
 	// The weakest of the reasons for which traffic was taken to be of this kind.
 	Basis Basis `json:"basis"`
+
+	// The class with the wait of the evidence; empty if it is the only one, or states the kind by its name.
+	Class string `json:"class,omitempty"`
 }
 
 // The request `unreserve`.

@@ -122,6 +122,8 @@ export interface Answer {
   grade?: Grade;
   /** Each kind of traffic that is sent, calls first. */
   traffic?: TrafficAnswer[];
+  /** The classes in which traffic waits for a ceiling. */
+  held?: Held[];
   /** How full the line is, in percent of the limit; absent where there is no limit. */
   full_percent?: number;
   /** The host that takes most of it; absent where no hosts were observed. */
@@ -568,6 +570,8 @@ export interface Explained {
   held_by?: HeldBy;
   /** The rate at which its flow sends, or would, while others continue; none where the discipline has no shares. */
   outlook_bps?: number;
+  /** The most that its flow may send while others leave theirs, with what it borrows; none where the discipline has no shares. */
+  at_most_bps?: number;
   /** The rate that its class advises to its flow, as payload of datagrams; none where nothing is advised. */
   advice_bps?: number;
   /** The policy of that advice: `ceiling`, `fair-share` or `promise`. */
@@ -820,6 +824,14 @@ export interface GuardianStatus {
   reachable: boolean;
 }
 
+/** A class whose packets wait for a ceiling. It was asked for, so that what waits for it has no grade. */
+export interface Held {
+  /** The class. */
+  class: string;
+  /** The ceiling. */
+  by: HeldBy;
+}
+
 /** The ceiling that packets wait for. */
 export type HeldBy =
   | "class"
@@ -838,7 +850,7 @@ export interface HostDirection {
   flows: number;
   /** Bytes queued. */
   queue_bytes: number;
-  /** The longest of the 99th percentiles of its flows' waits. */
+  /** The longest of the 99th percentiles of the waits of its flows that sent something lately. */
   wait_p99_ns: number;
   /** Bytes sent since the host was first observed. */
   sent_bytes: number;
@@ -1228,6 +1240,8 @@ export interface TrafficAnswer {
   flows: number;
   /** The weakest of the reasons for which traffic was taken to be of this kind. */
   basis: Basis;
+  /** The class with the wait of the evidence; empty if it is the only one, or states the kind by its name. */
+  class?: string;
 }
 
 /** The request `unreserve`. */
