@@ -14,8 +14,15 @@ pub fn human_interval(mean: f64, half: f64, unit: &str) -> String {
     let numbers = match half > 0.0 {
         false => format!("{} \u{b1} 0", digits(mean)),
         true => {
-            let places = (1 - half.log10().floor() as i32).clamp(0, 9) as usize;
-            format!("{mean:.places$} \u{b1} {half:.places$}")
+            // Two digits of the interval, but no more than five of the greater number.
+            let most = 4 - mean.abs().max(half).log10().floor() as i32;
+            let places = (1 - half.log10().floor() as i32).min(most).clamp(0, 9);
+            let step = 10_f64.powi(-places);
+            let places = places as usize;
+            match half < step / 2.0 {
+                true => format!("{mean:.places$} \u{b1} < {step:.places$}"),
+                false => format!("{mean:.places$} \u{b1} {half:.places$}"),
+            }
         }
     };
     with_unit(numbers, unit)
@@ -107,6 +114,20 @@ pub fn digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_mean_and_its_interval_have_one_unit_and_the_digits_of_the_interval() {
+        for ((mean, half, unit), text) in [
+            ((41e6, 4.279e6, "ns"), "41.0 ± 4.3 ms"),
+            ((9.707e6, 87e3, "bps"), "9.707 ± 0.087 Mbit/s"),
+            ((900.0, 5e6, "ns"), "0.0 ± 5.0 ms"),
+            ((129.0, 0.0, ""), "129 ± 0"),
+            ((10_160_173.0, 39.0, "ns"), "10.160 ± < 0.001 ms"),
+            ((8_325.0, 43.0, "packets"), "8325 ± 43 packets"),
+        ] {
+            assert_eq!(super::human_interval(mean, half, unit), text);
+        }
+    }
+
     use super::*;
 
     #[test]
