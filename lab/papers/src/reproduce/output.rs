@@ -203,6 +203,7 @@ fn over_seeds(items: &[Item]) -> Vec<Comparison> {
                 })
                 .filter(|row| row.cells.iter().any(Option::is_some))
                 .collect(),
+            others: Vec::new(),
         };
         measures.chunks(BESIDE).map(group).collect::<Vec<_>>()
     };
