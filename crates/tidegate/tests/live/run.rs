@@ -183,6 +183,11 @@ pub fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
     }
     assert!(status(&pair).contains("its guardian"), "{}", status(&pair));
     let mut again = Running::start(run(&pair, &file, DEVICE));
+    let doctor = command(&pair).args(["doctor", "--interface", DEVICE]).output().unwrap();
+    let found = String::from_utf8(doctor.stdout).unwrap();
+    let told = format!("process {process}, which shaped {DEVICE}, died; its guardian lets packets pass");
+    assert!(found.split_whitespace().collect::<Vec<_>>().join(" ").contains(&told), "{found}");
+    assert!(!found.contains("another tidegate shapes"), "{found}");
     again.says("is in force");
     passes(&pair);
     again.signal(libc::SIGTERM);
