@@ -12,7 +12,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Applied, Apply, Confirmed, Difference, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::{SwapKind, SwapReport};
-use tidegate_live::shaping::StartError;
+use tidegate_live::shaping::{Shaping, StartError};
 use tidegate_live::timing;
 use tidegate_units::Span;
 
@@ -187,6 +187,10 @@ impl ConfigStore {
         let (before, swapped) = change_all(directions, &mut followers, changes)?;
         let places = earlier.into_iter().zip(in_kernel(directions)).zip(&*directions);
         for ((_, place), direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
+        let shapings = directions.iter().filter_map(ShapedDirection::shaping);
+        for warning in shapings.flat_map(Shaping::slower) {
+            applied.warnings += &format!("warning: {warning}\n");
+        }
             let place = if place == Some(true) { "the kernel" } else { "user space" };
             applied.warnings += &format!(
                 "warning: {}: packets are queued in {place} now; the kernel may have dropped some that left while it exchanged \

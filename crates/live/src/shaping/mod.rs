@@ -163,6 +163,17 @@ impl Shaping {
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
+    /// Warnings about qdiscs of others, at this moment, that shape or delay what leaves here.
+    pub fn slower(&self) -> Vec<String> {
+        // A data path in the kernel is the root of its interface, and what has arrived passes no qdisc.
+        if self.in_kernel().is_some() || self.direction() == Direction::Ingress {
+            return Vec::new();
+        }
+        let Ok(mut rtnl) = Rtnl::open() else { return Vec::new() };
+        let links = self.interfaces().iter().filter_map(|each| rtnl.link(each.name()).ok().flatten());
+        let links: Vec<_> = links.collect();
+        links.iter().flat_map(|link| find::slower(&mut rtnl, link)).collect()
+    }
     /// Whether a flow table may take forwarded packets past the rules, which a probe does not show.
     pub fn may_be_bypassed(&self) -> bool {
         self.may_be_bypassed

@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         run::rates_of_the_line_shape_both_ways,
         run::killed_it_stops_no_traffic_and_starts_again,
         run::the_history_of_one_run_is_that_of_the_next,
+        run::a_qdisc_that_shapes_below_is_announced,
         run::signals_that_ask_for_reports_do_not_end_it,
         run::a_wrong_interface_is_named_with_the_right_ones,
         run::missing_permission_is_said,
