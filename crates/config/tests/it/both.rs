@@ -1,5 +1,6 @@
 //! A file for both directions, and the files for each that it stands for.
 
+use tidegate_config::edit::{Document, Edit};
 use tidegate_config::shaper::{Direction, join, load, load_all, split};
 use tidegate_config::{Diagnostics, Source};
 

@@ -11,8 +11,8 @@ use crate::quantities::ns;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Apply {
-    /// The direction, where more than one is shaped. Default: those that the file is for, or the only one that has what is
-    /// edited.
+    /// The direction, where more than one is shaped, or `both`. Default: those that the file is for, or the only one that has
+    /// what is edited; both for a rule that both share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
     /// The whole text of the file. Default: the text in force.
