@@ -18,6 +18,9 @@ pub struct Apply {
     /// The whole text of the file. Default: the text in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The path of the file that the text is from, for the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Edits of that text, one after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,

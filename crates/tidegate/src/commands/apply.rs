@@ -100,7 +100,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let source = check::open(&args.file)?;
     // Findings have their places in this file, not in the one that the daemon is sent.
     check::load_all(&source)?;
-    change(&args.how, Some(source.text().to_owned()), Vec::new())
+    let file = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone()).display().to_string();
+    let file = if args.file.as_os_str() == "-" { "-".into() } else { file };
+    change(&args.how, Some((file, source.text().to_owned())), Vec::new())
 }
 
 /// Runs `set`.
@@ -125,8 +127,6 @@ pub fn set(args: &SetArgs) -> Result<(), Failure> {
     change(&args.how, None, edits)
 }
 
-/// Runs `add`.
-pub fn add(args: &AddArgs) -> Result<(), Failure> {
 /// The words of each section of one command: a word in the place of a key that names a section begins the next one.
 fn groups<'a>(section: &'a str, words: &'a [String]) -> Vec<Vec<&'a str>> {
     const SECTIONS: [&str; 8] =
@@ -147,6 +147,8 @@ fn groups<'a>(section: &'a str, words: &'a [String]) -> Vec<Vec<&'a str>> {
     groups
 }
 
+/// Runs `add`.
+pub fn add(args: &AddArgs) -> Result<(), Failure> {
     let (name, words) = args.words.split_first().ok_or_else(|| Failure::Usage("name a class".into()))?;
     let first = if args.section == "class" { "name" } else { "class" };
     let mut values = vec![(first.to_owned(), name.clone())];
@@ -188,12 +190,14 @@ fn pairs<T: ToString>(words: &[T]) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// Makes a change and prints the differences; with `--dry-run` it only prints them.
-fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failure> {
+fn change(how: &How, file: Option<(String, String)>, edits: Vec<Edit>) -> Result<(), Failure> {
     let mut client = how.connect.open()?;
-    let edited = text.is_none();
+    let edited = file.is_none();
+    let (file, text) = file.unzip();
     let applied = client.apply(&Apply {
         direction: how.direction.clone(),
         text,
+        file,
         edits,
         dry_run: how.dry_run,
         confirm: how.confirm,

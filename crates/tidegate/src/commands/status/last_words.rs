@@ -7,7 +7,7 @@ use tidegate_control::words::{self, Speaker, Word};
 use tidegate_live::timing;
 use tidegate_units::Span;
 
-use crate::commands::events::time_of_day;
+use crate::commands::events::moment;
 
 /// How many lines are shown.
 const SHOWN: usize = 8;
@@ -77,7 +77,7 @@ fn lines(begin: String, words: &[Word], guards: impl Fn(u32) -> bool, is_gone: b
     for word in shown {
         // Of a clock that began again nothing is known.
         let time = match word.nanos <= timing::now().as_nanos() {
-            true => time_of_day(Span::from_nanos(word.nanos)),
+            true => moment(Span::from_nanos(word.nanos)),
             false => "earlier".into(),
         };
         text.push_str(&format!("\n  {time} {} {}: {}", word.speaker.word(), word.process, word.text));
