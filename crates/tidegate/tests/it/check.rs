@@ -81,6 +81,23 @@ class = [
 "#;
 
 #[test]
+fn lines_about_both_directions_are_printed_once() {
+    let class = |way: &str| {
+        format!("[{way}.shaper]\nrate = \"9mbit\"\n[[{way}.class]]\nname = \"all\"\nrate = \"9mbit\"\ndefault = true\n")
+    };
+    let file = format!(
+        "version = 1\n[metrics]\nlisten = \"127.0.0.1:9435\"\n{}{}[[rule]]\nclass = \"all\"\nport = 53\nwhen = \"mon-fri 08:00-18:00\"\n",
+        class("up"),
+        class("down")
+    );
+    let output = tidegate(&["check", "-"], &file);
+    let out = text(&output.stdout);
+    for line in [": valid", "metrics and a web page", "now (", "what leaves", "what arrives"] {
+        assert_eq!(out.matches(line).count(), 1, "{line}: {out}{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_tree_of_cbq_shows_who_has_what_and_what_is_left() {
     let output = tidegate(&["check", "-"], AGENCIES);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
