@@ -201,6 +201,14 @@ fn a_reader_that_leaves_is_no_failure() {
 }
 
 #[test]
+fn the_files_for_prometheus_and_grafana_are_in_the_program() {
+    let alerts = tidegate(&["metrics", "alerts"], "");
+    assert!(text(&alerts.stdout).contains("groups:") && text(&alerts.stdout).contains("tidegate_"));
+    let dashboard: serde_json::Value = serde_json::from_slice(&tidegate(&["metrics", "dashboard"], "").stdout).unwrap();
+    assert!(dashboard["panels"].is_array(), "{dashboard}");
+}
+
+#[test]
 fn the_schema_is_one() {
     let output = tidegate(&["schema"], "");
     assert_eq!(output.status.code(), Some(0));
