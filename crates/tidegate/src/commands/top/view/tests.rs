@@ -146,14 +146,14 @@ fn live_flows_come_first_and_dead_ones_are_few() {
 
 #[test]
 fn empty_lines_show_the_classes_of_the_other_direction() {
-    let mut view = view(2, 2);
+    let mut few = view(2, 2);
     let titles = |text: &str| text.lines().filter(|line| ["up", "down"].contains(line)).count();
-    let text = drawn(&mut view, 80, 24);
+    let text = drawn(&mut few, 80, 24);
     assert_eq!((titles(&text), text.matches("class1").count()), (2, 2), "{text}");
     assert!(text.contains(":40001") && text.contains("running for"), "{text}");
     // With more flows there is no room, and the key d shows the other direction.
-    let mut view = super::tests::view(30, 2);
-    let text = drawn(&mut view, 80, 24);
+    let mut many = view(30, 2);
+    let text = drawn(&mut many, 80, 24);
     assert_eq!((titles(&text), text.matches("class1").count()), (0, 1), "{text}");
 }
 
