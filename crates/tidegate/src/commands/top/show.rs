@@ -154,7 +154,7 @@ pub fn follow(follow: &FollowStatus) -> String {
 }
 
 /// The name of a direction in a sentence, where `wan0 down` would be an interface that is down.
-fn direction_word(name: &str) -> String {
+pub fn direction_word(name: &str) -> String {
     let stream = if name.ends_with("up") || name.ends_with("down") { "stream" } else { "" };
     format!("{name}{stream}")
 }

@@ -312,7 +312,7 @@ impl View {
             false => Layout::horizontal(vec![Constraint::Fill(1); sides.len()]).spacing(3),
         };
         for (side, place) in sides.iter().zip(places.split(classes).iter()) {
-            let place = if sides.len() > 1 { titled(frame, *place, &side.name) } else { *place };
+            let place = if sides.len() > 1 { titled(frame, *place, &show::direction_word(&side.name)) } else { *place };
             let shown = if below_each_other { side.classes.len() } else { shown.min(side.classes.len()) };
             paint_classes(frame, place, &self.seen, side, shown, &self.history);
         }
