@@ -86,19 +86,17 @@ impl<T: Scalar> Decode for T {
             }),
             Value::Float(x) => T::from_text(&x.to_string()),
             Value::Truth(_) | Value::Date | Value::List(_) | Value::Table(_) => {
-                mismatch(
-                    node,
-                    &with_article(T::WANTED),
-                    &format!("write for example \"{}\"", T::EXAMPLE),
-                    diagnostics,
-                );
+                mismatch(node, &with_article(T::WANTED), &format!("write for example \"{}\"", T::EXAMPLE), diagnostics);
                 return None;
             }
         };
         match result {
             Ok(value) => Some(value),
             Err(wrong) => {
-                diagnostics.error(node.place, wrong.message).label(format!("not {}", with_article(T::WANTED))).help(wrong.help);
+                diagnostics
+                    .error(node.place, wrong.message)
+                    .label(format!("not {}", with_article(T::WANTED)))
+                    .help(wrong.help);
                 None
             }
         }

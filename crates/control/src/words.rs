@@ -159,7 +159,8 @@ mod tests {
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
         };
         assert_eq!(newest(&directory, "wan0"), None);
-        for (name, seconds) in [("wan0@1.words", 10), ("wan0@2.words", 20), ("wan0@3.words", 30), ("wan01@4.words", 40)] {
+        for (name, seconds) in [("wan0@1.words", 10), ("wan0@2.words", 20), ("wan0@3.words", 30), ("wan01@4.words", 40)]
+        {
             write(name, seconds);
         }
         // The third belongs to a socket that is named after its namespace.

@@ -414,7 +414,11 @@ fn placed(
 }
 
 /// The texts of all directions after `edits` of each.
-fn edited_in_both(directions: &[ShapedDirection], given: Option<&str>, edits: &[edit::Edit]) -> Result<Edited, Refusal> {
+fn edited_in_both(
+    directions: &[ShapedDirection],
+    given: Option<&str>,
+    edits: &[edit::Edit],
+) -> Result<Edited, Refusal> {
     let text = |at: usize| Document::parse(given.unwrap_or(&directions[at].config.text));
     let edited = match directions.len() {
         1 => text(0).and_then(|one| Ok(vec![one.edited(edits)?])),

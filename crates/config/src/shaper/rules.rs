@@ -65,12 +65,7 @@ pub(super) fn numbered(names: &[String]) -> HashMap<&str, u32> {
     names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect()
 }
 
-fn rule(
-    section: &Spanned<RuleSection>,
-    root: &Root,
-    classes: &Classes<'_>,
-    diagnostics: &mut Diagnostics,
-) -> Rule {
+fn rule(section: &Spanned<RuleSection>, root: &Root, classes: &Classes<'_>, diagnostics: &mut Diagnostics) -> Rule {
     let class = classes.find(&section.class, diagnostics);
     impossible(section, diagnostics);
     if section.weight.value == 0 || section.weight.value > 1_000_000 {

@@ -209,7 +209,8 @@ fn rules_for_both_directions_stay_one_when_the_file_is_made_again() {
 
 #[test]
 fn a_shared_rule_that_is_changed_in_both_directions_stays_shared() {
-    let [up, down] = [Direction::Egress, Direction::Ingress].map(|way| Document::parse(split(ONCE, way).unwrap()).unwrap());
+    let [up, down] =
+        [Direction::Egress, Direction::Ingress].map(|way| Document::parse(split(ONCE, way).unwrap()).unwrap());
     let set = |name: &str| Edit::Set {
         section: "rule".into(),
         name: Some(name.into()),

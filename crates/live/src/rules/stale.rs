@@ -32,10 +32,7 @@ pub fn remove_stale(interface: &str) -> Result<bool, RulesError> {
 /// Removes stale tables of all interfaces, and returns those interfaces.
 pub fn remove_all_stale() -> Result<Vec<String>, RulesError> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
-    let mut names: Vec<_> = nft::tables(&mut socket)?
-        .into_iter()
-        .filter_map(|(_, name)| interface_of(&name))
-        .collect();
+    let mut names: Vec<_> = nft::tables(&mut socket)?.into_iter().filter_map(|(_, name)| interface_of(&name)).collect();
     names.sort();
     names.dedup();
     let mut removed = Vec::new();

@@ -286,15 +286,24 @@ mod tests {
             let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
             groups(&words[0], &words[1..]).iter().map(|group| group.join(" ")).collect::<Vec<_>>()
         };
-        assert_eq!(split("shaper rate 15mbit class house rate 8mbit"), ["shaper rate 15mbit", "class house rate 8mbit"]);
-        assert_eq!(split("class a rate 1mbit priority 0 class b rate 2mbit"), [
-            "class a rate 1mbit priority 0",
-            "class b rate 2mbit"
-        ]);
+        assert_eq!(
+            split("shaper rate 15mbit class house rate 8mbit"),
+            ["shaper rate 15mbit", "class house rate 8mbit"]
+        );
+        assert_eq!(
+            split("class a rate 1mbit priority 0 class b rate 2mbit"),
+            ["class a rate 1mbit priority 0", "class b rate 2mbit"]
+        );
         // Names and values are no sections, and a rule has a key `class`.
         assert_eq!(split("class class rate 1mbit"), ["class class rate 1mbit"]);
         assert_eq!(split("class shaper rate 1mbit"), ["class shaper rate 1mbit"]);
-        assert_eq!(split("rule 2 class class weight 3 rule 3 weight 2"), ["rule 2 class class weight 3", "rule 3 weight 2"]);
-        assert_eq!(split("discipline kind control shaper rate 1mbit"), ["discipline kind control", "shaper rate 1mbit"]);
+        assert_eq!(
+            split("rule 2 class class weight 3 rule 3 weight 2"),
+            ["rule 2 class class weight 3", "rule 3 weight 2"]
+        );
+        assert_eq!(
+            split("discipline kind control shaper rate 1mbit"),
+            ["discipline kind control", "shaper rate 1mbit"]
+        );
     }
 }

@@ -167,12 +167,7 @@ pub fn refusal(diagnostics: &Diagnostics, source: &Source) -> Failure {
 }
 
 /// Prints a direction. `told` are the lines of both directions that were printed already.
-fn print(
-    out: &mut dyn Write,
-    source: &Source,
-    config: &Config,
-    told: &mut HashSet<String>,
-) -> Result<(), Failure> {
+fn print(out: &mut dyn Write, source: &Source, config: &Config, told: &mut HashSet<String>) -> Result<(), Failure> {
     let interface = &config.interface;
     let name = match &interface.names[..] {
         [] => "interface from the command line".into(),

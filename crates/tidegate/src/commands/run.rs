@@ -164,9 +164,8 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
         }
     }
     let stop = Arc::clone(&signals.stop);
-    let daemon =
-        Daemon::start(files, settings(args, signals, options, sockets), |line| message!("{}", logged(line)))
-            .map_err(explain)?;
+    let daemon = Daemon::start(files, settings(args, signals, options, sockets), |line| message!("{}", logged(line)))
+        .map_err(explain)?;
     announce::announce(&daemon, args);
     #[cfg(feature = "lab")]
     let (mut kept, daemon) = kept.observe(daemon);

@@ -50,10 +50,12 @@ pub fn one_file_shapes_both_ways() -> Ended {
     assert!(works(&["status"]).contains("down: 9.00 Mbit/s in total"));
 
     // Several sections of both directions by one command, all or none.
-    let said = works(&["set", "class", "rest", "rate", "3mbit", "class", "rest", "priority", "3", "--direction", "both"]);
+    let said =
+        works(&["set", "class", "rest", "rate", "3mbit", "class", "rest", "priority", "3", "--direction", "both"]);
     assert!(said.contains("up: class rest: rate 5mbit -> 3mbit"), "{said}");
     assert!(said.contains("down: class rest: rate 9mbit -> 3mbit") && said.contains("priority 3"), "{said}");
-    let (code, said) = call(&["set", "class", "rest", "rate", "4mbit", "class", "no", "rate", "1mbit", "--direction", "up"]);
+    let (code, said) =
+        call(&["set", "class", "rest", "rate", "4mbit", "class", "no", "rate", "1mbit", "--direction", "up"]);
     assert!(code == Some(2) && said.contains("there is no class `no`"), "{said}");
     assert!(!works(&["status", "--file"]).contains("4mbit"));
     // A rule that was added to both is one rule, and is changed as one without a direction.

@@ -388,11 +388,10 @@ fn a_wide_screen_is_filled_and_shows_both_directions() {
     assert!(class.contains("█   3.21 Mbit/s") || class.contains("█ 3.21 Mbit/s"), "{text}");
     let hosts = text.lines().find(|line| line.starts_with("host ")).unwrap_or_else(|| panic!("{text}"));
     assert!(hosts.chars().count() > 180, "the table is as wide as the screen: {hosts}");
-    // At 80 columns both stand below each other; the head is that of the fuller.
+    // At 80 columns both stand below each other.
     assert_eq!(fullest(&view.seen), 1);
     let text = drawn(&mut view, 80, 40);
     assert_eq!(text.matches("last minute").count(), 2, "{text}");
-    assert!(text.contains("eth0 downstream: "), "{text}");
 }
 
 #[test]
