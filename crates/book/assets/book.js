@@ -5,7 +5,9 @@
   const up = document.currentScript.dataset.up;
   const form = document.getElementById("search"), field = document.getElementById("find");
   const list = document.getElementById("found"), said = document.getElementById("found-count");
-  const MOST = 20, MENTIONS = 5, HEADING = 20, ITSELF = 4;
+  const MOST = 20, MENTIONS = 5, HEADING = 20, ITSELF = 25, SHORT = 3;
+  // Words that no section is about.
+  const FILLING = ["a", "an", "and", "by", "do", "for", "how", "i", "in", "is", "my", "of", "or", "the", "to", "with"];
   form.hidden = false;
   if (matchMedia("(max-width: 50rem)").matches) document.getElementById("contents").open = false;
 
@@ -19,11 +21,12 @@
     script.onerror = () => { said.textContent = "The index of the search, search-index.js, is not beside these pages."; };
     document.head.append(script);
   };
-  // Where a word of the text begins with `word`; a hit inside of a word does not count.
+  // Where a word of the text begins with `word`, or is it or its plural where it is short; a hit inside of a word does not count.
   const places = (text, word) => {
     const found = [];
     for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
-      if (at === 0 || !/[\p{L}\p{N}]/u.test(text[at - 1])) found.push(at);
+      const ends = word.length > SHORT || !/^s?[\p{L}\p{N}]/u.test(text.slice(at + word.length).replace(/^s(?![\p{L}\p{N}])/u, ""));
+      if (ends && (at === 0 || !/[\p{L}\p{N}]/u.test(text[at - 1]))) found.push(at);
     }
     return found;
   };
@@ -52,7 +55,8 @@
     return part.length > 140 ? part.slice(0, 140).replace(/\s\S*$/, " …") : part;
   };
   const show = () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const every = field.value.toLowerCase().split(/[\s/]+/).filter(Boolean), some = every.filter((word) => !FILLING.includes(word));
+    const words = some.length > 0 ? some : every;
     document.body.classList.toggle("searching", words.length > 0);
     if (words.length === 0) {
       list.replaceChildren();

@@ -10,8 +10,13 @@ use crate::{Book, html, synonyms};
 const MENTIONS: usize = 5;
 /// A word in the heading counts as this many mentions in the text.
 const HEADING: usize = 20;
-/// A mention of the word itself counts as this many of a word that means the same.
-const ITSELF: usize = 4;
+/// A mention of the word itself counts as this many of a word that means the same: more than one of these in a heading.
+const ITSELF: usize = 25;
+/// A word of this many letters or fewer must be a whole one: `mac` is no `machine`.
+const SHORT: usize = 3;
+/// Words that no section is about.
+const FILLING: [&str; 16] =
+    ["a", "an", "and", "by", "do", "for", "how", "i", "in", "is", "my", "of", "or", "the", "to", "with"];
 
 /// A section: a heading and the text below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,10 +82,10 @@ impl Book {
     }
 
     /// Finds the sections that contain all of `words`, or for a word one that means the same ([`synonyms`]). A word
-    /// matches where a word of the text begins with it: `shap` finds "shaper", and `per` does not. The best come first;
-    /// equally good ones keep the order of the contents.
+    /// matches where a word of the text begins with it: `shap` finds "shaper", and `per` does not; a short one must be whole. The
+    /// best come first; equally good ones keep the order of the contents.
     pub fn search(&self, words: &str) -> Vec<Found> {
-        let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+        let words = wanted(words);
         let mut found = Vec::new();
         for section in self.sections() {
             let (head, text) = (section.heading.to_lowercase(), section.text.to_lowercase());
@@ -112,10 +117,23 @@ fn score(word: &str, head: &str, text: &str) -> usize {
     ITSELF * of(word) + synonyms::of(word).iter().map(|word| of(word)).sum::<usize>()
 }
 
-/// How many words of `text` begin with `word`.
+/// The words to look for, in lower case, without those that no section is about; all if nothing else is left.
+fn wanted(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| c.is_whitespace() || c == '/').filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_lowercase).collect();
+    let some: Vec<String> = words.iter().filter(|word| !FILLING.contains(&word.as_str())).cloned().collect();
+    if some.is_empty() { words } else { some }
+}
+
+/// How many words of `text` begin with `word`, or are it or its plural where it is short.
 fn mentions(text: &str, word: &str) -> usize {
-    let begins = |at: usize| text[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());
-    text.match_indices(word).filter(|(at, _)| begins(*at)).count()
+    let ends = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    let begins = |at: usize| ends(text[..at].chars().next_back());
+    let is_whole = |at: usize| {
+        let after = &text[at + word.len()..];
+        word.chars().count() > SHORT || ends(after.strip_prefix('s').unwrap_or(after).chars().next())
+    };
+    text.match_indices(word).filter(|(at, _)| begins(*at) && is_whole(*at)).count()
 }
 
 /// Returns the sections as a script. Unlike JSON, a page opened from a file can load a script.
@@ -174,6 +192,7 @@ mod tests {
         assert_eq!(mentions("shaper, per class: per-flow; supper", "per"), 2);
         assert_eq!(mentions("fq_codel is codel", "codel"), 2);
         assert_eq!(mentions("the shapers shape", "shap"), 2);
+        assert_eq!(mentions("a mac, macs and a machine", "mac"), 2);
         let per = Book::new().search("per");
         assert!(per.len() < Book::new().search("shaper").len(), "{} sections have the word `per`", per.len());
         for word in ["SQM", "quota", "bufferbloat", "OpenWrt"] {
@@ -181,6 +200,26 @@ mod tests {
         }
         // The word itself comes before what means the same.
         assert!(score("quota", "a quota", "") > score("quota", "an allowance", ""));
+    }
+
+    #[test]
+    fn words_of_operators_find_where_they_are_explained() {
+        let slugs = |words: &str| -> Vec<String> {
+            Book::new().search(words).into_iter().take(5).map(|found| found.section.slug).collect()
+        };
+        for (words, slug) in [
+            ("by MAC address", "cookbook/rules"),
+            ("MAC", "cookbook/rules"),
+            ("before/after measurement", "measure"),
+            ("before after", "measure"),
+            ("undo", "setup"),
+            ("undo", "seeing"),
+        ] {
+            assert!(slugs(words).contains(&slug.to_owned()), "{words}: {:?}", slugs(words));
+        }
+        for (words, slug) in [("quota", "cookbook/rules"), ("limit", "cookbook/limits")] {
+            assert_eq!(slugs(words)[0], slug, "{words}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::diagnostic::{Diagnostics, Place, Source};
 use crate::node::{Node, Value};
 use crate::schema::Schemas;
+use crate::suggest::with_article;
 
 mod choice;
 mod fields;
@@ -85,19 +86,17 @@ impl<T: Scalar> Decode for T {
             }),
             Value::Float(x) => T::from_text(&x.to_string()),
             Value::Truth(_) | Value::Date | Value::List(_) | Value::Table(_) => {
-                mismatch(
-                    node,
-                    &format!("a {}", T::WANTED),
-                    &format!("write for example \"{}\"", T::EXAMPLE),
-                    diagnostics,
-                );
+                mismatch(node, &with_article(T::WANTED), &format!("write for example \"{}\"", T::EXAMPLE), diagnostics);
                 return None;
             }
         };
         match result {
             Ok(value) => Some(value),
             Err(wrong) => {
-                diagnostics.error(node.place, wrong.message).label(format!("not a {}", T::WANTED)).help(wrong.help);
+                diagnostics
+                    .error(node.place, wrong.message)
+                    .label(format!("not {}", with_article(T::WANTED)))
+                    .help(wrong.help);
                 None
             }
         }

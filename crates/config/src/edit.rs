@@ -17,6 +17,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod alike;
 mod difference;
 mod layout;
 

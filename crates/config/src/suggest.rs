@@ -56,7 +56,11 @@ pub fn help(given: &str, names: &[&str]) -> String {
     match translated(given, names).or_else(|| nearest(given, names.iter().copied())) {
         Some(name) => format!("did you mean `{name}`?"),
         None if names.is_empty() => "there is none to choose from".into(),
-        None => format!("choose from {}", listed(names)),
+        None => {
+            // A name that was given twice is an error of its own.
+            let once = names.iter().enumerate().filter(|(at, name)| !names[..*at].contains(name));
+            format!("choose from {}", listed(&once.map(|(_, name)| *name).collect::<Vec<_>>()))
+        }
     }
 }
 
@@ -141,6 +145,13 @@ pub fn key(given: &str, known: &[&str]) -> String {
     }
 }
 
+/// The words with the article that they have: `a port`, `an address`.
+pub fn with_article(words: &str) -> String {
+    // A user and a uid begin with a consonant's sound.
+    let is_vowel = words.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']);
+    format!("{} {words}", if is_vowel { "an" } else { "a" })
+}
+
 /// `a`, `b` and `c`.
 pub fn listed(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -169,6 +180,13 @@ mod tests {
         assert_eq!(key("sport", &rule), "write `source-port`");
         assert_eq!(key("soruce-port", &rule), "did you mean `source-port`?");
         assert!(key("colour", &rule).starts_with("choose from"));
+    }
+
+    #[test]
+    fn names_are_listed_once_and_words_have_their_article() {
+        assert_eq!(help("colour", &["rest", "guests", "guests"]), "choose from `rest` and `guests`");
+        assert_eq!(with_article("address or prefix"), "an address or prefix");
+        assert_eq!(with_article("user"), "a user");
     }
 
     #[test]

@@ -65,6 +65,32 @@ pub fn log_of(socket: &Path) -> PathBuf {
     socket.with_file_name(log_name(interface))
 }
 
+/// Returns the path of the file to read for a socket. A socket with a plain name may belong to another network namespace, after
+/// which its file is named: this is the one that was written last, except those of other sockets.
+pub fn found_of(socket: &Path) -> PathBuf {
+    let own = log_of(socket);
+    let stem = |path: &Path| path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+    let interface = stem(&own).and_then(|stem| Some(stem.split_once('@')?.0.to_owned()));
+    let (Some(interface), Some(directory)) = (interface, own.parent()) else { return own };
+    if stem(socket).is_none_or(|stem| stem.contains('@')) {
+        return own;
+    }
+    newest(directory, &interface).unwrap_or(own)
+}
+
+/// The file of `interface` in any namespace that was written last, except those of sockets that are named after theirs.
+fn newest(directory: &Path, interface: &str) -> Option<PathBuf> {
+    let name = |path: &Path| Some(path.file_stem()?.to_str()?.split_once('@')?.0.to_owned());
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let of_interface = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "words")
+            && name(path).is_some_and(|name| name == interface)
+            && !path.with_extension("sock").exists()
+    };
+    let written = |path: &PathBuf| fs::metadata(path).and_then(|data| data.modified()).ok();
+    entries.filter(of_interface).max_by_key(written)
+}
+
 /// Reads the last lines of the file at `path`, the oldest first. Lines that are not as they should be are left out.
 ///
 /// # Errors
@@ -122,6 +148,26 @@ mod tests {
         assert!(last_words(&link).is_err());
         fs::remove_file(link).unwrap();
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_plain_socket_of_another_namespace_leads_to_the_file_that_was_written_last() {
+        let directory = std::env::temp_dir().join(format!("tidegate-newest-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let write = |name: &str, seconds: u64| {
+            let file = fs::File::create(directory.join(name)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+        };
+        assert_eq!(newest(&directory, "wan0"), None);
+        for (name, seconds) in [("wan0@1.words", 10), ("wan0@2.words", 20), ("wan0@3.words", 30), ("wan01@4.words", 40)]
+        {
+            write(name, seconds);
+        }
+        // The third belongs to a socket that is named after its namespace.
+        write("wan0@3.sock", 30);
+        assert_eq!(newest(&directory, "wan0"), Some(directory.join("wan0@2.words")));
+        assert_eq!(found_of(Path::new("/run/tidegate/wan0@77.sock")), Path::new("/run/tidegate/wan0@77.words"));
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

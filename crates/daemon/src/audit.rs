@@ -4,6 +4,7 @@
 use serde_json::json;
 use tidegate_config::decode::printable;
 use tidegate_control::calls::{Apply, Difference, Edit};
+use tidegate_live::shaping::user_name;
 
 use crate::caller::Peer;
 use crate::notifier::Notifier;
@@ -27,11 +28,19 @@ pub(crate) enum Author {
 impl std::fmt::Display for Author {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Client(Peer { uid, pid }) => write!(f, "uid {uid}, process {pid}"),
+            Self::Client(peer @ Peer { uid, pid }) => match peer.login() {
+                Some(login) => write!(f, "uid {uid}, process {pid}, logged in as {}", name(login)),
+                None => write!(f, "uid {uid}, process {pid}"),
+            },
             Self::Signal => f.write_str("SIGHUP"),
             Self::Time => f.write_str("the end of the trial"),
         }
     }
+}
+
+/// The name of a user with the number, or the number alone of one that this machine does not have.
+fn name(uid: u32) -> String {
+    user_name(uid).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
 }
 
 /// Reports a change of the configuration: `outcome` says what is in force now.
@@ -45,11 +54,12 @@ pub(crate) fn report(notifier: &Notifier, author: Author, command: &str, outcome
     if let Some(more @ 1..) = differences.len().checked_sub(MOST) {
         text.push_str(&format!("; and {more} more"));
     }
-    let (uid, pid) = match author {
-        Author::Client(Peer { uid, pid }) => (Some(uid), Some(pid)),
-        Author::Signal | Author::Time => (None, None),
+    let peer = match author {
+        Author::Client(peer) => Some(peer),
+        Author::Signal | Author::Time => None,
     };
-    let data = json!({ "uid": uid, "pid": pid, "command": command, "outcome": outcome, "differences": differences });
+    let (uid, pid, login) = (peer.map(|peer| peer.uid), peer.map(|peer| peer.pid), peer.and_then(Peer::login));
+    let data = json!({ "uid": uid, "login_uid": login, "pid": pid, "command": command, "outcome": outcome, "differences": differences });
     notifier.log_change(&text, data);
 }
 
@@ -71,7 +81,7 @@ pub(crate) fn command(request: &Apply) -> String {
     });
     let mut words: Vec<String> = edits.collect();
     if request.text.is_some() {
-        words.insert(0, "apply".into());
+        words.insert(0, request.file.as_ref().map_or_else(|| "apply".into(), |file| format!("apply {file}")));
     }
     let trial = request.confirm.map_or(String::new(), |time| format!(" --confirm {time}"));
     format!("{}{trial}", words.join(", "))
@@ -105,7 +115,9 @@ mod tests {
         let values = vec![("class".into(), "calls".into()), ("source".into(), "10.0.0.0/8".into())];
         let add = Apply { edits: vec![Edit::Add { section: "rule".into(), values }], ..Apply::default() };
         assert_eq!(command(&add), "add rule calls source 10.0.0.0/8");
-        assert_eq!(command(&Apply { text: Some("version = 1".into()), ..Apply::default() }), "apply");
+        let file = Apply { text: Some("version = 1".into()), ..Apply::default() };
+        assert_eq!(command(&file), "apply");
+        assert_eq!(command(&Apply { file: Some("/etc/line.toml".into()), ..file }), "apply /etc/line.toml");
         let long = short(&format!("\u{1b}[2J{}", "x".repeat(500)));
         assert!(!long.contains('\u{1b}') && long.chars().count() == LONGEST + 3, "{long}");
     }

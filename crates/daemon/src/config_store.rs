@@ -12,7 +12,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Applied, Apply, Confirmed, Difference, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::{SwapKind, SwapReport};
-use tidegate_live::shaping::StartError;
+use tidegate_live::shaping::{Shaping, StartError};
 use tidegate_live::timing;
 use tidegate_units::Span;
 
@@ -38,6 +38,9 @@ pub(crate) struct ConfigStore {
     reload: Arc<AtomicBool>,
     trial: Option<Trial>,
 }
+
+/// The name of the direction in a request that means both.
+const BOTH: &str = "both";
 
 /// The configuration that was in force before a change on trial.
 #[derive(Debug)]
@@ -148,7 +151,8 @@ impl ConfigStore {
         request: Apply,
     ) -> Result<Applied, Refusal> {
         let command = audit::command(&request);
-        let named = request.direction.as_deref();
+        let named = request.direction.as_deref().filter(|name| *name != BOTH || directions.len() > 2);
+        let both = request.direction.is_some() && named.is_none();
         let confirm = request.confirm.map(|span| Duration::from_nanos(span.as_nanos()));
         if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
             return Err(invalid("a trial must last more than 0 s and at most an hour"));
@@ -160,10 +164,19 @@ impl ConfigStore {
                 (placed(directions, configs, named)?, warnings)
             }
             (text, edits) => {
-                let (index, new) = edited(directions, text.as_deref(), edits, named)?;
-                // The text that was edited is that in force, which the user does not see.
-                let (mut configs, warnings) = load("what runs (`tidegate status --file`), changed", new.text())?;
-                (configs.pop().map(|config| (index, config)).into_iter().collect(), warnings)
+                let edited = match both {
+                    true => edited_in_both(directions, text.as_deref(), edits),
+                    false => edited(directions, text.as_deref(), edits, named),
+                };
+                let (mut all, mut warnings) = (Vec::new(), String::new());
+                for (index, new) in edited? {
+                    // The text that was edited is that in force, which the user does not see.
+                    let (mut configs, more) = load("what runs (`tidegate status --file`), changed", new.text())?;
+                    all.extend(configs.pop().map(|config| (index, config)));
+                    // Both directions are warned about what they have in common.
+                    warnings.push_str(if warnings.contains(&more) { "" } else { &more });
+                }
+                (all, warnings)
             }
         };
         let compared = configs.iter().map(|(at, config)| (*at, directions[*at].config.clone(), config));
@@ -173,6 +186,10 @@ impl ConfigStore {
         let mut applied = Applied { differences, warnings, applied: false, in_place: false, rehomed: 0 };
         if request.dry_run || applied.differences.is_empty() {
             return Ok(applied);
+        }
+        let shapings = directions.iter().filter_map(ShapedDirection::shaping);
+        for warning in shapings.flat_map(Shaping::slower) {
+            applied.warnings += &format!("warning: {warning}\n");
         }
         if let Some(left) = self.trial_left() {
             let left = left.as_nanos().div_ceil(1_000_000_000);
@@ -396,22 +413,50 @@ fn placed(
     Ok(placed)
 }
 
-/// The text of a direction after `edits`: of the one `named`, or of the only one that has what they edit.
+/// The texts of all directions after `edits` of each.
+fn edited_in_both(
+    directions: &[ShapedDirection],
+    given: Option<&str>,
+    edits: &[edit::Edit],
+) -> Result<Edited, Refusal> {
+    let text = |at: usize| Document::parse(given.unwrap_or(&directions[at].config.text));
+    let edited = match directions.len() {
+        1 => text(0).and_then(|one| Ok(vec![one.edited(edits)?])),
+        _ => text(0).and_then(|up| Ok(up.edited_alike(&text(1)?, edits)?.to_vec())),
+    };
+    Ok(edited.map_err(invalid)?.into_iter().enumerate().collect())
+}
+
+/// The directions whose text was edited, with the new texts.
+type Edited = Vec<(usize, Document)>;
+
+/// The text of a direction after `edits`: of the one `named`, or of the only one that has what they edit. A rule that both
+/// directions share is changed in both.
 fn edited(
     directions: &[ShapedDirection],
     given: Option<&str>,
     edits: &[edit::Edit],
     named: Option<&str>,
-) -> Result<(usize, Document), Refusal> {
+) -> Result<Edited, Refusal> {
     let of = |at: usize| {
         let base = Document::parse(given.unwrap_or(&directions[at].config.text))?;
-        base.edited(edits).map(|new| (at, new))
+        base.edited(edits).map(|new| vec![(at, new)])
     };
     if named.is_some() || directions.len() == 1 {
         return of(direction_named(directions, named)?).map_err(invalid);
     }
     let mut outcomes: Vec<_> = (0..directions.len()).map(of).collect();
-    let possible: Vec<usize> = outcomes.iter().flatten().map(|(at, _)| *at).collect();
+    let possible: Vec<usize> = outcomes.iter().flatten().flatten().map(|(at, _)| *at).collect();
+    let is_of_rule = |edit: &edit::Edit| match edit {
+        edit::Edit::Set { section, .. } | edit::Edit::Remove { section, .. } => section == "rule",
+        edit::Edit::Add { .. } => false,
+    };
+    if possible.len() == 2
+        && edits.iter().all(is_of_rule)
+        && let Ok(edited) = edited_in_both(directions, given, edits)
+    {
+        return Ok(edited);
+    }
     match possible[..] {
         [at] => outcomes.swap_remove(at).map_err(invalid),
         [] => outcomes.swap_remove(0).map_err(|text| {
@@ -420,8 +465,9 @@ fn edited(
         }),
         _ => {
             let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
+            let both = if names.len() == 2 { ", or both" } else { "" };
             Err(invalid("this setting exists in each direction")
-                .help(format!("choose one with --direction: {}", names.join(" or "))))
+                .help(format!("choose one with --direction: {}{both}", names.join(" or "))))
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::netlink::{Protocol, Result, Socket};
 use crate::nft::{self, Compare, Expression, Flowtable, MetaKey};
 use crate::rtnl::{Link, Rtnl, sysctl};
 use crate::rules::Direction;
+use crate::shaping::backend::DISCIPLINE;
 
 /// Masters whose ports the packet filter does not see as interfaces of packets.
 pub(crate) const MASTERS: [&str; 7] = ["bridge", "bond", "team", "openvswitch", "hsr", "batadv", "lag"];
@@ -52,6 +53,19 @@ impl Stack {
     pub fn names(&self) -> String {
         self.above.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// What a qdisc of this kind, below a shaper at `interface`, does to it, and how to remove the qdisc; `None` for one that
+/// neither shapes nor delays, and for ours.
+pub fn slower(kind: &str, interface: &str) -> Option<(String, String)> {
+    const HARMLESS: [&str; 10] =
+        ["noqueue", "pfifo_fast", "pfifo", "bfifo", "fq_codel", "fq", "mq", "multiq", "ingress", "clsact"];
+    if HARMLESS.contains(&kind) || kind.starts_with(DISCIPLINE) {
+        return None;
+    }
+    let text =
+        format!("{interface} has a {kind} qdisc, which shapes or delays what we let go: the slower of both counts");
+    Some((text, format!("tc qdisc del dev {interface} root")))
 }
 
 /// Why the packet filter sees no packets of an interface of this kind, and what to shape instead; `None` if it does.

@@ -84,12 +84,14 @@ pub struct Subject<'a> {
     pub mtu: Option<u32>,
     /// Examines whether the data path can be in the kernel.
     pub offload: Option<fn() -> Finding>,
+    /// Looks up what became of the shaper whose rules an interface has; nothing if it is running.
+    pub ended: Option<fn(interface: &str) -> Option<Finding>>,
 }
 
 /// Examines the machine, in the network namespace of the calling thread.
 pub fn examine(subject: Subject<'_>) -> Examination {
     let mut found = Examination::default();
-    kernel::filter(&mut found);
+    kernel::filter(&mut found, subject.ended);
     kernel::connections(&mut found);
     kernel::queue(&mut found);
     found.findings.extend(subject.offload.map(|examine| examine()));

@@ -527,6 +527,11 @@ pub(crate) fn table_name(interface: &str, direction: Direction) -> String {
     name
 }
 
+/// The interface that a table of ours belongs to; `None` for the name of another table.
+pub(crate) fn interface_of(table: &str) -> Option<String> {
+    table.strip_prefix(PREFIX).or(table.strip_prefix(PREFIX_IN)).map(unescape)
+}
+
 fn unescape(name: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();

@@ -69,6 +69,7 @@ enum Command {
     #[cfg(feature = "lab")]
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
+    Metrics(commands::metrics::Args),
     #[cfg(feature = "lab")]
     Script(commands::script::Args),
     #[cfg(feature = "lab")]
@@ -255,6 +256,7 @@ fn run(cli: Cli) -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
+        Command::Metrics(args) => commands::metrics::run(&args),
         #[cfg(feature = "lab")]
         Command::Script(args) => commands::script::run(&args),
         #[cfg(feature = "lab")]

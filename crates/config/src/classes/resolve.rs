@@ -307,6 +307,15 @@ fn ceilings(section: &ClassSection, (burst, flow_burst): (Bytes, Bytes), diagnos
                 .help("remove `borrow`: `at-most` bounds what is borrowed; or remove `at-most`");
         }
     }
+    if let (Some(most), Some(host)) = (at_most, host_at_most.as_ref())
+        && host.value > most.value
+    {
+        diagnostics
+            .warning(host.place, format!("a host of class `{}` never gets {}", name.value, host.value))
+            .label("more than the class gets together")
+            .related(most.place, "the ceiling of the class")
+            .help("lower `host-at-most`, or leave it out");
+    }
     if let (Some(most), Some(Spanned { value: true, place })) = (at_most, section.borrow)
         && share.value == Sharing::Strict
     {

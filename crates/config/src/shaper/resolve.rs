@@ -85,7 +85,7 @@ pub(super) fn resolve_file(
             (Root::Shaper(shaper), names, default_class)
         }
     };
-    let rules = rules(file, &root, &names, diagnostics);
+    let rules = rules(file, &root, &names, (elsewhere, interface.direction), diagnostics);
     threads(file.interface.as_ref().map(|section| &section.value), &root, &rules, diagnostics);
     without_owners(file, diagnostics);
     let statistics = statistics(file.statistics.as_ref(), diagnostics);

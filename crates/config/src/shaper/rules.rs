@@ -6,24 +6,57 @@ use tidegate_core::{ClassId, Rate};
 
 use super::conditions;
 use super::config::Root;
-use super::file::{DisplaceSection, File, RuleSection};
+use super::file::{Direction, DisplaceSection, File, RuleSection};
 use crate::classes::{Class, Displace, Match, Rule, Shaper, Sharing, ceiling, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::values::{Ports, Prefix, Protocol};
 
-pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
-    let by_name = numbered(names);
-    let listed: Vec<&str> = names.iter().map(String::as_str).collect();
+/// The classes that a rule can name.
+struct Classes<'a> {
+    by_name: HashMap<&'a str, u32>,
+    listed: Vec<&'a str>,
+    /// The classes of the other direction.
+    elsewhere: &'a [String],
+    direction: Direction,
+}
+
+impl Classes<'_> {
+    /// The number of a class. Reports an error if there is no such class.
+    fn find(&self, name: &Spanned<String>, diagnostics: &mut Diagnostics) -> ClassId {
+        if self.by_name.contains_key(name.as_str()) || !self.elsewhere.contains(&name.value) {
+            return lookup(name, &self.by_name, &self.listed, diagnostics);
+        }
+        let (here, there) = match self.direction {
+            Direction::Egress => ("up", "down"),
+            Direction::Ingress => ("down", "up"),
+        };
+        diagnostics
+            .error(name.place, format!("there is no class `{}` in [{here}]", name.value))
+            .label(format!("only [{there}] has it"))
+            .help(format!("write the rule as [[{there}.rule]], or add the class as [[{here}.class]]"));
+        ClassId(0)
+    }
+}
+
+/// Resolves the rules of a direction with the classes `names`; `elsewhere` are those of the other one.
+pub(super) fn rules(
+    file: &File,
+    root: &Root,
+    names: &[String],
+    (elsewhere, direction): (&[String], Direction),
+    diagnostics: &mut Diagnostics,
+) -> Vec<Rule> {
+    let listed = names.iter().map(String::as_str).collect();
+    let classes = Classes { by_name: numbered(names), listed, elsewhere, direction };
     let errors = diagnostics.errors();
-    let rules: Vec<Rule> =
-        file.rule.iter().map(|rule| self::rule(rule, root, &by_name, &listed, diagnostics)).collect();
+    let rules: Vec<Rule> = file.rule.iter().map(|rule| self::rule(rule, root, &classes, diagnostics)).collect();
     if diagnostics.errors() == errors {
         let places: Vec<Place> = file.rule.iter().map(|rule| rule.place).collect();
         conditions::check(&rules, &places, diagnostics);
     }
     if let Root::Shaper(shaper) = root {
-        minimums(file, shaper, &by_name, diagnostics);
+        minimums(file, shaper, &classes.by_name, diagnostics);
     }
     rules
 }
@@ -32,14 +65,8 @@ pub(super) fn numbered(names: &[String]) -> HashMap<&str, u32> {
     names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect()
 }
 
-fn rule(
-    section: &Spanned<RuleSection>,
-    root: &Root,
-    by_name: &HashMap<&str, u32>,
-    listed: &[&str],
-    diagnostics: &mut Diagnostics,
-) -> Rule {
-    let class = lookup(&section.class, by_name, listed, diagnostics);
+fn rule(section: &Spanned<RuleSection>, root: &Root, classes: &Classes<'_>, diagnostics: &mut Diagnostics) -> Rule {
+    let class = classes.find(&section.class, diagnostics);
     impossible(section, diagnostics);
     if section.weight.value == 0 || section.weight.value > 1_000_000 {
         diagnostics
@@ -65,7 +92,7 @@ fn rule(
         }
     }
     let displace = section.displace.as_ref().map(|displace| {
-        let to = lookup(&displace.to, by_name, listed, diagnostics);
+        let to = classes.find(&displace.to, diagnostics);
         check_displacement(section, displace, minimum, diagnostics);
         Displace { below: displace.below.value, to }
     });

@@ -1,5 +1,6 @@
 //! A file for both directions, and the files for each that it stands for.
 
+use tidegate_config::edit::{Document, Edit};
 use tidegate_config::shaper::{Direction, join, load, load_all, split};
 use tidegate_config::{Diagnostics, Source};
 
@@ -204,6 +205,42 @@ fn rules_for_both_directions_stay_one_when_the_file_is_made_again() {
     let one_sided = |text: &str| text.replace("both-ways = true\n", "");
     let again = join(&one_sided(&up), &one_sided(&part(ONCE, Direction::Ingress))).expect("equal tables");
     assert_eq!((again.matches("[[up.rule]]").count(), again.matches("[[down.rule]]").count()), (2, 3), "{again}");
+}
+
+#[test]
+fn a_shared_rule_that_is_changed_in_both_directions_stays_shared() {
+    let [up, down] =
+        [Direction::Egress, Direction::Ingress].map(|way| Document::parse(split(ONCE, way).unwrap()).unwrap());
+    let set = |name: &str| Edit::Set {
+        section: "rule".into(),
+        name: Some(name.into()),
+        key: "when".into(),
+        value: "mon-fri 08:00-18:00".into(),
+    };
+    // The first of `up` is the second of `down`, which has a rule of its own.
+    let values = vec![("class".into(), "rest".into()), ("host".into(), "192.168.50.7".into())];
+    let add = Edit::Add { section: "rule".into(), values };
+    let [up_new, down_new] = up.edited_alike(&down, &[set("1")]).unwrap();
+    let again = join(up_new.text(), down_new.text()).expect("tables in common are equal");
+    let shared = again.split("# The guests.").nth(1).expect("it stays shared");
+    assert!(shared.contains("[[rule]]") && again.matches("when = ").count() == 1, "{again}");
+    assert_eq!(again.matches("\n[[rule]]").count(), 2, "{again}");
+    // One that was added is the first in both, and counts.
+    let [up_new, down_new] = up.edited_alike(&down, &[add, set("2")]).unwrap();
+    assert!(up_new.text().matches("when = ").count() == 1 && down_new.text().matches("when = ").count() == 1);
+    // A rule of one direction is none of both.
+    let other = down.edited_alike(&up, &[set("1")]).unwrap_err();
+    assert!(other.contains("rule 1 is not the same in both directions"), "{other}");
+    assert!(up.edited_alike(&down, &[set("7")]).unwrap_err().contains("there is no rule 7"));
+}
+
+#[test]
+fn a_class_that_one_direction_lacks_is_named_with_the_direction() {
+    let renamed = ONCE.replacen("name = \"guests\"", "name = \"visitors\"", 1);
+    let (configs, said) = read(&renamed);
+    assert!(configs.is_none() && said.contains("there is no class `guests` in [up]"), "{said}");
+    assert!(said.contains("only [down] has it") && said.contains("[[down.rule]]"), "{said}");
+    assert!(!said.contains("in [down]"), "{said}");
 }
 
 #[test]

@@ -161,3 +161,11 @@ fn a_ceiling_stays_when_the_line_changes() {
         assert_eq!(guests.at_most.class.unwrap().rate, Rate::from_mbit(2));
     }
 }
+
+#[test]
+fn a_ceiling_of_a_host_that_the_class_never_reaches_is_a_warning() {
+    let text = |host: &str| file("fair-by = \"host\"", &format!("at-most = \"5mbit\"\nhost-at-most = \"{host}\""), "");
+    let (config, said) = read(&text("9mbit"));
+    assert!(config.is_some() && said.contains("a host of class `guests` never gets 9mbit"), "{said}");
+    assert_eq!(read(&text("5mbit")).1, "");
+}

@@ -11,13 +11,16 @@ use crate::quantities::ns;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Apply {
-    /// The direction, where more than one is shaped. Default: those that the file is for, or the only one that has what is
-    /// edited.
+    /// The direction, where more than one is shaped, or `both`. Default: those that the file is for, or the only one that has
+    /// what is edited; both for a rule that both share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
     /// The whole text of the file. Default: the text in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The path of the file that the text is from, for the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Edits of that text, one after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,

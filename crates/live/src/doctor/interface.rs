@@ -118,7 +118,6 @@ fn flowtables(found: &mut Examination, link: &Link) {
 
 /// Kernel qdiscs below us.
 fn disciplines(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
-    const HARMLESS: [&str; 8] = ["noqueue", "pfifo_fast", "pfifo", "bfifo", "fq_codel", "fq", "mq", "multiq"];
     let name = &link.name;
     let qdiscs = match rtnl.qdiscs(link.index) {
         Ok(qdiscs) => qdiscs,
@@ -135,13 +134,10 @@ fn disciplines(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
                 format!("{name} has a {kind} qdisc; what its filters do is reported under `tc`"),
                 "",
             ),
-            kind if HARMLESS.contains(&kind) => found.fine("qdisc", format!("{kind} below us, which shapes nothing")),
-            kind => found.add(
-                "qdisc",
-                Severity::Weakens,
-                format!("{name} has a {kind} qdisc, which shapes or delays what we let go: the slower of both counts"),
-                format!("tc qdisc del dev {name} root"),
-            ),
+            kind => match bypass::slower(kind, name) {
+                Some((text, remedy)) => found.add("qdisc", Severity::Weakens, text, remedy),
+                None => found.fine("qdisc", format!("{kind} below us, which shapes nothing")),
+            },
         }
     }
 }

@@ -3,16 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Examination, Severity, is_permission};
+use super::{Examination, Finding, Severity, is_permission};
 use crate::netlink::{Protocol, Socket};
 use crate::nfqueue::{Outcome, QueueSettings, QueueSocket};
 use crate::nft::{self, Expression, Family};
 use crate::rtnl::sysctl;
-use crate::rules::PREFIX;
+use crate::rules::interface_of;
 use crate::timing::{self, Priority};
 
-/// Examines the kernel's packet filter and other users of it.
-pub(super) fn filter(found: &mut Examination) {
+/// Examines the kernel's packet filter and other users of it. `ended` finds out whether the shaper of an interface has ended.
+pub(super) fn filter(found: &mut Examination, ended: Option<fn(&str) -> Option<Finding>>) {
     let tables = Socket::open(Protocol::Netfilter).and_then(|mut socket| {
         let tables = nft::tables(&mut socket)?;
         Ok((socket, tables))
@@ -40,15 +40,20 @@ pub(super) fn filter(found: &mut Examination) {
     };
     found.fine("nf_tables", "the kernel has it");
     for (family, name) in tables {
-        if let Some(interface) = name.strip_prefix(PREFIX) {
-            found.add(
-                "instance",
-                Severity::Note,
-                format!("another tidegate shapes already: table {} {name}", family.name()),
-                format!(
-                    "if it is none of yours, see `tidegate status` and end it; for {interface} a second one is refused"
+        if let Some(interface) = interface_of(&name) {
+            match ended.and_then(|ended| ended(&interface)) {
+                // The tables of both directions may be there.
+                Some(finding) if found.findings.contains(&finding) => {}
+                Some(finding) => found.findings.push(finding),
+                None => found.add(
+                    "instance",
+                    Severity::Note,
+                    format!("another tidegate shapes already: table {} {name}", family.name()),
+                    format!(
+                        "if it is none of yours, see `tidegate status` and end it; for {interface} a second one is refused"
+                    ),
                 ),
-            );
+            }
             continue;
         }
         match nft::read(&mut socket, family, &name) {

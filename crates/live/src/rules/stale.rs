@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{DIRECTIONS, PREFIX, PREFIX_IN, RulesError, table_name, unescape};
+use super::{DIRECTIONS, RulesError, interface_of, table_name};
 use crate::netlink::{Protocol, Socket};
 use crate::nfqueue::QueueSocket;
 use crate::nft::{self, Expression, Listed, Ownership};
@@ -32,10 +32,7 @@ pub fn remove_stale(interface: &str) -> Result<bool, RulesError> {
 /// Removes stale tables of all interfaces, and returns those interfaces.
 pub fn remove_all_stale() -> Result<Vec<String>, RulesError> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
-    let mut names: Vec<_> = nft::tables(&mut socket)?
-        .into_iter()
-        .filter_map(|(_, name)| Some(unescape(name.strip_prefix(PREFIX).or(name.strip_prefix(PREFIX_IN))?)))
-        .collect();
+    let mut names: Vec<_> = nft::tables(&mut socket)?.into_iter().filter_map(|(_, name)| interface_of(&name)).collect();
     names.sort();
     names.dedup();
     let mut removed = Vec::new();

@@ -5,7 +5,7 @@ use tidegate_config::shaper::Config;
 use super::error::StartError;
 use super::options::Options;
 use crate::bypass::{self, Takes};
-use crate::rtnl::Rtnl;
+use crate::rtnl::{Link, Rtnl};
 use crate::rules::Direction;
 
 /// The names of the interfaces to shape.
@@ -43,6 +43,14 @@ pub(super) fn find(interface: &str) -> Result<u32, StartError> {
     }
     let known = rtnl.links()?.into_iter().map(|link| link.name).collect();
     Err(StartError::UnknownInterface { name: interface.into(), known })
+}
+
+/// Warnings about qdiscs of others at a link that shape or delay what leaves, with their remedy.
+pub(super) fn slower(rtnl: &mut Rtnl, link: &Link) -> Vec<String> {
+    // A kernel that does not answer is no reason not to shape.
+    let kinds = rtnl.qdiscs(link.index).unwrap_or_default();
+    let found = kinds.iter().filter_map(|kind| bypass::slower(kind, &link.name));
+    found.map(|(text, remedy)| format!("{text}; {remedy}")).collect()
 }
 
 /// Looks for what would carry packets past the rules of the interface; returns warnings for what may carry some of

@@ -56,7 +56,7 @@ pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
 pub use options::{MakeRecorder, Options, RecorderFactory};
-pub use owners::{known_owners, resolve, user_number};
+pub use owners::{known_owners, resolve, user_name, user_number};
 pub use passing::{Passed, Passing};
 pub use queue::{Inherited, Queue, Successor};
 pub use running::Running;
@@ -162,6 +162,17 @@ impl Shaping {
     /// Mechanisms that may carry packets past the rules.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+    /// Warnings about qdiscs of others, at this moment, that shape or delay what leaves here.
+    pub fn slower(&self) -> Vec<String> {
+        // A data path in the kernel is the root of its interface, and what has arrived passes no qdisc.
+        if self.in_kernel().is_some() || self.direction() == Direction::Ingress {
+            return Vec::new();
+        }
+        let Ok(mut rtnl) = Rtnl::open() else { return Vec::new() };
+        let links = self.interfaces().iter().filter_map(|each| rtnl.link(each.name()).ok().flatten());
+        let links: Vec<_> = links.collect();
+        links.iter().flat_map(|link| find::slower(&mut rtnl, link)).collect()
     }
     /// Whether a flow table may take forwarded packets past the rules, which a probe does not show.
     pub fn may_be_bypassed(&self) -> bool {

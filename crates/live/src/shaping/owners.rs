@@ -69,6 +69,11 @@ pub fn user_number(name: &str) -> Option<u32> {
     passwd().get(name).copied()
 }
 
+/// The name of a local user.
+pub fn user_name(uid: u32) -> Option<String> {
+    passwd().into_iter().find_map(|(name, number)| (number == uid).then_some(name))
+}
+
 /// The local users by name. Users of a directory service must be given by uid.
 fn passwd() -> HashMap<String, u32> {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -169,9 +169,9 @@ impl MonotonicClock {
             self.state.note(format!("the clock went back by {lost}; shaping goes on as if it had not"));
         } else if now.since(self.last) > GAP {
             self.state.note(format!(
-                "no time was given to the data path for {}: the machine slept, or the clock jumped; what was saved up \
-                 meanwhile is no more than the buckets hold",
-                now.since(self.last)
+                "no time was given to the data path for {:.2} s: the process was stopped, the machine slept, or the clock \
+                 jumped; what was saved up meanwhile is no more than the buckets hold",
+                now.since(self.last).as_secs_f64()
             ));
         }
         self.last = now;

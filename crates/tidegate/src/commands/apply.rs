@@ -18,7 +18,7 @@ use crate::commands::connect::Connect;
 pub struct How {
     #[command(flatten)]
     connect: Connect,
-    /// The direction, where both are shaped
+    /// The direction, where both are shaped; `both` changes them alike
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
     /// Show what would change, and change nothing
@@ -56,8 +56,9 @@ pub struct ConfirmArgs {
 
 /// Change values of the running configuration: set class NAME rate 5mbit, set rule 2 weight 3, set shaper rate 20mbit
 ///
-/// `tidegate status --file` shows the configuration. Several values change at once: set class NAME rate 5mbit
-/// priority 0.
+/// `tidegate status --file` shows the configuration. Several values change at once, all or none: set class NAME rate 5mbit
+/// priority 0, or of several sections: set shaper rate 15mbit class NAME rate 8mbit; `rule` comes last, because it has a key
+/// `class`.
 #[derive(Debug, clap::Args)]
 pub struct SetArgs {
     /// class, rule, or a table of the file such as shaper, discipline or interface
@@ -99,28 +100,51 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let source = check::open(&args.file)?;
     // Findings have their places in this file, not in the one that the daemon is sent.
     check::load_all(&source)?;
-    change(&args.how, Some(source.text().to_owned()), Vec::new())
+    let file = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone()).display().to_string();
+    let file = if args.file.as_os_str() == "-" { "-".into() } else { file };
+    change(&args.how, Some((file, source.text().to_owned())), Vec::new())
 }
 
 /// Runs `set`.
 pub fn set(args: &SetArgs) -> Result<(), Failure> {
-    let named = matches!(args.section.as_str(), "class" | "rule");
-    let (name, words) = match (named, args.words.split_first()) {
-        (true, Some((name, words))) => (Some(name.clone()), words),
-        _ => (None, args.words.as_slice()),
-    };
-    if !named && !words.len().is_multiple_of(2) {
-        let text = format!(
-            "cannot read `{}`: write pairs of keys and values, after `class NAME` or `rule NUMBER` where they belong to one",
-            args.section
-        );
-        return Err(Failure::Usage(text));
+    let mut edits = Vec::new();
+    for group in groups(&args.section, &args.words) {
+        let (section, words) = (group[0], &group[1..]);
+        let named = matches!(section, "class" | "rule");
+        let (name, words) = match (named, words.split_first()) {
+            (true, Some((name, words))) => (Some((*name).to_owned()), words),
+            _ => (None, words),
+        };
+        if !named && (words.is_empty() || !words.len().is_multiple_of(2)) {
+            let text = format!(
+                "cannot read `{section}`: write pairs of keys and values, after `class NAME` or `rule NUMBER` where they belong to one"
+            );
+            return Err(Failure::Usage(text));
+        }
+        let set = |(key, value)| Edit::Set { section: section.to_owned(), name: name.clone(), key, value };
+        edits.extend(pairs(words)?.into_iter().map(set));
     }
-    let edits = pairs(words)?
-        .into_iter()
-        .map(|(key, value)| Edit::Set { section: args.section.clone(), name: name.clone(), key, value })
-        .collect();
     change(&args.how, None, edits)
+}
+
+/// The words of each section of one command: a word in the place of a key that names a section begins the next one.
+fn groups<'a>(section: &'a str, words: &'a [String]) -> Vec<Vec<&'a str>> {
+    const SECTIONS: [&str; 8] =
+        ["class", "rule", "shaper", "discipline", "interface", "statistics", "control", "metrics"];
+    let mut groups = vec![vec![section]];
+    for word in words.iter().map(String::as_str) {
+        let group = groups.last_mut().expect("there is one, and none is removed");
+        let is_named = matches!(group[0], "class" | "rule");
+        let is_at_key = group.len() > usize::from(is_named) && (group.len() - usize::from(is_named)) % 2 == 1;
+        // A rule has the key `class`.
+        let is_key = group[0] == "rule" && word == "class";
+        if is_at_key && group.len() > 1 + usize::from(is_named) && SECTIONS.contains(&word) && !is_key {
+            groups.push(vec![word]);
+        } else {
+            group.push(word);
+        }
+    }
+    groups
 }
 
 /// Runs `add`.
@@ -158,20 +182,22 @@ pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
+fn pairs<T: ToString>(words: &[T]) -> Result<Vec<(String, String)>, Failure> {
     if words.is_empty() || !words.len().is_multiple_of(2) {
         return Err(Failure::Usage("keys and values come in pairs, such as: rate 5mbit".into()));
     }
-    Ok(words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+    Ok(words.chunks(2).map(|pair| (pair[0].to_string(), pair[1].to_string())).collect())
 }
 
 /// Makes a change and prints the differences; with `--dry-run` it only prints them.
-fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failure> {
+fn change(how: &How, file: Option<(String, String)>, edits: Vec<Edit>) -> Result<(), Failure> {
     let mut client = how.connect.open()?;
-    let edited = text.is_none();
+    let edited = file.is_none();
+    let (file, text) = file.unzip();
     let applied = client.apply(&Apply {
         direction: how.direction.clone(),
         text,
+        file,
         edits,
         dry_run: how.dry_run,
         confirm: how.confirm,
@@ -247,5 +273,37 @@ fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
         Err(_) => Err(Failure::Failed(
             "not confirmed here in time; unless `tidegate confirm` was run, the previous configuration is in force again".into(),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_command_changes_several_sections() {
+        let split = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            groups(&words[0], &words[1..]).iter().map(|group| group.join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            split("shaper rate 15mbit class house rate 8mbit"),
+            ["shaper rate 15mbit", "class house rate 8mbit"]
+        );
+        assert_eq!(
+            split("class a rate 1mbit priority 0 class b rate 2mbit"),
+            ["class a rate 1mbit priority 0", "class b rate 2mbit"]
+        );
+        // Names and values are no sections, and a rule has a key `class`.
+        assert_eq!(split("class class rate 1mbit"), ["class class rate 1mbit"]);
+        assert_eq!(split("class shaper rate 1mbit"), ["class shaper rate 1mbit"]);
+        assert_eq!(
+            split("rule 2 class class weight 3 rule 3 weight 2"),
+            ["rule 2 class class weight 3", "rule 3 weight 2"]
+        );
+        assert_eq!(
+            split("discipline kind control shaper rate 1mbit"),
+            ["discipline kind control", "shaper rate 1mbit"]
+        );
     }
 }

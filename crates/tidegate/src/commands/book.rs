@@ -52,7 +52,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     match &args.chapter {
         Some(topic) => show(topic).unwrap_or_else(|| {
-            Err(Failure::Usage(format!("the book has no chapter `{topic}`; `tidegate book` lists them")))
+            Err(Failure::Usage(format!(
+                "the book has no chapter `{topic}`; `tidegate book` lists them, `tidegate book --search {topic}` finds sections"
+            )))
         }),
         None => contents(),
     }

@@ -1,5 +1,6 @@
 //! `tidegate check`: the promises of a shaper file, and the proof that they fit.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -54,11 +55,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         out.flush()?;
     } else {
         say(&diagnostics, &source);
-        let mut text = Vec::new();
+        let (mut text, mut told) = (Vec::new(), HashSet::new());
         for (at, config) in configs.iter().flatten().enumerate() {
             let gap = if at > 0 { "\n" } else { "" };
             write!(text, "{gap}")?;
-            print(&mut text, &source, config)?;
+            print(&mut text, &source, config, &mut told)?;
         }
         drop(out);
         output::print(&String::from_utf8_lossy(&text))?;
@@ -165,14 +166,17 @@ pub fn refusal(diagnostics: &Diagnostics, source: &Source) -> Failure {
     Failure::Usage(format!("{}: {errors} error{}", source.name(), if errors == 1 { "" } else { "s" }))
 }
 
-fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Failure> {
+/// Prints a direction. `told` are the lines of both directions that were printed already.
+fn print(out: &mut dyn Write, source: &Source, config: &Config, told: &mut HashSet<String>) -> Result<(), Failure> {
     let interface = &config.interface;
     let name = match &interface.names[..] {
         [] => "interface from the command line".into(),
         [name] => format!("interface {name}"),
         names => format!("interfaces {} under one total", names.join(" + ")),
     };
-    writeln!(out, "{}: valid\n", source.name())?;
+    if told.insert(source.name().to_owned()) {
+        writeln!(out, "{}: valid\n", source.name())?;
+    }
     writeln!(
         out,
         "{name}, what {}, packets up to {} B and {} B on top of each",
@@ -228,9 +232,9 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
         writeln!(out, "no rules: every packet goes to {}", default_name(config))?;
     } else {
         write!(out, "{}", rules(config).text(width()))?;
-        write_times(out, config)?;
+        write_times(out, config, told)?;
     }
-    if let Some(metrics) = config.metrics {
+    if let Some(metrics) = config.metrics.filter(|_| told.insert("metrics".to_owned())) {
         let who = if metrics.anywhere { "whoever reaches it" } else { "this machine" };
         writeln!(out, "metrics and a web page at http://{}/, for {who}", metrics.listen)?;
     }
@@ -331,12 +335,15 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
 }
 
 /// Writes for each rule with times whether it holds now on this machine, and when this changes.
-fn write_times(out: &mut dyn Write, config: &Config) -> Result<(), Failure> {
+fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>) -> Result<(), Failure> {
     let now = week_minute();
     for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| !rule.matches.when.is_empty()) {
         let state = if rule.matches.holds_at(now) { "holds now" } else { "does not hold now" };
         let until = Times::next_change(&rule.matches.when, now).map_or_else(String::new, |at| format!(", until {at}"));
-        writeln!(out, "rule {number} {state} ({now}){until}")?;
+        // A rule that both directions share has the same number in both, unless one has rules of its own.
+        if told.insert(format!("{number} {}", rule.matches)) {
+            writeln!(out, "rule {number} {state} ({now}){until}")?;
+        }
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use tidegate_live::shaping::{Options, Shaping, known_owners};
 
 use crate::Failure;
 use crate::commands::connect::connect;
-use crate::commands::status::{guardian_text, privileges_text};
+use crate::commands::status::{guardian_text, last_words, privileges_text};
 use crate::commands::{check, interfaces};
 use crate::output::{hanging, width};
 
@@ -51,7 +51,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let written = config.map(|config| &config.interface.names[..]).unwrap_or_default();
     let interfaces = if args.interface.is_empty() { written } else { &args.interface };
     let mtu = config.map(|config| config.interface.mtu.as_u64() as u32);
-    let mut examination = doctor::examine(Subject { interfaces, mtu, offload: Some(tidegate_kernel::finding) });
+    let mut examination =
+        doctor::examine(Subject { interfaces, mtu, offload: Some(tidegate_kernel::finding), ended: Some(ended) });
     for config in configs.iter().filter(|config| !config.rules.is_empty()) {
         examination.findings.push(owners(config));
     }
@@ -139,6 +140,21 @@ fn owners(config: &Config) -> Finding {
         Err(error) => (Severity::Prevents, error.to_string(), "create what is missing, or change the rule"),
     };
     Finding { about: "owners", severity, found, remedy: remedy.into() }
+}
+
+/// Reports the shaper of an interface whose process was killed, while its guardian keeps its rules.
+fn ended(interface: &str) -> Option<Finding> {
+    let paths = Place::Interface(interface.to_owned()).find_all().unwrap_or_default();
+    let process = paths.iter().find_map(|path| {
+        let error = connect(path).err()?;
+        last_words::ended(path, &error)
+    })?;
+    Some(Finding {
+        about: "instance",
+        severity: Severity::Prevents,
+        found: format!("process {process}, which shaped {interface}, died; its guardian lets packets pass unshaped"),
+        remedy: "start it again with `tidegate run`; `tidegate status` shows its last words".into(),
+    })
 }
 
 /// The privileges of a running tidegate, and its guardians; nothing if none answers.

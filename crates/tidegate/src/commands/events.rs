@@ -1,6 +1,6 @@
 //! `tidegate events`: what happens, as it happens.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
 use tidegate_control::calls::{Events, Status};
@@ -15,7 +15,7 @@ use crate::output::rate;
 
 /// Show events of a running tidegate as they occur: flows, queues that fill, moves, marks, faults
 ///
-/// A line is an event: the time (UTC), the kind, the class, the flow, and its state. Standard error reports when the
+/// A line is an event: the date and time (UTC), the kind, the class, the flow, and its state. Standard error reports when the
 /// subscription has begun.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -125,18 +125,47 @@ fn hint(args: &Args, status: &Status) {
     }
 }
 
-/// The time of day, UTC, of an instant of the monotonic clock.
-pub(super) fn time_of_day(time: Span) -> String {
+/// The date and the time of day, UTC, of an instant of the monotonic clock.
+pub(super) fn moment(time: Span) -> String {
     let ago = timing::now().as_nanos().saturating_sub(time.as_nanos());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let then = now.saturating_sub(Duration::from_nanos(ago));
     let day = then.as_secs() % 86_400;
-    format!("{:02}:{:02}:{:02}.{:06}", day / 3600, day / 60 % 60, day % 60, then.subsec_micros())
+    let time = format!("{:02}:{:02}:{:02}.{:06}", day / 3600, day / 60 % 60, day % 60, then.subsec_micros());
+    format!("{} {time}", date(then.as_secs() / 86_400))
 }
+
+/// The date of a day that is so many days after 1 January 1970.
+fn date(days: u64) -> String {
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (mut year, mut left) = (1970, days);
+    while left >= 365 + u64::from(is_leap(year)) {
+        left -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while left >= lengths[month] {
+        left -= lengths[month];
+        month += 1;
+    }
+    format!("{year}-{:02}-{:02}", month + 1, left + 1)
+}
+
+/// A message of a running shaper, with the time (UTC) where it is read on a terminal: a service's log has its own.
+pub(super) fn logged(text: &str) -> String {
+    match std::io::stderr().is_terminal() {
+        true => format!("{} {text}", &moment(Span::from_nanos(timing::now().as_nanos()))[..SECONDS]),
+        false => text.to_owned(),
+    }
+}
+
+/// The length of a moment without the part of a second.
+const SECONDS: usize = "2026-01-31 09:00:00".len();
 
 /// An event in a line, for people.
 pub(super) fn line(event: &Event) -> String {
-    let mut line = format!("{} {:<12}", time_of_day(event.time), event.kind.name());
+    let mut line = format!("{} {:<12}", moment(event.time), event.kind.name());
     let class = event.class.as_deref().unwrap_or_default();
     match &event.from_class {
         Some(from) => line += &format!(" {from} -> {class}"),
@@ -175,6 +204,17 @@ pub(super) fn line(event: &Event) -> String {
 mod tests {
     use super::*;
     use tidegate_units::Rate;
+
+    #[test]
+    fn a_day_has_its_date() {
+        let days =
+            [(0, "1970-01-01"), (58, "1970-02-28"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_783, "2026-11-26")];
+        for (day, expected) in days {
+            assert_eq!(date(day), expected);
+        }
+        let now = moment(Span::from_nanos(timing::now().as_nanos()));
+        assert!(now.starts_with("20") && now.len() == SECONDS + ".000000".len(), "{now}");
+    }
 
     #[test]
     fn a_line_names_the_promise_that_ended_and_rates_with_four_digits() {

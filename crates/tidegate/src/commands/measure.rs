@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use tidegate_control::answer::Grade;
 use tidegate_live::rules::Direction;
 use tidegate_units::Span;
 
@@ -65,17 +66,31 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(peer) = &args.peer else { return Ok(()) };
     let peer = Peer::parse(peer).map_err(|error| Failure::Usage(error.to_string()))?;
     let trust = Trust::of(&peer, args.ca.as_deref()).map_err(|error| Failure::Failed(error.to_string()))?;
-    let found = both(&peer, args.interface.as_deref(), trust.as_ref())?;
-    let mut out = crate::output::stdout();
-    if args.json {
-        let [down, up] = &found;
-        writeln!(out, "{:#}", serde_json::json!({ "peer": peer.to_string(), "down": down, "up": up }))?;
-        return Ok(());
+    let mut found = Vec::new();
+    let mut outcome = Ok(());
+    for (word, direction) in DIRECTIONS {
+        if !found.is_empty() {
+            thread::sleep(PAUSE);
+        }
+        match measure(word, direction, &peer, args.interface.as_deref(), trust.as_ref()) {
+            Ok(one) => {
+                // Before the other direction, which may fail.
+                if !args.json {
+                    crate::output::print(&text(word, &one))?;
+                }
+                found.push(one);
+            }
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
     }
-    for (word, one) in ["down", "up"].into_iter().zip(&found) {
-        crate::output::print(&text(word, one))?;
+    if args.json && !found.is_empty() {
+        let whole = serde_json::json!({ "peer": peer.to_string(), "down": found.first(), "up": found.get(1) });
+        writeln!(crate::output::stdout(), "{whole:#}")?;
     }
-    Ok(())
+    outcome
 }
 
 fn serve(address: SocketAddr, time: Span) -> Result<(), Failure> {
@@ -92,19 +107,39 @@ fn serve(address: SocketAddr, time: Span) -> Result<(), Failure> {
 /// # Errors
 /// When a direction cannot be measured.
 pub fn both(peer: &Peer, interface: Option<&str>, trust: Option<&Trust>) -> Result<[Responsiveness; 2], Failure> {
-    let one = |word: &str, direction| {
-        message!("measuring the responsiveness {word} with {peer}, 20 s at the most ...");
-        responsiveness::measure(peer, direction, interface, trust)
-            .map_err(|error| Failure::Failed(format!("{error}; nothing was measured {word}")))
-    };
-    let down = one("down", Direction::Ingress)?;
+    let [down, up] = DIRECTIONS.map(|(word, direction)| move || measure(word, direction, peer, interface, trust));
+    let down = down()?;
     thread::sleep(PAUSE);
-    Ok([down, one("up", Direction::Egress)?])
+    Ok([down, up()?])
 }
 
-/// The result in a word and a number: `good, 1510 RPM`.
+/// The directions in the order in which they are measured.
+const DIRECTIONS: [(&str, Direction); 2] = [("down", Direction::Ingress), ("up", Direction::Egress)];
+
+fn measure(
+    word: &str,
+    direction: Direction,
+    peer: &Peer,
+    interface: Option<&str>,
+    trust: Option<&Trust>,
+) -> Result<Responsiveness, Failure> {
+    message!("measuring the responsiveness {word} with {peer}, 20 s at the most ...");
+    responsiveness::measure(peer, direction, interface, trust)
+        .map_err(|error| Failure::Failed(format!("{error}; nothing was measured {word}")))
+}
+
+/// The result in a word and a number: `good, 1510 RPM`. The word is the worse one of separate and of loaded connections; their
+/// mean would hide it.
 pub fn verdict(one: &Responsiveness) -> String {
-    let grade = one.grade().map_or("", tidegate_control::answer::Grade::word);
+    let grade = match one.grades() {
+        [Some(separate), Some(loaded)] if loaded < separate => {
+            format!("{} on loaded connections, {} on separate ones", loaded.word(), separate.word())
+        }
+        [Some(separate), Some(loaded)] if separate < loaded => {
+            format!("{} on separate connections, {} on loaded ones", separate.word(), loaded.word())
+        }
+        [separate, _] => separate.map_or("", Grade::word).to_owned(),
+    };
     format!("{grade}, {:.0} RPM", one.rpm)
 }
 
@@ -131,4 +166,34 @@ fn text(word: &str, one: &Responsiveness) -> String {
         one.seconds,
         one.probes,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::responsiveness::Confidence;
+
+    #[test]
+    fn the_grade_is_that_of_the_worse_connections() {
+        let result = |foreign_rpm: f64, loaded_rpm: Option<f64>| Responsiveness {
+            rpm: loaded_rpm.map_or(foreign_rpm, |loaded| f64::midpoint(foreign_rpm, loaded)),
+            foreign_rpm,
+            loaded_rpm,
+            tcp_ms: 1.0,
+            tls_ms: None,
+            http_ms: 1.0,
+            loaded_ms: loaded_rpm.map(|rpm| 60_000.0 / rpm),
+            idle_rpm: 30_000.0,
+            goodput_bps: 1_000_000,
+            connections: 4,
+            probes: 100,
+            confidence: Confidence::High,
+            seconds: 10.0,
+        };
+        // As it was measured: 167 ms on loaded connections.
+        let mixed = verdict(&result(21_981.0, Some(360.0)));
+        assert_eq!(mixed, "fair on loaded connections, good on separate ones, 11170 RPM");
+        assert_eq!(verdict(&result(21_981.0, Some(20_000.0))), "good, 20990 RPM");
+        assert_eq!(verdict(&result(3_000.0, None)), "good, 3000 RPM");
+    }
 }

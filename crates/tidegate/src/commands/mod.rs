@@ -25,6 +25,7 @@ pub mod interfaces;
 pub mod line;
 pub mod man;
 pub mod measure;
+pub mod metrics;
 #[cfg(feature = "lab")]
 pub mod new_lab;
 #[cfg(feature = "lab")]

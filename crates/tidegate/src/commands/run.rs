@@ -34,6 +34,7 @@ use tidegate_live::timing::Priority;
 use tidegate_units::Span;
 
 use crate::Failure;
+use crate::commands::events::logged;
 use crate::commands::line::LineArgs;
 use crate::commands::{check, interfaces};
 use crate::output::{self, width};
@@ -163,8 +164,8 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
         }
     }
     let stop = Arc::clone(&signals.stop);
-    let daemon =
-        Daemon::start(files, settings(args, signals, options, sockets), |line| message!("{line}")).map_err(explain)?;
+    let daemon = Daemon::start(files, settings(args, signals, options, sockets), |line| message!("{}", logged(line)))
+        .map_err(explain)?;
     announce::announce(&daemon, args);
     #[cfg(feature = "lab")]
     let (mut kept, daemon) = kept.observe(daemon);

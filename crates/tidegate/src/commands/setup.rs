@@ -259,6 +259,8 @@ fn examine(interface: &str) -> Result<bool, Failure> {
         interfaces: &[interface.to_owned()],
         mtu: None,
         offload: Some(tidegate_kernel::finding),
+        // The service that is installed takes the place of one that has ended.
+        ended: None,
     });
     let is_known = |about: &str| about == "place" || !is_there && about == "interface";
     let mut findings: Vec<_> = examination.findings.iter().filter(|finding| !is_known(finding.about)).collect();

@@ -16,7 +16,7 @@ use crate::commands::connect::Connect;
 use crate::commands::top::{hosts, show};
 use crate::output::{self, width};
 
-mod last_words;
+pub mod last_words;
 
 /// Show what running tidegates do: their classes, rates, queues, drops and waits
 ///

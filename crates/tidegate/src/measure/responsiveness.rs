@@ -110,11 +110,16 @@ pub struct Responsiveness {
 }
 
 impl Responsiveness {
-    /// Returns the grade of pages under this load: half of a round trip is the wait in one direction.
-    pub fn grade(&self) -> Option<Grade> {
-        let wait = Span::from_nanos((30e9 / self.rpm.max(1.0)) as u64);
-        Traffic::Web.grade(&Evidence { wait, ..Evidence::default() })
+    /// Returns the grade of pages under this load on separate connections, and where they were measured on loaded ones.
+    pub fn grades(&self) -> [Option<Grade>; 2] {
+        [Some(self.foreign_rpm), self.loaded_rpm].map(|rpm| grade(rpm?))
     }
+}
+
+/// The grade of pages by round trips a minute: half of a round trip is the wait in one direction.
+fn grade(rpm: f64) -> Option<Grade> {
+    let wait = Span::from_nanos((30e9 / rpm.max(1.0)) as u64);
+    Traffic::Web.grade(&Evidence { wait, ..Evidence::default() })
 }
 
 /// A foreign probe.

@@ -81,6 +81,23 @@ class = [
 "#;
 
 #[test]
+fn lines_about_both_directions_are_printed_once() {
+    let class = |way: &str| {
+        format!("[{way}.shaper]\nrate = \"9mbit\"\n[[{way}.class]]\nname = \"all\"\nrate = \"9mbit\"\ndefault = true\n")
+    };
+    let file = format!(
+        "version = 1\n[metrics]\nlisten = \"127.0.0.1:9435\"\n{}{}[[rule]]\nclass = \"all\"\nport = 53\nwhen = \"mon-fri 08:00-18:00\"\n",
+        class("up"),
+        class("down")
+    );
+    let output = tidegate(&["check", "-"], &file);
+    let out = text(&output.stdout);
+    for line in [": valid", "metrics and a web page", "now (", "what leaves", "what arrives"] {
+        assert_eq!(out.matches(line).count(), 1, "{line}: {out}{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_tree_of_cbq_shows_who_has_what_and_what_is_left() {
     let output = tidegate(&["check", "-"], AGENCIES);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -181,6 +198,14 @@ fn a_reader_that_leaves_is_no_failure() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn the_files_for_prometheus_and_grafana_are_in_the_program() {
+    let alerts = tidegate(&["metrics", "alerts"], "");
+    assert!(text(&alerts.stdout).contains("groups:") && text(&alerts.stdout).contains("tidegate_"));
+    let dashboard: serde_json::Value = serde_json::from_slice(&tidegate(&["metrics", "dashboard"], "").stdout).unwrap();
+    assert!(dashboard["panels"].is_array(), "{dashboard}");
 }
 
 #[test]

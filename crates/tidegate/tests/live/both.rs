@@ -43,11 +43,29 @@ pub fn one_file_shapes_both_ways() -> Ended {
     let said = works(&["set", "class", "calls", "rate", "1mbit"]);
     assert!(said.contains("up: class calls: rate 2mbit -> 1mbit"), "{said}");
     let (code, said) = call(&["set", "class", "rest", "rate", "9mbit"]);
-    assert!(code == Some(2) && said.contains("--direction: up or down"), "{said}");
+    assert!(code == Some(2) && said.contains("--direction: up or down, or both"), "{said}");
     let said = works(&["set", "class", "rest", "rate", "9mbit", "--direction", "down"]);
     assert!(said.contains("down: class rest: rate 20mbit -> 9mbit"), "{said}");
     assert!(works(&["status", "--file", "--direction", "down"]).contains("9mbit"));
     assert!(works(&["status"]).contains("down: 9.00 Mbit/s in total"));
+
+    // Several sections of both directions by one command, all or none.
+    let said =
+        works(&["set", "class", "rest", "rate", "3mbit", "class", "rest", "priority", "3", "--direction", "both"]);
+    assert!(said.contains("up: class rest: rate 5mbit -> 3mbit"), "{said}");
+    assert!(said.contains("down: class rest: rate 9mbit -> 3mbit") && said.contains("priority 3"), "{said}");
+    let (code, said) =
+        call(&["set", "class", "rest", "rate", "4mbit", "class", "no", "rate", "1mbit", "--direction", "up"]);
+    assert!(code == Some(2) && said.contains("there is no class `no`"), "{said}");
+    assert!(!works(&["status", "--file"]).contains("4mbit"));
+    // A rule that was added to both is one rule, and is changed as one without a direction.
+    works(&["add", "rule", "rest", "port", "5004", "--direction", "both"]);
+    works(&["remove", "rule", "2", "--direction", "up"]);
+    let said = works(&["set", "rule", "1", "when", "mon-fri 08:00-18:00"]);
+    assert!(said.contains("up: ") && said.contains("down: "), "{said}");
+    let whole = works(&["status", "--file"]);
+    assert!(whole.contains("\n[[rule]]") && whole.matches("when = ").count() == 1, "{whole}");
+    works(&["set", "class", "rest", "rate", "9mbit", "--direction", "both"]);
 
     // The file again, for both at once, on trial, and taken back for both.
     let said = works(&["apply", file, "--confirm", "10min"]);

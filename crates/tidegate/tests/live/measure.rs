@@ -19,7 +19,7 @@ const DELAY: Duration = Duration::from_millis(10);
 /// A home with an uplink `tgs0`, and beyond a router with long buffers and a delay a peer.
 struct Home {
     chain: Chain,
-    _peer: Running,
+    peer: Running,
     address: String,
 }
 
@@ -40,7 +40,7 @@ impl Home {
         serve.args(["measure", "--serve", &address, "--for", "10min"]);
         let mut peer = Running::start(serve);
         peer.says("serving measurements");
-        Ok(Self { chain, _peer: peer, address })
+        Ok(Self { chain, peer: peer, address })
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -91,6 +91,23 @@ pub fn responsiveness_is_better_with_shaping() -> Ended {
         }
         Ok(())
     })
+}
+
+/// The peer ends between the directions: what was finished is printed.
+pub fn a_finished_direction_is_printed_when_the_peer_ends() -> Ended {
+    let mut home = match Home::new() {
+        Ok(home) => home,
+        Err(why) => return Ended::Skipped(why),
+    };
+    let measure = home.command(&["measure", "--responsiveness", &home.address, "--interface", "tgs0"]);
+    let mut measure = Running::start(measure);
+    measure.says("measuring the responsiveness up");
+    home.peer.child.kill().unwrap();
+    let (status, out, said) = measure.end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(out.starts_with("down: ") && !out.contains("up: "), "{out}");
+    assert!(said.contains("nothing was measured up"), "{said}");
+    Ended::Passed
 }
 
 fn history_off(mut command: Command) -> Command {

@@ -19,6 +19,7 @@ use tidegate_testbed::Ended;
 use tidegate_testbed::files::Folder;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
+use tidegate_units::{Bytes, Rate};
 
 const SHAPER: &str = "version = 1\n\
     [[class]]\nname = \"gold\"\nrate = \"5mbit\"\ndscp = \"af11\"\n\
@@ -182,6 +183,11 @@ pub fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
         thread::sleep(Duration::from_millis(50));
     }
     assert!(status(&pair).contains("its guardian"), "{}", status(&pair));
+    let doctor = command(&pair).args(["doctor", "--interface", DEVICE]).output().unwrap();
+    let found = String::from_utf8(doctor.stdout).unwrap();
+    let told = format!("process {process}, which shaped {DEVICE}, died; its guardian lets packets pass");
+    assert!(found.split_whitespace().collect::<Vec<_>>().join(" ").contains(&told), "{found}");
+    assert!(!found.contains("another tidegate shapes"), "{found}");
     let mut again = Running::start(run(&pair, &file, DEVICE));
     again.says("is in force");
     passes(&pair);
@@ -189,6 +195,34 @@ pub fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
     let (status, _, said) = again.end();
     assert!(status.success(), "{said}");
     assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+/// A qdisc below that shapes is announced before shaping is, at the start and with a change.
+pub fn a_qdisc_that_shapes_below_is_announced() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let limited = pair.left.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.link(DEVICE).unwrap().unwrap().index;
+        rtnl.set_tbf(index, Rate::from_mbit(50), Bytes::new(50_000), Bytes::new(500_000))
+    });
+    if let Err(error) = limited.unwrap() {
+        return Ended::Skipped(format!("the kernel has no TBF: {error}"));
+    }
+    let control = file.0.join("control.sock");
+    let mut command_line = run(&pair, &file, DEVICE);
+    command_line.arg("--control").arg(&control);
+    let mut running = Running::start(command_line);
+    running.says("is in force");
+    let warning = format!("warning: {DEVICE} has a tbf qdisc, which shapes or delays what we let go");
+    let (told, in_force) = (running.said.find(&warning), running.said.find("is in force"));
+    assert!(told.is_some() && told < in_force, "{}", running.said);
+    let mut set = command(&pair);
+    let set = set.args(["set", "class", "gold", "rate", "4mbit", "--control"]).arg(&control).output().unwrap();
+    let said = String::from_utf8(set.stderr).unwrap();
+    assert!(said.contains(&warning) && said.find(&warning) < said.find("in force,"), "{said}");
+    running.signal(libc::SIGTERM);
+    assert!(running.end().0.success());
     Ended::Passed
 }
 

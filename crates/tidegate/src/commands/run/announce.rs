@@ -38,6 +38,10 @@ fn announce_one(shaping: &Shaping, by: &str) {
         (all, _) if all == interfaces.len() => "is installed, but no packet has come through it yet".to_owned(),
         _ => format!("is installed, but no packet of {} has come through it yet", unproven.join(" or ")),
     };
+    // Below the lines about what is in force it would be overlooked.
+    for warning in shaping.slower() {
+        message!("warning: {warning}");
+    }
     match shaping.direction() {
         Direction::Egress => message!("shaping {} by {by} {state}:", shaping.interface()),
         Direction::Ingress => message!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),

@@ -7,28 +7,42 @@ use tidegate_control::words::{self, Speaker, Word};
 use tidegate_live::timing;
 use tidegate_units::Span;
 
-use crate::commands::events::time_of_day;
+use crate::commands::events::moment;
 
 /// How many lines are shown.
 const SHOWN: usize = 8;
 
 /// Describes the daemon at the socket `path`, which failed with `error`, in some lines.
 pub fn describe(path: &Path, error: &ClientError) -> String {
-    let words = words::last_words(&words::log_of(path)).unwrap_or_default();
-    let is_gone = match error {
-        ClientError::Connect { source, .. } => source.kind() == std::io::ErrorKind::ConnectionRefused,
-        ClientError::Closed => true,
-        _ => false,
-    };
+    let words = words::last_words(&words::found_of(path)).unwrap_or_default();
+    let is_gone = is_gone(error);
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let begin = match (is_gone, process_of(&words)) {
         (true, Some(process)) => {
             format!("{name}: process {process}, which listened at {}, has ended without a word", path.display())
         }
-        (true, None) => format!("{error}\n{name}: nothing is shaped there, and nothing tells what became of it"),
+        (true, None) => format!("{name}: nothing listens at {} any more; its process left no words", path.display()),
         (false, _) => error.to_string(),
     };
     lines(begin, &words, words::guards, is_gone)
+}
+
+/// The process of a daemon that was killed and left its socket at `path`, as `error` of a connection shows; nothing if it is
+/// running, or left no words.
+pub fn ended(path: &Path, error: &ClientError) -> Option<u32> {
+    if !is_gone(error) {
+        return None;
+    }
+    process_of(&words::last_words(&words::found_of(path)).ok()?)
+}
+
+/// Whether no process is behind the socket.
+fn is_gone(error: &ClientError) -> bool {
+    match error {
+        ClientError::Connect { source, .. } => source.kind() == std::io::ErrorKind::ConnectionRefused,
+        ClientError::Closed => true,
+        _ => false,
+    }
 }
 
 /// The process of the last daemon that wrote.
@@ -63,7 +77,7 @@ fn lines(begin: String, words: &[Word], guards: impl Fn(u32) -> bool, is_gone: b
     for word in shown {
         // Of a clock that began again nothing is known.
         let time = match word.nanos <= timing::now().as_nanos() {
-            true => time_of_day(Span::from_nanos(word.nanos)),
+            true => moment(Span::from_nanos(word.nanos)),
             false => "earlier".into(),
         };
         text.push_str(&format!("\n  {time} {} {}: {}", word.speaker.word(), word.process, word.text));
@@ -97,6 +111,6 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tidegate-gone-{}.sock", std::process::id()));
         let refused = ClientError::Connect { path: path.clone(), source: std::io::ErrorKind::ConnectionRefused.into() };
         let text = describe(&path, &refused);
-        assert!(text.contains("cannot reach tidegate at") && text.contains("nothing is shaped there"), "{text}");
+        assert!(text.contains("nothing listens at") && !text.contains("os error"), "{text}");
     }
 }

@@ -153,6 +153,9 @@ fn plain(args: &Args, poller: &mut Poller) -> Result<(), Failure> {
             // Flows that do not match the filter are gone already.
             hosts::table(&mut out, &seen, &hosts::of(&seen, &filter, |_| true), width())?;
         } else {
+            for direction in seen.directions.iter_mut().filter(|_| filter.is_empty()) {
+                direction.flows = show::live_first(std::mem::take(&mut direction.flows));
+            }
             show::table(&mut out, &seen, &names, &poller.programs, width())?;
         }
         out.flush()?;

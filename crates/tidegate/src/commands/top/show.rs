@@ -153,10 +153,26 @@ pub fn follow(follow: &FollowStatus) -> String {
     format!("follows the line, {delay} by {} peers, {} {ago} ago", follow.peers, follow.cause)
 }
 
+/// The name of a direction in a sentence, where `wan0 down` would be an interface that is down.
+pub fn direction_word(name: &str) -> String {
+    let stream = if name.ends_with("up") || name.ends_with("down") { "stream" } else { "" };
+    format!("{name}{stream}")
+}
+
+/// The most flows without traffic that are listed below those with it.
+const IDLE: usize = 5;
+
+/// Flows with traffic first, each part in its order, and then a few of those without.
+pub fn live_first(flows: Vec<FlowObservation>) -> Vec<FlowObservation> {
+    let (idle, mut live): (Vec<_>, Vec<_>) = flows.into_iter().partition(FlowObservation::is_idle);
+    live.extend(idle.into_iter().take(IDLE));
+    live
+}
+
 /// The headline of a direction.
 pub fn headline(seen: &Observation, direction: &DirectionObservation) -> String {
     let force = if seen.in_force { "in force" } else { "NOT in force" };
-    format!("{} {}: {force}, {}", seen.interface, direction.name, line(direction))
+    format!("{} {}: {force}, {}", seen.interface, direction_word(&direction.name), line(direction))
 }
 
 /// Why a direction has no table of flows.

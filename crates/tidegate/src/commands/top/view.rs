@@ -159,7 +159,9 @@ impl View {
     fn flows(&self) -> Vec<FlowObservation> {
         let Some(direction) = self.seen.directions.get(self.direction) else { return Vec::new() };
         let wanted = |flow: &FlowObservation| show::matches(flow, &self.names, &self.programs, &self.filter);
-        direction.top_flows(self.sort, usize::MAX, wanted).into_iter().cloned().collect()
+        let flows = direction.top_flows(self.sort, usize::MAX, wanted).into_iter().cloned().collect();
+        // Who looks for something wants all that there is.
+        if self.filter.is_empty() { show::live_first(flows) } else { flows }
     }
 
     /// The hosts that the daemon has observed; with a filter, those of the flows that pass it.
@@ -287,22 +289,32 @@ impl View {
         let most = usize::from(area.height.saturating_sub(taken) / 2).max(1);
         // Where there is room the classes of both directions stand beside each other.
         let beside = area.width >= BESIDE && self.seen.directions.len() > 1;
+        // Where lines would be empty they stand below each other.
+        let all: usize = self.seen.directions.iter().map(|side| side.classes.len() + 2).sum();
+        let rows = if self.hosts { self.hosts().len() } else { list.len() };
+        let used = head.len() + foot.len() + usize::from(details_height) + all + rows + 1;
+        let below_each_other = !beside && self.seen.directions.len() > 1 && used <= usize::from(area.height);
         let sides: Vec<&DirectionObservation> =
-            if beside { self.seen.directions.iter().collect() } else { vec![&direction] };
+            if beside || below_each_other { self.seen.directions.iter().collect() } else { vec![&direction] };
         let shown = sides.iter().map(|side| side.classes.len()).max().unwrap_or(0).min(most);
+        let height = if below_each_other { all as u16 } else { shown as u16 + 1 + u16::from(beside) };
         let [above, classes, flows, below, last] = Layout::vertical([
             Constraint::Length(head.len() as u16),
-            Constraint::Length(shown as u16 + 1 + u16::from(beside)),
+            Constraint::Length(height),
             Constraint::Min(2),
             Constraint::Length(details_height),
             Constraint::Length(foot.len() as u16),
         ])
         .areas(area);
         frame.render_widget(Paragraph::new(head), above);
-        let places = Layout::horizontal(vec![Constraint::Fill(1); sides.len()]).spacing(3).split(classes);
-        for (side, place) in sides.iter().zip(places.iter()) {
-            let place = if beside { titled(frame, *place, &side.name) } else { *place };
-            paint_classes(frame, place, &self.seen, side, shown.min(side.classes.len()), &self.history);
+        let places = match below_each_other {
+            true => Layout::vertical(sides.iter().map(|side| Constraint::Length(side.classes.len() as u16 + 2))),
+            false => Layout::horizontal(vec![Constraint::Fill(1); sides.len()]).spacing(3),
+        };
+        for (side, place) in sides.iter().zip(places.split(classes).iter()) {
+            let place = if sides.len() > 1 { titled(frame, *place, &show::direction_word(&side.name)) } else { *place };
+            let shown = if below_each_other { side.classes.len() } else { shown.min(side.classes.len()) };
+            paint_classes(frame, place, &self.seen, side, shown, &self.history);
         }
         if self.hosts {
             self.page = usize::from(flows.height.saturating_sub(1)).max(1);
@@ -326,7 +338,7 @@ impl View {
         }
         let frozen = if self.frozen { "  FROZEN" } else { "" };
         let mut text = show::headline(&self.seen, direction);
-        for more in [show::flows(direction), format!("up {}", clock(self.seen.uptime))] {
+        for more in [show::flows(direction), format!("running for {}", clock(self.seen.uptime))] {
             if text.len() + 2 + more.len() + frozen.len() <= width {
                 text = format!("{text}, {more}");
             }

@@ -96,7 +96,7 @@ fn eighty_columns_are_enough() {
     let mut view = view(30, 3);
     let text = drawn(&mut view, 80, 24);
     for word in [
-        "eth0 up: in force",
+        "eth0 upstream: in force, ",
         "class2",
         "promised",
         "10.0 Mbit/s",
@@ -126,6 +126,35 @@ fn eighty_columns_are_enough() {
     ] {
         assert!(wide.contains(word), "{word} in\n{wide}");
     }
+}
+
+#[test]
+fn live_flows_come_first_and_dead_ones_are_few() {
+    let mut view = view(30, 1);
+    view.sort = FlowSort::Drops;
+    for direction in &mut view.seen.directions {
+        // The flows with the most drops have ended.
+        for flow in direction.flows.iter_mut().filter(|flow| flow.dropped[0].packets >= 10) {
+            (flow.rate, flow.queue) = (Rate::ZERO, Queued::default());
+        }
+    }
+    let dead: Vec<bool> = view.flows().iter().map(FlowObservation::is_idle).collect();
+    assert_eq!(dead, [[false; 5], [false; 5], [true; 5]].concat());
+    view.filter = "tcp".into();
+    assert_eq!(view.flows().len(), 30);
+}
+
+#[test]
+fn empty_lines_show_the_classes_of_the_other_direction() {
+    let mut few = view(2, 2);
+    let titles = |text: &str| text.lines().filter(|line| ["upstream", "downstream"].contains(line)).count();
+    let text = drawn(&mut few, 80, 24);
+    assert_eq!((titles(&text), text.matches("class1").count()), (2, 2), "{text}");
+    assert!(text.contains(":40001") && text.contains("running for"), "{text}");
+    // With more flows there is no room, and the key d shows the other direction.
+    let mut many = view(30, 2);
+    let text = drawn(&mut many, 80, 24);
+    assert_eq!((titles(&text), text.matches("class1").count()), (0, 1), "{text}");
 }
 
 #[test]
@@ -185,9 +214,9 @@ fn keys_sort_filter_freeze_and_select() {
 fn the_other_direction_is_a_key_away() {
     let mut view = view(3, 1);
     press(&mut view, "d");
-    assert!(drawn(&mut view, 80, 24).contains("eth0 down: in force"));
+    assert!(drawn(&mut view, 80, 24).contains("eth0 downstream: in force"));
     press(&mut view, "d");
-    assert!(drawn(&mut view, 80, 24).contains("eth0 up: in force"));
+    assert!(drawn(&mut view, 80, 24).contains("eth0 upstream: in force"));
 }
 
 #[test]
@@ -359,10 +388,10 @@ fn a_wide_screen_is_filled_and_shows_both_directions() {
     assert!(class.contains("█   3.21 Mbit/s") || class.contains("█ 3.21 Mbit/s"), "{text}");
     let hosts = text.lines().find(|line| line.starts_with("host ")).unwrap_or_else(|| panic!("{text}"));
     assert!(hosts.chars().count() > 180, "the table is as wide as the screen: {hosts}");
-    // At 80 columns one direction is shown, the fuller.
+    // At 80 columns both stand below each other.
     assert_eq!(fullest(&view.seen), 1);
     let text = drawn(&mut view, 80, 40);
-    assert_eq!(text.matches("last minute").count(), 1, "{text}");
+    assert_eq!(text.matches("last minute").count(), 2, "{text}");
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! The same edits of the files for both directions.
+
+use super::{Document, Edit, List, Node, find, list};
+
+impl Document {
+    /// Returns this file and the one for the other direction after `edits` of both. Numbers of rules count in this file; in the
+    /// other one the rule with as many rules behind it is meant, so that a rule which both share stays shared.
+    ///
+    /// # Errors
+    /// As [`edited`](Self::edited), and when the directions have different rules there.
+    pub fn edited_alike(&self, other: &Self, edits: &[Edit]) -> Result<[Self; 2], String> {
+        let (mut one, mut other) = (self.clone(), other.clone());
+        for edit in edits {
+            let same = match edit {
+                Edit::Set { section, name: Some(name), key, value } if section == "rule" => {
+                    let name = one.shared(&other, name)?;
+                    Edit::Set { section: section.clone(), name: Some(name), key: key.clone(), value: value.clone() }
+                }
+                Edit::Remove { section, name } if section == "rule" => {
+                    Edit::Remove { section: section.clone(), name: one.shared(&other, name)? }
+                }
+                edit => edit.clone(),
+            };
+            one = one.edited(std::slice::from_ref(edit))?;
+            other = other.edited(&[same])?;
+        }
+        Ok([one, other])
+    }
+
+    /// The number that rule `name` of this file has in `other`.
+    fn shared(&self, other: &Self, name: &str) -> Result<String, String> {
+        let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
+        let rule = self.rule(name)?;
+        let there = (number + other.rules()).checked_sub(self.rules()).unwrap_or_default().to_string();
+        match other.rule(&there) {
+            Ok(same) if same == rule => Ok(there),
+            _ => Err(format!("rule {name} is not the same in both directions; change it with --direction in each")),
+        }
+    }
+
+    /// The number of rules.
+    fn rules(&self) -> usize {
+        list(self.0.as_table(), "rule").map_or(0, |list: List<'_>| list.nodes().len())
+    }
+
+    /// The keys and values of a rule as they are written.
+    fn rule(&self, name: &str) -> Result<Vec<String>, String> {
+        let values = match find(self.0.as_table(), "rule", Some(name))? {
+            Node::Table(table) => table.get_values(),
+            Node::Inline(table) => table.get_values(),
+        };
+        let written = values.into_iter().map(|(keys, value)| {
+            let keys: Vec<&str> = keys.iter().map(|key| key.get()).collect();
+            format!("{} = {}", keys.join("."), value.span().map_or("", |span| &self.text()[span]))
+        });
+        Ok(written.collect())
+    }
+}
