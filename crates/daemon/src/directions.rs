@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Direction, Rule};
 use tidegate_config::values::{User, WeekMinute};
-use tidegate_control::calls::{FollowStatus, GuardianStatus};
+use tidegate_control::calls::{FollowStatus, GuardianStatus, QuotaStatus};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian, Page};
@@ -13,6 +13,8 @@ use tidegate_live::shaping::{
     user_number,
 };
 use tidegate_units::{Rate, Span};
+
+use crate::quotas;
 
 const IN_USER_SPACE: &str = "start it with data-path = \"user-space\"";
 
@@ -73,20 +75,24 @@ impl ShapedDirection {
     pub(crate) fn set_line_rate(&mut self, rate: Rate) -> Option<Result<bool, StartError>> {
         self.shaping.as_mut().map(|shaping| shaping.set_line_rate(rate))
     }
-    /// Puts the rules in force that hold at this minute. Returns lines for the log.
+    /// Puts the rules in force that hold at this minute and have not used up their quota. Returns lines for the log.
     pub(crate) fn renew_rules(&mut self) -> Vec<String> {
         let rate = self.following.as_ref().map(|following| following.allowed);
         let Some(shaping) = &mut self.shaping else { return Vec::new() };
         match shaping.renew_rules(rate) {
             Ok(false) => Vec::new(),
-            Ok(true) => self.timed_rules(),
-            Err(error) => vec![format!("rules with `when` could not be changed: {error}")],
+            Ok(true) => self.timed_rules().into_iter().chain(self.quotas().iter().map(quota)).collect(),
+            Err(error) => vec![format!("rules with `when` or `quota` could not be changed: {error}")],
         }
     }
     /// The rules that hold at some times only, each with whether it holds now and until when.
     pub(crate) fn timed_rules(&self) -> Vec<String> {
         let Some(shaping) = &self.shaping else { return Vec::new() };
         shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect()
+    }
+    /// The rules with a quota.
+    pub(crate) fn quotas(&self) -> Vec<QuotaStatus> {
+        self.shaping.as_ref().map_or_else(Vec::new, quotas::status)
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {
@@ -350,6 +356,17 @@ pub(crate) fn name_of(config: &Config) -> &'static str {
         Direction::Egress => "up",
         Direction::Ingress => "down",
     }
+}
+
+/// Describes a rule with a quota.
+fn quota(status: &QuotaStatus) -> String {
+    let QuotaStatus { rule, label, used, quota, period, next, .. } = status;
+    let (bytes, state) = (tidegate_display::bytes, if status.is_used_up() { "has used up" } else { "has used" });
+    let used = bytes(used.as_u64());
+    format!(
+        "rule {rule} ({label}) {state} {used} of {} for this {period}; it begins anew on {next}",
+        bytes(quota.as_u64())
+    )
 }
 
 /// Describes a rule that holds at some times only.

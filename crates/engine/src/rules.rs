@@ -18,10 +18,12 @@ pub enum BuildFailure {
     Rules(BuildError),
     /// The discipline cannot be built.
     Tree(String),
-    /// A rule has times, and the data path has no wall clock.
+    /// A rule has times or a quota, and the data path has no wall clock.
     NoWallClock {
         /// The number of the rule, from 1.
         rule: usize,
+        /// The key that needs the clock.
+        key: &'static str,
     },
     /// A rule names a user that this machine does not have.
     UnknownUser {
@@ -46,9 +48,9 @@ impl fmt::Display for BuildFailure {
         match self {
             Self::Rules(error) => write!(f, "the rules cannot be built: {error}"),
             Self::Tree(text) => write!(f, "the discipline cannot be built: {text}"),
-            Self::NoWallClock { rule } => write!(
+            Self::NoWallClock { rule, key } => write!(
                 f,
-                "rule {rule} has `when`, and there is no wall clock here; remove it, or use `tidegate run`, or a scenario with `starts`"
+                "rule {rule} has `{key}`, and there is no wall clock here; remove it, or use `tidegate run`, or a scenario with `starts`"
             ),
             Self::UnknownUser { rule, name } => {
                 write!(f, "rule {rule}: no user is called `{name}` here; write a number, or create the user first")
@@ -68,7 +70,7 @@ pub struct Names {
     pub users: HashMap<String, u32>,
     /// The numbers of control groups by path, as the data path will set them in [`Fields::cgroup`].
     pub cgroups: HashMap<String, u64>,
-    /// The indices of the rules that match nothing now, because it is not their time.
+    /// The indices of the rules that match nothing now, because it is not their time or their quota is used up.
     pub off: BTreeSet<u32>,
 }
 
@@ -253,12 +255,12 @@ impl BuildFailure {
         let mut rules = config.rules.iter().enumerate();
         rules.find_map(|(at, rule)| rule.matches.conjunctions(&mut &*names).err().map(|owner| Self::unknown(at, owner)))
     }
-    /// Checks that no rule has times, for a data path without a wall clock.
+    /// Checks that no rule has times or a quota, for a data path without a wall clock.
     ///
     /// # Errors
     /// [`BuildFailure::NoWallClock`] for the first rule that has them.
     pub fn without_clock(config: &Config) -> Result<(), Self> {
-        config.timed_rule().map_or(Ok(()), |at| Err(Self::NoWallClock { rule: at + 1 }))
+        config.timed_rule().map_or(Ok(()), |(at, key)| Err(Self::NoWallClock { rule: at + 1, key }))
     }
     /// Returns the failure of the rule at index `at`.
     fn unknown(at: usize, owner: UnknownOwner) -> Self {

@@ -13,7 +13,7 @@ use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
 use crate::values::{
-    Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, TcpFlags, Times, User, WeekMinute, dscp_name,
+    Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User, WeekMinute, dscp_name,
 };
 
 pub use file::{Advice, Bursts, FairBy, FlowBy, Sharing};
@@ -229,6 +229,8 @@ pub struct Match {
     pub icmp_types: Vec<MessageType>,
     /// Times at which the rule holds.
     pub when: Vec<Times>,
+    /// The bytes after which the rule does not match any more until the next period.
+    pub quota: Option<Quota>,
 }
 
 impl Rule {
@@ -254,6 +256,11 @@ impl Match {
     pub fn holds_at(&self, now: WeekMinute) -> bool {
         self.when.is_empty() || self.when.iter().any(|times| times.contains(now))
     }
+    /// The key of a condition that needs a clock: `when` or `quota`.
+    pub fn key_of_clock(&self) -> Option<&'static str> {
+        let quota = self.quota.map(|_| "quota");
+        if self.when.is_empty() { quota } else { Some("when") }
+    }
     /// Whether every packet matches.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
@@ -278,6 +285,7 @@ impl fmt::Display for Match {
             ("tcp-flags", texts(&self.tcp_flags)),
             ("icmp-type", texts(&self.icmp_types)),
             ("when", texts(&self.when)),
+            ("quota", self.quota.iter().map(ToString::to_string).collect()),
         ];
         let parts: Vec<String> = listed
             .into_iter()

@@ -217,8 +217,9 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
     let last = place(conjunctions.last().map_or(0, |rule| rule.target));
     let number = conjunctions.len();
     let targets: Vec<u32> = conjunctions.iter().map(|rule| rule.target).collect();
-    // A rule that holds at some times only takes no packets from later rules at others. It is left out of the comparison.
-    let always = |rule: &classify::Rule| rules[rule.target as usize].matches.when.is_empty();
+    // A rule that holds at some times only, or until its quota is used up, takes no packets from later rules at others. It is
+    // left out of the comparison.
+    let always = |rule: &classify::Rule| rules[rule.target as usize].matches.key_of_clock().is_none();
     let compared: Vec<_> = conjunctions.iter().filter(|rule| always(rule)).cloned().collect();
     match Classifier::new(conjunctions) {
         Ok(_) if number <= MOST_COMPARED => shadowed(compared, &place, diagnostics),

@@ -8,7 +8,7 @@ pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
-use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, Times, User};
+use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User};
 
 crate::record! {
     /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
@@ -199,6 +199,10 @@ crate::record! {
         /// Times at which the rule holds, in the time zone of the host, as "mon-fri 08:00-18:00", "sat,sun" or "22:00-06:00". At
         /// other times later rules decide. Hours that end before they begin end on the next day. Default: always.
         pub when: Many<Spanned<Times>>,
+        /// How many bytes the rule takes in each day, week or month, as "100GB/month". Then later rules decide until the next period
+        /// begins: at midnight, on Monday, on the first, in the time zone of the host. It counts the packets that match as they
+        /// arrive, in both directions together. Default: no end.
+        pub quota: Option<Quota>,
         /// The share of each flow relative to flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,
         /// The minimum rate of each flow. Default: none.

@@ -12,6 +12,9 @@ use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::values::{Ports, Prefix, Protocol};
 
+/// The most rules with a quota, so that what is kept of them is bounded.
+const MOST_QUOTAS: usize = 256;
+
 pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
     let by_name = numbered(names);
     let listed: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -21,6 +24,12 @@ pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mu
     if diagnostics.errors() == errors {
         let places: Vec<Place> = file.rule.iter().map(|rule| rule.place).collect();
         conditions::check(&rules, &places, diagnostics);
+    }
+    if let Some((at, ..)) = file.rule.iter().enumerate().filter(|(_, rule)| rule.quota.is_some()).nth(MOST_QUOTAS) {
+        diagnostics
+            .error(file.rule[at].place, format!("more than {MOST_QUOTAS} rules with `quota`"))
+            .label("one too many")
+            .help("give several devices a rule and a quota together, or let nftables mark what is beyond a quota");
     }
     if let Root::Shaper(shaper) = root {
         minimums(file, shaper, &by_name, diagnostics);
@@ -237,6 +246,7 @@ fn matches(section: &RuleSection) -> Match {
         pure_ack: section.pure_ack.value,
         icmp_types: values(&section.icmp_type),
         when: values(&section.when),
+        quota: section.quota,
     }
 }
 

@@ -148,6 +148,7 @@ fn wanted() -> impl Strategy<Value = Match> {
                 pure_ack,
                 icmp_types,
                 when: Vec::new(),
+                quota: None,
             }
         })
 }

@@ -22,10 +22,37 @@ fn a_rule_holds_in_one_of_its_spans() {
     );
     let config = config.unwrap_or_else(|| panic!("{report}"));
     assert_eq!(report, "", "a rule with times does not shadow the next one");
-    assert_eq!(config.timed_rule(), Some(0));
+    assert_eq!(config.timed_rule(), Some((0, "when")));
     assert_eq!(config.rules[0].matches.to_string(), "when mon-fri 08:00-12:00,sat");
     let off = |day: u32, hour: u32| config.rules_off(WeekMinute::new(day, hour * 60)).into_iter().collect::<Vec<_>>();
     assert_eq!((off(0, 8), off(0, 12), off(5, 23), off(6, 9)), (vec![], vec![0], vec![], vec![0]));
+}
+
+#[test]
+fn a_rule_with_a_quota_shadows_nothing_and_has_a_count_of_its_own() {
+    let rule = |more: &str| format!("[[rule]]\nclass = \"a\"\n{more}\n");
+    let (config, report) = load(&(rule("quota = \"1GB/day\"") + &rule("quota = \"5TB/month\"") + &rule("port = 1")));
+    let config = config.unwrap_or_else(|| panic!("{report}"));
+    assert_eq!((report.as_str(), config.timed_rule()), ("", Some((0, "quota"))));
+    assert_eq!(config.rules[0].matches.to_string(), "quota 1GB/day");
+    let keys: Vec<String> = config.quotas().map(|(_, rule, _)| config.quota_key(rule)).collect();
+    assert_ne!(keys[0], keys[1], "two periods are counted apart");
+    let (more, _) = load(&(rule("port = 2") + &rule("quota = \"9GB/day\"")));
+    let more = more.expect("valid");
+    assert_eq!(more.quota_key(&more.rules[1]), keys[0], "the count stays when the rule moves and may use more");
+    let (none, report) = load(&rule("quota = \"1GB/day\"\nport = 1").repeat(257));
+    assert!(none.is_none() && report.contains("more than 256 rules with `quota`"), "{report}");
+}
+
+/// A rule beside [up] and [down] has one quota for both.
+#[test]
+fn both_directions_share_a_quota() {
+    let class = |way: &str| format!("[[{way}.class]]\nname = \"a\"\nrate = \"1mbit\"\ndefault = true\n");
+    let rule = "[[rule]]\nclass = \"a\"\nhost = \"192.0.2.0/24\"\nquota = \"1GB/day\"\n";
+    let text = format!("version = 1\n{}{}{rule}", class("up"), class("down"));
+    let configs = shaper::load_all(&Source::new("both.toml", text), &mut Diagnostics::new()).expect("valid");
+    let keys: Vec<String> = configs.iter().map(|config| config.quota_key(&config.rules[0])).collect();
+    assert_eq!((keys.len(), &keys[0]), (2, &keys[1]));
 }
 
 #[test]

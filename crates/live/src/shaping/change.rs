@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_config::shaper::{Config, DataPath, Rule};
 use tidegate_config::values::{Times, WeekMinute};
 use tidegate_engine::guard::lock;
-use tidegate_engine::{PreparedConfig, Setup, SwapKind, SwapReport, guarded};
+use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
@@ -28,7 +28,8 @@ impl Shaping {
     /// See [`StartError`]; the earlier configuration is in force again then. Interface and direction cannot change.
     pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
         self.check_change(config)?;
-        let names = self.backend.prepare(config)?;
+        let mut names = self.backend.prepare(config)?;
+        names.off = self.options.quotas.rules_off(config);
         let before = (self.running.config.clone(), self.running.setup.clone());
         let setup = Setup { names, ..before.1.clone() };
         let next = self.prepared(config, &setup, text)?;
@@ -52,7 +53,8 @@ impl Shaping {
         }
     }
 
-    /// Puts the rules in force that hold at this minute, if others hold than before: by the same change as
+    /// Puts the rules in force that hold at this minute and have not used up their quota, if these are others than before: by the
+    /// same change as
     /// [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken. `rate` is the total rate of a line that varies,
     /// which stays. Returns whether anything has changed. Costs a look at the clock otherwise.
     ///
@@ -62,7 +64,7 @@ impl Shaping {
         if self.running.config.timed_rule().is_none() {
             return Ok(false);
         }
-        let off = self.running.config.rules_off(timing::week_minute());
+        let off = self.options.quotas.rules_off(&self.running.config);
         if off == self.running.setup.names.off {
             return Ok(false);
         }
@@ -73,13 +75,19 @@ impl Shaping {
         self.running.setup = setup;
         Ok(true)
     }
+    /// The rules with a quota, and how far they have used it up.
+    pub fn quotas(&self) -> Vec<QuotaState> {
+        self.options.quotas.states(&self.running.config)
+    }
     /// The rules that hold at some times only: their indices, whether they hold now, and the minute of the week at which this
     /// changes next.
     pub fn timed_rules(&self) -> Vec<(usize, bool, Option<WeekMinute>)> {
         let now = timing::week_minute();
         let timed = |(at, rule): (usize, &Rule)| {
             let when = &rule.matches.when;
-            let holds = !self.running.setup.names.off.contains(&(at as u32));
+            // A rule that is off by its quota may be within its times.
+            let is_off = self.running.setup.names.off.contains(&(at as u32));
+            let holds = !is_off || rule.matches.quota.is_some() && rule.matches.holds_at(now);
             (!when.is_empty()).then(|| (at, holds, Times::next_change(when, now)))
         };
         self.running.config.rules.iter().enumerate().filter_map(timed).collect()

@@ -29,6 +29,7 @@ mod owners;
 mod passing;
 mod prove;
 mod queue;
+mod quotas;
 mod running;
 mod thread;
 mod watchdog;
@@ -59,6 +60,7 @@ pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, resolve, user_number};
 pub use passing::{Passed, Passing};
 pub use queue::{Inherited, Queue, Successor};
+pub use quotas::Quotas;
 pub use running::Running;
 pub use watchdog::WatchdogHandle;
 

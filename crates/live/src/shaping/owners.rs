@@ -1,4 +1,4 @@
-//! What rules depend on besides their file: users, control groups and the time.
+//! The users and control groups that rules name.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,15 +11,14 @@ use tidegate_engine::{BuildFailure, Names};
 use super::error::StartError;
 use crate::netns;
 use crate::rules::{self, Sender as PacketSender, TagRule};
-use crate::timing;
 
 pub type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 
-/// Looks up users and control groups of the rules, and which rules do not hold now. A control group becomes a tag before the queue, in the order of
+/// Looks up users and control groups of the rules. A control group becomes a tag before the queue, in the order of
 /// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it, because
 /// packets on their way bear it.
 pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
-    let mut names = Names { off: config.rules_off(timing::week_minute()), ..Names::default() };
+    let mut names = Names::default();
     let mut tags = Vec::new();
     let mut users: Option<HashMap<String, u32>> = None;
     for (at, rule) in config.rules.iter().enumerate() {

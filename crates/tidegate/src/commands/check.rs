@@ -12,7 +12,7 @@ use tidegate_config::values::{Times, dscp_name};
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
-use tidegate_live::timing::week_minute;
+use tidegate_live::timing::{today, week_minute};
 
 mod branches;
 mod htb;
@@ -330,13 +330,24 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
     Ok(())
 }
 
-/// Writes for each rule with times whether it holds now on this machine, and when this changes.
+/// Writes for each rule with times whether it holds now on this machine, and when this changes; for each quota when it begins anew.
 fn write_times(out: &mut dyn Write, config: &Config) -> Result<(), Failure> {
     let now = week_minute();
     for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| !rule.matches.when.is_empty()) {
         let state = if rule.matches.holds_at(now) { "holds now" } else { "does not hold now" };
         let until = Times::next_change(&rule.matches.when, now).map_or_else(String::new, |at| format!(", until {at}"));
         writeln!(out, "rule {number} {state} ({now}){until}")?;
+    }
+    let today = today();
+    for (rule, _, quota) in config.quotas() {
+        let next = quota.period.next(today);
+        writeln!(
+            out,
+            "rule {} until {} are used, then later rules decide; anew each {}, next on {next}",
+            rule + 1,
+            quota.amount,
+            quota.period.word()
+        )?;
     }
     Ok(())
 }

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
+        times::a_quota_is_used_up_outlives_a_crash_and_begins_anew,
         #[nightly, once] measure::responsiveness_is_better_with_shaping,
         record::live_record_and_replay_are_equal,
         record::live_changes_and_promises_are_replayed,
