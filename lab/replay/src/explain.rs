@@ -239,6 +239,12 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
     let ends = [fields.hosts.source(), fields.hosts.destination()];
     let holds = ends.iter().flatten().any(|end| matches.hosts.iter().any(|prefix| prefix.contains(*end)));
     add("host", texts(&matches.hosts), either(text(ends[0]), text(ends[1])), holds);
+    let [source, destination] = [fields.hosts.source(), fields.hosts.destination()];
+    let is_device = |end: &std::net::IpAddr| {
+        matches.macs.iter().any(|mac| names.macs.get(mac).is_some_and(|device| device.contains(end)))
+    };
+    let holds = [source, destination].iter().flatten().any(is_device);
+    add("mac", matches.macs.iter().map(ToString::to_string).collect(), either(text(source), text(destination)), holds);
     let ends = [fields.source_port, fields.destination_port];
     let holds =
         ends.iter().flatten().any(|end| matches.ports.iter().any(|ports| (ports.first..=ports.last).contains(end)));

@@ -13,7 +13,8 @@ use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
 use crate::values::{
-    Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User, WeekMinute, dscp_name,
+    Lengths, Mac, Mark, MessageType, Percent, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User, WeekMinute,
+    dscp_name,
 };
 
 pub use file::{Advice, Bursts, FairBy, FlowBy, Sharing};
@@ -209,6 +210,8 @@ pub struct Match {
     pub source_ports: Vec<Ports>,
     /// Receiving ports.
     pub destination_ports: Vec<Ports>,
+    /// Devices at either end: hosts with the addresses that the neighbours with these hardware addresses have.
+    pub macs: Vec<Mac>,
     /// Ports at either end.
     pub ports: Vec<Ports>,
     /// Whether packets match, too, that meet the other conditions with source and destination exchanged.
@@ -277,6 +280,7 @@ impl fmt::Display for Match {
             ("destination", texts(&self.destinations)),
             ("destination-port", texts(&self.destination_ports)),
             ("host", texts(&self.hosts)),
+            ("mac", texts(&self.macs)),
             ("port", texts(&self.ports)),
             ("mark", texts(&self.marks)),
             ("uid", texts(&self.users)),

@@ -3,16 +3,19 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use tidegate_core::classify::{self, BuildError, Cause, Classifier, DscpSet, MarkMatch};
 
 use crate::classes::{Match, Rule};
 use crate::diagnostic::{Diagnostics, Place};
-use crate::values::{Ports, Prefix, User};
+use crate::values::{Mac, Ports, Prefix, User};
 
 /// The largest number of conjunctions that one rule may expand to.
 const MOST_CONJUNCTIONS: usize = 1 << 16;
+/// The most addresses of a neighbour that a rule with `mac` means.
+pub const MOST_ADDRESSES: usize = 32;
 /// With more conjunctions than this, rules are not compared with each other, because that can take quadratic time.
 const MOST_COMPARED: usize = 1 << 16;
 
@@ -22,6 +25,8 @@ pub trait Owners {
     fn user(&mut self, name: &str) -> Option<u32>;
     /// The number that a data path reports for a control group, if there is one.
     fn cgroup(&mut self, path: &str) -> Option<u64>;
+    /// The addresses of the neighbour with a hardware address; `None` where nobody knows neighbours.
+    fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>>;
 }
 
 /// A name that does not exist on this machine.
@@ -31,6 +36,8 @@ pub enum UnknownOwner {
     User(String),
     /// The path of a control group.
     ControlGroup(String),
+    /// A hardware address, where nobody knows neighbours.
+    Mac(Mac),
 }
 
 impl Match {
@@ -72,6 +79,22 @@ impl Match {
             one.source = Some(one.source.map_or(Some(host), |source| within_both(source, host))?);
             Some(())
         });
+        if !self.macs.is_empty() {
+            let mut devices = Vec::new();
+            for mac in &self.macs {
+                let addresses = owners.addresses(*mac).ok_or(UnknownOwner::Mac(*mac))?;
+                devices.extend(addresses.into_iter().map(classify::Prefix::host));
+            }
+            // Without addresses no packet is from or to the devices.
+            let mut narrowed = std::mem::take(&mut all);
+            if !devices.is_empty() {
+                either_end(&mut narrowed, &devices, |one, device| {
+                    one.source = Some(one.source.map_or(Some(*device), |source| within_both(source, *device))?);
+                    Some(())
+                });
+                all = narrowed;
+            }
+        }
         if !self.ports.is_empty() {
             let ports = ranges(&self.ports);
             either_end(&mut all, &[ports], |one, ports: &Vec<_>| {
@@ -99,6 +122,7 @@ impl Match {
             self.users.len(),
             self.cgroups.len(),
             self.hosts.len().saturating_mul(2),
+            self.macs.len().saturating_mul(2 * MOST_ADDRESSES),
             if self.ports.is_empty() { 1 } else { 2 },
             if self.both_ways { 2 } else { 1 },
         ]
@@ -194,6 +218,9 @@ impl Owners for Numbered {
     fn cgroup(&mut self, path: &str) -> Option<u64> {
         let next = self.cgroups.len() as u64;
         Some(*self.cgroups.entry(path.to_owned()).or_insert(next))
+    }
+    fn addresses(&mut self, _: Mac) -> Option<Vec<IpAddr>> {
+        Some(Vec::new())
     }
 }
 

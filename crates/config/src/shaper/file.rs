@@ -8,7 +8,7 @@ pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
-use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User};
+use crate::values::{Lengths, Mac, Mark, MessageType, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User};
 
 crate::record! {
     /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
@@ -172,6 +172,9 @@ crate::record! {
         pub destination: Many<Spanned<Prefix>>,
         /// Addresses at either end, so that one rule serves both directions: packets from them and packets to them.
         pub host: Many<Spanned<Prefix>>,
+        /// Devices at either end by hardware address: packets from and to the addresses that the table of neighbours of this machine has
+        /// for them, up to 32 for each. Devices behind another router are not neighbours.
+        pub mac: Many<Spanned<Mac>>,
         /// Sending ports.
         pub source_port: Many<Spanned<Ports>>,
         /// Receiving ports.

@@ -236,6 +236,7 @@ fn matches(section: &RuleSection) -> Match {
         source_ports: values(&section.source_port),
         destination_ports: values(&section.destination_port),
         hosts: values(&section.host),
+        macs: values(&section.mac),
         ports: values(&section.port),
         both_ways: section.both_ways.value,
         marks: section.mark.0.clone(),

@@ -179,10 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_the_calendar_is_written_and_read_again() {
+    fn days_of_the_calendar_are_written_and_read_again() {
         let mut day = date("1970-01-01");
         let mut weekday = 3;
-        while day < date("9999-12-31") {
+        // Two turns of the years that are divisible by 100 and not by 400.
+        while day < date("2210-01-01") {
             assert_eq!((date(&day.to_string()), day.weekday()), (day, weekday), "{day}");
             (day, weekday) = (day.after(1), (weekday + 1) % 7);
         }

@@ -366,7 +366,7 @@ fn keys_of_other_shapers_are_answered_by_the_key_that_serves() {
         ("burst = \"3kB\"", "maximum", "`at-most` is|`borrow` can"),
         ("burst = \"3kB\"", "ceil", "`at-most` is|`borrow` can"),
         ("burst = \"3kB\"", "max", "`at-most` is|`borrow` can"),
-        ("protocol = \"udp\"", "mac", "`mark`"),
+        ("protocol = \"udp\"", "hwaddr", "write `mac`"),
         ("protocol = \"udp\"", "interface", "`mark`"),
         ("protocol = \"udp\"", "time", "when =|`mark`"),
         ("protocol = \"udp\"", "dport", "write `destination-port`"),

@@ -10,6 +10,7 @@ use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, g
 use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
+use super::owners::{devices, has_macs};
 use super::{Shaping, StartError};
 use crate::timing;
 
@@ -53,23 +54,27 @@ impl Shaping {
         }
     }
 
-    /// Puts the rules in force that hold at this minute and have not used up their quota, if these are others than before: by the
-    /// same change as
+    /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices have now, if
+    /// these are others than before: by the same change as
     /// [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken. `rate` is the total rate of a line that varies,
     /// which stays. Returns whether anything has changed. Costs a look at the clock otherwise.
     ///
     /// # Errors
     /// When the data path does not answer; the next call tries again.
     pub fn renew_rules(&mut self, rate: Option<Rate>) -> Result<bool, StartError> {
-        if self.running.config.timed_rule().is_none() {
+        let (config, before) = (&self.running.config, &self.running.setup.names);
+        let has_macs = has_macs(config);
+        if config.timed_rule().is_none() && !has_macs {
             return Ok(false);
         }
-        let off = self.options.quotas.rules_off(&self.running.config);
-        if off == self.running.setup.names.off {
+        let off = self.options.quotas.rules_off(config);
+        // A table that cannot be read now is no reason to forget devices.
+        let macs = has_macs.then(|| devices(config).ok()).flatten().unwrap_or_else(|| before.macs.clone());
+        if (&off, &macs) == (&before.off, &before.macs) {
             return Ok(false);
         }
         let mut setup = self.running.setup.clone();
-        setup.names.off = off;
+        (setup.names.off, setup.names.macs) = (off, macs);
         let next = self.prepared(&self.running.config, &setup, None)?;
         self.exchange(next, rate)?;
         self.running.setup = setup;

@@ -57,7 +57,7 @@ pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
 pub use options::{MakeRecorder, Options, RecorderFactory};
-pub use owners::{known_owners, resolve, user_number};
+pub use owners::{devices, known_owners, resolve, user_number};
 pub use passing::{Passed, Passing};
 pub use queue::{Inherited, Queue, Successor};
 pub use quotas::Quotas;

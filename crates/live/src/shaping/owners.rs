@@ -1,16 +1,18 @@
-//! The users and control groups that rules name.
+//! The users, control groups and devices that rules name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
-use tidegate_config::shaper::Config;
-use tidegate_config::values::User;
+use tidegate_config::shaper::{Config, MOST_ADDRESSES};
+use tidegate_config::values::{Mac, User};
 use tidegate_engine::{BuildFailure, Names};
 
 use super::error::StartError;
-use crate::netns;
+use crate::rtnl::Rtnl;
 use crate::rules::{self, Sender as PacketSender, TagRule};
+use crate::{netlink, netns};
 
 pub type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 
@@ -51,7 +53,35 @@ pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartE
             }
         }
     }
+    if has_macs(config) {
+        names.macs = devices(config)?;
+    }
     Ok((names, tags, groups))
+}
+
+/// Whether a rule names a device by its hardware address.
+pub(super) fn has_macs(config: &Config) -> bool {
+    config.rules.iter().any(|rule| !rule.matches.macs.is_empty())
+}
+
+/// The addresses of the devices that rules name, by the table of neighbours of this network namespace. Of a device with too many
+/// addresses, which it chooses itself, only some are known, so that it cannot make the rules grow.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn devices(config: &Config) -> Result<BTreeMap<Mac, BTreeSet<IpAddr>>, netlink::Error> {
+    let wanted = config.rules.iter().flat_map(|rule| rule.matches.macs.iter());
+    let mut devices: BTreeMap<Mac, BTreeSet<IpAddr>> = wanted.map(|mac| (*mac, BTreeSet::new())).collect();
+    for neighbour in Rtnl::open()?.neighbours()? {
+        if let Some(addresses) = devices.get_mut(&Mac(neighbour.mac)) {
+            addresses.insert(neighbour.address);
+            if addresses.len() > MOST_ADDRESSES {
+                // The greatest ones go: those of IPv6 before those of IPv4.
+                addresses.pop_last();
+            }
+        }
+    }
+    Ok(devices)
 }
 
 /// Checks that all users and control groups that the rules name exist.

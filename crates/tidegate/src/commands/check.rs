@@ -12,6 +12,7 @@ use tidegate_config::values::{Times, dscp_name};
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
+use tidegate_live::shaping::devices;
 use tidegate_live::timing::{today, week_minute};
 
 mod branches;
@@ -330,13 +331,28 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
     Ok(())
 }
 
-/// Writes for each rule with times whether it holds now on this machine, and when this changes; for each quota when it begins anew.
+/// Writes for each rule with times whether it holds now on this machine, and when this changes; for each quota when it begins anew;
+/// for each device the addresses that it has now.
 fn write_times(out: &mut dyn Write, config: &Config) -> Result<(), Failure> {
     let now = week_minute();
     for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| !rule.matches.when.is_empty()) {
         let state = if rule.matches.holds_at(now) { "holds now" } else { "does not hold now" };
         let until = Times::next_change(&rule.matches.when, now).map_or_else(String::new, |at| format!(", until {at}"));
         writeln!(out, "rule {number} {state} ({now}){until}")?;
+    }
+    let devices =
+        if config.rules.iter().any(|rule| !rule.matches.macs.is_empty()) { devices(config).ok() } else { None };
+    for (number, rule) in (1..).zip(&config.rules) {
+        let known = rule.matches.macs.iter().filter_map(|mac| Some((mac, devices.as_ref()?.get(mac)?)));
+        for (mac, addresses) in known {
+            let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let listed = if listed.is_empty() {
+                "is not in the table of neighbours now".into()
+            } else {
+                format!("has {} now", listed.join(", "))
+            };
+            writeln!(out, "rule {number} {mac} {listed}")?;
+        }
     }
     let today = today();
     for (rule, _, quota) in config.quotas() {

@@ -3,6 +3,7 @@
 mod at_pair;
 mod both;
 mod chaos;
+mod devices;
 mod exec;
 mod faulty;
 mod measure;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         #[once] faulty::a_bug_in_what_is_done_after_a_bug_loses_nothing,
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
+        devices::a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
         times::a_quota_is_used_up_outlives_a_crash_and_begins_anew,
         #[nightly, once] measure::responsiveness_is_better_with_shaping,
